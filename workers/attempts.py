@@ -182,7 +182,7 @@ class Attempt:
         self._expire_in(self._seconds)
 
     def _expire_in(self, seconds: float) -> None:
-        """Lets the attempt, or this part of it, take so long from now."""
+        """Limits the attempt, or this part of it, to ``seconds`` from now."""
         if self._expiry is not None:
             self._expiry.cancel()
         self._seconds = seconds

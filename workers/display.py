@@ -1,8 +1,8 @@
-"""Shows RQ's tools the steps that take their time: as jobs that the worker executes.
+"""Shows long steps to RQ's tools, as jobs that the worker executes.
 
-Steps come and go too fast for RQ's registries, and most never become a job. Those that last
-longer than a heartbeat are shown from then on, so that dashboards say what a worker is at,
-and ``rq`` can stop it. All of it expires by itself if the worker is killed.
+Most steps are too short for RQ's registries, and never become a job. A step that lasts longer
+than a heartbeat is shown from then on, so that dashboards show what a worker is doing and
+``rq`` can stop it. The entries expire by themselves if the worker is killed.
 """
 
 from __future__ import annotations

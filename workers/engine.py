@@ -1,9 +1,8 @@
 """The engine of a worker: slots that execute steps at once, and the traffic with the store.
 
-Every slot is a task that executes one attempt at a time. What it reports is collected for a
-turn of the event loop and sent together, by kind of run and project; the reply of that very call
-brings the next steps. So a busy worker makes one round trip for several steps, and asks for
-work by itself only when its slots run empty: when a bell rings, and once a second.
+Every slot is a task that executes one attempt at a time. The reports of one turn of the event loop are sent together,
+by kind of run and project, and the reply to them brings the next steps. So a busy worker makes one round trip for
+several steps. It asks the queues for work only when slots are empty: when a bell rings, and once a second.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Specs:
         return found[0]
 
     def put(self, step: StepRun, loaded: Any, size: int) -> None:
-        """Keeps a spec that took so many bytes."""
+        """Keeps a spec, which is ``size`` bytes long in the store."""
         key = (step.project, step.run)
         self.drop(key)
         self._kept[key] = loaded, size
@@ -157,7 +156,7 @@ class Engine:
             await self._free.wait()
 
     async def take(self, source: Callable[[int], Awaitable[Taken]]) -> int:
-        """Fills empty slots from a source, which is told how many steps to bring; returns how many came.
+        """Fills empty slots from ``source``, called with the number of steps wanted; returns how many came.
 
         Raises:
             ToolFailure: the store does not answer.
@@ -217,7 +216,7 @@ class Engine:
         return bool(self._paused)
 
     def pause(self, reason: str, paused: bool) -> None:
-        """Takes nothing for a reason, or for that reason no longer; takes steps again when none is left."""
+        """Sets or clears a reason to take no steps; steps are taken while there is none."""
         (self._paused.add if paused else self._paused.discard)(reason)
         self._free.set()
 
@@ -229,7 +228,7 @@ class Engine:
         return [*reported, *(step.step for step in held if step.project == project)]
 
     def lost_reply(self) -> bool:
-        """Whether, since the last time this was asked, a reply was lost that may have brought steps."""
+        """Whether a reply that may have brought steps was lost since the last call of this."""
         lost, self._reply_lost = self._reply_lost, False
         return lost
 
@@ -410,7 +409,7 @@ class Engine:
         await self._end()
 
     async def drain(self, seconds: float) -> None:
-        """Takes no more, lets attempts end for so long, gives the rest back, and waits until all is reported."""
+        """Takes no more, gives attempts ``seconds`` to end, returns the rest, and waits until all is reported."""
         self._draining = True
         await self._emptied(seconds)
         for attempt in list(self.held.values()):
@@ -431,7 +430,7 @@ class Engine:
         return bool(self._slot_tasks)
 
     async def _emptied(self, seconds: float | None) -> None:
-        """Waits until nothing is in hand and nothing to be reported, at most for so long."""
+        """Waits until no step is in hand and no report is left to send; at most ``seconds``, None: without limit."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._busy or self._unsent_batches or self._store_calls:

@@ -1,9 +1,8 @@
-"""Python callables in child processes: for those that compute, and those that nobody trusts.
+"""Runs Python callables in child processes: those that compute, and those that are not trusted.
 
-A child serves one call at a time and stays for the next, up to ``CALLS`` of them. It is killed
-when its call is cancelled, which is how timeouts and cancellations reach code that never
-waits; and it ends with its worker, also when that is killed. What it writes to stdout goes to
-the worker's stderr.
+A child executes one call at a time, and up to ``CALLS`` in its life. When a call is cancelled or times out its child is
+killed, because blocking code cannot be stopped otherwise. A child ends with its worker, even if that is killed. What it
+writes to stdout goes to the worker's stderr.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Brings work to an engine that has free slots.
 
-What makes a step ready rings a bell of its queue: a list that idle workers wait at, each in
-one blocking call for all of its queues. A bell wakes one worker, and says no more than that
-there may be work, so nothing is lost with it. A worker that is full when it is woken rings
-again for the others. An idle worker looks once a second in any case.
+The script that makes a step ready rings the bell of its queue: a list on which idle workers block, each in one call for
+all of its queues. A bell wakes one worker. It only says that there may be work, so losing one loses no work. A worker
+without a free slot rings it again for the others. An idle worker also looks once a second without a bell.
 """
 
 from __future__ import annotations

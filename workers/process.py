@@ -51,7 +51,7 @@ _CONNECT_SECONDS = 1.0
 
 
 def _configure(kinds: Mapping[str, RunKind], settings: Settings) -> None:
-    """Has these kinds of runs go by other settings, for every attempt that begins later."""
+    """Applies other settings to these kinds of runs, for every attempt that begins later."""
     for kind in kinds.values():
         if isinstance(kind, Configurable):
             kind.configure(settings)

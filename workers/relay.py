@@ -1,6 +1,6 @@
 """Moves jobs from projects' outboxes to the queues, where these are in another Redis than the store.
 
-Whoever makes a step ready wakes the relay of some worker; the sweep finds what was missed.
+A process that makes a step ready wakes the relay of some worker; the sweep finds what was missed.
 """
 
 from __future__ import annotations

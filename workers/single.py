@@ -1,8 +1,8 @@
-"""One step in a worker that is not ours: what ``workers.steps.run`` does in a stock RQ worker.
+"""One step in a stock RQ worker: what ``workers.steps.run`` does there.
 
-It is the engine's work for a single pointer, with the same lease, fence and report; what
-follows goes to the queue. Settings come from where all commands have them (environment,
-file, defaults); the store is the job's own Redis unless they name one.
+It does the engine's work for a single pointer, with the same lease, fence and report; the
+step's successors go to the queue. Settings come from environment, file and defaults, as for
+all commands; the store is the Redis of the job unless they name another.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _OneStep(Engine):
 
 
 async def run_one(project: str, job: str) -> str:
-    """Takes the step that a job points to, executes it and reports; returns what became of it.
+    """Takes the step that a job points to, executes it and reports; returns its outcome.
 
     Raises:
         StoreError, ToolFailure: the store does not answer. The step's lease runs out, and it gets another attempt.
@@ -80,7 +80,7 @@ async def run_one(project: str, job: str) -> str:
 
 
 def _trace(settings: Settings) -> None:
-    """Has the step traced if the settings say so; a step is no worse without."""
+    """Traces the step if the settings say so; if that fails, the step goes on without."""
     if settings.tracing.endpoint:
         try:
             tracing.start(settings.tracing.endpoint, settings.tracing.sample_ratio, __version__, f"rq-{os.getpid()}")

@@ -1,8 +1,8 @@
-"""What time brings: expired leases, timers, vanished jobs, runs whose retention is over.
+"""The sweep: expired leases, timers, vanished jobs, runs whose retention is over.
 
-Every worker tries, each half second, to be the one that sweeps this round; so any of them can
-die and the next round is another's. A sweep of a project is one bounded script. Projects where
-nothing happens are looked at more and more seldom, and in the end not at all.
+Every half second each worker tries to become the sweeper of this round, so when one dies another
+takes the next round. The sweep of a project is one bounded script. Idle projects are looked at
+less and less often, and in the end not at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from coordinator.store.errors import StoreError
 _log = structlog.get_logger(__name__)
 
 ACTIVE_SECONDS = 90
-"""A project is swept each round so long after something happened in it."""
+"""How long after the last activity a project is swept in every round."""
 SLOW_SECONDS = 30.0
 """How often all projects are looked at."""
 RECLAIM_SECONDS = 1.5

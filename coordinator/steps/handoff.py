@@ -1,4 +1,4 @@
-"""How steps get to workers: the names of queues, and what every script that hands steps over is told."""
+"""How steps get to workers: the names of queues, and the arguments common to all scripts that hand steps over."""
 
 from __future__ import annotations
 

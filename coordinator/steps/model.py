@@ -1,4 +1,4 @@
-"""Structs that flows and the gateway share: what a worker gets, what came of it, and what follows.
+"""Structs that flows and the gateway share: a step as a worker gets it, its outcome, and what follows.
 
 Only a run's kind (``flows`` or ``gateway``) knows what its ``spec`` and its steps' ``key``, ``context`` and
 ``arguments`` mean; to workers they are opaque.
@@ -112,7 +112,7 @@ class Failure(Struct, frozen=True):
     retryable: bool = True
     """False: another attempt would fail the same way."""
     after_ms: int = 0
-    """When to come back, as whoever refused asks; counts up to the longest delay of the policy."""
+    """Delay that the refusing side asks for; counts up to the longest delay of the policy."""
 
 
 Outcome = Success | Failure

@@ -1,4 +1,4 @@
-"""How many steps wait for a worker, as a front-end counts them: where no worker lives, none says so."""
+"""Counts the steps that wait for a worker, in a front-end: the metric has to work where no worker lives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kind of runs gives to the workers so that they can execute its steps, and what they give to it."""
+"""The interface between a kind of runs (flows or gateway) and the workers that execute its steps."""
 
 from __future__ import annotations
 

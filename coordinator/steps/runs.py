@@ -1,4 +1,4 @@
-"""What the stores of the toolsets have in common whose runs are made of steps."""
+"""The part common to the stores of toolsets whose runs consist of steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RunStore:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self.keep_ms = settings.idempotency_seconds * 1000
-        """How long it is recorded what became of a request."""
+        """How long the answer to a request id is kept."""
         self.retention_ms = settings.steps.retention_days * 86_400_000
         """How long a run is kept after its end."""
         self._pools = settings.steps.project_pools or {}

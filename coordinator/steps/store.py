@@ -132,8 +132,8 @@ class StepStore:
         """Those that have steps or finished runs: they are swept."""
 
     async def take(self, want: int) -> Taken:
-        """Takes up to so many steps of any project from queues in the store's Redis."""
-        # The script goes by the pointers; the project only routes the call.
+        """Takes up to ``want`` steps of any project from queues in the store's Redis."""
+        # The script reads the project from each pointer; this one only routes the call.
         project = keys.DEFAULT_PROJECT
         return _read(await self._store.run(_TAKE, project, self.handoff.packed(project), want))
 
@@ -174,7 +174,7 @@ class StepStore:
         return given
 
     async def sweeps(self, process: str, milliseconds: int) -> bool:
-        """Whether it is this process that sweeps, for so long."""
+        """Whether this process is the sweeper, for the given time."""
         return await self._leader_leases.acquire("sweep", process, milliseconds)
 
     # --- a queue in another Redis ---------------------------------------------------------------
@@ -221,7 +221,7 @@ class StepStore:
         return [(gone[job], job) for job in waiting]
 
     async def pop(self, want: int) -> list[Popped]:
-        """Takes up to so many pointers from queues outside the store; each must be acknowledged."""
+        """Takes pointers from queues outside the store, at most ``want``; each must be acknowledged."""
         return await self._queue.run(_POP, keys.DEFAULT_PROJECT, self.handoff.queue_side(), want)
 
     async def acknowledge(self, popped: Popped) -> None:

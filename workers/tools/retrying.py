@@ -1,8 +1,8 @@
-"""Retries calls of tools that were turned away, before the step's attempt has failed.
+"""Retries calls of tools that were turned away, before the step's attempt fails.
 
-Only where nothing can have come of the call: the other side shed it, or it lost a race there. Whatever else may
-pass is for the step's own retry policy to say. All calls to one server share a budget, so steps do not add to what
-made it turn them away; a step that would have to wait for too long fails, and says when to come back.
+Only calls that cannot have had an effect are retried: the other side shed them, or they lost a race there. Other
+failures are up to the step's retry policy. All calls to one server share a budget, so that retries do not add to its
+overload. A step that would have to wait too long fails, and says when to come back.
 """
 
 from __future__ import annotations

@@ -36,10 +36,10 @@ class Source(Protocol):
         ...
 
     async def listed(self) -> Sequence[StepTool]:
-        """All its tools, by asking whoever has them.
+        """All its tools, asked from whatever serves them.
 
         Raises:
-            SourceFailed: they are not to be had.
+            SourceFailed: the list cannot be read.
         """
         ...
 
