@@ -251,7 +251,7 @@ app = _app()
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command and returns its exit code; failures are told on stderr."""
+    """Runs one command and returns its exit code; failures are printed on stderr."""
     try:
         result = app(list(arguments))
         sys.stdout.flush()
@@ -292,9 +292,9 @@ def main() -> None:
 
 
 def _open_closed() -> None:
-    """Opens those of the standard streams that we were started without, to nowhere.
+    """Opens standard streams that are closed, on the null device.
 
-    What is opened next would get their numbers otherwise, the lowest that are free, and whatever somebody writes there.
+    Otherwise the next file or socket would get the free descriptor 0, 1 or 2, and whatever is written there.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

@@ -1,8 +1,8 @@
 """One supervised process: a copy of the template, or ``python -m coordinator.cli.child <slot> <status> <control>``.
 
-What it is to do comes in a file (stdin, without a template), so that it all runs with the
-very settings the supervisor checked, and no password is ever in a process listing. The slot
-is on the command line for people who read one; the rest are descriptors.
+Its task comes in a file (without a template, on stdin), so that every process runs with exactly the settings
+that the supervisor checked, and no password is ever in a process listing. The slot is on the command line
+for people who read process listings; the other arguments are descriptors.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``fleet.json`` in the data directory: which fleet runs there, for the other commands.
 
-The lock beside it says whether that is still so: the kernel drops it when the supervisor
+The lock beside it tells whether that fleet still runs: the kernel releases it when the supervisor
 ends, in whatever way.
 """
 

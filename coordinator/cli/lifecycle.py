@@ -20,7 +20,7 @@ from coordinator.cli.reload_outcome import ReloadOutcome
 ORPHAN_SECONDS = 2.0
 """How long an orphan lets requests in flight finish."""
 BEAT_SECONDS = 1.0
-"""How often a child says that it lives, for as long as its event loop runs."""
+"""How often a child reports that its event loop runs."""
 
 _LOOK_SECONDS = 1.0
 _HUNG_SECONDS = 4.0
@@ -90,7 +90,7 @@ class SupervisedLifecycle:
         return os.getppid() != self._parent
 
     def begun(self) -> None:
-        """Tells the supervisor that this child lives, now and for as long as the running event loop runs."""
+        """Reports to the supervisor that this child lives, now and as long as the event loop runs."""
         self._write(Report(self._ready))
         asyncio.get_running_loop().call_later(BEAT_SECONDS, self.begun)
 

@@ -1,9 +1,9 @@
 """Reading the settings again while a command runs.
 
-Whoever was started by a person reads, checks the file whole, and passes on the outcome: a
-supervisor to its front-ends (over a pipe each, so that all get the very same settings and
-none has to read the file), a front-end that runs alone to itself. A wrong file changes
-nothing, but is told in the log and in /readyz.
+The process that a person started reads the file, checks it as a whole, and applies the outcome. A supervisor
+passes it to its front-ends over pipes, so that all get the same settings and none has to read the file; a
+front-end that runs alone applies it itself. A wrong file changes nothing, and is reported in the log and in
+/readyz.
 """
 
 from __future__ import annotations

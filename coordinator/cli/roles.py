@@ -57,7 +57,7 @@ def run(
 
 
 def start_tracing(settings: Settings, slot: str) -> None:
-    """Has this process traced if the settings say so.
+    """Starts tracing in this process if the settings say so.
 
     Raises:
         CommandFailed: what that takes is not installed.

@@ -27,7 +27,7 @@ def metrics_dir(settings: Settings) -> Path:
 
 
 class Announcer:
-    """Says on stdout that what a command started is ready; the ``Lifecycle`` of a process that runs alone.
+    """Prints on stdout that the command is ready; the ``Lifecycle`` of a process that runs alone.
 
     Args:
         line: what it says.

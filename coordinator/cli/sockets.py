@@ -2,8 +2,8 @@
 
 Each front-end binds the port itself with SO_REUSEPORT, and the kernel spreads connections
 over them; processes that accept from one inherited socket let one of them take nearly all.
-The same option would let a second fleet join in silently, so the supervisor first binds
-without it, and then holds the port, bound but not listening, for as long as it lives.
+The same option would let a second fleet share the port unnoticed. So the supervisor first binds
+without it, and then holds the port, bound but not listening, until it ends.
 """
 
 from __future__ import annotations

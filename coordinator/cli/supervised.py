@@ -163,7 +163,7 @@ class Child:
         return max(self._silent_looks - 2, 0) * BEAT_SECONDS
 
     def kill_hung(self, seconds: float) -> None:
-        """Ends a process that has said nothing for so many seconds."""
+        """Kills a process that has reported nothing for ``seconds``."""
         self.hung, self.reason = True, f"it hung: no sign of life for {seconds:.0f} seconds"
         self.signal(signal.SIGKILL)
 

@@ -1,10 +1,10 @@
 """Keeps processes up, and takes them down together.
 
-``fleet up`` runs its processes under this, and ``fleet serve`` where it has several; what runs alone,
-a ``fleet worker`` for one, is kept up by whatever started it. Until every process has been ready
-once, a failure stops the start with the reason that the process gave; from then on whatever ends
-is started again, for as long as it takes, with backoff and in its own slot. What hangs, so that it
-answers nobody and keeps its share of the connections, is ended for that.
+``fleet up`` runs its processes under this, and ``fleet serve`` if it has several. A process that runs alone, such
+as a ``fleet worker``, is supervised by whatever started it. Until every process has been ready once, a failure
+stops the start, with the reason that the process gave. After that, a process that ends is started again in its
+slot, with backoff, as often as needed. A process that hangs is killed, because it would keep its share of the
+connections without answering.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """The process that supervised processes are copied from: ``python -m coordinator.cli.template <descriptor> <role>...``.
 
-What a front-end needs takes seconds of CPU time to import. The template imports it once,
-before anything runs, and forks a process for each request on its socket; so a killed
-process is back in a few hundredths of a second, at hardly any cost for those that still
-live, and the code in memory is shared by all.
+The imports of a front-end take seconds of CPU time. The template imports everything once, before anything
+runs, and forks a process for each request on its socket. So a killed process is replaced within a few hundredths
+of a second, at almost no cost for the others, and all share the code in memory.
 
-A copy does not stay the template's child: the process between them ends at once, and the
-supervisor, which adopts orphans, becomes the parent. So the supervisor waits for it and signals
-it like any child of its own, and nothing depends on the template's life.
+The fork is done twice: the process in between ends at once, and the supervisor, which adopts orphans, becomes the
+parent of the copy. So the supervisor can wait for it and signal it like any child, and does not depend on the
+template.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def create(
     note: Annotated[str, Parameter(help="Anything, for people who read the file.")] = "",
     file: _File = None,
 ) -> int:
-    """Adds a token, and prints it: it is told this once.
+    """Adds a token, and prints it; it cannot be shown again.
 
     Raises:
         CommandFailed: an argument is wrong, or the file cannot be changed.
@@ -129,7 +129,7 @@ def revoke(
     *,
     file: _File = None,
 ) -> int:
-    """Removes one token, or all of an id. Front-ends go by it within two seconds.
+    """Removes one token, or all of an id. Front-ends refuse it within two seconds.
 
     Raises:
         CommandFailed: there is none, or the file cannot be changed.

@@ -100,7 +100,7 @@ class _Up:
         self._supervisor.hurry()
 
     def reload(self) -> None:
-        """Reads the settings again and has all front-ends go by them."""
+        """Reads the settings again and applies them in all front-ends."""
         self._settings = apply_reload(self._reader.read(), self._settings, self._supervisor)
 
     async def _wait_for_leftovers(self) -> None:

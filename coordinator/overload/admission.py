@@ -1,4 +1,4 @@
-"""Who is let in now, who waits for a moment and who is told to come back later."""
+"""Decides which calls are admitted now, which wait briefly, and which are told to come back later."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ class _Waiting:
         self.ticket = ticket
         self.since = since
         self.due = loop.time() + seconds
-        """When it is told that it waited in vain, by the event loop's clock."""
+        """When its wait ends without admission, by the event loop's clock."""
         self.admitted: asyncio.Future[None] = loop.create_future()
 
 
 class _Surplus:
-    """Whether more calls of a class come than can ever be let in, so that waiting is in vain.
+    """Whether more calls of a class arrive than can ever be admitted, so that none should wait.
 
-    It begins when a call has waited for as long as it may, and ends when, over a tenth of a second, hardly
-    any of those that came would have had to wait.
+    It begins when a call was not admitted within its longest wait, and ends when, over a tenth of a second, hardly
+    any of the arriving calls would have had to wait.
     """
 
     __slots__ = ("_came", "_refused", "lasts", "seen")
@@ -88,7 +88,7 @@ class _Surplus:
     def __init__(self) -> None:
         self.lasts = False
         self.seen = -math.inf
-        """When it was last known to last; it is looked at every tenth of a second."""
+        """When it began, or was last confirmed; it is checked every tenth of a second."""
         self._came = self._refused = 0
 
     def begin(self, now: float) -> None:
@@ -110,9 +110,9 @@ class _Surplus:
 class Admission:
     """The admission of one process.
 
-    Bursts wait for a moment, which costs nobody anything but that moment. Where more comes than can be done,
-    a queue would only make everybody late, so as soon as a call has waited in vain its whole class, and those
-    below, are answered at once: with a result or with a time to come back.
+    Short bursts wait in a queue. Under lasting overload a queue would only delay everybody. So as soon as one call was
+    not admitted within its longest wait, calls of its class, and of those below, no longer wait: they are admitted at
+    once, or told when to come back.
 
     Args:
         settings: the limits; ``configure`` takes over others.

@@ -20,8 +20,8 @@ FOREIGN_SECONDS = 0.012
 ENOUGH = 64
 """Calls that a process has at work at once without any of them getting late."""
 FEWEST = 16
-"""Calls that keep a process and its store busy. No more of them while many others are turned away: those are told so
-by the same event loop, and soon."""
+"""Calls that keep a process and its store busy. While many calls are turned away no more are admitted, because the
+same event loop has to answer the others, and soon."""
 MANY = 0.1
 """Share of calls turned away above which this is an overload; below it is a burst."""
 

@@ -34,7 +34,7 @@ class Retryable(Exception):
 
     Args:
         reason: a word or code, for people and counters.
-        after: seconds that whoever refused asked to wait; 0 where it did not say.
+        after: seconds that the refusing side asked to wait; 0 if it did not say.
     """
 
     def __init__(self, reason: str, after: float = 0.0) -> None:

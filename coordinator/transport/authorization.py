@@ -27,7 +27,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _BEARER = b"Bearer "
 _REMEMBERED_PATHS = 4_096
 _BUSY_SECONDS = 5
-"""When to come back if keys are not to be had."""
+"""When to come back if no keys are available."""
 
 _enclosing = lru_cache(maxsize=_REMEMBERED_PATHS)(enclosing)
 _canonical = lru_cache(maxsize=16)(canonical)

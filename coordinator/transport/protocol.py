@@ -1,18 +1,17 @@
 """uvicorn's HTTP protocol, with bounds on how a request arrives, and without upgrades.
 
-An application sees a request when its head is complete, so it cannot refuse a head that
-grows without end, or one that never ends. Here they are bounded: bytes of a head, and
-seconds for a whole request (slow clients would otherwise hold connections for ever). A
-request that comes in one piece, as almost all do, costs a few comparisons.
+An application sees a request only when its head is complete, so it cannot refuse a head that is too long or never
+ends. This class limits the bytes of a head, and the seconds that a whole request may take to arrive, because slow
+clients could otherwise hold connections for ever. For a request that comes in one piece, as almost all do, this costs
+a few comparisons.
 
-What follows a chunked body is no part of the head (RFC 9110, 6.5.1): the parser tells of such
-trailers as it does of headers, and here they are dropped, within the same bound. Who sends
-requests on without waiting for answers is read from again when the last of them is under way.
+Trailers after a chunked body are not part of the head (RFC 9110, 6.5.1). The parser reports them like headers; they are
+dropped here, and count towards the same limit. A client that pipelines requests is read from again when the last of
+them is being answered.
 
-Java's HTTP client asks with every first request on a connection whether the server would
-rather speak HTTP/2 (``Upgrade: h2c``). The right answer is to ignore that and answer the
-request. The parser however takes an upgrade for granted and leaves the body unread; so such
-a request is parsed again, without the question. ``CONNECT`` asks for a tunnel, which there is none of.
+Java's HTTP client offers HTTP/2 (``Upgrade: h2c``) with the first request on each connection. The right answer is to
+ignore the offer and answer the request. But the parser treats every upgrade as accepted and leaves the body unread, so
+such a request is parsed again without the header. ``CONNECT`` asks for a tunnel and is refused.
 """
 
 from __future__ import annotations

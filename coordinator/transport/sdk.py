@@ -1,9 +1,8 @@
 """The complete server: the SDK's, with our tools behind its handlers.
 
-One lowlevel ``Server`` per endpoint, behind two of the SDK's session managers. Both keep no
-sessions. The first answers with plain JSON. The second may turn to an event stream and ends
-a call whose client has gone, and serves the calls that wait (``Tool.patient``): a JSON
-answer cannot show signs of life while it is not there yet.
+One lowlevel ``Server`` per endpoint, behind two of the SDK's session managers, both without sessions. The first
+answers with plain JSON. The second serves the calls that wait (``Tool.patient``): it can answer with an event stream,
+which shows signs of life while the call waits, and it ends a call whose client has gone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """MCP over a pair of byte streams, for one local client.
 
-The protocol owns the streams: whoever serves on stdin and stdout takes them away from the
-rest of the process first (``claim_standard_streams``), so that a stray print goes to the
-log and not between two messages.
+The protocol owns the streams: before a server uses stdin and stdout it takes them away from the
+rest of the process (``claim_standard_streams``), so that a stray print goes to the log and not
+between two messages.
 """
 
 from __future__ import annotations

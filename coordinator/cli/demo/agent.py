@@ -1,11 +1,9 @@
 """One agent: asks for work, claims it, does it and gives it back, until it is told to stop.
 
-It claims the best item there is with a selector and waits in the call until there is one; or, to
-show what that saves, it asks what there is, claims some of that and asks again. It behaves as an
-agent of the fleet should: it takes another item when somebody was faster, renews its claim while
-it works for long, stops work on an item whose claim it lost, and pauses longer and longer while
-there is nothing to do. Now and then it crashes: it stops in the middle of an item and is never
-heard of again.
+It claims the best item with a selector, and waits in that call until there is one. For comparison it can also poll:
+list items, claim one of them, list again. It behaves as an agent should: it takes another item when somebody was
+faster, renews its claim during long work, stops work on an item whose claim it lost, and pauses longer and longer
+while there is nothing to do. Now and then it crashes: it stops in the middle of an item for good.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ _OFFERS = 20
 _CANDIDATES = 5
 """Items asked for in one claim: the fleet gives at most one of them."""
 _IDLE_SHARE = 1 / 16
-"""First pause when there is nothing to be had, as a share of the longest; doubles each time."""
+"""First pause when there is nothing to do, as a share of the longest; doubles each time."""
 _GAVE_UP_SECONDS = 1.0
 
 
@@ -132,7 +130,7 @@ class Agent:
         return None
 
     async def _find(self) -> Held | None:
-        """An item of one's own, or None if there is none to be had."""
+        """A claimed item, or None if there is none to claim."""
         self._rounds += 1
         if self._behaviour.wait_ms:
             return await self._wait_for_one()

@@ -1,8 +1,8 @@
 """Calls of an MCP client that go on through killed front-ends: the SDK's client, with retries on top.
 
-A call that may pass when repeated (the connection broke, the fleet sheds load, somebody else was
-faster) is repeated unchanged, so with the same ``requestId``: a change that had been made
-already is answered, not made again.
+A call that may succeed when repeated (the connection broke, the fleet sheds load, somebody else was
+faster) is repeated unchanged, including its ``requestId``: a change that was already made is not made
+again, only answered.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Dependency graphs from files: lock and requirements files, and ``pyproject.toml``.
 
-Which distributions there are, the file says. What they require comes from the file where it says
-that too (the ``# via`` notes of pip-compile and uv), else from the metadata of those that
-are installed here.
+The file lists the distributions. Their requirements come from the file if it has them (the
+``# via`` notes of pip-compile and uv), else from the metadata of the distributions installed here.
 """
 
 from __future__ import annotations

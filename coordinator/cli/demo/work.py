@@ -6,8 +6,8 @@
         anyio 4.16.0: build               waits for its fetch and the builds of what anyio requires
         anyio 4.16.0: test                waits for its build
 
-Agents work on steps only. That a distribution waits for its last step is said by an edge, like all
-else, which also keeps it out of what ``get_next_item`` offers.
+Agents work on steps only. An edge makes each distribution wait for its last step, which also keeps
+distributions out of the answers of ``get_next_item``.
 """
 
 from __future__ import annotations

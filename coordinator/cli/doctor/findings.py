@@ -1,4 +1,4 @@
-"""What a look at something found, and how it is told."""
+"""Findings of ``fleet doctor``, and how they are printed."""
 
 from __future__ import annotations
 
