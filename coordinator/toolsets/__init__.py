@@ -1,9 +1,9 @@
-"""The toolsets: one package for each seed, all laid out alike; none imports another.
+"""The toolsets: one package per toolset, all laid out alike; none imports another.
 
-Beside them is what is common to all of them: what a ``tool`` is, ``schema``, which describes tools to callers,
-``arguments``, which turns what a caller sent into a tool's struct, who acts (``caller``, ``actor``), ``request_id``
-and ``timestamp``. ``registry`` has them all.
+The modules beside them are common to all: ``tool`` defines what a tool is, ``schema`` describes tools to callers,
+``arguments`` decodes what a caller sent into a tool's struct, ``caller`` and ``actor`` say who calls and who acts,
+``request_id`` and ``timestamp`` are field types. ``registry`` lists all toolsets.
 
-Each module of tools begins with their descriptions; then come a class whose methods are their handlers, ``tools``,
-which lists them, and helper functions.
+A module in ``tools`` begins with the descriptions of its tools. Then come a class whose methods are their handlers,
+the function ``tools``, which lists them, and helper functions.
 """

@@ -1,7 +1,7 @@
-"""Who acts: the actor claim of a call, its verification, and what resolves one into the other.
+"""Who acts: the actor that a call names, the result of verifying it, and the interface of what does so.
 
 Shared by every toolset whose tools take an ``actor`` (seed 004, Actor Attribution). The
-resolver lives above the toolsets, in ``coordinator.identity``; handlers get it with their services.
+resolver itself is in ``coordinator.identity``; handlers get it with their services.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Distrusted(ToolFailure):
     """``rejected_by_policy``: the policy does not trust an actor.
 
     Args:
-        claim: who he says he is and what became of his proof, for records that need no trust.
+        claim: who the actor says it is, and the result of verifying its proof, for records that need no trust.
     """
 
     def __init__(self, message: str, claim: Trusted) -> None:
@@ -126,7 +126,7 @@ class ActorResolver(Protocol):
 
 
 async def attributed(resolve: ActorResolver, actor: Actor) -> Trusted:
-    """An actor for a record that says who did something; it also says what became of his proof, so no policy applies.
+    """An actor for a record of who did something. The record includes the result of verification, so no policy applies.
 
     Nothing may be granted on account of it.
     """
@@ -183,7 +183,7 @@ def stored_verification(text: str) -> Verification | UnsetType:
 
 
 def attribution(who: Trusted | None) -> tuple[str, str, str]:
-    """How a record names who did something: the trusted id, and as JSON the actor and what became of its proof."""
+    """An actor in a record: the trusted id, and as JSON the actor and the result of verifying its proof."""
     if who is None:
         return "", "", ""
     return who.id, _encode(who.echo).decode(), _encode(who.verification).decode()

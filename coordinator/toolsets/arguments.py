@@ -1,4 +1,4 @@
-"""From the arguments of a call to the tool's struct, or to a sentence that says what is wrong."""
+"""Decodes the arguments of a call into the tool's struct, or says in a sentence what is wrong with them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""How long executing a transition or a start has taken lately, as far as one process has seen it.
+"""How long transitions and starts took lately, as seen by this process.
 
-Calls that may take long are answered by the complete protocol server, which can keep a client
-waiting; that costs a few times what a quick call costs. What has been quick lately is
-answered the quick way, within the deadline of such calls: should it take longer this
-once, the answer says that it goes on (``inFlight``), and from then on it counts as slow.
+Calls that may take long go to the SDK's server, which can keep a client waiting, at a few times the cost of a quick
+call. A transition that was quick lately is answered by the fast path, within the deadline of quick calls. If it takes
+longer this time, the answer says that it is still running (``inFlight``), and it counts as slow from then on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Parked claims of one process: the calls that wait for an item (``lua/include/waiters.lua``).
 
-A call is parked in Redis with the name of its request; whatever makes a suitable item ready
-places the claim and publishes the reply to this process's channel. This side only holds the
-futures. While it holds any it says every second that it lives, per project, and has expired
-claims put back: one short script call a second for any number of parked calls.
+A call is parked in Redis under the name of its request. The script that makes a suitable item ready also claims it for
+that call, and publishes the reply on this process's channel. This side only holds the futures. While it holds any, one
+short script per project and second reports that this process lives and puts expired claims back, for any number of
+parked calls.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Parking:
         await self._subscription.close()
 
     async def _prepare(self, project: str) -> None:
-        """Before a call is parked this process has to listen and to be known to live."""
+        """Makes sure, before a call is parked, that this process listens and is known to live."""
         if self._draining:
             raise _draining()
         await self._subscription.ready()

@@ -1,30 +1,30 @@
 """Workflow sessions by signed token: seed 000.
 
-How it holds together. A session is a record in Redis: where it stands, the checkpoint that waits for
-its answer, what was answered, the activities left and the trace. It changes only in Lua scripts. A
-token is a signed snapshot of that record in the form that the seed prescribes; it authenticates a
-call, names the session and says what its holder believes. Three rules follow:
+A session is a record in Redis: its position, the checkpoint that waits for an answer, the answers given, the
+activities left behind, and the trace. It changes only in Lua scripts. A token is a signed snapshot of that record, in
+the form that the seed prescribes. It authenticates a call, names the session, and holds the state that its holder
+knows. Three rules follow:
 
-* The record decides what may happen. A checkpoint that waits blocks the session whatever an older
-  token says, is answered once, and its timers run from when it was yielded, by Redis's clock.
-* The token decides what a call is about. Transitions are validated, and activities and skills read,
-  from the position in the token, as the seed says; where that is not where the session stands, the
-  call warns. ``start_session`` with a token puts its holder where the session stands.
-* Tokens of one session have an order. Each answered call raises the record's counter, which is the
-  ``seq`` of the new token; so a handle of an earlier yield never answers a later one, and tokens from
-  before a take-over are told from those after it.
+* The record decides what may happen. An open checkpoint blocks the session whatever an older token says, is answered
+  once, and its timers run by Redis's clock from when it was yielded.
+* The token decides what a call is about. Transitions are validated, and activities and skills are read, from the
+  position in the token, as the seed says. If the session has moved on since, the call warns. ``start_session`` with a
+  token returns a token at the session's present position.
+* Tokens of one session have an order. Each answered call raises the record's counter, which is the ``seq`` of the new
+  token. So a handle of an earlier yield never answers a later one, and tokens from before a take-over can be told from
+  those after it.
 
 A session is completed when ``next_activity`` was called with one of the ends (``__terminal__``,
 ``workflow-end``, ``end-workflow``) from an activity that may be the last: one that leads nowhere, names
 that end among its targets, or has no way out but under conditions and by answers to checkpoints. Going on
 to another activity opens it again, unless its work item has another open session of the workflow by then.
 
-Sessions meet the fleet where one is bound to a work item (``start_session`` with ``item_id``): that
-takes a live claim of the actor, and the session goes forward only under that claim. Who claims the
-item after it expired gets the session, with all its answers, by showing the new claim. Scripts read
-claims through ``store/lua/include/lease.lua``; the toolsets know nothing of each other.
+A session can be bound to a work item (``start_session`` with ``item_id``). That needs a live claim of the actor, and
+the session then advances only under that claim. After it expired, whoever claims the item takes over the session,
+with all its answers, by showing the new claim. Scripts read claims through ``store/lua/include/lease.lua``; the
+toolsets do not import each other.
 
-What grows is bounded: a trace keeps its last 5,000 events, shows 2 MB of them, and puts at most 1,000
+Everything that grows is bounded: a trace keeps its last 5,000 events, shows 2 MB of them, and puts at most 1,000
 of them into one trace token; a call has at most 50 warnings; answers are one per checkpoint; a session
 ages out ``workflows.session_days`` after its last call. Session tokens are signed with the fleet's keys
 themselves (``store/signing_keys.py``), as the seed states them bit by bit, trace tokens with keys derived

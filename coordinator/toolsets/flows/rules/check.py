@@ -1,4 +1,4 @@
-"""Everything that is looked at before a workflow is stored, in one go."""
+"""All checks before a workflow is stored, in one go."""
 
 from __future__ import annotations
 

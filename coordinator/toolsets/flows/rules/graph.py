@@ -5,7 +5,7 @@ for each branch; parts that reach the same join become one again. The *region* o
 the branches that it lies in, from outside to inside. From that follow the rules: a step has
 one region only, else two parts could create it twice; all branches of a fork end in the same
 join, else it would wait for ever or run early; nobody completes the workflow from within a
-branch, while others still run.
+branch while others still run.
 """
 
 from __future__ import annotations

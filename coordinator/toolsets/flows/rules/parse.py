@@ -1,7 +1,7 @@
-"""From what a caller gave as a flow to its steps, with everything that is wrong with their fields.
+"""Parses a caller's flow into steps, and reports everything that is wrong with their fields.
 
-Nothing here stops at the first problem: each is a sentence that begins with its place, and a
-step of which something can be understood takes part in the checks of the graph.
+Parsing does not stop at the first problem. Each problem is a sentence that begins with its place. A step that is
+understood in part still takes part in the checks of the graph.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who may use workflows, and what their steps may call: rules for callers who are known (seed 003).
 
-Whoever is not identified may do everything: without an identity there is nothing to go by.
+Callers who are not identified may do everything, because there is no identity to check.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""What follows when a step is over: the whole meaning of a flow, as pure functions.
+"""What follows when a step is over: the execution rules of a flow, as pure functions.
 
-The worker asks this with the step's outcome in hand, and hands the answer to the script that
-records the outcome; the script creates what follows and counts joins in the same run. So a
-plan says nothing about other steps' states: what has arrived at a join only the script knows.
+The worker calls this with the step's outcome, and passes the plan to the script that records the outcome; the same
+script creates the next steps and counts joins. A plan does not depend on the state of other steps: only the script
+knows what has arrived at a join.
 
-A step that does nothing has the result null whenever it runs, so it is planned together with
-what comes before it and created as done; no worker sees it. Where it ends a parallel branch
-(or is the join) it takes the way over a worker: whether others wait for it only the store
-knows.
+A step that does nothing always has the result null, so it is planned together with its predecessor and created as
+done; no worker sees it. If it ends a parallel branch, or is the join, it does go through a worker, because only the
+store knows whether other branches are still running.
 """
 
 from __future__ import annotations

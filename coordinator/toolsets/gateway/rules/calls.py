@@ -1,8 +1,8 @@
-"""From an executor as it is configured to the call that an attempt makes: paths resolved, names filled in.
+"""Makes the call of an attempt from its configured executor: paths resolved, environment variables filled in.
 
-Only texts that are paths as a whole are replaced; nothing is put inside longer ones, but for the variables
-of a REST path, which are percent-encoded. What a path of ``args`` leads to cannot become an option.
-``${NAME}`` stands for an environment variable where the configuration says it, and nowhere else.
+A text is replaced only if the whole of it is a path. Only the variables of a REST path are inserted into longer
+texts, percent-encoded. A value inserted into ``args`` cannot become an option of the command. ``${NAME}`` stands for
+an environment variable in the configuration only, never in callers' values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The catalogue: everything that can be found and started, and the index to find it with.
 
-Made once from the section and from what is known of downstream servers, and never changed: a
-reload, or a server whose tools have changed, makes a new one that takes the old one's place.
+A catalogue never changes. It is made from the config section and the known tools of downstream servers; after a
+reload, or when a server's tools have changed, a new one replaces it.
 """
 
 from __future__ import annotations

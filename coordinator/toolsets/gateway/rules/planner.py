@@ -1,9 +1,9 @@
-"""What follows: from an instance, a transition and the outcomes of executors to what is to be committed.
+"""Plans an operation: pure functions from an instance, a transition and outcomes of executors to what is committed.
 
-Pure. ``start``, ``submit`` and ``timeout`` begin an operation, ``after`` goes on with it when an executor has
-come to its end; each returns what the script has to write. Hops for which nothing is to be
-executed are taken at once, so a chain of them is one write. Every hop raises the version by one;
-what is executed on entry of its target is a part of it, and a failure raises nothing.
+``start``, ``submit`` and ``timeout`` begin an operation; ``after`` continues it when an executor has ended. Each
+returns what the script has to write. A *hop* is one move from state to state. Hops without an executor are taken at
+once, so a chain of them is one write. Every hop raises the version by one; executing something on entry of its target
+belongs to the hop, and a failure does not raise the version.
 """
 
 from __future__ import annotations

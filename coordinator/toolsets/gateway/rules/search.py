@@ -1,12 +1,12 @@
 """Search over the catalogue (seed 001, scoring).
 
-Per term and field the first tier that fits counts: the term anywhere in the field, a word of the
-field that begins with it, a word that is similar to it by trigrams. A term is one alphanumeric
-run, so it can only lie within a word: the index knows for each word of each field which items
-have it, and a query looks at the vocabulary, not at the items. Sets of items are the bits of
-one integer each, in the order of their ids. The first two tiers give few different scores, so
-items with the same score so far are one set; what the third one adds differs by item, and is
-added up for those few that it concerns.
+For each term and field the first matching tier counts: the term occurs in the field, a word of the field begins with
+the term, a word is similar to the term by trigrams.
+
+A term is one alphanumeric run, so it can only occur within a word. The index maps each word of each field to the
+items that have it, so a query searches the vocabulary and not the items. A set of items is one integer with a bit per
+item, in the order of ids. The first two tiers give few different scores, so items with equal scores are handled as
+one set. The third tier gives each item its own score, which is added item by item for the few that match.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """JSON Schema in bounded time, whatever the schema and whatever is checked against it.
 
-Callers choose what is checked, and downstream servers some of the schemas; neither may keep a
-process busy. All keywords look at a clock, patterns are searched for by a library that can be told
-when to give up, and ``uniqueItems`` does not compare every item with every other.
+Callers choose the values, and downstream servers some of the schemas; neither may keep a process busy. Every keyword
+checks the clock, patterns are matched by a library with a timeout, and ``uniqueItems`` does not compare every item
+with every other.
 """
 
 from __future__ import annotations

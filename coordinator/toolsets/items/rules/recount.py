@@ -1,7 +1,7 @@
-"""What an item's stored fields mean for all that is derived from them; the audit compares.
+"""Derives from an item's stored fields everything that scripts keep up to date beside them, for the audit to compare.
 
-Written down a second time on purpose: ``lua/include/item.lua`` and its neighbours keep these
-things up to date step by step, this derives them from the fields alone. Field letters as there.
+The rules are written a second time on purpose: ``lua/include/item.lua`` and its neighbours update indexes and
+counters change by change, this module derives them from the fields alone. Field letters are those of ``item.lua``.
 """
 
 from __future__ import annotations

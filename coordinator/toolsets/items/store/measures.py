@@ -1,4 +1,4 @@
-"""Figures about a project's items, for whoever watches the fleet."""
+"""Figures about a project's items, for metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of an activity is done and what is left, read from the state; nothing here changes it.
+"""What is done in an activity and what is left, read from the state; nothing here changes it.
 
 A step or checkpoint whose condition does not hold is not asked for, but may be done all the same.
 The first unanswered checkpoint that is required, blocking and asked for blocks everything else.
