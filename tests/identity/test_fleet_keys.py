@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -30,6 +30,8 @@ pytestmark = pytest.mark.anyio
 
 OLD, NEW = Signer("old"), Signer("new", number=1)
 
+NewProcess = Callable[[], JwksVerifier]
+
 
 def remote(verifier: JwksVerifier) -> RemoteSource:
     source = only_cache(verifier).source
@@ -54,12 +56,27 @@ def events(fleet: redis.Redis) -> list[tuple[str, str]]:
     return [(fields[b"k"].decode(), fields[b"i"].decode()) for _, fields in found]
 
 
-@pytest.mark.every_store
-async def test_processes_ask_once_together(
+@pytest.fixture
+def new_process(
     key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
-) -> None:
+) -> NewProcess:
+    """Makes the verifiers of the processes of a fleet."""
+    return lambda: make_verifier(key_server.url(), store)
+
+
+@pytest.fixture
+async def first(key_server: KeyServer, new_process: NewProcess) -> JwksVerifier:
+    """A process that has fetched the key OLD: the store holds the fleet's copy of it."""
     key_server.serve(jwks(OLD))
-    fleet = [make_verifier(key_server.url(), store) for _ in range(5)]
+    verifier = new_process()
+    assert (await verifier.verify(OLD.token())).status == "verified"
+    return verifier
+
+
+@pytest.mark.every_store
+async def test_processes_ask_once_together(key_server: KeyServer, new_process: NewProcess) -> None:
+    key_server.serve(jwks(OLD))
+    fleet = [new_process() for _ in range(5)]
     await asyncio.gather(*(one.start() for one in fleet))
     outcomes = await asyncio.gather(*(one.verify(OLD.token()) for one in fleet))
     assert {outcome.status for outcome in outcomes} == {"verified"}
@@ -67,10 +84,10 @@ async def test_processes_ask_once_together(
 
 
 async def test_unknown_keys_are_asked_for_once_per_cooldown_by_the_whole_fleet(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+    key_server: KeyServer, new_process: NewProcess, fleet_keys: redis.Redis
 ) -> None:
     key_server.serve(jwks(OLD))
-    fleet = [make_verifier(key_server.url(), store) for _ in range(3)]
+    fleet = [new_process() for _ in range(3)]
     for one in fleet:
         assert (await one.verify(OLD.token())).status == "verified"
     let_ask(fleet_keys, *fleet)
@@ -85,10 +102,10 @@ async def test_unknown_keys_are_asked_for_once_per_cooldown_by_the_whole_fleet(
 
 
 async def test_what_one_process_finds_the_others_have(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+    key_server: KeyServer, new_process: NewProcess, fleet_keys: redis.Redis
 ) -> None:
     key_server.serve(jwks(OLD))
-    first, second = (make_verifier(key_server.url(), store) for _ in range(2))
+    first, second = (new_process() for _ in range(2))
     for one in (first, second):
         assert (await one.verify(OLD.token())).status == "verified"
     key_server.serve(jwks(NEW))
@@ -101,10 +118,10 @@ async def test_what_one_process_finds_the_others_have(
 
 
 async def test_a_process_waits_for_what_another_is_getting(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+    key_server: KeyServer, new_process: NewProcess, store: Store
 ) -> None:
     key_server.serve(jwks(OLD))
-    first, second = (make_verifier(key_server.url(), store) for _ in range(2))
+    first, second = (new_process() for _ in range(2))
     copies, source = KeyCopies(store), remote(first)
     assert (await copies.lease_fetch(source, 0, 30_000)).verdict == "ask"  # the other process is us
     waiting = asyncio.create_task(second.verify(OLD.token()))
@@ -115,9 +132,9 @@ async def test_a_process_waits_for_what_another_is_getting(
 
 
 async def test_a_process_that_starts_meanwhile_waits_for_it_too(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+    key_server: KeyServer, new_process: NewProcess, store: Store
 ) -> None:
-    second = make_verifier(key_server.url(), store)
+    second = new_process()
     copies, source = KeyCopies(store), remote(second)
     assert (await copies.lease_fetch(source, 0, 30_000)).verdict == "ask"
     starting = asyncio.create_task(second.start())
@@ -129,13 +146,10 @@ async def test_a_process_that_starts_meanwhile_waits_for_it_too(
 
 
 async def test_a_process_that_starts_while_the_server_is_down_has_keys(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+    key_server: KeyServer, first: JwksVerifier, new_process: NewProcess
 ) -> None:
-    key_server.serve(jwks(OLD))
-    first = make_verifier(key_server.url(), store)
-    assert (await first.verify(OLD.token())).status == "verified"
     key_server.kill()
-    second = make_verifier(key_server.url(), store)
+    second = new_process()
     await second.start()
     outcome = await second.verify(OLD.token())
     assert (outcome.status, outcome.metadata) == ("verified", {})  # the copy is fresh
@@ -143,15 +157,17 @@ async def test_a_process_that_starts_while_the_server_is_down_has_keys(
 
 
 async def test_an_old_copy_is_used_and_said_to_be_old(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+    key_server: KeyServer,
+    first: JwksVerifier,
+    new_process: NewProcess,
+    make_verifier: MakeVerifier,
+    store: Store,
+    fleet_keys: redis.Redis,
 ) -> None:
-    key_server.serve(jwks(OLD))
-    first = make_verifier(key_server.url(), store)
-    assert (await first.verify(OLD.token())).status == "verified"
     key_server.kill()
     then = int(fleet_keys.hget(copy_key(first), "f") or 0) - 5_000_000
     fleet_keys.hset(copy_key(first), "f", str(then))
-    second = make_verifier(key_server.url(), store)
+    second = new_process()
     await second.start()
     outcome = await second.verify(OLD.token())
     assert outcome.metadata["verifiedFromCache"] == "true"
@@ -162,15 +178,12 @@ async def test_an_old_copy_is_used_and_said_to_be_old(
 
 
 async def test_an_old_copy_is_not_used_where_newer_keys_are_to_be_had(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+    key_server: KeyServer, first: JwksVerifier, new_process: NewProcess, fleet_keys: redis.Redis
 ) -> None:
-    key_server.serve(jwks(OLD))
-    first = make_verifier(key_server.url(), store)
-    assert (await first.verify(OLD.token())).status == "verified"
     key_server.serve(jwks(NEW))
     fleet_keys.hincrby(copy_key(first), "f", -5_000_000)
     fleet_keys.delete(keys.key_fetch_lease.key(keys.FLEET, remote(first).name))
-    second = make_verifier(key_server.url(), store)
+    second = new_process()
     await second.start()
     assert (await second.verify(OLD.token())).failure == "crypto"
 
@@ -190,37 +203,31 @@ async def test_an_old_copy_is_not_used_where_newer_keys_are_to_be_had(
     ids=range(8),
 )
 async def test_a_damaged_copy_is_asked_for_anew(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis, garbage: str | bytes
+    first: JwksVerifier, new_process: NewProcess, fleet_keys: redis.Redis, garbage: str | bytes
 ) -> None:
-    key_server.serve(jwks(OLD))
-    first = make_verifier(key_server.url(), store)
-    assert (await first.verify(OLD.token())).status == "verified"
     fleet_keys.hset(copy_key(first), "d", garbage)
     let_ask(fleet_keys, first)
-    second = make_verifier(key_server.url(), store)
+    second = new_process()
     await second.start()
     assert (await second.verify(OLD.token())).status == "verified"
 
 
 async def test_an_empty_set_replaces_no_copy(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+    key_server: KeyServer, first: JwksVerifier, new_process: NewProcess, fleet_keys: redis.Redis
 ) -> None:
-    key_server.serve(jwks(OLD))
-    first = make_verifier(key_server.url(), store)
-    assert (await first.verify(OLD.token())).status == "verified"
     copy = fleet_keys.hget(copy_key(first), "d")
     key_server.serve({"keys": []})
     let_ask(fleet_keys, first)
     assert (await first.verify(NEW.token())).failure == "network"
     assert fleet_keys.hget(copy_key(first), "d") == copy
-    assert (await make_verifier(key_server.url(), store).verify(OLD.token())).status == "verified"
+    assert (await new_process().verify(OLD.token())).status == "verified"
 
 
 async def test_the_copy_holds_public_keys_only(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+    key_server: KeyServer, new_process: NewProcess, fleet_keys: redis.Redis
 ) -> None:
     key_server.serve({"keys": [OLD.private_jwk]})
-    first = make_verifier(key_server.url(), store)
+    first = new_process()
     assert (await first.verify(OLD.token())).status == "verified"
     copy: Any = fleet_keys.hget(copy_key(first), "d")
     assert b'"x"' in copy
@@ -229,10 +236,10 @@ async def test_the_copy_holds_public_keys_only(
 
 
 async def test_trouble_is_told_once_and_known_to_all(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis
+    key_server: KeyServer, new_process: NewProcess, fleet_keys: redis.Redis
 ) -> None:
     key_server.serve(jwks(OLD))
-    fleet = [make_verifier(key_server.url(), store) for _ in range(3)]
+    fleet = [new_process() for _ in range(3)]
     for one in fleet:
         assert (await one.verify(OLD.token())).status == "verified"
     label = f"jwks_uri {key_server.url()}"
@@ -301,14 +308,14 @@ async def test_without_the_store_each_process_asks_for_itself(
 
 
 async def test_the_store_s_clock_decides(
-    key_server: KeyServer, make_verifier: MakeVerifier, store: Store, fleet_keys: redis.Redis, monkeypatch: Any
+    key_server: KeyServer, new_process: NewProcess, make_verifier: MakeVerifier, monkeypatch: Any
 ) -> None:
     key_server.serve(jwks(OLD))
     token, real = OLD.token(exp=int(time.time()) + 5), time.time
     monkeypatch.setattr("coordinator.identity.clock.time.time", lambda: real() - 7_200)
-    behind = make_verifier(key_server.url(), store)
+    behind = new_process()
     monkeypatch.setattr("coordinator.identity.clock.time.time", lambda: real() + 7_200)
-    ahead = make_verifier(key_server.url(), store)
+    ahead = new_process()
     alone = make_verifier(key_server.url())
     for verifier in (behind, ahead):
         await verifier.start()
