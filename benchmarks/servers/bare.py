@@ -54,15 +54,15 @@ def arguments(args: ClaimItem) -> tuple[str | bytes | int, ...]:
 
 def result(args: ClaimItem, reply: ClaimReply) -> ClaimItemResult:
     """The answer of ``claim_item`` for a claim that was placed."""
-    outcome, item, expires, first, fence = reply.claims[0]
+    placed = reply.claims[0]
     claimed = ClaimResult(
-        item_id=dashed(item),
-        outcome=outcome,
+        item_id=dashed(placed.item),
+        outcome=placed.outcome,
         claimed_by=given(args.actor).id,
         claimed_at=iso(reply.now),
-        claim_expires_at=iso(expires),
-        original_claimed_at=iso(first),
-        fence_token=fence,
+        claim_expires_at=iso(placed.expires),
+        original_claimed_at=iso(placed.first_claimed_at),
+        fence_token=placed.fence,
     )
     counts = ClaimSummary(
         claims_total=1,

@@ -39,4 +39,4 @@ async def claim_for(tools: Client, agent: str, item: str, ms: int) -> None:
     """Claims an item for less than the second that is the tool's least."""
     work = WorkStore(tools.store, Settings(), SchemaSource())
     reply = await work.claim(tools.project, NO_KEY, agent, [(item.replace("-", ""), ms, 0)], [])
-    assert reply.claims[0][0] == "success", reply
+    assert reply.claims[0].outcome == "success", reply

@@ -77,9 +77,9 @@ async def test_claims_that_expire_never_overlap(clients: list[Client]) -> None:
         while len(won) < 25:
             # Nobody renews: the next claim of whoever holds it would be.
             reply: ClaimReply = await store.claim(client.project, NO_KEY, f"{agent}-{times}", [(item, 4, 0)], [])
-            outcome, _, expires, _, fence = reply.claims[0]
-            if outcome == "success":
-                won.append((fence, reply.now, expires))
+            claimed = reply.claims[0]
+            if claimed.outcome == "success":
+                won.append((claimed.fence, reply.now, claimed.expires))
                 times += 1
 
     await asyncio.gather(*(work(f"agent-{n}", clients[n % len(clients)]) for n in range(6)))

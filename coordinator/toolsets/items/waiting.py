@@ -104,7 +104,7 @@ class Parking:
                 # Held before the call is parked: the wake-up may come before the answer does.
                 woken = parked.renewed()
                 reply = await run(max(1, int((until - loop.time()) * 1000)))
-                if reply.claims[0][0] != "parked":
+                if reply.claims[0].outcome != "parked":
                     return reply
                 waited = True
                 parked_at = loop.time()
@@ -207,7 +207,7 @@ class Parking:
 
 def _end_of(reply: ClaimReply | None) -> str:
     """How a wait ended, by the last reply."""
-    outcome = reply.claims[0][0] if reply is not None else "parked"
+    outcome = reply.claims[0].outcome if reply is not None else "parked"
     return {"success": "served", "parked": "ended"}.get(outcome, "in_vain")
 
 

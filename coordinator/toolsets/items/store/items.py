@@ -28,8 +28,18 @@ class Deleted(msgspec.Struct, array_like=True):
     ids: list[str]
 
 
+class Updated(msgspec.Struct, array_like=True):
+    """One entry of the reply of ``update_items.lua``."""
+
+    outcome: str
+    """``updated``, or the reason why it was not."""
+    id: str
+    modified: int
+    requires_verification: bool
+
+
 _CREATE = Script(PACKAGE, "create_items", list[Created], rest=SETTLE)
-_UPDATE = Script(PACKAGE, "update_items", list[tuple[str, str, int, bool]], rest=SETTLE)
+_UPDATE = Script(PACKAGE, "update_items", list[Updated], rest=SETTLE)
 _DELETE = Script(PACKAGE, "delete_items", Deleted, rest=SETTLE)
 
 
@@ -57,9 +67,9 @@ class ItemStore(BaseStore):
 
     async def update(
         self, project: str, request: IdempotencyKey, changes: Sequence[tuple[str, dict[str, str | int | bool]]]
-    ) -> list[tuple[str, str, int, bool]]:
-        """Updates items in bounded slices; each answers "updated" or the reason, id, modified, verification."""
-        results: list[tuple[str, str, int, bool]] = []
+    ) -> list[Updated]:
+        """Updates items in bounded slices."""
+        results: list[Updated] = []
         parts = slices(changes, lambda change: change[1].values(), lambda change: _work(change[1]))
         for number, part in enumerate(parts):
             reply = await self._change_by_schema(_UPDATE, project, request.slice(number), pack(part))

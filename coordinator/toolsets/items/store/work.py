@@ -16,12 +16,30 @@ from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, Path, pack
 
 
+class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The outcome of one claim; times in ms."""
+
+    outcome: str
+    item: str
+    expires: int
+    """When the claim expires; for ``already_claimed``: in how many ms the other claim does."""
+    first_claimed_at: int
+    fence: int
+
+
+class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The outcome of one release."""
+
+    outcome: str
+    item: str
+
+
 class ClaimReply(msgspec.Struct, array_like=True):
-    """Reply of ``claim_item.lua``."""
+    """Reply of ``claim_item.lua`` and ``claim_next.lua``."""
 
     now: int
-    claims: list[tuple[str, str, int, int, int]]
-    releases: list[tuple[str, str]]
+    claims: list[Claimed]
+    releases: list[Released]
 
 
 class Advanced(msgspec.Struct, array_like=True):
@@ -165,9 +183,10 @@ class WorkStore(BaseStore):
                 if failure.code != "NOT_FOUND":
                     raise
                 raise no_such_item("claims[0].selector.parentId") from None
-            if reply.claims[0][0] != "more":
+            found = reply.claims[0]
+            if found.outcome != "more":
                 return reply
-            after = reply.claims[0][1]
+            after = found.item  # the cursor for the next run
             if not after:  # what expired, or became ready, behind where the search had come to
                 recorder().restarted("claim_item")
 

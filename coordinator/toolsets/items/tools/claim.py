@@ -27,7 +27,7 @@ from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.specs import not_blank
-from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
+from coordinator.toolsets.items.store.work import Claimed, ClaimReply, Released, WorkStore
 from coordinator.toolsets.items.tools.shared import shown
 from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.timestamp import iso
@@ -225,13 +225,13 @@ def _letting_go(item: str, entry: ReleaseEntry) -> tuple[str, int]:
     return item, entry.fence_token or 0
 
 
-def _claimed(entry: ClaimEntry, result: tuple[str, str, int, int, int], agent: str, now: int) -> ClaimResult:
-    outcome, inner, when, first, fence = result
+def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimResult:
+    outcome = result.outcome
     by_selector = True if entry.selector is not None else UNSET
     ref = UNSET if entry.claim_ref is None else entry.claim_ref
     if outcome == "no_match":
         return ClaimResult(outcome=outcome, kind="permanent", code=outcome, claim_ref=ref)
-    item = shown(inner, entry.item_id or "")
+    item = shown(result.item, entry.item_id or "")
     if outcome == "success":
         return ClaimResult(
             item_id=item,
@@ -240,9 +240,9 @@ def _claimed(entry: ClaimEntry, result: tuple[str, str, int, int, int], agent: s
             claim_ref=ref,
             claimed_by=agent,
             claimed_at=iso(now),
-            claim_expires_at=iso(when),
-            original_claimed_at=iso(first),
-            fence_token=fence,
+            claim_expires_at=iso(result.expires),
+            original_claimed_at=iso(result.first_claimed_at),
+            fence_token=result.fence,
         )
     if outcome == "already_claimed":
         return ClaimResult(
@@ -251,7 +251,7 @@ def _claimed(entry: ClaimEntry, result: tuple[str, str, int, int, int], agent: s
             claim_ref=ref,
             kind="transient",
             contended_item_id=item,
-            retry_after_ms=when,
+            retry_after_ms=result.expires,
         )
     error = refused(outcome) if outcome == "ambiguous" else _LOST.get(outcome, UNSET)
     return ClaimResult(
@@ -259,9 +259,8 @@ def _claimed(entry: ClaimEntry, result: tuple[str, str, int, int, int], agent: s
     )
 
 
-def _released(entry: ReleaseEntry, result: tuple[str, str]) -> ReleaseResult:
-    outcome, inner = result
-    item = shown(inner, entry.item_id)
+def _released(entry: ReleaseEntry, result: Released) -> ReleaseResult:
+    outcome, item = result.outcome, shown(result.item, entry.item_id)
     if outcome == "ambiguous":
         return ReleaseResult(item_id=item, outcome="not_found", error=refused(outcome))
     return ReleaseResult(item_id=item, outcome=outcome, error=_LOST.get(outcome, UNSET))

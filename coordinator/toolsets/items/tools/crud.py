@@ -103,13 +103,14 @@ class Items:
                 failures[number] = _failed(number, spec, failure.message)
         replies = await self._items.update(call.project, record, [change for _, change in changes]) if changes else []
         updated: list[UpdatedItem] = []
-        for (number, _), (outcome, item_id, modified, verification) in zip(changes, replies, strict=True):
-            if outcome == "updated":
+        for (number, _), reply in zip(changes, replies, strict=True):
+            if reply.outcome == "updated":
+                modified, verification = iso(reply.modified), reply.requires_verification
                 updated.append(
-                    UpdatedItem(id=dashed(item_id), modified_at=iso(modified), requires_verification=verification)
+                    UpdatedItem(id=dashed(reply.id), modified_at=modified, requires_verification=verification)
                 )
             else:
-                failures[number] = _failed(number, specs[number], refused(outcome))
+                failures[number] = _failed(number, specs[number], refused(reply.outcome))
         ordered = [failures[number] for number in sorted(failures)]
         return UpdateItemsResult(items=updated, updated=len(updated), failed=len(ordered), failures=ordered or UNSET)
 
