@@ -15,8 +15,17 @@ from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.levels import Move, Repair, added
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, pack
 
-NewEdge = tuple[str, str, str, str, str]
-"""Id, from, to, code, threshold mark."""
+
+class NewEdge(NamedTuple):
+    """An edge as ``create_dependencies.lua`` and ``create_work_tree.lua`` take it."""
+
+    id: str
+    source: str
+    target: str
+    code: str
+    """B: the source blocks the target, I: it is blocked by it, R: they are related."""
+    threshold: str
+    """Code of the role from which on the blocker no longer blocks, or '-' where none was given."""
 
 
 class _Far(NamedTuple):
@@ -100,7 +109,11 @@ class DependencyStore(BaseStore):
         Both ways are tried in turn, as ``lua/include/levels.lua`` does. Where the graph changes meanwhile, what is
         moved by then is no harm, and the rest is left to the next call.
         """
-        order = [edge[1:3] if edge[3] == "B" else edge[2:0:-1] for edge in before if edge[3] != "R"]
+        order = [
+            (edge.source, edge.target) if edge.code == "B" else (edge.target, edge.source)
+            for edge in before
+            if edge.code != "R"
+        ]
         ways = [
             (Repair(far.blocked, far.low + 1, 1, far.blocker), pack(added(order, 1))),
             (Repair(far.blocker, far.high - 1, -1, far.blocked), pack(added(order, -1))),

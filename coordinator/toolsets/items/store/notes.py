@@ -10,8 +10,20 @@ from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, BaseStore, pack, slices
 
-StoredNote = tuple[str, str, str, str, bool, str, str, str]
-"""A note as ``include/notes.lua`` takes it."""
+
+class StoredNote(NamedTuple):
+    """A note as ``include/notes.lua`` takes it."""
+
+    item: str
+    key: str
+    role: str
+    """Letter of the phase."""
+    body: str
+    filled: bool
+    actor: str
+    verification: str
+    id: str
+    """Of a new note; one that is there already keeps its id."""
 
 
 class Written(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -10,6 +11,7 @@ from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.specs import Stored, size
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, pack, slices
+from coordinator.toolsets.items.store.dependencies import NewEdge
 from coordinator.toolsets.items.store.notes import StoredNote
 
 _COMPLETE_SLICE = 25
@@ -36,10 +38,23 @@ class _Completion(msgspec.Struct, array_like=True):
     plan: str
 
 
-Noted = tuple[str, str, str, str]
-"""A note's id, item, key, letter of the phase."""
-Completed = tuple[str, str, str, str | int | bool | list[str]]
-"""Id, title, outcome and its detail."""
+class Noted(NamedTuple):
+    """A note that was created with a tree."""
+
+    id: str
+    item: str
+    key: str
+    role: str
+    """Letter of the phase."""
+
+
+class Completed(NamedTuple):
+    """One entry of the results of ``complete_items.lua``."""
+
+    id: str
+    title: str
+    outcome: str
+    detail: str | int | bool | list[str]
 
 
 _CREATE = Script(PACKAGE, "create_work_tree", TreeReply, rest=SETTLE)
@@ -54,7 +69,7 @@ _encode = msgspec.json.Encoder().encode
 def _weight(note: StoredNote) -> int:
     """What a note weighs more than any element: slices of a tree's notes are smaller, since any other call that finds
     them left to be done writes them first."""
-    return 4 + size(note[3]) // 1000
+    return 4 + size(note.body) // 1000
 
 
 class TreeStore(BaseStore):
@@ -65,11 +80,11 @@ class TreeStore(BaseStore):
         project: str,
         request: IdempotencyKey,
         specs: Sequence[Stored],
-        edges: Sequence[tuple[str, str, str, str, str]],
+        edges: Sequence[NewEdge],
         notes: Sequence[StoredNote],
     ) -> tuple[TreeReply, list[Noted]]:
         """Creates everything or nothing; ``specs`` begin with the root."""
-        noted = _encode([(note[7], *note[:3]) for note in notes])
+        noted = _encode([Noted(note.id, note.item, note.key, note.role) for note in notes])
         parts = (pack((self._events, "notes", part)) for part in slices(notes, lambda note: note, _weight))
         reply = await self._change_by_schema(_CREATE, project, request, pack(specs), pack(edges), noted, *parts)
         return reply, _noted(reply.noted)

@@ -17,7 +17,7 @@ from coordinator.toolsets.items.rules.ids import dashed, new_id, parse_uuid
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.specs import not_blank
-from coordinator.toolsets.items.store.dependencies import DependencyStore
+from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
 from coordinator.toolsets.items.tools.shared import keyed
 from coordinator.toolsets.tool import Call, Services, Tool
 
@@ -52,7 +52,7 @@ class Dependencies:
         record = await keyed(self._services, args.actor, args.request_id, "manage_dependencies", rules.asked(args))
         ids = await self._edges.resolve(call.project, [item for edge in checked for item in (edge.source, edge.target)])
         wanted = [
-            (new_id(), ids[2 * n], ids[2 * n + 1], edge.type[0], rules.mark(edge.unblock_at))
+            NewEdge(new_id(), ids[2 * n], ids[2 * n + 1], edge.type[0], rules.mark(edge.unblock_at))
             for n, edge in enumerate(checked)
         ]
         reply = await self._edges.link(call.project, record, wanted)

@@ -189,7 +189,7 @@ def _given(value: str | UnsetType, field: str) -> str:
 
 def _stored(item: str, note: Prepared) -> StoredNote:
     _, actor, verification = attribution(note.who)
-    return item, note.key, note.role[0], note.body, note.filled, actor, verification, new_id()
+    return StoredNote(item, note.key, note.role[0], note.body, note.filled, actor, verification, new_id())
 
 
 def _written(note: Prepared, reply: Written) -> WrittenNote:

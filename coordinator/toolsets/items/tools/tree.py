@@ -27,6 +27,7 @@ from coordinator.toolsets.items.rules.ids import dashed, new_id, no_such_item, p
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import Resolved, expected
 from coordinator.toolsets.items.rules.specs import Stored, names_in, not_blank, tags
+from coordinator.toolsets.items.store.dependencies import NewEdge
 from coordinator.toolsets.items.store.notes import StoredNote
 from coordinator.toolsets.items.store.tree import Completed, Noted, TreeReply, TreeStore
 from coordinator.toolsets.items.tools.shared import batch, keyed
@@ -81,10 +82,10 @@ class Trees:
         specs = _stored(items, ids, parent, edges, level)
         rules.check_texts(specs, notes)
         _, actor, verification = attribution(who)
-        written: list[StoredNote] = [
-            (ids[n.ref], n.key, n.role[0], n.body, bool(n.body), actor, verification, new_id()) for n in notes
+        written = [
+            StoredNote(ids[n.ref], n.key, n.role[0], n.body, bool(n.body), actor, verification, new_id()) for n in notes
         ]
-        links = [(new_id(), ids[e.source], ids[e.target], e.type[0], mark(e.unblock_at)) for e in edges]
+        links = [NewEdge(new_id(), ids[e.source], ids[e.target], e.type[0], mark(e.unblock_at)) for e in edges]
         reply, noted = await self._trees.create(call.project, record, specs, links, written)
         if reply.reason == "too_deep":
             raise invalid("parentId", "the tree would exceed the maximum depth of 3")
@@ -176,7 +177,7 @@ def _created(
     """The answer; items (the root first), schemas and edges go by ref, what the store says by id."""
     made = dict(zip(items, reply.items, strict=True))
     refs = {item: ref for ref, item in made.items()}
-    exists = {(item, key) for _, item, key, _ in noted}
+    exists = {(note.item, note.key) for note in noted}
     root, *children = [
         TreeNode(
             ref=UNSET if ref == rules.ROOT else ref,
@@ -204,8 +205,8 @@ def _created(
             for edge_id, e in zip(reply.edges, edges, strict=True)
         ],
         notes=[
-            CreatedNote(item_ref=refs[item], key=key, role=phase_of(letter), id=dashed(note))
-            for note, item, key, letter in noted
+            CreatedNote(item_ref=refs[note.item], key=note.key, role=phase_of(note.role), id=dashed(note.id))
+            for note in noted
         ],
     )
 
