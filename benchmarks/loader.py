@@ -28,7 +28,7 @@ from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.rules.specs import Stored, new_item
+from coordinator.toolsets.items.rules.specs import NewItem, new_item
 from coordinator.toolsets.items.store.items import ItemStore
 
 PROJECT = "default"
@@ -89,7 +89,7 @@ def tags(number: int, count: int) -> str:
     return ",".join(made[:count])
 
 
-def spec(number: int, shape: Shape, pick: random.Random) -> Stored:
+def spec(number: int, shape: Shape, pick: random.Random) -> NewItem:
     """One item as the script takes it."""
     root = number % FAMILY == 0
     made = ItemSpec(

@@ -114,7 +114,7 @@ def test_tags_are_lower_case_words(parts: list[str]) -> None:
 
 @pytest.mark.parametrize("value", [UNSET, None, "", " "])
 def test_what_is_not_given_is_the_default(value: Any) -> None:
-    assert specs.new_item(ItemSpec(title="t", summary=value, tags=value, metadata=value), "0" * 32, "")[1:10] == [
+    assert specs.new_item(ItemSpec(title="t", summary=value, tags=value, metadata=value), "0" * 32, "")[1:10] == (
         "",
         "t",
         value or "" if isinstance(value, str) else "",
@@ -124,16 +124,15 @@ def test_what_is_not_given_is_the_default(value: Any) -> None:
         "",
         "",
         "",
-    ]
+    )
 
 
 # --- traits
 
 
-def shown(stored: list[Any]) -> str | None:
+def shown(item: specs.NewItem) -> str | None:
     """The properties that a caller sees of a new item."""
-    traits = stored[14].split(",") if stored[14] else []
-    return specs.with_traits(stored[13] or None, traits)
+    return specs.with_traits(item.properties or None, item.traits.split(",") if item.traits else [])
 
 
 def made(properties: str | None, traits: str | None = None, default: str | None = None) -> str | None:

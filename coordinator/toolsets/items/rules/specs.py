@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from msgspec import UNSET
@@ -30,10 +30,29 @@ TAG = re.compile(r"[a-z0-9][a-z0-9-]*")
 _BLANK = re.compile(r"[^\S \t\n\v\f\r]")
 """White space outside ASCII, which patterns of Lua do not take for such."""
 
-Stored = list[str | int | bool]
-"""A new item as ``include/create.lua`` takes it."""
-TAGS_AT = 7
-"""Index of the tags in a ``Stored``."""
+
+class NewItem(NamedTuple):
+    """A new item as ``include/create.lua`` takes it; '' and 0: not given."""
+
+    id: str
+    parent: str
+    title: str
+    summary: str
+    role: int
+    priority: int
+    complexity: int
+    tags: str
+    type: str
+    status_label: str
+    requires_verification: bool
+    description: str
+    metadata: str
+    properties: str
+    traits: str
+    level: int = 0
+    """In the order of dependencies."""
+    blockers: int = 0
+    """Dependencies that are not satisfied."""
 
 
 def given(value: Any) -> Any:
@@ -181,7 +200,7 @@ def with_traits(properties: str | None, names: list[str]) -> str | None:
     return msgspec.json.encode(merged).decode()
 
 
-def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | None = None) -> Stored:
+def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | None = None) -> NewItem:
     """A checked new item.
 
     Raises:
@@ -191,7 +210,7 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
         raise invalid("id", "cannot be chosen; leave it out, or use operation update")
     properties = long_text(spec.properties, "properties")
     named = names_in(not_blank(spec.traits) or default_traits or "")
-    return [
+    return NewItem(
         item_id,
         parent,
         title(spec.title),
@@ -207,7 +226,7 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
         long_text(spec.metadata, "metadata"),
         properties,
         traits(named, "traits") if named else traits(traits_in(properties), "properties"),
-    ]
+    )
 
 
 def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str | int | bool]:

@@ -14,7 +14,7 @@ from coordinator.toolsets.items.contract.tree import CreateWorkTree, TreeItem
 from coordinator.toolsets.items.rules.edges import Edge, edge_type, threshold
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.schema import Resolved
-from coordinator.toolsets.items.rules.specs import Stored, new_item, not_blank, size
+from coordinator.toolsets.items.rules.specs import NewItem, new_item, not_blank, size
 
 ROOT = "root"
 MAX_ELEMENTS = 125
@@ -114,7 +114,7 @@ def waiting(found: Sequence[Edge], ref: str) -> int:
     return sum(edge.order is not None and edge.order[1] == ref and edge.unblock_at != "queue" for edge in found)
 
 
-def stored(item: TreeItem, place: str, item_id: str, parent: str, level: int, blocked_by: int) -> Stored:
+def stored(item: TreeItem, place: str, item_id: str, parent: str, level: int, blocked_by: int) -> NewItem:
     """The item as ``create_work_tree.lua`` takes it.
 
     Raises:
@@ -132,7 +132,7 @@ def stored(item: TreeItem, place: str, item_id: str, parent: str, level: int, bl
         requires_verification=item.requires_verification,
     )
     try:
-        return [*new_item(spec, item_id, parent), level, blocked_by]
+        return new_item(spec, item_id, parent)._replace(level=level, blockers=blocked_by)
     except ToolFailure as failure:
         raise ToolFailure(failure.code, f"{place}.{failure.message}") from None
 
@@ -169,7 +169,7 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
     return list(found.values())
 
 
-def check_texts(items: Iterable[Stored], notes: Iterable[TreeNoteSpec]) -> None:
+def check_texts(items: Iterable[NewItem], notes: Iterable[TreeNoteSpec]) -> None:
     """Raises ToolFailure VALIDATION_ERROR, about the longest part, where the texts of a tree are too long together.
 
     Args:

@@ -9,7 +9,7 @@ import msgspec
 
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
-from coordinator.toolsets.items.rules.specs import TAGS_AT, Stored
+from coordinator.toolsets.items.rules.specs import NewItem
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, WEIGHT, BaseStore, pack, slices
 
 Created = tuple[str, int, str]
@@ -56,10 +56,10 @@ def _work(fields: dict[str, str | int | bool]) -> int:
 class ItemStore(BaseStore):
     """Work items of any project."""
 
-    async def create(self, project: str, request: IdempotencyKey, specs: Sequence[Stored]) -> list[Created]:
+    async def create(self, project: str, request: IdempotencyKey, specs: Sequence[NewItem]) -> list[Created]:
         """Creates items in bounded slices."""
         results: list[Created] = []
-        parts = slices(specs, lambda spec: spec, lambda spec: _tags(spec[TAGS_AT]))
+        parts = slices(specs, lambda spec: spec, lambda spec: _tags(spec.tags))
         for number, part in enumerate(parts):
             reply = await self._change_by_schema(_CREATE, project, request.slice(number), pack(part))
             results += reply

@@ -9,7 +9,7 @@ import msgspec
 
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
-from coordinator.toolsets.items.rules.specs import Stored, size
+from coordinator.toolsets.items.rules.specs import NewItem, size
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, pack, slices
 from coordinator.toolsets.items.store.dependencies import NewEdge
 from coordinator.toolsets.items.store.notes import StoredNote
@@ -79,7 +79,7 @@ class TreeStore(BaseStore):
         self,
         project: str,
         request: IdempotencyKey,
-        specs: Sequence[Stored],
+        specs: Sequence[NewItem],
         edges: Sequence[NewEdge],
         notes: Sequence[StoredNote],
     ) -> tuple[TreeReply, list[Noted]]:

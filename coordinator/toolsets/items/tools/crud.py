@@ -66,7 +66,7 @@ class Items:
         parents = await self._resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
         schemas = self._items.schemas.current
         failures: dict[int, str] = {}
-        stored: list[tuple[int, rules.Stored]] = []
+        stored: list[tuple[int, rules.NewItem]] = []
         for number, (spec, parent) in enumerate(zip(specs, parents, strict=True)):
             try:
                 if isinstance(parent, ToolFailure):
@@ -204,18 +204,17 @@ def _change(
     return item, fields
 
 
-def _created(item: rules.Stored, depth: int, item_id: str, schemas: SchemaConfig) -> CreatedItem:
-    _, _, title, _, role, priority, _, tags, type_name, _, verification, _, _, _, traits = item
-    schema = schemas.resolve(str(type_name), str(tags), str(traits).split(","))
+def _created(item: rules.NewItem, depth: int, item_id: str, schemas: SchemaConfig) -> CreatedItem:
+    schema = schemas.resolve(item.type, item.tags, item.traits.split(","))
     return CreatedItem(
         id=dashed(item_id),
-        title=str(title),
+        title=item.title,
         depth=depth,
-        role=ROLE_NAMES[int(role)],
-        priority=PRIORITY_NAMES[int(priority)],
-        requires_verification=bool(verification),
-        tags=str(tags) or None,
-        type=str(type_name) or None,
+        role=ROLE_NAMES[item.role],
+        priority=PRIORITY_NAMES[item.priority],
+        requires_verification=item.requires_verification,
+        tags=item.tags or None,
+        type=item.type or None,
         schema_match=schema is not None,
         expected_notes=[expected(note, False) for note in schema.notes] if schema else [],
     )

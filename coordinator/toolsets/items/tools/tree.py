@@ -26,7 +26,7 @@ from coordinator.toolsets.items.rules.edges import Edge, mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, no_such_item, parse
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import Resolved, expected
-from coordinator.toolsets.items.rules.specs import Stored, names_in, not_blank, tags
+from coordinator.toolsets.items.rules.specs import NewItem, names_in, not_blank, tags
 from coordinator.toolsets.items.store.dependencies import NewEdge
 from coordinator.toolsets.items.store.notes import StoredNote
 from coordinator.toolsets.items.store.tree import Completed, Noted, TreeReply, TreeStore
@@ -154,13 +154,13 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
 
 def _stored(
     items: Mapping[str, TreeItem], ids: Mapping[str, str], parent: str, edges: Sequence[Edge], level: Mapping[str, int]
-) -> list[Stored]:
+) -> list[NewItem]:
     """The items as the store takes them, the root first; ids and levels go by ref.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field.
     """
-    specs: list[Stored] = []
+    specs: list[NewItem] = []
     for number, (ref, item) in enumerate(items.items()):
         place, above = (f"children[{number - 1}]", ids[rules.ROOT]) if number else ("root", parent)
         specs.append(rules.stored(item, place, ids[ref], above, level[ref], rules.waiting(edges, ref)))
