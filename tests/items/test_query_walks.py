@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.store import Script
-from coordinator.toolsets.items.store.query import Best, Pace
+from coordinator.toolsets.items.store.query import Best, Listed, Pace
 from tests.items.client import Client, Json
 from tests.items.query_world import ms, set_creation
 
@@ -249,15 +249,15 @@ def test_the_pace_follows_how_long_runs_take(monkeypatch: pytest.MonkeyPatch) ->
 def test_only_the_best_are_kept(descending: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Best, "SLACK", 2)
     rng = random.Random(5)
-    rows = [(f"{n:03}", rng.choice("abc"), rng.randrange(3)) for n in range(100)]
-    expected = sorted(rows, key=lambda row: (-row[2], row[0]))
-    expected.sort(key=lambda row: row[1], reverse=descending)
+    rows = [Listed(f"{n:03}", rng.choice("abc"), rng.randrange(3)) for n in range(100)]
+    expected = sorted(rows, key=lambda row: (-row.created, row.id))
+    expected.sort(key=lambda row: row.key, reverse=descending)
     best = Best(7, descending)
     assert best.bound is None
     for row in rows:
         assert best.add([row]) == 0
-    assert best.page(0) == [row[0] for row in expected[:7]]
-    assert best.page(4) == [row[0] for row in expected[4:7]]
+    assert best.page(0) == [row.id for row in expected[:7]]
+    assert best.page(4) == [row.id for row in expected[4:7]]
     assert best.bound is not None
     assert best.add([expected[0]]) == 1, "seen before"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,22 +20,43 @@ MAX_REACH = 10_000
 """How far down a search goes that has to look at the items: offset and limit together."""
 FEW_ROOTS = 50
 """Roots of which an overview lists the children within any deadline."""
-_LAST_AGE = 2**41 - 1
+_LAST_TIME = 2**41 - 1
 _EVER = 2**53
-_EVERYTHING = (0, 2 * 16 + NO_COMPLEXITY, 0, _LAST_AGE)
 _HELD = "QWRBT"
 _SORTS = {"title": "t", "priority": "p", "complexity": "c", "createdat": "a", "modifiedat": "m"}
 _SORTS |= {"created": "a", "modified": "m"}
 
 
+class Span(NamedTuple):
+    """Ranges of scores, as ``include/ranges.lua`` has them: the same creation times in each of the groups.
+
+    A group is priority * 16 + complexity; times are ms since ``RANK_EPOCH``.
+    """
+
+    first_group: int
+    last_group: int
+    created_from: int
+    created_to: int
+
+
+_EVERYTHING = Span(0, 2 * 16 + NO_COMPLEXITY, 0, _LAST_TIME)
+
+
+class Part(NamedTuple):
+    """A part of the ranked index that holds every match, because it answers one of the conditions."""
+
+    condition: str
+    scopes: list[str]
+
+
 class Search(NamedTuple):
     """A checked search, as ``search_page.lua`` and ``scan_items.lua`` take it."""
 
-    scopes: list[tuple[str, list[str]]]
-    """The parts of the index that hold every match: the condition that each answers, its scopes."""
+    parts: list[Part]
     classes: str
-    span: tuple[int, int, int, int]
+    span: Span
     conditions: dict[str, Any]
+    """By letter, as ``include/conditions.lua`` has them."""
     sorting: str
     descending: bool
     limit: int
@@ -45,13 +67,13 @@ class Search(NamedTuple):
         """Whether the index answers it without a look at the items."""
         if self.sorting not in "apc" or len(self.conditions) > 1:
             return False
-        answered, scopes = self.scopes[0]
-        return len(scopes) == 1 and all(name == answered for name in self.conditions)
+        part = self.parts[0]
+        return len(part.scopes) == 1 and all(name == part.condition for name in self.conditions)
 
     def packable(self) -> dict[str, Any]:
         """What the scripts that look at items take."""
         return {
-            "scopes": self.scopes,
+            "scopes": self.parts,
             "classes": self.classes,
             "span": self.span,
             "conditions": self.conditions,
@@ -93,14 +115,16 @@ def _tag_list(text: str) -> list[str]:
     return names_in(tags(text.lower(), most=MAX_TAGS_ASKED))
 
 
-def _span(args: QueryItems) -> tuple[int, int, int, int] | None:
-    """First and last group and the range of ages, as ``include/ranges.lua`` has them; None for an empty range."""
+def _span(args: QueryItems) -> Span | None:
+    """The range that holds every match; None: it is empty."""
     first, last = 0, 2
     if priority := not_blank(args.priority):
         first = last = PRIORITY_CODES[one_of(priority, PRIORITY_NAMES, "priority")]
     low, high = _bounds(args.created_after, args.created_before, "created") or (-_EVER, _EVER)
-    from_age, to_age = max(low - RANK_EPOCH, 0), min(high - RANK_EPOCH, _LAST_AGE)
-    return (first * 16, last * 16 + NO_COMPLEXITY, from_age, to_age) if from_age <= to_age else None
+    created_from, created_to = max(low - RANK_EPOCH, 0), min(high - RANK_EPOCH, _LAST_TIME)
+    if created_from > created_to:
+        return None
+    return Span(first * 16, last * 16 + NO_COMPLEXITY, created_from, created_to)
 
 
 def _classes(role: str | None, status: str | None) -> str:
@@ -114,42 +138,53 @@ def _classes(role: str | None, status: str | None) -> str:
     return letters
 
 
+def _conditions(args: QueryItems, parent: str) -> dict[str, Any]:
+    conditions: dict[str, Any] = {}
+    if parent:
+        conditions["pa"] = parent
+    if args.tags and (names := _tag_list(args.tags)):
+        conditions["g"] = dict.fromkeys(names, True)
+    if name := type_name(args.type):
+        conditions["y"] = name
+    if args.depth is not None:
+        conditions["d"] = args.depth
+    if modified := _bounds(args.modified_after, args.modified_before, "modified"):
+        conditions["m"] = modified
+    if changed := _bounds(args.role_changed_after, args.role_changed_before, "roleChanged"):
+        conditions["r"] = changed
+    if status := not_blank(args.claim_status):
+        conditions["cl"] = one_of(status, CLAIM_STATUSES, "claimStatus")
+    if text := not_blank(args.query):
+        if len(text) > MAX_TITLE:
+            raise invalid("query", f"must be at most {MAX_TITLE} characters")
+        conditions["q"] = text.casefold()
+        conditions["fold"] = folds(text.casefold())
+    return conditions
+
+
+def _parts(conditions: Mapping[str, Any]) -> list[Part]:
+    parts = []
+    if "pa" in conditions:
+        parts.append(Part("pa", [f"p{conditions['pa']}"]))
+    if "g" in conditions:
+        parts.append(Part("g", [f"g{name}" for name in conditions["g"]]))
+    if "y" in conditions:
+        parts.append(Part("y", [f"y{conditions['y']}"]))
+    if conditions.get("d") == 0:
+        parts.append(Part("d", ["p"]))
+    return parts or [Part("", ["*"])]
+
+
 def search(args: QueryItems, parent: str) -> Search:
     """The checked search; ``parent`` is the resolved parentId, '' for none.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field and what is allowed.
     """
-    conditions: dict[str, Any] = {}
-    scopes: list[tuple[str, list[str]]] = []
-    if parent:
-        conditions["pa"] = parent
-        scopes.append(("pa", [f"p{parent}"]))
-    if args.tags and (names := _tag_list(args.tags)):
-        conditions["g"] = dict.fromkeys(names, True)
-        scopes.append(("g", [f"g{name}" for name in names]))
-    if name := type_name(args.type):
-        conditions["y"] = name
-        scopes.append(("y", [f"y{name}"]))
-    if args.depth is not None:
-        conditions["d"] = args.depth
-        if args.depth == 0:
-            scopes.append(("d", ["p"]))
-    if modified := _bounds(args.modified_after, args.modified_before, "modified"):
-        conditions["m"] = modified
-    if changed := _bounds(args.role_changed_after, args.role_changed_before, "roleChanged"):
-        conditions["r"] = changed
-    status = None
-    if asked := not_blank(args.claim_status):
-        status = conditions["cl"] = one_of(asked, CLAIM_STATUSES, "claimStatus")
-    if text := not_blank(args.query):
-        if len(text) > MAX_TITLE:
-            raise invalid("query", f"must be at most {MAX_TITLE} characters")
-        conditions["q"] = text.casefold()
-        conditions["fold"] = folds(text.casefold())
-    classes, span = _classes(not_blank(args.role), status), _span(args)
+    conditions = _conditions(args, parent)
+    classes, span = _classes(not_blank(args.role), conditions.get("cl")), _span(args)
     found = Search(
-        scopes=scopes or [("", ["*"])],
+        parts=_parts(conditions),
         classes=classes if span else "",
         span=span or _EVERYTHING,
         conditions=conditions,

@@ -100,6 +100,16 @@ class Indexed(NamedTuple):
     """Where to go on; empty at the end."""
 
 
+class Listed(NamedTuple):
+    """An item that a search came across."""
+
+    id: str
+    key: int | str
+    """What the search sorts by."""
+    created: int
+    """In ms; orders items with equal keys."""
+
+
 class Scanned(NamedTuple):
     """Reply of ``scan_items.lua``."""
 
@@ -109,8 +119,7 @@ class Scanned(NamedTuple):
     done: bool
     looked: int
     matched: int
-    listed: list[tuple[str, int | str, int]]
-    """Id, sort key, creation in ms."""
+    listed: list[Listed]
 
 
 _READ = Script(PACKAGE, "read_item", tuple[View, Path])
@@ -153,28 +162,29 @@ class Best:
     def __init__(self, size: int, descending_text: bool) -> None:
         self._size = size
         self._descending_text = descending_text
-        self._kept: dict[str, tuple[int | str, int]] = {}
+        self._kept: dict[str, Listed] = {}
         self.bound: tuple[int | str, int] | None = None
         """Key and creation of the last of them, once there are as many."""
 
-    def add(self, listed: Iterable[tuple[str, int | str, int]]) -> int:
+    def add(self, listed: Iterable[Listed]) -> int:
         """Takes items in; says how many of them were there already (their rank changed meanwhile)."""
         again = 0
-        for item, key, created in listed:
-            again += item in self._kept
-            self._kept[item] = (key, created)
+        for item in listed:
+            again += item.id in self._kept
+            self._kept[item.id] = item
         if len(self._kept) >= self._size + max(self._size, self.SLACK):
-            self._kept = dict(self._ordered()[: self._size])
-            self.bound = next(reversed(self._kept.values()))
+            best = self._ordered()[: self._size]
+            self._kept = {item.id: item for item in best}
+            self.bound = best[-1].key, best[-1].created
         return again
 
     def page(self, offset: int) -> list[str]:
         """The ids from ``offset`` on."""
-        return [item for item, _ in self._ordered()[offset : self._size]]
+        return [item.id for item in self._ordered()[offset : self._size]]
 
-    def _ordered(self) -> list[tuple[str, tuple[int | str, int]]]:
-        ordered = sorted(self._kept.items(), key=lambda entry: (-entry[1][1], entry[0]))
-        ordered.sort(key=lambda entry: entry[1][0], reverse=self._descending_text)
+    def _ordered(self) -> list[Listed]:
+        ordered = sorted(self._kept.values(), key=lambda item: (-item.created, item.id))
+        ordered.sort(key=lambda item: item.key, reverse=self._descending_text)
         return ordered
 
 
@@ -209,7 +219,7 @@ class QueryStore(BaseStore):
         span = pack(search.span)
         while True:
             found = await self._store.run(
-                _PAGE, project, search.scopes[0][1][0], search.classes, span, search.sorting, int(search.descending),
+                _PAGE, project, search.parts[0].scopes[0], search.classes, span, search.sorting, int(search.descending),
                 search.offset, search.limit, int(ancestors), state,
             )  # fmt: skip
             if not found.left:
