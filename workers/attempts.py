@@ -53,6 +53,7 @@ class Attempt:
         "_grace",
         "_kind",
         "_on_stuck",
+        "_retry",
         "_seconds",
         "_task",
         "abandoned",
@@ -79,6 +80,8 @@ class Attempt:
         self.outcome = "lost"
         """For metrics: ok, failed, retry, returned; lost: nothing was reported."""
         self._kind = kind
+        self._retry = _ONCE
+        """As the step was prepared to be executed."""
         self._seconds = 0.0
         self._task = task
         self._on_stuck = on_stuck
@@ -99,7 +102,7 @@ class Attempt:
             spec: of the step's run; None: not at hand.
             load: gets it, None if the run is gone.
         """
-        kind, retry = self._kind, _ONCE
+        kind = self._kind
         if kind is None:
             return self.returned()
         outcome: Outcome | None = None
@@ -113,18 +116,9 @@ class Attempt:
                 why = "what the flow was created with is gone"
                 return self._report(FAILED, failure_json(why, "gone"), Plan(error=why))
             if outcome is None:
-                try:
-                    prepared = await kind.planner.prepare(self.step, spec)
-                except ToolFailure as failure:
-                    if failure.kind == "permanent":
-                        raise
-                    # The store is away. Nothing was executed, so this is no failure of the step.
-                    return self.returned()
-                if isinstance(prepared, Work):
-                    retry = prepared.retry
-                    outcome = await self._execute(kind, prepared)
-                else:
-                    outcome = prepared
+                outcome = await self._prepare_and_execute(kind, spec)
+            if outcome is None:
+                return self.returned()
         except asyncio.CancelledError:
             if self.interrupted is None:
                 if self._task.cancelling():
@@ -141,8 +135,21 @@ class Attempt:
         if self.interrupted is not None:
             # Also where it went on to its end although it was told to stop.
             self._task.uncancel()
-            return self.cut_short(spec, retry)
-        return None if outcome is None else self._conclude(kind, spec, outcome, retry)
+            return self.cut_short(spec, self._retry)
+        return None if outcome is None else self._conclude(kind, spec, outcome, self._retry)
+
+    async def _prepare_and_execute(self, kind: RunKind, spec: Any) -> Outcome | None:
+        """The outcome of the step; None: the store did not answer, and nothing was executed."""
+        try:
+            prepared = await kind.planner.prepare(self.step, spec)
+        except ToolFailure as failure:
+            if failure.kind == "permanent":
+                raise
+            return None
+        if not isinstance(prepared, Work):
+            return prepared
+        self._retry = prepared.retry
+        return await self._execute(kind, prepared)
 
     def cut_short(self, spec: Any, retry: Retry = _ONCE) -> Report | None:
         """What to report of an interrupted attempt."""
