@@ -36,18 +36,8 @@ def _workflow(library: Library, loaded: LoadedWorkflow) -> Iterator[Problem]:
     yield from _skills(library, loaded.id, None, workflow.skills, place)
     if workflow.variables is not UNSET:
         yield from _repeated((one.name for one in workflow.variables), "variable", place)
-    for mode in workflow.modes or ():
-        for name in mode.skip_activities or ():
-            if name not in loaded.activities:
-                yield _wrong(place, f"mode '{mode.id}': skipActivities names no activity of the workflow: '{name}'")
-        if mode.resource and library.resource(loaded.id, _number(mode.resource)) is None:
-            yield _odd(place, f"mode '{mode.id}': there is no resource '{mode.resource}'")
-    start = loaded.initial_activity
-    if start is not None and start in loaded.activities:
-        reached = _reached(loaded, start)
-        for name in loaded.activities:
-            if name not in reached:
-                yield _wrong(place, f"activity '{name}' is unreachable: nothing leads to it from '{start}'")
+    yield from _modes(library, loaded)
+    yield from _unreachable(loaded)
     keys = Counter(
         f"{activity.id}-{checkpoint.id}"
         for activity in loaded.activities.values()
@@ -56,6 +46,26 @@ def _workflow(library: Library, loaded: LoadedWorkflow) -> Iterator[Problem]:
     for key, count in keys.items():
         if count > 1:
             yield _odd(place, f"{count} checkpoints are called '{key}' together with their activities")
+
+
+def _modes(library: Library, loaded: LoadedWorkflow) -> Iterator[Problem]:
+    for mode in loaded.workflow.modes or ():
+        for name in mode.skip_activities or ():
+            if name not in loaded.activities:
+                sentence = f"mode '{mode.id}': skipActivities names no activity of the workflow: '{name}'"
+                yield _wrong(loaded.place, sentence)
+        if mode.resource and library.resource(loaded.id, _number(mode.resource)) is None:
+            yield _odd(loaded.place, f"mode '{mode.id}': there is no resource '{mode.resource}'")
+
+
+def _unreachable(loaded: LoadedWorkflow) -> Iterator[Problem]:
+    start = loaded.initial_activity
+    if start is None or start not in loaded.activities:
+        return
+    reached = _reached(loaded, start)
+    for name in loaded.activities:
+        if name not in reached:
+            yield _wrong(loaded.place, f"activity '{name}' is unreachable: nothing leads to it from '{start}'")
 
 
 def _reached(loaded: LoadedWorkflow, start: str) -> set[str]:

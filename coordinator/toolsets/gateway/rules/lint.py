@@ -11,7 +11,7 @@ import msgspec
 
 from coordinator.settings.connections import Connection, interpolated
 from coordinator.settings.gateway.executor import Executor, Guard
-from coordinator.settings.gateway.model import Gateway, Workflow
+from coordinator.settings.gateway.model import Gateway, OnEnter, Transition, Workflow
 from coordinator.settings.problems import KeyPath, unknown
 from coordinator.toolsets.gateway.rules import graph, mapping
 from coordinator.toolsets.gateway.rules.expressions import Malformed, parse
@@ -100,28 +100,33 @@ class _Lint:
         for state_name, state in workflow.states.items():
             here: KeyPath = (*at, "states", state_name)
             if state.on_enter is not None:
-                if state.on_enter.executor is None:
-                    yield Problem("warning", (*here, "onEnter"), "onEnter has no executor, so its output has no source")
-                else:
-                    yield from self._executor((*here, "onEnter", "executor"), state.on_enter.executor)
-                    yield from self._unasked((*here, "onEnter", "executor"), state.on_enter.executor)
-                yield from _output((*here, "onEnter", "output"), state.on_enter.output)
-                yield from self._reliability((*here, "onEnter", "reliability"), state.on_enter.reliability)
+                yield from self._entry((*here, "onEnter"), state.on_enter)
             for key, transition in state.transitions.items():
-                there: KeyPath = (*here, "transitions", key)
-                yield from _schema((*there, "inputSchema"), transition.input_schema)
-                yield from self._guards((*there, "guards"), transition.guards)
-                yield from _output((*there, "output"), transition.output)
-                yield from self._reliability((*there, "reliability"), transition.reliability)
-                if transition.executor is not None:
-                    yield from self._executor((*there, "executor"), transition.executor)
-                elif transition.reliability is not None:
-                    yield Problem("warning", (*there, "reliability"), "there is no executor that it could be about")
-                for number, branch in enumerate(transition.branches):
-                    yield from self._guards((*there, "branches", number, "when"), (branch.when,), single=True)
-                for text, place in _paths(transition.prefill, (*there, "prefill")):
-                    yield from _path(place, text)
+                yield from self._transition((*here, "transitions", key), transition)
         yield from self._sub_workflows(at, name)
+
+    def _entry(self, at: KeyPath, entry: OnEnter) -> Iterator[Problem]:
+        if entry.executor is None:
+            yield Problem("warning", at, "onEnter has no executor, so its output has no source")
+        else:
+            yield from self._executor((*at, "executor"), entry.executor)
+            yield from self._unasked((*at, "executor"), entry.executor)
+        yield from _output((*at, "output"), entry.output)
+        yield from self._reliability((*at, "reliability"), entry.reliability)
+
+    def _transition(self, at: KeyPath, transition: Transition) -> Iterator[Problem]:
+        yield from _schema((*at, "inputSchema"), transition.input_schema)
+        yield from self._guards((*at, "guards"), transition.guards)
+        yield from _output((*at, "output"), transition.output)
+        yield from self._reliability((*at, "reliability"), transition.reliability)
+        if transition.executor is not None:
+            yield from self._executor((*at, "executor"), transition.executor)
+        elif transition.reliability is not None:
+            yield Problem("warning", (*at, "reliability"), "there is no executor that it could be about")
+        for number, branch in enumerate(transition.branches):
+            yield from self._guards((*at, "branches", number, "when"), (branch.when,), single=True)
+        for text, place in _paths(transition.prefill, (*at, "prefill")):
+            yield from _path(place, text)
 
     def _sub_workflows(self, at: KeyPath, name: str) -> Iterator[Problem]:
         """Warns of sub-workflows that start themselves again without end."""
