@@ -49,7 +49,7 @@ class Presence(Protocol):
 
 
 class Heartbeat:
-    """Renews leases until it is told to stop.
+    """Renews leases until it is stopped.
 
     Args:
         store: a client of its own on the store's Redis.

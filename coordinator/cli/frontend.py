@@ -56,7 +56,7 @@ _MEASURE_SECONDS = 1.0
 _HOT_SECONDS = 2.0
 _HOT_ITEMS = 20
 _HOT_LOSERS = 30
-"""Claims in vain within a minute that are worth a line in the log."""
+"""Failed claims on an item within a minute that are worth a line in the log."""
 _MARGIN_SECONDS = 1.5
 """How much sooner than the supervisor's patience ends a draining front-end gives up on requests."""
 

@@ -142,7 +142,7 @@ class Library:
     files: int = 0
     """How many files were read."""
     version: str = ""
-    """Twelve hex digits over all files: equal in processes that go by the same definitions."""
+    """Twelve hex digits over all files: equal in processes that use the same definitions."""
 
     def skill(self, workflow: str, reference: str, owner: str | None = None) -> LoadedSkill | None:
         """The skill that a reference means within a workflow.

@@ -96,7 +96,7 @@ class Cells(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Gives up the slot; the numbers stay for whoever takes it next."""
+        """Gives up the slot; its numbers stay for the next process that takes it."""
 
 
 class MemoryCells(Cells):

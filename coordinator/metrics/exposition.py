@@ -58,7 +58,7 @@ class Exposition:
             for path in sorted(self._directory.glob("*.db")):
                 kind, _, slot = path.stem.rpartition("_")
                 if kind.startswith("gauge"):
-                    # One that was killed, with nobody above it to say so, is no more in any state.
+                    # A process that was killed, without a supervisor to report it, is in no state any more.
                     if slot not in free:
                         free[slot] = self._is_free(slot)
                     if free[slot]:
@@ -95,7 +95,7 @@ class Exposition:
             for key, at in entries(memory, index.used, used):
                 index.places.append((self._series(key, kind), at))
         except ValueError:
-            # A power failure has damaged it; whoever takes its slot makes it anew.
+            # A power failure has damaged it; the next process in its slot creates it again.
             del self._indexes[path]
             return
         index.used = used

@@ -21,11 +21,11 @@ class Hot(msgspec.Struct, frozen=True):
     project: str
     item: str
     losers: float
-    """Claims in vain during about the last minute."""
+    """Claims that failed because the item was held, during about the last minute."""
 
 
 class HotItems:
-    """Counts claims in vain by item, with the "space saving" of Metwally et al.: bounded, never too low.
+    """Counts failed claims by item, with "space saving" (Metwally et al.): bounded memory, counts never too low.
 
     Args:
         clock: the present, in seconds.
@@ -37,7 +37,7 @@ class HotItems:
         self._aged = clock()
 
     def lost(self, project: str, item: str) -> None:
-        """A claim on the item was in vain."""
+        """A claim on the item failed because it was held."""
         key = (project, item)
         if key in self._losers:
             self._losers[key] += 1.0

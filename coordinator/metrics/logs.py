@@ -35,7 +35,7 @@ _CHATTY = (
     "sse_starlette",
     "uvicorn.error",
 )
-"""Libraries whose lines below warnings repeat what ours say."""
+"""Libraries whose lines below the level warning repeat our own."""
 
 _QUOTING = ("mcp.client.stdio", "mcp.client.streamable_http")
 """Libraries whose exceptions quote the output of foreign servers, which may hold a secret."""

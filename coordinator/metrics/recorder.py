@@ -208,7 +208,7 @@ class Recorder:
         self._holds(end).add(counts, seconds)
 
     def claim_losers(self, counts: Mapping[int, int], losers: int) -> None:
-        """Claims that ended: how many had so many losers, by bucket from 0, and all these losers together."""
+        """Claims that ended: their number by count of losers (buckets from 0), and the losers of all of them."""
         self._losers().add(counts, losers)
 
     def items(self, roles: Mapping[str, int], oldest_ready_seconds: float) -> None:
@@ -257,7 +257,7 @@ class Recorder:
         self._step_durations().observe(seconds)
 
     def step_waited(self, seconds: float) -> None:
-        """A worker took a step that had been ready for so long."""
+        """A worker took a step that had been ready for ``seconds``."""
         self._step_waits().observe(seconds)
 
     def steps_in_hand(self, count: int) -> None:
@@ -388,7 +388,7 @@ def _resident_bytes() -> int:
         with open("/proc/self/statm", "rb") as statm:
             return int(statm.read().split()[1]) * resource.getpagesize()
     except OSError:
-        # Elsewhere than on Linux only the highest value so far is to be had, in KiB or bytes.
+        # Systems other than Linux report only the highest value so far, in KiB or bytes.
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

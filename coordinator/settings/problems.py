@@ -65,5 +65,5 @@ def shown(value: Any) -> str:
 
 
 def short(text: str, most: int = 80) -> str:
-    """A text that somebody wrote, as much of it as a sentence has room for: at most so many characters."""
+    """A text that somebody wrote, cut to the given number of characters."""
     return text if len(text) <= most else text[: most - 3] + "..."

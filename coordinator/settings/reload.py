@@ -1,4 +1,4 @@
-"""Which settings a running process takes over, and what becomes of the others."""
+"""Decides which settings a running process takes over, and what happens to the others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def needing_restart(running: Struct, fresh: Struct) -> tuple[str, ...]:
 
 
 def config_version(settings: Settings) -> str:
-    """A short hash of what a reload can change: equal in front-ends whose tools go by the same rules."""
+    """A short hash of what a reload can change: equal in front-ends whose tools follow the same rules."""
     shown = {field.name: field.value_in(settings) for field in fields_of(Settings) if field.reload}
     return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()[:12]
 

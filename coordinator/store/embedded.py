@@ -194,7 +194,7 @@ class EmbeddedServer:
             self._url = _url(endpoint, password)
             said_before = self.log.stat().st_size if self.log.exists() else 0
             self._process = process = self._spawn(binary, server_lock.fileno())
-        # Settings come over stdin: every user can read a command line. A server that ended already is told of below.
+        # Settings go over stdin, as every user can read a command line. A server that has ended is reported below.
         with contextlib.suppress(BrokenPipeError), cast("IO[bytes]", process.stdin) as stdin:
             stdin.write(self._config(settings, password).encode())
         self._await_ready(process, said_before)

@@ -23,7 +23,7 @@ FLEET = "!fleet"
 """Stands for the fleet-wide partition wherever a project name is taken."""
 
 DEFAULT_PROJECT = "default"
-"""The project of whoever names none."""
+"""The project of calls that name none."""
 
 PROJECT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _SUFFIX = re.compile(r"[a-z][a-z0-9_]*")

@@ -87,7 +87,7 @@ class Store:
     """
 
     observe: Observe | None = None
-    """Set by whoever keeps metrics."""
+    """Set by the process's metrics."""
 
     def __init__(self, url: str, timeout_ms: int = 500, protocol: int = 3) -> None:
         self._address = address.parse(url)
@@ -285,7 +285,7 @@ class Store:
 
             def forget(done: asyncio.Future[Any]) -> None:
                 if not done.cancelled():
-                    done.exception()  # marks it as seen: a lost connection is told to the callers
+                    done.exception()  # marks it as seen: callers are told of a lost connection
                 self._loads.pop(script.function, None)
 
             load.add_done_callback(forget)

@@ -85,13 +85,13 @@ class FrontEnd:
         toolsets: by name, in the order in which combinations list their tools.
         hooks: told of every call; the process's metrics recorder by default.
         render_metrics: the body of /metrics, called in a thread; empty by default.
-        config: what /readyz says about the configuration in force, from one moment to the next.
-        identity: what it says about who is trusted.
+        config: what /readyz says about the configuration in force; called for each answer.
+        identity: what it says about the verification of actors; called for each answer.
         server_factory: makes the SDK's server of an endpoint.
         fast: False sends every call to the SDK's server, which gives the same answers.
-        authenticator: finds out who is calling; None: everybody may come in, and nobody is asked who he is.
+        authenticator: finds out who is calling; None: no caller is identified, and all are admitted.
         process: its name within the fleet, which /readyz tells.
-        admission: lets calls in or turns them away under overload; None: all are let in.
+        admission: admits calls or turns them away under overload; None: all are admitted.
 
     Raises:
         EndpointError: the configured toolsets cannot be served together.

@@ -47,7 +47,7 @@ class Health:
         render_metrics: the exposition of all processes of this host; reads files, so it
             runs in a thread.
         config: what /readyz says about the configuration in force; it does not decide readiness.
-        identity: the same about who is trusted, and whether keys are to be had.
+        identity: the same about the verification of actors and the state of keys.
         auth: the same about who is let in.
         process: its name; several processes share a port.
     """

@@ -36,7 +36,7 @@ class _Answer(httpx2.AsyncByteStream):
 async def bound_answer(response: httpx2.Response) -> None:
     """A response hook of httpx2: bounds an answer that the client library would read whole."""
     if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
-        # So servers say that they have forgotten the session; the library would go by what they write beside it.
+        # This is how servers say that they have forgotten the session; the library would look at the body instead.
         response.headers.pop("content-type", None)
     if response.headers.get("content-type", "").lower().startswith("application/json"):
         response.stream = _Answer(response)

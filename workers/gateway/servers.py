@@ -141,7 +141,7 @@ class ServerLists:
         await self._audit.write(OWN_PROJECT, [Event(kind, msgspec.json.encode(payload).decode())])
 
     async def _listed(self, name: str) -> tuple[tuple[ImportedTool, ...] | None, str]:
-        """The tools of a server, or None and why there are none to be had."""
+        """The tools of a server, or None and the reason why they cannot be listed."""
         server = self._connections.server(name)
         if server is None:
             return None, "there is no such connection"

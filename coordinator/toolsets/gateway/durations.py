@@ -31,7 +31,7 @@ class Durations:
         return self._seconds.get(key, QUICK_SECONDS) < QUICK_SECONDS
 
     def note(self, key: Key, seconds: float) -> None:
-        """Records that it took so long, or longer."""
+        """Records that it took ``seconds`` or longer."""
         before = self._seconds.pop(key, seconds)
         # A slow time takes the place of the average: the next caller should not be kept waiting on the fast path.
         self._seconds[key] = seconds if seconds >= QUICK_SECONDS else before + (seconds - before) * _SHARE

@@ -64,7 +64,7 @@ class Listener:
                 self._events.pop(key, None)
 
     async def close(self) -> None:
-        """Ends the subscription, and sets all events: whoever waits reads the instance once more."""
+        """Ends the subscription, and sets all events: all waiting calls read their instance once more."""
         self._closed = True
         self._set_all()
         await self._subscription.close()

@@ -126,10 +126,10 @@ class Operations:
     # --- reading ----------------------------------------------------------------------------------
 
     async def get(self, project: str, workflow: str, waiter: str = "", operation: str = "") -> Snapshot:
-        """An instance as it stands; moved first, if its time is over.
+        """An instance as it is now; if its time is over, it is moved on first.
 
         Args:
-            waiter: the process that is told when what is under way is over; empty: none.
+            waiter: the process to notify when the operation under way is over; empty: none.
             operation: whose ending is to be read along.
 
         Raises:
@@ -252,7 +252,7 @@ class Operations:
                 if first and (repeated := await self._repeated(asked)) is not None:
                     return repeated
                 if instance.operation and instance.version == asked.expected and not waited:
-                    # Another submit was first; whether that succeeds decides what becomes of this one.
+                    # Another submit was first; whether it succeeds decides whether this one is stale.
                     await self._listener.ready()
                     await _within(changed, self._loser_seconds)
                     changed.clear()

@@ -139,7 +139,7 @@ class GatewayPlanner:
         return spec.bundle
 
     async def _late(self, step: StepRun, bundle: Bundle) -> Outcome:
-        """What the end of an instance's time brings about, planned from how it stands."""
+        """Plans the timeout of an instance from its present state."""
         instance = await self._instances.read(step.project, step.run)
         if instance is None or not instance.late:
             return Success()

@@ -78,5 +78,5 @@ def timed_out(snapshot: Snapshot) -> tuple[Advance, str]:
 
 
 def retry_ms(instance: Instance) -> int:
-    """When to look again at what is under way: the longer it takes already, the later."""
+    """When to look again at the operation under way: the longer it has taken, the later."""
     return min(5_000, max(200, (instance.now - instance.since) // 2))

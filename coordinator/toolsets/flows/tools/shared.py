@@ -12,7 +12,7 @@ from coordinator.toolsets.flows.rules.spec import Spec
 from coordinator.toolsets.tool import Call, Services
 
 ANONYMOUS = "anonymous"
-"""Who acts where nobody says so."""
+"""The actor of calls that name none."""
 
 
 class Acting(NamedTuple):

@@ -124,7 +124,7 @@ class InstanceStore(RunStore):
         """Stores an instance and begins what follows from its start.
 
         Args:
-            waiter: the process that is told when the operation is over; empty: nobody.
+            waiter: the process to notify when the operation is over; empty: none.
 
         Returns:
             Its id, and the operation: another one where the request id was used before; none where the
@@ -177,7 +177,7 @@ class InstanceStore(RunStore):
 
         Args:
             operation: whose ending is to be read along.
-            waiter: the process that is told when what is under way is over.
+            waiter: the process to notify when the operation under way is over.
         """
         reply = await self._store.run(_READ, project, workflow, operation, waiter)
         return None if len(reply) < 2 else _instance(reply)

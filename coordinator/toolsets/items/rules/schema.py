@@ -124,7 +124,7 @@ class SchemaConfig:
 class SchemaSource:
     """Holds the version in force; a reload replaces it at once for every later call.
 
-    A call that ``steady`` has wrapped goes by one version from its beginning to its end: what
+    A call that ``steady`` has wrapped uses one version from its beginning to its end: what
     its scripts enforced is what its answer shows, although a reload came between.
     """
 

@@ -16,7 +16,7 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAME
 MAX_TITLE = 500
 MAX_SUMMARY = 2000
 MAX_TEXT = 500_000
-"""Bytes of a long text: the store is busy with a text for as long as it is."""
+"""Bytes of a long text: the time that the store needs for a text grows with its length."""
 MAX_TYPE = 200
 MAX_LABEL = 200
 MAX_TAGS = 32

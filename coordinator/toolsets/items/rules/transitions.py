@@ -50,7 +50,7 @@ def refused_element(trigger: str, failure: ToolFailure) -> tuple[Any, ...]:
     """An element whose actor is malformed or not trusted, as ``advance_item.lua`` takes it.
 
     It names no item, so nothing is looked up, and its reason is kept with the others: a repeated call
-    gets the first answer, whatever its proofs are worth by then.
+    gets the first answer, even if its proofs have expired since.
     """
     return f"?{_REFUSED}{failure.code} {failure.message}", trigger, "", "", "", "", 0
 
@@ -118,7 +118,7 @@ def _applied(transition: Transition, trigger: str, who: Trusted | None, reply: A
         status_label=reply.label if isinstance(reply.label, str) else UNSET,
         summary=transition.summary or UNSET,
         actor=who.echo if who else UNSET,
-        # Of a repeated call: what became of the first one's proof.
+        # For a repeated call: the result of verifying the first one's proof.
         verification=stored_verification(reply.verification),
     )
 

@@ -73,7 +73,7 @@ class BaseStore:
 
     def __init__(self, store: Store, settings: Settings, schemas: SchemaSource) -> None:
         self._store = store
-        # As text, which is what becomes of them: made here and not with each call.
+        # As text, as the server takes it: made once here and not with each call.
         self._keep_ms = str(settings.idempotency_seconds * 1000)
         self._events = str(settings.events_max)
         self.schemas = schemas

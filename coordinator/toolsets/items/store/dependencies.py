@@ -106,8 +106,8 @@ class DependencyStore(BaseStore):
     async def _move_apart(self, project: str, far: _Far, before: Iterable[NewEdge]) -> bool:
         """Makes a large repair in slices; False where the edge closes a cycle, with stored edges and those ``before``.
 
-        Both ways are tried in turn, as ``lua/include/levels.lua`` does. Where the graph changes meanwhile, what is
-        moved by then is no harm, and the rest is left to the next call.
+        Both ways are tried in turn, as ``lua/include/levels.lua`` does. If the graph changes meanwhile, the
+        moves made so far do no harm, and the next call does the rest.
         """
         order = [
             (edge.source, edge.target) if edge.code == "B" else (edge.target, edge.source)

@@ -82,8 +82,8 @@ class ItemStore(BaseStore):
         """Deletes items, subtrees too if ``recursive``, a bounded number per script run.
 
         Args:
-            seconds: after which no further run is begun. What came of it is then not ``done``, and an equal
-                call goes on from there.
+            seconds: after this time no further run begins. The result is then not ``done``, and an equal
+                call continues from there.
         """
         state: bytes | str = ""
         packed, end = pack(ids), monotonic() + seconds

@@ -33,12 +33,12 @@ class Held(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Claims in vain while claims were held that have ended since."""
+    """Claims that failed while another claim was held that has ended since."""
 
     counts: dict[int, int]
-    """How many claims had so many losers, by bucket from 0, which is for those that nobody else wanted."""
+    """Claims by number of losers, in buckets; bucket 0 is for claims that nobody else tried."""
     losers: int
-    """Claims in vain, together."""
+    """The losers of all these claims."""
 
 
 class Measures(NamedTuple):
@@ -71,7 +71,7 @@ class MeasureStore:
         self._store = store
 
     async def measure(self, project: str) -> Measures:
-        """A project's figures. Claims that have ended are told once."""
+        """A project's figures. Each claim that has ended is reported once."""
         reply = await self._store.run(_MEASURE, project)
         roles = dict(zip(ROLE_NAMES, reply.roles, strict=True))
         oldest = max(0.0, (reply.now - reply.oldest) / 1000) if reply.oldest else 0.0

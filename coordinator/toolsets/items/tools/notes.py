@@ -199,7 +199,7 @@ def _written(note: Prepared, reply: Written) -> WrittenNote:
         key=note.key,
         role=note.role,
         actor=note.who.echo if note.who else UNSET,
-        # Of a repeated call: what became of the first one's proof.
+        # For a repeated call: the result of verifying the first one's proof.
         verification=stored_verification(reply.verification),
     )
 

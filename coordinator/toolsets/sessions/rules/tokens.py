@@ -108,7 +108,7 @@ def decode(token: str, signer: Signer) -> Payload:
 
 
 def decode_unsigned(token: str) -> Payload:
-    """The payload of a token whose signature does not count; believe nothing of it but the session's id.
+    """The payload of a token without a valid signature; use nothing of it but the session's id.
 
     Raises:
         Unreadable: it has not even the form of a session token.

@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 class State(msgspec.Struct, array_like=True):
-    """Where a session stands after a call, and what became of the call."""
+    """The state of a session after a call, and the outcome of the call."""
 
     outcome: str
-    """``ok``, or the word for why not that the script's header gives."""
+    """``ok``, or one of the reasons in the script's header."""
     now: int
     """The store's time in milliseconds."""
     seq: int
@@ -46,7 +46,7 @@ class Claim(NamedTuple):
     item: str = ""
     """Its UUID as 32 hex digits; empty: none."""
     actor: str = ""
-    """The trusted id of whoever shows it."""
+    """The trusted id of the actor that shows it."""
     fence: int = 0
     """0: none shown."""
 
@@ -62,7 +62,7 @@ class Cut(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """The session that an agent has got a token of."""
+    """The session that an agent was given a token of."""
 
     sid: str
     workflow: str
@@ -140,7 +140,7 @@ class SessionStore:
         """Makes a session; ``new`` is the payload of its first token, still without time.
 
         Args:
-            problem: how the session was come by, for its trace.
+            problem: why no valid token led to it, for its trace; empty: none was needed.
             parent: the token of the parent, and the entry for its trace.
 
         Returns:
@@ -164,8 +164,8 @@ class SessionStore:
     ) -> State:
         """Gives ``agent`` a token of the session that ``shown`` names, or, if it names none, of the claim's item.
 
-        Without a workflow the outcome ``which`` tells that of the item's session, and nothing is done yet: what is
-        not defined any more is to be refused before anything changes.
+        Without a workflow nothing is done: the outcome ``which`` names the workflow of the item's session, so that the
+        caller can refuse a workflow that is no longer defined before anything changes.
 
         Returns:
             The detail is ``Joined``.

@@ -1,4 +1,4 @@
-"""next_activity, get_workflow_status and get_trace: how a session goes on, and what became of it."""
+"""next_activity, get_workflow_status and get_trace: moving a session on, and its state and history."""
 
 from __future__ import annotations
 
