@@ -7,7 +7,8 @@
 --   b the sub-workflow that it waits for;  x outcome  e ended at.  Its status is r running or e ended.
 -- K_GATE_DATA .. id: c context  n input  v evidence by kind  f last failure (all JSON)  fa its time
 --   o open approvals  g all approvals (ids with a blank behind each)
--- An operation is its correlation id; whoever carries it out shows it, so it is the instance's fence.
+-- An operation is named by its correlation id. Scripts that continue it must present the id: it is the fence of the
+-- instance.
 -- In scripts an `inst` is a table with the names that `load_instance` gives to these fields; those that the hash does
 -- not have are nil. A `step` has the stored fields of include/step.lua.
 

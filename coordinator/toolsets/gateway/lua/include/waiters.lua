@@ -1,18 +1,18 @@
 -- @include keys
 -- Processes that wait for the end of the operation under way on an instance: a set per instance, K_GATE_WAITERS. Each
--- process is told on a channel of its own (listener.py).
+-- process listens on its own channel (listener.py).
 
 local CHANNEL = 'fc:gate:'
 local LISTED_SECONDS = 120
 
--- Has a process told when the operation is over; '' is none.
+-- Registers a process to be notified when the operation is over; '' is none.
 local function add_waiter(workflow, process)
   if process == '' then return end
   redis.call('SADD', K_GATE_WAITERS .. workflow, process)
   redis.call('EXPIRE', K_GATE_WAITERS .. workflow, LISTED_SECONDS)
 end
 
--- Tells all processes that wait, and forgets them.
+-- Notifies all waiting processes, and forgets them.
 local function tell_waiters(workflow)
   local project = string.sub(P, 5, -3)
   for _, process in ipairs(redis.call('SMEMBERS', K_GATE_WAITERS .. workflow)) do

@@ -1,14 +1,15 @@
 -- @include item
--- What is ready below an item: so a search finds the best item that is not below a held one without looking at
--- those that are (include/tree.lua).
---   K_BENEATH  parent, '' above the roots: its children with something ready below them, at any depth. One member
---              per child, role and priority: its id and the character of a band, which is how scores of these
---              begin. Its score is a bound: nothing of the band that is ready below the child stands before it.
---   K_FORM     '+' where all that is ready is entered, as in every project that began with this index; else up to
---              which score it is
--- A bound is lowered with what becomes ready, by every script at once; that there is nothing any more is found, and
--- mended, by the next search that looks. A search also puts a child aside that a claim holds: its bound moves to
--- the held class, and `k` on the item says so until `restore_bounds`, when the claim ends. Meanwhile it may be missing.
+-- An index of what is ready below each item. With it a search finds the best item that is not below a held one,
+-- without looking at the items that are (include/tree.lua).
+--   K_BENEATH  per parent ('' for the roots): its children that have ready items below them, at any depth. One member
+--              per child and band, where a band is a role and a priority: the child's id and a character for the band.
+--              The score is a lower bound: no ready item of the band below the child has a lower score.
+--   K_FORM     '+' if all ready items are entered, as in every project that began with this index; else the score up
+--              to which they are
+-- The script that makes an item ready lowers the bounds above it at once. Bounds that are too low are not raised by the
+-- script that takes the item away, but by the next search that finds nothing there. A search also puts aside a child
+-- that is held by a claim: it moves the bound to the held class and notes that in `k` of the item, until the claim ends
+-- (`restore_bounds`). The bound may be missing meanwhile.
 
 local COMPLETE = '+'
 local READY_BANDS = {0, 1, 2, 12, 13, 14, 24, 25, 26, 48, 49, 50} -- of the ready classes, by class and priority
@@ -22,7 +23,7 @@ local function band_of(member)
   return string.byte(member, 33) - 48
 end
 
--- Something of this score is ready below an item of this depth: has the bounds of it and of all above it say so.
+-- An item of this score is ready below an item of this depth: lowers the bounds of that item and of all above it.
 local function lower_bounds(id, depth, score)
   local band = math.floor(score / PRIORITY_SIZE)
   local member = bound_member(id, band)

@@ -1,25 +1,25 @@
 -- @include keys
--- What a script leaves to be done after it, in slices (include/settle.lua), where all of it would keep the server for
--- too long. It is written down in the step that it follows from, and paid before anybody goes by counts of blockers,
--- looks for an item or writes notes; the caller has it paid before it answers.
---   K_OWED  packed, in order, of three kinds:
---           {events kept, id, by how many, id, by how many ..}  changes of counts of blockers; by 0, new items that
---                                                               are to be indexed by their tags and types
---           {events kept, 'offers', list of ids}                items that are to be offered
---           {events kept, 'notes', list of notes}               first notes of new items (include/notes.lua)
+-- Debts: work that a script leaves to be done in slices after it (include/settle.lua), because all of it at once would
+-- keep the server too long. A debt is stored in the same step as its cause. It is settled before any script relies on
+-- counts of blockers, looks for an item or writes notes, and before the caller of its cause is answered.
+--   K_OWED  packed debts in order, of three kinds:
+--           {events kept, id, change, id, change ..}  changes of counts of blockers; 0 for new items that are still
+--                                                     to be indexed by their tags and types
+--           {events kept, 'offers', list of ids}      items that are to be offered to waiting calls
+--           {events kept, 'notes', list of notes}     first notes of new items (include/notes.lua)
 
 local ITEMS_IN_PART = 32
 
-local owed_counts = {} -- by id: by how many this run still owes to change the item's count of blockers
-local has_debts = false -- whether it owes anything
+local owed_counts = {} -- by id: the change of the item's count of blockers that this run still owes
+local has_debts = false -- whether this run has stored debts
 
--- Adds packed parts to what is owed.
+-- Adds packed debts.
 local function store_debts(parts)
   has_debts = true
   redis.call('RPUSH', K_OWED, unpack(parts))
 end
 
--- Owes changes of counts of blockers, {id -> by how many}; by 0 for a new item as above.
+-- Stores changes of counts of blockers as debts, {id -> change}; 0 for a new item as above.
 local function owe_counts(counts, events_max)
   local parts, part = {}, {events_max}
   for id, by in pairs(counts) do

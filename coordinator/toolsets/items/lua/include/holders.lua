@@ -1,6 +1,6 @@
 -- @include queues
--- Finds, among the calls that wait, agents that hold something above or below items that have been freed: what is below
--- these may be for them alone.
+-- Finds the waiting calls of agents that hold an item above or below items that have just been freed: items below the
+-- freed ones may be within reach of these agents only.
 
 local looks_left = PASSED_MAX -- waiters that one run looks at for what they hold
 

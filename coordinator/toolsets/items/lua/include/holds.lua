@@ -1,19 +1,20 @@
 -- @include item
--- How long claims were held and how many were in vain meanwhile, for metrics (measure_items.lua takes it away).
---   K_HOLDS  claims that have ended since then, by how (c of a finished item, r released, e expired) and bucket:
---            how many, times HOLD_ONE, and the ms that they were held together; once more as l those that others
---            wanted too, by the bucket of how many claims were in vain, and in place of the ms these
+-- How long claims were held, and how many others failed meanwhile (losers), for metrics: measure_items.lua reads and
+-- deletes it.
+--   K_HOLDS  claims that have ended since the last read, a field per way of ending (c item finished, r released,
+--            e expired) and bucket of duration. The value packs two sums: HOLD_ONE * number of claims + their ms.
+--            Claims that had losers are counted again under l and the bucket of losers, with the losers in place of ms
 
 local HOLD_ONE = 2 ^ 44
 -- The buckets of CLAIM_LOSERS in the catalogue of metrics.
 local LOSER_BUCKETS = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
 
--- Counts a claim in vain of an item that another agent holds.
+-- Counts a failed claim on an item that another agent holds.
 local function count_loser(item)
   item.lo = redis.call('HINCRBY', K_ITEM .. item.id, 'lo', 1)
 end
 
--- Records those that there were during a claim that is over.
+-- Records the losers of a claim that is over.
 local function record_losers(item)
   local lost, bucket = tonumber(item.lo), 1
   for n, bound in ipairs(LOSER_BUCKETS) do

@@ -8,7 +8,7 @@
 --   pa parent  g tags  y type  q traits  ma modified  ra role changed  rv requires verification
 --   nb unsatisfied blockers  lv graph level  k put aside (include/beneath.lua)
 --   h record of its claim (include/claim_record.lua)
---   lo how many claims in vain there were while it is held (include/holds.lua)
+--   lo how many claims on it failed while the present claim is held (include/holds.lua)
 -- Texts over 64 bytes live in a second hash (include/texts.lua) under the same letters, and so do always
 --   x description  m metadata  o properties
 -- In scripts an `item` is a table: fields of one or two letters are the stored ones, as they are stored, and whole

@@ -57,9 +57,9 @@ local function moment_range(area, runs)
   return low, high + 1
 end
 
--- A moment that at most `skip` of `size` items come before, close to where so many do, and how many come before it;
--- nil and what to go on with in the next run when the budget is spent.
--- The next moment to try is where it would be if items were spread evenly; every other time the middle.
+-- Finds a moment before which almost `skip` of the `size` items come, never more. Returns the moment and how many items
+-- come before it; when the budget is spent, nil and the state from which the next run continues.
+-- Tries in turn the moment that an even spread of items would give, and the middle.
 local function seek_moment(area, runs, size, skip, left)
   local low, high, above, tries = unpack(left)
   local before, spent = low and count_before(area, runs, low) or math.huge, 0

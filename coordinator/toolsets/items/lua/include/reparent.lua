@@ -3,7 +3,7 @@
 
 local MOVED_MAX = 700 -- items below one that moves to another depth
 
--- The ids below an item by level, at most so many in all; nil where there are more.
+-- The ids below an item by level; nil if there are more than the given number in all.
 local function descendants(id)
   local levels, level, left = {}, {id}, MOVED_MAX
   while level[1] do
