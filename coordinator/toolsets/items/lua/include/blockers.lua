@@ -1,10 +1,10 @@
 -- @include graph
 -- @include texts
 -- @include debts
--- Items' counts of unsatisfied blockers (`nb`), and what follows from a change of role for them.
+-- Items' counts of unsatisfied blockers (`nb`), and how a change of role changes them.
 
--- So many counts at most are changed by the script that changes a role, further ones are owed; and a script that has
--- visited more edges leaves the rest of its list to another run.
+-- The most counts that the script of a role change updates itself; further ones become debts. A script that has visited
+-- more edges than this leaves the rest of its list to another run.
 local EDGES_AT_ONCE = 50
 local edges_visited = 0 -- of items whose role has changed in this run
 

@@ -1,6 +1,6 @@
 -- @include beneath
--- The ranked index (include/classes.lua): puts items where their scores say, and looks into it. Functions that index
--- an item take the score that it has; to store it on the item is up to them only where they say so.
+-- Writes and reads the ranked index (include/classes.lua). Functions that index an item use its present score; they
+-- store it on the item only if they say so.
 
 local newly_ready = {} -- ids that this run has put into a ready class (include/serve.lua hands them out)
 local tag_entries_written = 0 -- entries in scopes of tags that this run has written one by one

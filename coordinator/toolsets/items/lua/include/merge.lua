@@ -1,8 +1,8 @@
 -- @include ranges
--- Items of many groups in one order of creation. A moment is a time since RANK_EPOCH that rises in the wanted order:
--- itself for oldest first, its negative for newest first. A run is one group of one set (include/ranges.lua) and stands
--- at an item: {key, base, id, moment, bound}; its base is the score at which the group begins, its bound that at which
--- it ends. Runs are merged by a heap, so an item costs O(log runs).
+-- Merges items of many groups in one order of creation. A moment is the ms since RANK_EPOCH for oldest first, and their
+-- negative for newest first, so it always rises. A run is a position in one group of one set (include/ranges.lua):
+-- {key, base, id, moment, bound} with the item there, and the scores at which the group begins (base) and ends (bound).
+-- Runs are merged by a heap, so an item costs O(log runs).
 
 local RUN_READ_MAX = 16 -- items of a run that are read at a time
 local SORTED_MAX = 128 -- items of a scope that are read and sorted at once: less work than merging their groups

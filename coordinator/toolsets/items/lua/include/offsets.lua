@@ -1,5 +1,5 @@
 -- @include merge
--- Finding the n-th item in an order of creation without reading those before it: by halving the range of moments and
+-- Finds the n-th item in an order of creation without reading those before it, by halving the range of moments and
 -- counting. An area is {sets, span, newest}: where to look, and whether newest first. Sets and spans are those of
 -- include/ranges.lua, runs and moments those of include/merge.lua.
 

@@ -1,14 +1,14 @@
 -- @include batch
--- The queues of parked claims (include/waiters.lua) as one run of a script goes through them: each waiter is read
--- once, and those that are served or dropped leave their queues together at the end (`flush_queues`). A waiter is
--- {name, order of arrival, queue, at = its number there}, and once it was looked at what K_WAITER has of it.
+-- The queues of parked claims (include/waiters.lua) during one run of a script: each waiter is read once, and those
+-- that are served or dropped are removed from their queues together at the end (`flush_queues`). A waiter is
+-- {name, order of arrival, queue, at = its number there}, with the fields of K_WAITER once it has been read.
 
 local WAITERS_READ = 16 -- at a time
 local PASSED_MAX = 256 -- for one item below a held one, in search of its holder among the waiters
 local queue_states = {} -- by queue: its waiters by number, false for one that leaves; first, last, gone, places
 local known_processes = {} -- by name: whether it lives
 
--- Takes calls out of a queue; where these were the last, the queue out of its places (packed, nil where unknown).
+-- Removes calls from a queue. If the queue is empty then, removes it from its places (packed, nil if unknown).
 local function remove_waiters(names, queue, places)
   local keys = {}
   for n, name in ipairs(names) do keys[n] = K_WAITER .. name end

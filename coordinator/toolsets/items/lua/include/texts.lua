@@ -1,5 +1,5 @@
 -- @include item
--- Texts of items. Short ones live in the item, which stays a small hash that way; long ones beside it.
+-- Texts of items. Short ones are stored in the item's hash, long ones in a second hash, so that the first stays small.
 
 local INLINE_BYTES = 64
 

@@ -1,21 +1,21 @@
 -- @include candidates
 -- @include beneath
--- Candidates in the order of rank that are not below what others hold, best first, and only these: from the roots,
--- or an ancestor, down to where the best ones are. What others hold is passed over as a whole, and only once.
+-- Yields candidates that are not below items held by others, best first. The search goes down from the roots, or an
+-- ancestor, to where the best candidates are. An item held by another is passed over once, with all that is below it.
 
 local VISITS_MAX = 100 -- items that one run looks below
 
--- Of what stands at one score: first what may have more of it below, then by id.
+-- By score; at equal scores, items that may have candidates below them come first, then the order is by id.
 local function precedes(one, other)
   if one.score ~= other.score then return one.score < other.score end
   if one.inner ~= other.inner then return one.inner end
   return one.id < other.id
 end
 
--- Walks the items of a class, for an agent ('' for nobody), on from `after` as in include/candidates.lua. A walk:
--- next() gives (position, id), nil at the end or when it is `over` for this run; mend() has to be called then, or when
--- enough was found. It merges streams: of children (one's score is where it stands), and of bounds (`inner`: of what
--- is below one child, which is opened as a stream of its own when its turn comes).
+-- Walks the items of a class, for an agent ('' for nobody), from `after` on (as in include/candidates.lua). The walk's
+-- next() gives (position, id); nil at the end, or with `over` set when this run has done enough. Call mend() then, or
+-- when enough was found. It merges two kinds of streams: children, each at its score, and bounds (`inner`), each for
+-- what is below one child; when the turn of a bound comes, the items below that child are opened as another stream.
 local function walk_tree(selector, class, agent, now, after)
   local walk, streams, visits, from = {}, {}, 0, after and after[1] or 0
   local mends = {} -- bounds that turned out too low: {key, member, score or nil, aside = id of a held item}

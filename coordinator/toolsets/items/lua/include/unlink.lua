@@ -1,8 +1,8 @@
 -- @include blockers
 -- Removing dependency edges.
 
--- Removes edges of an item, fields and values in turn as they are stored, at both ends, and has counts of blockers
--- follow. Where the item is `leaving` the caller deletes it, with what it holds itself.
+-- Removes edges of an item (fields and values in turn, as stored) at both ends, and updates counts of blockers. If the
+-- item is `leaving`, the caller deletes the item with its own side of the edges.
 local function remove_edges(near, edges, leaving)
   local ends, own, ids, counts = {}, {}, {}, {} -- fields at the other ends, by item; fields here; keys; by how many
   for n = 1, #edges, 2 do
