@@ -80,7 +80,7 @@ class FullCalls:
 
     def claim(self, request: str, agent: str) -> bytes:
         """See ``Calls``."""
-        waiting = ("0" * 16, self._nothing, 0, "", "")
+        waiting = ("0" * 16, self._nothing, 0, "", "", 0)
         return work._CLAIM_NEXT.pack(self._key, (request, *self._record, agent, TTL_MS, self._selector, *waiting))
 
     def claimed(self, reply: bytes) -> tuple[str, int]:

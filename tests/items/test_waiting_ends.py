@@ -330,25 +330,33 @@ async def test_the_parent_that_is_waited_for_must_be_there(fronts: Fronts) -> No
         assert failure.code == code
 
 
-async def test_an_item_that_became_ready_behind_a_long_search_is_found(
-    fronts: Fronts, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("wait_ms", [60_000, 0])
+@pytest.mark.parametrize("risen", [False, True], ids=["new", "risen"])
+async def test_an_item_that_came_up_behind_a_long_search_is_found(
+    fronts: Fronts, monkeypatch: pytest.MonkeyPatch, wait_ms: int, risen: bool
 ) -> None:
-    """A search of several runs has passed the place of an item that comes up before the call is parked."""
+    """A search of several runs has passed the place of an item before it is there, and the call is not parked yet."""
     tools, other = await fronts.pair()
     held = await tools.add()
     await tools.claim("holder", held)
     await tools.add_many(1000, parentId=held, priority="high", tags="a")
-    added: list[str] = []
+    added = [await tools.add(priority="low", tags="a")] if risen else []
+    came_up = False
     run = other.store.run
 
     async def with_an_item_in_between(script: Any, project: str, *args: Any) -> Any:
+        nonlocal came_up
         reply = await run(script, project, *args)
-        if script.name == "claim_next" and not added:
-            added.append(await tools.add(priority="high", complexity=1, tags="a"))
+        if script.name == "claim_next" and not came_up:
+            came_up = True
+            if risen:
+                await tools.update(added[0], priority="high", complexity=1)
+            else:
+                added.append(await tools.add(priority="high", complexity=1, tags="a"))
         return reply
 
     monkeypatch.setattr(other.store, "run", with_an_item_in_between)
-    call = other.begin("agent", {"tags": "a"}, wait_ms=60_000)
+    call = other.begin("agent", {"tags": "a"}, wait_ms=wait_ms)
     assert await call.item() == added[0]
     assert other.runs["claim_next"] > 2
 

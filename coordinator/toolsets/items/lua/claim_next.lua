@@ -4,11 +4,14 @@ purpose:   Finds the best item for a selector and claims it; with `wait_ms`, par
 guarantee: Finding and claiming are one step, so an item that is found is not lost to another caller. Parked
            calls are served in order of arrival (include/waiters.lua). A repeated call that is parked
            already keeps its place, and its answer ends every call with the same request.
-args:      request fingerprint keep_ms events_max agent ttl_ms packed_selector queue releases wait_ms process after
+           A search of several runs that finds nothing is made once more: what was ready before the second one began
+           is found by one of them, unless its rank rises again.
+args:      request fingerprint keep_ms events_max agent ttl_ms packed_selector queue releases wait_ms process after again
            packed_selector = packed (include/filters.lua), queue = its hash; releases = packed {id, fence}, '' for none;
-           wait_ms = 0 not to wait; after = cursor of the run before, or ''
+           wait_ms = 0 not to wait; after = cursor of the run before, or ''; again = 1 in the second search, else 0
 reply:     {now, {{outcome, id, expires, first claimed at, fence}}, releases {outcome, id}} as claim_item;
-           outcome success, no_match, more (id = cursor for the next run, '' to begin again), parked
+           outcome success, no_match, more (id = cursor for the next run, '' to begin again), again (begin the second
+           search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 --]]
 -- @include clock
@@ -43,9 +46,14 @@ for _, batch in ipairs({SWEEP_BATCH, SCAN_MAX}) do
   stopped, found = select_items(selector, classes, agent, now, parse_cursor(after), SCAN_MAX, 1, nil)
   if found or stopped or swept then break end
 end
-if not found and (stopped or not swept) then
-  return with_debts(cmsgpack.pack({now, {{'more', format_cursor(stopped), 0, 0, 0}}, {}}))
+local function go_on(outcome, cursor)
+  return with_debts(cmsgpack.pack({now, {{outcome, cursor, 0, 0, 0}}, {}}))
 end
+if not found and (stopped or not swept) then return go_on('more', format_cursor(stopped)) end
+-- What became ready behind the cursor, or better than what stands there, while nobody knew of this caller, is found
+-- by one more search; of a caller that waits, once it is parked.
+local to_search_again = after ~= '' and again == '0'
+if not found and wait == 0 and to_search_again then return go_on('again', '') end
 
 local result, released = {'no_match', '', 0, 0, 0}, {}
 if found then
@@ -71,6 +79,5 @@ local new = park_call(request, queue, packed_selector, now, wait, waiter, fields
 serve_waiters(now, events_max) -- what was released above may suit somebody, this caller included
 handed_over = recall(request, fingerprint)
 if handed_over then return with_debts(handed_over) end
--- What became ready behind the cursor, while nobody knew of this caller, is found by one more search.
-if new and after ~= '' then return with_debts(cmsgpack.pack({now, {{'more', '', 0, 0, 0}}, {}})) end
+if new and to_search_again then return go_on('again', '') end
 return with_debts(cmsgpack.pack({now, {{'parked', '', 0, 0, 0}}, released}))

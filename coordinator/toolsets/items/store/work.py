@@ -172,22 +172,24 @@ class WorkStore(BaseStore):
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent.
         """
-        packed, let_go, after = pack(selector), _packed(releases), ""
+        packed, let_go, after, again = pack(selector), _packed(releases), "", 0
         queue = blake2b(packed, digest_size=8).hexdigest()
         while True:
             try:
                 reply = await self._change(
-                    _CLAIM_NEXT, project, request, agent, ttl_ms, packed, queue, let_go, wait_ms, process, after
+                    _CLAIM_NEXT, project, request, agent, ttl_ms, packed, queue, let_go, wait_ms, process, after, again
                 )
             except ScriptFailure as failure:
                 if failure.code != "NOT_FOUND":
                     raise
                 raise no_such_item("claims[0].selector.parentId") from None
             found = reply.claims[0]
-            if found.outcome != "more":
+            if found.outcome not in ("more", "again"):
                 return reply
             after = found.item  # the cursor for the next run
-            if not after:  # what expired, or became ready, behind where the search had come to
+            if found.outcome == "again":
+                again = 1
+            elif not after:  # among the items that come back from expired claims there may be better ones
                 recorder().restarted("claim_item")
 
     async def end_wait(self, project: str, request: IdempotencyKey, process: str, keep: bool) -> ClaimReply:
