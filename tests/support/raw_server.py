@@ -1,6 +1,7 @@
 """An MCP server without a library, for what none of them would say: ``python raw_server.py plain|odd|rude``.
 
-Its list of tools is empty, malformed, or an error whose text moves the cursor.
+Its list of tools is empty, malformed, or an error whose text moves the cursor. On stdout it also says what is no
+answer to anything, for the tools of ``LINES`` and ``endless``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,17 @@ CALLS: dict[str, dict[str, Any]] = {
     "odd": {"result": {"content": "nothing that a tool may return"}},
     "full": {"error": {"code": -32000, "message": "the disk is full"}},
 }
+LINES: dict[str, bytes] = {
+    "string": b'{"jsonrpc": "2.0", "id": ID, "result": "a string"}',
+    "half": b'{"result": {"content": [{"type": "text", "text": "\\ud83d"}]}, "jsonrpc": "2.0", "id": ID}',
+    "neither": b'{"jsonrpc": "2.0", "id": ID}',
+    "unfinished": b'{"jsonrpc": "2.0", "id": ID, "result": {"content": [',
+    "unnamed": b'{"jsonrpc": "2.0", "result": {"content": []}}',
+    "latin": b'{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", "text": "caf\xe9"}]}}',
+    "chatty": b'{ ready: true }\n\n[info] 1\n{"level": 30, "id": ID}\n'
+    b'{"jsonrpc": "2.0", "method": 1}\n{"jsonrpc": "2.0", "id": ID, "result": {"content": []}}',
+}
+"""What is written for a tool; ID stands for the request's."""
 
 
 def said(asked: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -39,5 +51,12 @@ def said(asked: dict[str, Any], kind: str) -> dict[str, Any]:
 if __name__ == "__main__":
     for line in sys.stdin:
         request = json.loads(line)
-        if request.get("id") is not None:
+        tool = request.get("params", {}).get("name")
+        if tool in LINES:
+            sys.stdout.buffer.write(LINES[tool].replace(b"ID", b"%d" % request["id"]) + b"\n")
+            sys.stdout.buffer.flush()
+        elif tool == "endless":
+            while True:
+                sys.stdout.buffer.write(b" " * 65_536)
+        elif request.get("id") is not None:
             print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **said(request, sys.argv[1])}), flush=True)

@@ -22,6 +22,7 @@ from tests.support.wait import process_alive, wait_until
 from workers.connections import Connections
 from workers.downstream import answers
 from workers.downstream import server as downstream
+from workers.downstream import stdio as downstream_stdio
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.server import DownstreamServer
 from workers.downstream.session import Session
@@ -226,6 +227,34 @@ async def test_answers_over_http_are_bounded(made: list[DownstreamServer], monke
         await server.close()
 
 
+async def test_answers_over_stdio_are_bounded(made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downstream_stdio, "MAX_ANSWER", 100_000)
+    server = DownstreamServer("it", raw("plain"))
+    made.append(server)
+    with pytest.raises(ConnectionFailed, match="was lost during the call: the server answered with more than 100000 b"):
+        async with asyncio.timeout(30):
+            await call(server, "endless")
+    assert await call(server, "plain") == "fine"
+
+
+async def test_answers_over_stdio_that_cannot_be_read_keep_nobody_waiting(made: list[DownstreamServer]) -> None:
+    server = DownstreamServer("it", raw("plain"))
+    made.append(server)
+    async with asyncio.timeout(60):
+        for tool in ("string", "half", "neither"):
+            with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
+                await call(server, tool)
+        # What a server prints by mistake is no answer, and an odd byte in a text spoils none.
+        assert await call(server, "chatty") == ""
+        assert await call(server, "latin") == "caf\N{REPLACEMENT CHARACTER}"
+        assert server._session is not None
+        assert not server._session.ended
+        for tool in ("unfinished", "unnamed"):
+            with pytest.raises(ConnectionFailed, match="lost during the call: the server answered with what"):
+                await call(server, tool)
+            assert await call(server, "plain") == "fine"
+
+
 @pytest.mark.parametrize(
     "farewell", [b"gone", b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}']
 )
@@ -312,7 +341,7 @@ async def test_a_server_that_never_answers_is_not_left_behind(tmp_path: Path, cl
     asked = asyncio.create_task(server.tools())
     pid = int(await wait_until(lambda: (file := tmp_path / "pid").exists() and file.read_text().strip()))
     if closed == "while it is given up":
-        await wait_until(lambda: server._opened is not None and server._opened.ended)
+        await wait_until(lambda: any(one.ended for one in server._sessions))
     assert process_alive(pid)
     await server.close()
     await asyncio.gather(asked, return_exceptions=True)

@@ -75,8 +75,8 @@ class DownstreamServer:
         self._on_change = on_change
         self._session: Session | None = None
         self._opening: asyncio.Task[Session] | None = None
-        self._opened: Session | None = None
-        """The last one that was to be opened."""
+        self._sessions: set[Session] = set()
+        """Those whose servers may still run: the present one, one that is being opened, and some that are ending."""
         self._pause = 0.0
         self._not_before = 0.0
         self._reason = ""
@@ -113,9 +113,8 @@ class DownstreamServer:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])
-        if self._opened is not None and self._opened is not self._session:
-            # It may be ending just now, and its server with it.
-            await self._opened.close(patience=0)
+        ending = (one.close(patience=0) for one in self._sessions if one is not self._session)
+        await asyncio.gather(*ending)
         if self._session is not None:
             await self._session.close()
 
@@ -147,13 +146,13 @@ class DownstreamServer:
                 session.leave()
             # Servers have errors of their own with the code that means a closed connection to the library.
             if session.gone or (error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT_OFF)):
-                raise self._lost() from None
+                raise self._lost(session) from None
             if error.message == _HTTP_ERROR and self._connection.url:
                 raise ConnectionFailed(f"the connection {self.name!r} answered with an HTTP error", sent=True) from None
             raise CallRefused(error.message) from None
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError, httpx2.HTTPError):
             session.leave()
-            raise self._lost() from None
+            raise self._lost(session) from None
         except RuntimeError as error:
             # A result that departs from the tool's own output schema.
             raise CallRefused(str(error)) from None
@@ -164,8 +163,9 @@ class DownstreamServer:
             if session.ended and not session.calls:
                 session.leave()
 
-    def _lost(self) -> ConnectionFailed:
-        return ConnectionFailed(f"the connection {self.name!r} was lost during the call", sent=True)
+    def _lost(self, session: Session) -> ConnectionFailed:
+        why = f": {session.reason}" if session.reason else ""
+        return ConnectionFailed(f"the connection {self.name!r} was lost during the call{why}", sent=True)
 
     async def _get(self) -> Session:
         """The live session; opens one if there is none."""
@@ -189,7 +189,7 @@ class DownstreamServer:
     async def _open(self) -> Session:
         loop = asyncio.get_running_loop()
         session = Session(self.name, self._connection, self._environment, self._changed, self._on_change is not None)
-        self._opened = session
+        self._sessions = {one for one in self._sessions if not one.over} | {session}
         try:
             await session.open()
         except ConnectionFailed as failure:

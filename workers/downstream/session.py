@@ -15,7 +15,6 @@ import httpx2
 import mcp_types as types
 import structlog
 from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
@@ -25,6 +24,7 @@ from coordinator.settings.connections import Connection, Interpolator
 from workers.downstream.answers import bound_answer
 from workers.downstream.failures import ConnectionFailed
 from workers.downstream.stderr import Lines
+from workers.downstream.stdio import stdio_transport
 from workers.downstream.watched import Watched
 
 _log = structlog.get_logger(__name__)
@@ -61,6 +61,8 @@ class Session:
         """Whether no further call may be made."""
         self.calls = 0
         """Those that wait for an answer."""
+        self.reason = ""
+        """Why the server's answers cannot be read any further; empty: they can, or nobody knows."""
 
     async def open(self) -> None:
         """Connects, or starts the server.
@@ -87,6 +89,11 @@ class Session:
     def gone(self) -> bool:
         """Whether it is being closed, so that calls fail."""
         return self._leave.is_set()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, and its server with it."""
+        return self._task is not None and self._task.done()
 
     async def finish(self) -> None:
         """Takes no more calls, and ends when those under way have."""
@@ -137,7 +144,7 @@ class Session:
                 opened.cancel()
             raise
         except Exception as error:
-            reason = _reason(error)
+            reason = self.reason or _reason(error)
             if self._stderr.last:
                 _log.warning("a connection's server said", connection=self._name, lines=list(self._stderr.last))
             if not opened.done():
@@ -168,15 +175,18 @@ class Session:
                 )
             )
             return streamable_http_client(filled(given.url), http_client=http)
-        return stdio_client(
-            StdioServerParameters(
-                command=filled(given.command),
-                args=[filled(text) for text in given.args],
-                env={name: filled(value) for name, value in given.env.items()},
-                cwd=filled(given.working_directory) or None,
-            ),
-            errlog=await self._stderr.open(stack),
+        return stdio_transport(
+            [filled(given.command), *(filled(text) for text in given.args)],
+            {name: filled(value) for name, value in given.env.items()},
+            filled(given.working_directory) or None,
+            await self._stderr.open(stack),
+            self._stderr.add,
+            self._lose,
         )
+
+    def _lose(self, reason: str) -> None:
+        self.reason = reason
+        _log.warning("connection lost", connection=self._name, reason=reason)
 
     async def _hear(self, client: Client) -> None:
         """Listens for changes of the list, where the protocol's revision does not send them anyway."""

@@ -1,4 +1,4 @@
-"""What a server that is a process of ours writes on stderr."""
+"""What a server that is a process of ours says beside its messages: on stderr, and by mistake on stdout."""
 
 from __future__ import annotations
 
@@ -42,7 +42,11 @@ class Lines(asyncio.Protocol):
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._rest = self._rest[-_KEPT_BYTES:]
         for line in lines:
-            text = hidden(line.decode(errors="replace"), self._secrets)[:_LONGEST_LINE].rstrip()
-            if text:
-                self.last.append(text)
-                _log.debug("a connection's server says", connection=self._name, line=text)
+            self.add(line)
+
+    def add(self, line: bytes) -> None:
+        """Logs a line."""
+        text = hidden(line[:_KEPT_BYTES].decode(errors="replace"), self._secrets)[:_LONGEST_LINE].rstrip()
+        if text:
+            self.last.append(text)
+            _log.debug("a connection's server says", connection=self._name, line=text)
