@@ -9,6 +9,10 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
           --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 ARGS   ?=
 
+# Images of containers often forbid Python to keep its bytecode; each of the hundreds of processes that
+# tests start would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install up test lint bench lock
