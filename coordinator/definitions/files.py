@@ -119,23 +119,10 @@ class File:
 
 
 def scan(root: Path) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
-    """Every file of definitions below a root, and what stood in the way of looking."""
-    found: dict[Path, Found] = {}
-    problems: list[Problem] = []
-    folders: list[str] = []
-    for entry in _entries(root, root, problems, missing_is_fine=False):
-        if is_folder(entry):
-            folders.append(entry.name)
-        elif entry.name.endswith(".toon"):
-            _add(found, problems, root, entry, entry.name.removesuffix(".toon"), "workflow")
-    for name in folders:
-        if name.startswith("."):
-            continue
-        if not valid_id(name):
-            problems.append(Problem("broken", name, None, bad_name(name)))
-            continue
-        _scan_workflow(root, name, found, problems)
-    return found, tuple(problems)
+    """Every file of definitions below a root, and what could not be looked at."""
+    found = _Scan(root)
+    found.folder_of_workflows()
+    return found.files, tuple(found.problems)
 
 
 def valid_id(text: str) -> bool:
@@ -194,54 +181,118 @@ def read(found: Found) -> File:
     )
 
 
-def _scan_workflow(root: Path, name: str, found: dict[Path, Found], problems: list[Problem]) -> None:
-    activities = _ACTIVITIES
-    names: set[str] = set()
-    for entry in _entries(root / name, root, problems):
-        if is_folder(entry):
-            names.add(entry.name)
-        elif entry.name == "workflow.toon":
-            legacy = root / f"{name}.toon"
-            if found.pop(legacy, None):
-                problems.append(
-                    Problem("odd", f"{name}.toon", None, f"is not used, because {name}/workflow.toon is there")
-                )
-            _add(found, problems, root, entry, name, "workflow")
-            if (workflow := found.get(Path(entry.path))) is not None:
-                activities = _activities_folder(workflow, problems)
-        elif entry.name == "rules.toon":
-            _add(found, problems, root, entry, name, "rules", identity="rules")
-    kinds: dict[str, Kind] = {**_FOLDERS, activities: "activity"}
-    if "resources" in names:
-        del kinds["guides"]
-    for folder, kind in kinds.items():
-        if folder not in names:
-            continue
-        for entry in _entries(root / name / folder, root, problems):
+class _Scan:
+    """One look at the files below a root."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.files: dict[Path, Found] = {}
+        self.problems: list[Problem] = []
+
+    def folder_of_workflows(self) -> None:
+        """Adds all workflows: files in the root, and folders."""
+        folders: list[str] = []
+        for entry in self._entries(self._root, missing_is_fine=False):
+            if is_folder(entry):
+                folders.append(entry.name)
+            elif entry.name.endswith(".toon"):
+                self._add(entry, entry.name.removesuffix(".toon"), "workflow")
+        for name in folders:
+            if name.startswith("."):
+                continue
+            if valid_id(name):
+                self._workflow(name)
+            else:
+                self._report("broken", name, bad_name(name))
+
+    def _workflow(self, name: str) -> None:
+        activities = _ACTIVITIES
+        names: set[str] = set()
+        for entry in self._entries(self._root / name):
+            if is_folder(entry):
+                names.add(entry.name)
+            elif entry.name == "workflow.toon":
+                if self.files.pop(self._root / f"{name}.toon", None):
+                    self._report("odd", f"{name}.toon", f"is not used, because {name}/workflow.toon is there")
+                self._add(entry, name, "workflow")
+                if (workflow := self.files.get(Path(entry.path))) is not None:
+                    activities = self._activities_folder(workflow)
+            elif entry.name == "rules.toon":
+                self._add(entry, name, "rules", identity="rules")
+        kinds: dict[str, Kind] = {**_FOLDERS, activities: "activity"}
+        if "resources" in names:
+            del kinds["guides"]
+        for folder, kind in kinds.items():
+            if folder in names:
+                self._numbered_files(name, folder, kind)
+
+    def _numbered_files(self, workflow: str, folder: str, kind: Kind) -> None:
+        for entry in self._entries(self._root / workflow / folder):
             match = _NUMBERED.fullmatch(entry.name)
             if match is None or match["format"] not in _FORMATS[kind] or is_folder(entry):
                 continue
             if kind == "activity" and match["id"] == "index":
                 continue
-            _add(found, problems, root, entry, name, kind, match["index"], match["id"])
+            self._add(entry, workflow, kind, match["index"], match["id"])
 
-
-def _activities_folder(workflow: Found, problems: list[Problem]) -> str:
-    """The folder that ``activitiesDir`` names; one path component, as everything else is kept in the workflow's."""
-    written = _activities_dir(workflow.path, workflow.stamp)
-    if written is None:
+    def _activities_folder(self, workflow: Found) -> str:
+        """The folder that ``activitiesDir`` names; one path component, as everything else is in the workflow's."""
+        written = _activities_dir(workflow.path, workflow.stamp)
+        if written is None:
+            return _ACTIVITIES
+        name = written.removeprefix("./").rstrip("/")
+        if valid_id(name) and name not in _FOLDERS:
+            return name
+        message = f"activitiesDir: {written[:80]!r} is not a folder of its own within the workflow's"
+        self._report("odd", workflow.place, message)
         return _ACTIVITIES
-    name = written.removeprefix("./").rstrip("/")
-    if valid_id(name) and name not in _FOLDERS:
-        return name
-    message = f"activitiesDir: {written[:80]!r} is not a folder of its own within the workflow's"
-    problems.append(Problem("odd", workflow.place, None, message))
-    return _ACTIVITIES
+
+    def _add(self, entry: os.DirEntry[str], workflow: str, kind: Kind, number: str = "", identity: str = "") -> None:
+        """Adds a file, unless its name or what it is forbids that; ``identity`` empty: that of its workflow."""
+        identity = identity or workflow
+        path = Path(entry.path)
+        place = self._place(path)
+        if not valid_id(identity) or not valid_id(workflow):
+            self._report("broken", place, bad_name(identity))
+            return
+        try:
+            # Not the entry's own, which is that of a link where it is one.
+            status = os.stat(path)
+        except OSError as error:
+            self._report("broken", place, f"cannot be read: {error.strerror}")
+            return
+        if not S_ISREG(status.st_mode):
+            # Reading a pipe or a device would wait for ever, or never end.
+            self._report("broken", place, "is not a file")
+            return
+        stamp = Stamp(status.st_ctime_ns, status.st_size, status.st_ino)
+        self.files[path] = Found(self._root, workflow, kind, number, identity, path.suffix[1:], path, stamp)
+
+    def _entries(self, folder: Path, missing_is_fine: bool = True) -> Iterator[os.DirEntry[str]]:
+        """What a folder holds, by name."""
+        try:
+            with os.scandir(folder) as entries:
+                listed = sorted(entries, key=lambda entry: entry.name)
+        except FileNotFoundError:
+            if not missing_is_fine:
+                self._report("broken", str(folder), "there is no such folder")
+            return
+        except OSError as error:
+            place = str(folder) if folder == self._root else self._place(folder)
+            self._report("broken", place, f"cannot be listed: {error.strerror}")
+            return
+        yield from listed
+
+    def _place(self, path: Path) -> str:
+        return path.relative_to(self._root).as_posix()
+
+    def _report(self, level: Level, place: str, message: str) -> None:
+        self.problems.append(Problem(level, place, None, message))
 
 
 @lru_cache(maxsize=1_000)
 def _activities_dir(path: Path, _stamp: Stamp) -> str | None:
-    """What the file says, remembered for as long as it does not change."""
+    """The folder that a file of a workflow states, remembered for as long as the file does not change."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             # What is larger is not read as a workflow either.
@@ -249,55 +300,6 @@ def _activities_dir(path: Path, _stamp: Stamp) -> str | None:
     except OSError:
         return None
     return None if match is None else match["name"]
-
-
-def _add(
-    found: dict[Path, Found],
-    problems: list[Problem],
-    root: Path,
-    entry: os.DirEntry[str],
-    workflow: str,
-    kind: Kind,
-    number: str = "",
-    identity: str = "",
-) -> None:
-    """Adds a file, unless its name or what it is forbids that; ``identity`` empty: that of its workflow."""
-    identity = identity or workflow
-    path = Path(entry.path)
-    place = path.relative_to(root).as_posix()
-    if not valid_id(identity) or not valid_id(workflow):
-        problems.append(Problem("broken", place, None, bad_name(identity)))
-        return
-    try:
-        # Not the entry's own, which is that of a link where it is one.
-        status = os.stat(path)
-    except OSError as error:
-        problems.append(Problem("broken", place, None, f"cannot be read: {error.strerror}"))
-        return
-    if not S_ISREG(status.st_mode):
-        # Reading a pipe or a device would wait for ever, or never end.
-        problems.append(Problem("broken", place, None, "is not a file"))
-        return
-    stamp = Stamp(status.st_ctime_ns, status.st_size, status.st_ino)
-    found[path] = Found(root, workflow, kind, number, identity, path.suffix[1:], path, stamp)
-
-
-def _entries(
-    folder: Path, root: Path, problems: list[Problem], missing_is_fine: bool = True
-) -> Iterator[os.DirEntry[str]]:
-    """What a folder holds, by name."""
-    try:
-        with os.scandir(folder) as entries:
-            listed = sorted(entries, key=lambda entry: entry.name)
-    except FileNotFoundError:
-        if not missing_is_fine:
-            problems.append(Problem("broken", str(folder), None, "there is no such folder"))
-        return
-    except OSError as error:
-        place = str(folder) if folder == root else folder.relative_to(root).as_posix()
-        problems.append(Problem("broken", place, None, f"cannot be listed: {error.strerror}"))
-        return
-    yield from listed
 
 
 def _printable(place: str) -> str:
