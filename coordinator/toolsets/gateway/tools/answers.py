@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -32,43 +32,59 @@ from coordinator.toolsets.tool import Reply
 _decode = msgspec.json.decode
 
 
+class _Position(NamedTuple):
+    """Where an instance is."""
+
+    state: str
+    version: int
+    context: dict[str, Any]
+    terminal: bool
+    outcome: str
+
+
+def _position(snapshot: Snapshot) -> _Position:
+    """Where the operation that was asked for has left the instance; if none was, where it is now."""
+    ending, instance = snapshot.ending, snapshot.instance
+    if ending is not None:
+        return _Position(ending.state, ending.version, ending.context, ending.terminal, ending.outcome)
+    return _Position(instance.state, instance.version, _decode(instance.context), instance.ended, instance.outcome)
+
+
 def answer(snapshot: Snapshot, principal: Principal, links: Links) -> WorkflowAnswer | Reply:
     """How an instance stands; a refusal where the operation that was asked for has failed."""
     ending = snapshot.ending
     if ending is not None and ending.error is not None:
         return failed(snapshot, ending, ending.error, principal, links)
     instance = snapshot.instance
-    state = ending.state if ending is not None else instance.state
-    version = ending.version if ending is not None else instance.version
-    outcome = ending.outcome if ending is not None else instance.outcome
-    terminal = ending.terminal if ending is not None else instance.ended
-    present = version == instance.version
+    at = _position(snapshot)
+    present = at.version == instance.version
     made = WorkflowAnswer(
         workflow_id=snapshot.id,
         definition_id=instance.definition,
-        state=state,
-        version=version,
-        context=ending.context if ending is not None else _decode(instance.context),
+        state=at.state,
+        version=at.version,
+        context=at.context,
         links=[],
     )
-    if terminal:
+    if at.terminal:
         made.terminal = True
-        stated = snapshot.workflow.states[state].outcome
-        made.outcome = outcome if stated is not None or outcome != "success" else UNSET
+        stated = snapshot.workflow.states[at.state].outcome
+        made.outcome = at.outcome if stated is not None or at.outcome != "success" else UNSET
     elif instance.operation and present:
         made.links = [links.myself(snapshot.id)]
         made.in_flight = UnderWay(
             transition=instance.transition, since=iso(instance.since), retry_after_ms=retry_ms(instance)
         )
     else:
-        retry = ending.retry if ending is not None else ""
-        at = snapshot.circumstances(principal)
-        made.links = links.transitions(snapshot.id, snapshot.workflow, state, version, at, retry)
+        circumstances = snapshot.circumstances(principal)
+        made.links = links.transitions(
+            snapshot.id, snapshot.workflow, at.state, at.version, circumstances, ending.retry if ending else ""
+        )
     if ending is not None and ending.chain:
         made.chain = [_hop(hop) for hop in ending.chain]
     if ending is not None and ending.stopped:
         made.chain_stopped = ending.stopped
-    _add_guidance(made, snapshot, state)
+    _add_guidance(made, snapshot, at.state)
     if present:
         _add_facts(made, instance)
     return made
