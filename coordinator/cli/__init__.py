@@ -29,15 +29,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "coordinator.cli.up:up",
         """Run a whole fleet on this machine: Redis, front-ends and workers.
 
-        Without --redis-url it starts a private Redis whose data lies in --data-dir and is found again
-        after a restart. When everything answers it prints a line with 'ready' and the base URL. Ctrl-C or
-        SIGTERM lets requests in flight finish, then stops all of it; children that die are restarted.
-        SIGHUP puts a changed config file in force, as far as that needs no restart.
+        Without --redis-url it starts a private Redis, whose data in --data-dir is kept across restarts.
+        When everything answers it prints a line with 'ready' and the base URL. Ctrl-C or SIGTERM lets
+        requests in flight finish, then stops everything; processes that die are restarted. SIGHUP applies
+        those settings of a changed config file that need no restart.
         """,
     ),
     "serve": (
         "coordinator.cli.serve:serve",
-        """Run front-end processes only, against a Redis that is there already.
+        """Run front-end processes only, against an existing Redis.
 
         For deployments where something else runs the Redis and restarts processes. Start as many as the
         load needs, on any number of machines: they share nothing but the Redis.
@@ -77,11 +77,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "drain": (
         "coordinator.cli.drain:drain",
-        """Ask the fleet, a host or one process to take no new work, and wait until what is in hand is done.
+        """Ask the fleet, a host or one process to take no new work, and wait until work in progress is done.
 
         Claims, creates, searches and waiting calls are turned away with `draining`; heartbeats, releases,
-        transitions and reads are answered, and workers begin no further steps. Holds for processes that start
-        later too, until the same is said with --end.
+        transitions and reads are answered, and workers begin no further steps. Also applies to processes that
+        start later, until it is ended with --end.
         """,
     ),
     "top": (
@@ -89,7 +89,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         """Show what the fleet does right now: calls, latencies, shedding, claims, contention, store and workers.
 
         Reads the metrics of the fleet of the data directory, or of --url, every few seconds until interrupted;
-        --once prints one interval. FLEET_TOKEN is shown to a fleet that asks who calls.
+        --once prints one interval. Sends FLEET_TOKEN to a fleet that requires a token.
         """,
     ),
     "demo": (
@@ -105,8 +105,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "coordinator.cli.config:show",
         """Print every setting in force and where its value came from.
 
-        Takes the same flags, environment variables and file as the other commands, so it answers what
-        they would run with. Passwords are masked.
+        Takes the same flags, environment variables and file as the other commands, so it shows what they
+        would run with. Passwords are masked.
         """,
     ),
     "config example": (
@@ -115,23 +115,23 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "config check": (
         "coordinator.cli.check:check",
-        """Say what is wrong with a config file, or else what it means.
+        """List what is wrong with a config file, or explain what it means.
 
-        All problems are told together, each with its line, and the exit code is 2. A sound file is
+        All problems are reported together, each with its line, and the exit code is 2. A sound file is
         explained: which notes each schema needs in each phase, traits, status labels, and what in it is
-        ignored. A running fleet takes over a changed file on SIGHUP to its supervisor.
+        ignored. A running fleet applies a changed file on SIGHUP to its supervisor.
         """,
     ),
     "doctor": (
         "coordinator.cli.doctor.command:app",
-        "Look whether all is well with what the fleet depends on; silent when it is.",
+        "Check everything that the fleet depends on; silent when all is well.",
     ),
     "token create": (
         "coordinator.cli.token:create",
         """Add a token to the token file, and print it.
 
-        It is printed this once, alone on stdout; the file keeps its SHA-256 digest only. A running fleet
-        knows it within two seconds.
+        The token is printed this one time, alone on stdout; the file keeps only its SHA-256 digest. A running
+        fleet accepts it within two seconds.
         """,
     ),
     "token list": (
@@ -147,11 +147,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "definitions check": (
         "coordinator.cli.definitions:check",
-        """Say what is wrong with a folder of workflow definitions.
+        """List what is wrong with a folder of workflow definitions.
 
-        Tells files that cannot be used, what was forgiven in reading the others, transitions that lead
-        nowhere, skills that are not there and activities that nothing leads to. The exit code is not 0 if
-        anything is broken or wrong; what is only odd leaves it at 0.
+        Reports files that cannot be used, errors of notation that were forgiven, transitions that lead
+        nowhere, missing skills and activities that nothing leads to. The exit code is not 0 if anything is
+        broken or wrong; what is only odd leaves it at 0.
         """,
     ),
     "flows list": (
@@ -168,21 +168,20 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "flows retry": (
         "coordinator.cli.flows.commands:retry",
-        "Run the failed and cancelled steps of a workflow again; what is done stays done.",
+        "Run the failed and cancelled steps of a workflow again; finished steps are kept.",
     ),
     "flows tools": (
         "coordinator.cli.flows.tools:tools",
         """List the tools that steps can call: the coordinator's own, Python callables, those of connections.
 
-        Asks every connection. The exit code is not 0 if one of them does not answer; the others are listed
-        all the same.
+        Asks every connection. If one does not answer, the others are still listed and the exit code is not 0.
         """,
     ),
     "gateway check": (
         "coordinator.cli.gateway.check:check",
-        """Say what is wrong with the gateway in a config file, or in a file of its own.
+        """List what is wrong with the gateway in a config file, or in a file of its own.
 
-        Tells errors with file and line: references to nothing, malformed expressions and schemas, targets
+        Reports errors with file and line: references to nothing, malformed expressions and schemas, targets
         that do not exist; and warnings: states that nothing leads to, or that lead nowhere. The exit code is
         not 0 if there are errors.
         """,
@@ -193,7 +192,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "gateway approvals list": (
         "coordinator.cli.gateway.records:approvals",
-        "List what is not answered, oldest first.",
+        "List open approvals, oldest first.",
     ),
     "gateway approvals show": (
         "coordinator.cli.gateway.records:show_approval",
@@ -203,8 +202,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "coordinator.cli.gateway.records:resolve",
         """Answer an approval by taking a transition as a person.
 
-        Whoever can use the fleet's Redis can do this: who answers is recorded as the user at the terminal,
-        or as --by says.
+        Needs access to the fleet's Redis, and no other permission. The answer is recorded under the user at the
+        terminal, or under the name given with --by.
         """,
     ),
 }
@@ -213,10 +212,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 GROUPS: dict[str, str] = {
     "config": "Show settings and where they come from; check a config file.",
     "token": "Make, list and revoke the bearer tokens of callers.",
-    "definitions": "Look at definitions of workflows.",
-    "flows": "Look at workflows and their steps; cancel them, or run them again.",
-    "gateway": "Check a gateway's configuration; look at its audit; answer what it asks for.",
-    "gateway approvals": "What people are asked for: list it, look at it, answer it.",
+    "definitions": "Check definitions of workflows.",
+    "flows": "Show workflows and their steps; cancel them, or run them again.",
+    "gateway": "Check a gateway's configuration; show its audit; answer approvals.",
+    "gateway approvals": "List, show and answer approvals.",
 }
 """Words that commands begin with -> the help of that group; one within another stands behind it."""
 
