@@ -137,6 +137,9 @@ async def test_the_coordinator_s_own_tools(registry: Registry) -> None:
     assert failure.message.startswith("itmes: no such field; allowed here: operation, items,")
     failure = await registry.failure("query_items", {"operation": "get", "id": str(uuid.uuid4())})
     assert failure.type == "RESOURCE_NOT_FOUND"
+    failure = await registry.failure("workflow.get", {"workflowId": "wf_000000000000"})
+    assert failure.type == "WORKFLOW_NOT_FOUND"
+    assert failure.message == "There is no workflow 'wf_000000000000' in this project."
     assert isinstance(await registry.value("workflow_list"), list)
 
 

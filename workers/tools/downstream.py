@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import mcp_types as types
-import msgspec
 
 from coordinator.overload.retries import retryable
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
@@ -15,6 +14,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.server import DownstreamServer, content_of
+from workers.tools.refusals import failure_of
 from workers.tools.retrying import Retrying, TurnedAway
 from workers.tools.source import SourceFailed, StepTool
 
@@ -82,27 +82,12 @@ class ServerTools:
             return Failure(str(refused)[:_LONGEST_MESSAGE], "call_refused", retryable=False)
         texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
         if result.is_error:
-            failure = _failure(result.structured_content, texts)
+            failure = failure_of(result.structured_content, texts)
             if _nothing_done(result.structured_content):
                 raise TurnedAway(failure)
             return failure
         content = content_of(result) if len(texts) != len(result.content) else None
         return Success(value_of(result.structured_content, texts, content))
-
-
-def _failure(structured: Any, texts: Sequence[str]) -> Failure:
-    """The failure that a result with ``isError`` means; servers like ours say more than a text."""
-    error = structured.get("error") if isinstance(structured, dict) else None
-    if isinstance(error, dict) and isinstance(error.get("code"), str) and isinstance(error.get("message"), str):
-        asked = retryable(structured)
-        return Failure(
-            error["message"][:_LONGEST_MESSAGE],
-            error["code"][:100],
-            error.get("kind") != "permanent",
-            round(asked.after * 1000) if asked is not None else 0,
-        )
-    message = "\n".join(texts) or (msgspec.json.encode(structured).decode() if structured else "the tool failed")
-    return Failure(message[:_LONGEST_MESSAGE], "tool_error")
 
 
 def _nothing_done(structured: Any) -> bool:

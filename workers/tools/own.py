@@ -21,6 +21,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
 from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
+from workers.tools.refusals import failure_of
 from workers.tools.retrying import Retrying, TurnedAway
 from workers.tools.source import StepTool
 
@@ -108,7 +109,7 @@ class OwnTools:
             return Success(value_of(msgspec.to_builtins(result), ()))
         structured = msgspec.to_builtins(result.structured)
         if result.is_error:
-            return Failure("\n".join(result.text) or msgspec.json.encode(structured).decode(), "tool_error")
+            return failure_of(structured, result.text)
         return Success(value_of(structured, result.text))
 
 
