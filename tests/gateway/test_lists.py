@@ -13,7 +13,7 @@ from coordinator.store.subscription import Subscription
 from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, ServerTools
 from coordinator.toolsets.gateway.store.servers import CHANNEL, ServerStore
 from tests.gateway.lab import section, settings_of
-from tests.support.downstream import stdio
+from tests.support.downstream import raw, stdio
 from tests.support.wait import wait_until
 from workers.connections import Connections
 from workers.gateway import servers
@@ -47,6 +47,32 @@ async def test_what_the_store_did_not_take_is_asked_for_again_at_the_next_look(
 
     try:
         await wait_until(listed, what="the tools, long before they are due again")
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        await connections.close()
+        await known.forget(name, await known.time())
+
+
+async def test_a_server_that_always_has_news_is_let_alone_for_a_while(
+    store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, known, pause = f"of{project}".replace("_", "-"), ServerStore(store), 0.3
+    monkeypatch.setattr(servers, "REST_SECONDS", pause)
+    stated = section(proxy={"import": [{"connection": name}]}, connections={name: msgspec.to_builtins(raw("restless"))})
+    settings = settings_of(stated, project)
+    connections = Connections(settings)
+    lists = ServerLists(settings, store, connections)
+    connections.on_change = lists.changed
+    keeping = asyncio.create_task(lists.run())
+
+    async def first(count: int) -> float | None:
+        found = (await known.read()).get(name, ServerTools())
+        return asyncio.get_running_loop().time() if len(found.tools) >= count else None
+
+    try:
+        began = await wait_until(lambda: first(1))
+        assert await wait_until(lambda: first(5)) - began > 3 * pause
     finally:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)

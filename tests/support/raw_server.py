@@ -1,7 +1,8 @@
-"""An MCP server without a library, for what none of them would say: ``python raw_server.py plain|odd|rude``.
+"""An MCP server without a library, for what none of them would say: ``python raw_server.py KIND``.
 
-Its list of tools is empty, malformed, or an error whose text moves the cursor. On stdout it also says what is no
-answer to anything, for the tools of ``LINES`` and ``endless``.
+Its list of tools is empty (``plain``), malformed (``odd``), or an error whose text moves the cursor (``rude``); a
+``restless`` one has a tool more each time, and says so before; a ``mortal`` one dies of being asked. On stdout it also
+says what is no answer to anything, for the tools of ``LINES`` and ``endless``.
 """
 
 from __future__ import annotations
@@ -48,7 +49,13 @@ def said(asked: dict[str, Any], kind: str) -> dict[str, Any]:
             return {"error": {"code": -32601, "message": "no such method"}}
 
 
+def write(message: dict[str, Any]) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
 if __name__ == "__main__":
+    tools: list[dict[str, Any]] = []
+    LISTS["restless"] = {"result": {"tools": tools}}
     for line in sys.stdin:
         request = json.loads(line)
         tool = request.get("params", {}).get("name")
@@ -59,4 +66,10 @@ if __name__ == "__main__":
             while True:
                 sys.stdout.buffer.write(b" " * 65_536)
         elif request.get("id") is not None:
-            print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **said(request, sys.argv[1])}), flush=True)
+            if request["method"] == "tools/list":
+                if sys.argv[1] == "mortal":
+                    break
+                if sys.argv[1] == "restless":
+                    tools.append({"name": f"number-{len(tools)}", "inputSchema": {"type": "object"}})
+                    write({"method": "notifications/tools/list_changed"})
+            write({"id": request["id"], **said(request, sys.argv[1])})

@@ -99,6 +99,20 @@ async def test_it_is_told_when_lists_change(connection: Connection, made: list[D
     assert len(await server.tools()) > len(before)
 
 
+async def test_who_asks_for_its_tools_is_not_told_that_there_may_be_others(made: list[DownstreamServer]) -> None:
+    changes: list[int] = []
+    server = DownstreamServer("it", raw("mortal"), on_change=lambda: changes.append(1))
+    made.append(server)
+    # Whoever asks again because of it would start one process after the other.
+    with pytest.raises(ConnectionFailed, match="was lost during the call"):
+        await server.tools()
+    assert changes == []
+    server = DownstreamServer("it", raw("plain"), on_change=lambda: changes.append(1))
+    made.append(server)
+    assert await call(server, "any") == "fine"
+    assert changes == [1]
+
+
 async def test_a_server_that_died_is_started_again(made: list[DownstreamServer]) -> None:
     server = DownstreamServer("it", stdio(env={"SECRET": "${TOKEN}"}, working_directory="/"), {"TOKEN": "hush"})
     made.append(server)

@@ -98,7 +98,7 @@ class DownstreamServer:
         Raises:
             ConnectionFailed, CallRefused: as ``call``.
         """
-        return await self._asked(_all_tools)
+        return await self._asked(_all_tools, listing=True)
 
     async def finish(self) -> None:
         """Takes no more calls, and closes when those under way have their answers."""
@@ -118,14 +118,14 @@ class DownstreamServer:
         if self._session is not None:
             await self._session.close()
 
-    async def _asked(self, ask: Callable[[Client], Awaitable[_R]]) -> _R:
+    async def _asked(self, ask: Callable[[Client], Awaitable[_R]], listing: bool = False) -> _R:
         """What the server answers; asks over a new session if it does not know this one any more."""
-        session = await self._get()
+        session = await self._get(listing)
         try:
             async with self._failing(session):
                 return await ask(session.client)
         except _Forgotten:  # so it did not look at what it was asked
-            session = await self._get()
+            session = await self._get(listing)
         async with self._failing(session):
             return await ask(session.client)
 
@@ -167,8 +167,8 @@ class DownstreamServer:
         why = f": {session.reason}" if session.reason else ""
         return ConnectionFailed(f"the connection {self.name!r} was lost during the call{why}", sent=True)
 
-    async def _get(self) -> Session:
-        """The live session; opens one if there is none."""
+    async def _get(self, listing: bool) -> Session:
+        """The live session; opens one if there is none, perhaps with other tools: ``listing`` is about to see."""
         if self._session is not None and not self._session.ended:
             return self._session
         opening = self._opening
@@ -176,7 +176,7 @@ class DownstreamServer:
             now = asyncio.get_running_loop().time()
             if now < self._not_before:
                 raise ConnectionFailed(f"the connection {self.name!r} does not work: {self._reason}")
-            opening = self._opening = asyncio.create_task(self._open(), name=f"connect {self.name}")
+            opening = self._opening = asyncio.create_task(self._open(listing), name=f"connect {self.name}")
             # All that wait may leave before it fails.
             opening.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         if opening is not None:
@@ -186,7 +186,7 @@ class DownstreamServer:
             raise ConnectionFailed(f"the connection {self.name!r} is closed")
         return opening.result()
 
-    async def _open(self) -> Session:
+    async def _open(self, listing: bool) -> Session:
         loop = asyncio.get_running_loop()
         session = Session(self.name, self._connection, self._environment, self._changed, self._on_change is not None)
         self._sessions = {one for one in self._sessions if not one.over} | {session}
@@ -201,7 +201,8 @@ class DownstreamServer:
         else:
             self._pause = 0.0
             self._session = session
-            self._changed()
+            if not listing:
+                self._changed()
             return session
         finally:
             self._opening = None

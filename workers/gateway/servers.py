@@ -27,6 +27,8 @@ _log = structlog.get_logger(__name__)
 REFRESH_SECONDS = 300.0
 RETRY_SECONDS = 5.0
 """When a server is asked again that did not answer."""
+REST_SECONDS = 1.0
+"""How long a server is let alone that says its tools changed: some say so whenever they are asked."""
 LEASE_MS = 20_000
 """How long the lease is a worker's after it last asked for it."""
 LOOK_SECONDS = 5.0
@@ -78,6 +80,9 @@ class ServerLists:
                     leads = await self._lead(leads)
                 except ToolFailure as failure:
                     _log.warning("lists of downstream servers cannot be kept", reason=failure.message)
+                if self._hints:
+                    await asyncio.sleep(REST_SECONDS)
+                    continue
                 try:
                     async with asyncio.timeout(LOOK_SECONDS):
                         await self._look.wait()
@@ -93,13 +98,14 @@ class ServerLists:
         self._hints &= wanted
         if wanted or leads:
             leads = await self._servers.acquire(_LEASE, self._process, LEASE_MS)
-        if not leads and not self._hints:
+        hinted = {name for name in self._hints if self._has_rested(name, REST_SECONDS)}
+        if not leads and not hinted:
             return leads
         # Other workers may have asked servers meanwhile.
         asked = await self._servers.time()
         self._known = dict(await self._servers.read())
-        due = self._hints | ({name for name in wanted if self._is_due(name)} if leads else set())
-        self._hints = set()
+        due = hinted | ({name for name in wanted if self._is_due(name)} if leads else set())
+        self._hints -= due
         await asyncio.gather(*(self._ask(name, asked) for name in due))
         for gone in self._known.keys() - wanted if leads else ():
             await self._servers.forget(gone, asked)
@@ -108,7 +114,11 @@ class ServerLists:
     def _is_due(self, name: str) -> bool:
         known = self._known.get(name)
         pause = REFRESH_SECONDS if known is None or known.available else RETRY_SECONDS
-        return self._asked.get(name, float("-inf")) + pause <= monotonic()
+        return self._has_rested(name, pause)
+
+    def _has_rested(self, name: str, seconds: float) -> bool:
+        """Whether a server was not asked for so long."""
+        return self._asked.get(name, float("-inf")) + seconds <= monotonic()
 
     def _wanted(self) -> set[str]:
         gateway = self._settings.gateway
