@@ -29,6 +29,7 @@ LINES: dict[str, bytes] = {
     "latin": b'{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", "text": "caf\xe9"}]}}',
     "chatty": b'{ ready: true }\n\n[info] 1\n{"level": 30, "id": ID}\n'
     b'{"jsonrpc": "2.0", "method": 1}\n{"jsonrpc": "2.0", "id": ID, "result": {"content": []}}',
+    "blank": b"\n" * 50_000 + b'{"jsonrpc": "2.0", "id": ID, "result": {"content": []}}',
 }
 """What is written for a tool; ID stands for the request's."""
 

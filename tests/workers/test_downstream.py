@@ -251,6 +251,18 @@ async def test_answers_over_stdio_are_bounded(made: list[DownstreamServer], monk
     assert await call(server, "plain") == "fine"
 
 
+async def test_a_server_that_prints_much_keeps_nobody_from_working(made: list[DownstreamServer]) -> None:
+    server = DownstreamServer("it", raw("plain"))
+    made.append(server)
+    assert await call(server, "plain") == "fine"
+    asked, turns = asyncio.create_task(call(server, "blank")), 0
+    while not asked.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 25_000
+    assert await asked == ""
+
+
 async def test_answers_over_stdio_that_cannot_be_read_keep_nobody_waiting(made: list[DownstreamServer]) -> None:
     server = DownstreamServer("it", raw("plain"))
     made.append(server)

@@ -71,6 +71,7 @@ async def stdio_transport(
                     message = _message(line)
                     if message is None:
                         on_print(line)
+                        await asyncio.sleep(0)  # a reader that has lines does not let others work
                     else:
                         await heard.send(SessionMessage(message))
             except asyncio.LimitOverrunError:
