@@ -24,6 +24,7 @@ from tests.support.web import LocalServer, Quiet
 
 PROGRAM = Path(__file__).with_name("downstream_server.py")
 RAW = Path(__file__).with_name("raw_server.py")
+STREAM = {"content-type": "text/event-stream"}
 
 
 def stdio(**more: object) -> Connection:
@@ -38,6 +39,7 @@ def raw(kind: str) -> Connection:
 
 class RawHttp(LocalServer):
     """The server without a library over HTTP, and answers that no server should give: of a megabyte, and compressed.
+    One is streamed, and larger.
 
     Attributes:
         sessions: those that it knows; requests of others are answered with status 404 and ``farewell``.
@@ -70,6 +72,9 @@ class RawHttp(LocalServer):
                 tool = asked.get("params", {}).get("name")
                 if tool == "big":
                     body += b" " * 1_000_000
+                if tool == "streamed":
+                    self.answer(200, b"data: " + body.replace(b"fine", b"fine" * 500_000) + b"\n\n", STREAM)
+                    return
                 packed = {"content-encoding": "gzip"} if tool == "packed" else {}
                 named = {"mcp-session-id": session} if session else {}
                 self.answer(200, gzip.compress(body) if packed else body, {**packed, **named})

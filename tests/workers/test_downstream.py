@@ -241,6 +241,14 @@ async def test_answers_over_http_are_bounded(made: list[DownstreamServer], monke
         await server.close()
 
 
+async def test_streamed_answers_may_be_as_large_as_others(made: list[DownstreamServer]) -> None:
+    with RawHttp() as http:
+        server = DownstreamServer("it", http.connection)
+        made.append(server)
+        assert len(await call(server, "streamed")) == 2_000_000
+        await server.close()
+
+
 async def test_answers_over_stdio_are_bounded(made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(downstream_stdio, "MAX_ANSWER", 100_000)
     server = DownstreamServer("it", raw("plain"))

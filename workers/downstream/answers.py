@@ -9,7 +9,7 @@ import httpx2
 from mcp.client.streamable_http import MCP_SESSION_ID
 
 MAX_ANSWER = 16 * 1024 * 1024
-"""Bytes of an answer, over HTTP or stdio; the client library bounds the events of streams, at less."""
+"""Bytes of an answer, over HTTP or stdio."""
 
 
 class _Answer(httpx2.AsyncByteStream):

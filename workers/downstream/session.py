@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from coordinator import __version__
 from coordinator.settings.connections import Connection, Interpolator
-from workers.downstream.answers import bound_answer
+from workers.downstream.answers import MAX_ANSWER, bound_answer
 from workers.downstream.failures import ConnectionFailed
 from workers.downstream.stderr import Lines
 from workers.downstream.stdio import stdio_transport
@@ -174,7 +174,7 @@ class Session:
                     event_hooks={"response": [bound_answer]},
                 )
             )
-            return streamable_http_client(filled(given.url), http_client=http)
+            return streamable_http_client(filled(given.url), http_client=http, max_sse_event_size=MAX_ANSWER)
         return stdio_transport(
             [filled(given.command), *(filled(text) for text in given.args)],
             {name: filled(value) for name, value in given.env.items()},
