@@ -13,6 +13,9 @@ import toon_format
 from toon_format import ToonDecodeError
 
 _INDENTED = "unexpected indentation"
+# ToonDecodeError is a ValueError; a plain one is Python's refusal of a length with thousands of digits.
+_FAILURES = (ValueError, RecursionError)
+_LONG_LENGTH = re.compile(r"\[\d{4301}")
 _BRACKETS = re.compile(r"^\s*(?:- )?(?P<key>[\w.$\"-]+): \[\]\s*$")
 
 
@@ -57,18 +60,18 @@ def read(text: str) -> Document:
     notes = tuple(_written_as_yaml(text))
     try:
         return Document(toon_format.loads(text), notes)
-    except (ToonDecodeError, RecursionError) as error:
-        strict = _described(error)
+    except _FAILURES as error:
+        strict = _described(error, text)
     try:
         return Document(toon_format.loads(text, strict=False), (*notes, _forgiven(strict)))
-    except (ToonDecodeError, RecursionError) as error:
-        loose = _described(error)
+    except _FAILURES as error:
+        loose = _described(error, text)
     if loose.line is None or loose.line < 2 or _INDENTED not in loose.message.lower():
         raise Unreadable(loose.line, loose.message)
     lines = text.split("\n")
     try:
         data = toon_format.loads("\n".join(lines[: loose.line - 1]), strict=False)
-    except (ToonDecodeError, RecursionError):
+    except _FAILURES:
         raise Unreadable(loose.line, loose.message) from None
     rest = sum(bool(line.strip()) for line in lines[loose.line - 1 :])
     cut = Note(loose.line, f"{loose.message}; not read from here on ({rest} lines)")
@@ -149,10 +152,13 @@ def _plain(value: Any) -> bool:
     return not isinstance(value, dict | list | tuple)
 
 
-def _described(error: Exception) -> Note:
+def _described(error: Exception, text: str) -> Note:
     if isinstance(error, ToonDecodeError):
         return Note(error.line, error.msg)
-    return Note(None, "nested too deeply")
+    if isinstance(error, RecursionError):
+        return Note(None, "nested too deeply")
+    found = _LONG_LENGTH.search(text)
+    return Note(None if found is None else text.count("\n", 0, found.start()) + 1, "a length has too many digits")
 
 
 def _forgiven(strict: Note) -> Note:
