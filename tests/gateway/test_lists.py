@@ -71,8 +71,10 @@ async def test_a_server_that_always_has_news_is_let_alone_for_a_while(
         return asyncio.get_running_loop().time() if len(found.tools) >= count else None
 
     try:
-        began = await wait_until(lambda: first(1))
-        assert await wait_until(lambda: first(5)) - began > 3 * pause
+        began, ended = await wait_until(lambda: first(1)), await wait_until(lambda: first(5))
+        assert began is not None
+        assert ended is not None
+        assert ended - began > 3 * pause
     finally:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
