@@ -1,8 +1,8 @@
 """An MCP server without a library, for what none of them would say: ``python raw_server.py KIND``.
 
 Its list of tools is empty (``plain``), malformed (``odd``), or an error whose text moves the cursor (``rude``); a
-``restless`` one has a tool more each time, and says so before; a ``mortal`` one dies of being asked. On stdout it also
-says what is no answer to anything, for the tools of ``LINES`` and ``endless``.
+``restless`` one has a tool more each time, and says so before; a ``mortal`` one dies of being asked, and a ``mute`` one
+says nothing. On stdout it also says what is no answer to anything, for the tools of ``LINES`` and ``endless``.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ if __name__ == "__main__":
             if request["method"] == "tools/list":
                 if sys.argv[1] == "mortal":
                     break
+                if sys.argv[1] == "mute":
+                    continue
                 if sys.argv[1] == "restless":
                     tools.append({"name": f"number-{len(tools)}", "inputSchema": {"type": "object"}})
                     write({"method": "notifications/tools/list_changed"})

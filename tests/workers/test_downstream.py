@@ -20,7 +20,7 @@ from tests.support.downstream import HttpServer, RawHttp, raw, stdio
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until
 from workers.connections import Connections
-from workers.downstream import answers
+from workers.downstream import answers, checked
 from workers.downstream import server as downstream
 from workers.downstream import stdio as downstream_stdio
 from workers.downstream.failures import CallRefused, ConnectionFailed
@@ -239,6 +239,18 @@ async def test_answers_over_http_are_bounded(made: list[DownstreamServer], monke
                 await call(server, tool)
             assert await call(server, "small") == "fine"
         await server.close()
+
+
+@pytest.mark.parametrize("kind", ["odd", "rude", "mortal", "mute"])
+async def test_what_was_carried_out_stays_so_though_the_tools_cannot_be_listed(
+    made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(checked, "LIST_SECONDS", 0.1)
+    server = DownstreamServer("it", raw(kind))
+    made.append(server)
+    async with asyncio.timeout(30):
+        assert await call(server, "plain") == "fine"
+        assert await call(server, "plain") == "fine"
 
 
 async def test_streamed_answers_may_be_as_large_as_others(made: list[DownstreamServer]) -> None:

@@ -2,5 +2,6 @@
 
 ``server`` is what callers use, ``session`` one session from its opening to its end, ``failures`` what can go
 wrong. The MCP client library is wrapped where it leaves something open: ``answers`` and ``stdio`` bound what it would
-read whole, ``watched`` notices the end of a server while nobody calls, ``stderr`` logs what a server writes.
+read whole, ``checked`` keeps results whose schema is not to be had, ``watched`` notices the end of a server while
+nobody calls, ``stderr`` logs what a server writes.
 """

@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from coordinator import __version__
 from coordinator.settings.connections import Connection, Interpolator
 from workers.downstream.answers import MAX_ANSWER, bound_answer
+from workers.downstream.checked import keep_unchecked
 from workers.downstream.failures import ConnectionFailed
 from workers.downstream.stderr import Lines
 from workers.downstream.stdio import stdio_transport
@@ -132,6 +133,7 @@ class Session:
                 info = types.Implementation(name="fleet-coordinator", version=__version__)
                 client = Client(transport, client_info=info, message_handler=self._heard, cache=None)
                 await stack.enter_async_context(client)
+                keep_unchecked(client.session, self._name)
                 if not opened.done():
                     opened.set_result(client)
                 async with anyio.create_task_group() as group:

@@ -1,0 +1,38 @@
+"""Results of tools, checked against their output schemas as far as these are to be had."""
+
+from __future__ import annotations
+
+import anyio
+import httpx2
+import mcp_types as types
+import structlog
+from mcp.client import ClientSession
+from mcp.shared.exceptions import MCPError
+
+_log = structlog.get_logger(__name__)
+
+LIST_SECONDS = 5.0
+"""How long a result waits for the list of its server's tools."""
+
+
+def keep_unchecked(session: ClientSession, connection: str) -> None:
+    """Has a session take results unchecked when the server's tools cannot be listed.
+
+    The client library lists them behind the first call of each tool, for its output schema, and where that fails
+    it would have the call fail: one that was carried out.
+    """
+    check, listed = session.validate_tool_result, True
+
+    async def checked(name: str, result: types.CallToolResult) -> None:
+        nonlocal listed
+        if not listed:
+            return
+        try:
+            with anyio.fail_after(LIST_SECONDS):
+                await check(name, result)
+        except (MCPError, ValueError, OSError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            # Not RuntimeError: that is a result which departs from its schema.
+            listed = False
+            _log.warning("a connection's tools cannot be listed, their results are not checked", connection=connection)
+
+    session.validate_tool_result = checked  # type: ignore[method-assign]
