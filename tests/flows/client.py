@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
 import msgspec
 
 from coordinator.errors import ToolFailure
@@ -14,8 +13,8 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.registry import load_toolsets
-from coordinator.toolsets.schema import output_schema
 from coordinator.toolsets.tool import Call, Reply, Services
+from tests.support.schemas import must_keep_to
 
 Json = dict[str, Any]
 
@@ -63,8 +62,7 @@ class Flows:
             result = result.structured
         else:
             assert isinstance(result, called.result)
-            answer = json.loads(msgspec.json.encode(result))
-            jsonschema.Draft202012Validator(output_schema(called.result)).validate(answer)
+            must_keep_to(called.result, json.loads(msgspec.json.encode(result)))
         return json.loads(msgspec.json.encode(result))
 
     async def refusal(self, tool: str, **arguments: Any) -> ToolFailure:

@@ -11,11 +11,8 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from functools import cache
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
 import msgspec
 
 from coordinator.errors import ToolFailure
@@ -25,35 +22,10 @@ from coordinator.store import Store
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
 from coordinator.toolsets.registry import load_toolsets
-from coordinator.toolsets.schema import output_schema
 from coordinator.toolsets.tool import Call, Services
+from tests.support.schemas import must_keep_to
 
 Json = dict[str, Any]
-Results = tuple[type[msgspec.Struct], ...]
-
-
-def _is_utc(time: str) -> bool:
-    return time.endswith("Z") and datetime.fromisoformat(time).tzinfo is not None
-
-
-_formats = jsonschema.FormatChecker(formats=())
-_formats.checks("date-time", ValueError)(_is_utc)
-
-
-@cache
-def _validator(results: Results) -> Any:
-    return jsonschema.Draft202012Validator(output_schema(results), format_checker=_formats)
-
-
-def departures(results: Results, answer: Json) -> list[str]:
-    """Where an answer, or a failure's body, departs from the output schema of a tool with these results."""
-    errors = map(jsonschema.exceptions.best_match, ([error] for error in _validator(results).iter_errors(answer)))
-    return [f"{error.json_path}: {error.validator}: {error.message[:500]}" for error in errors]
-
-
-def _must_keep_to(results: Results, answer: Json) -> None:
-    assert not (found := departures(results, answer)), found
-
 
 LONG_MS = 120_000
 """Deadline of calls on a machine that may be busy; tests of deadlines set their own."""
@@ -100,12 +72,12 @@ class Client:
         try:
             result = await called.handler(Call(self.project, idle=self.idle.append), decoded)
         except ToolFailure as failure:
-            _must_keep_to(called.result, failure.body())
+            must_keep_to(called.result, failure.body())
             raise
         assert isinstance(result, called.result), f"{tool} answers with an undeclared {type(result)}"
         encoded = msgspec.json.encode(result)
         # Against its own struct, which says more than one of several alternatives.
-        _must_keep_to((type(result),), json.loads(encoded))
+        must_keep_to((type(result),), json.loads(encoded))
         return encoded
 
     async def __call__(self, tool: str, **arguments: Any) -> Json:

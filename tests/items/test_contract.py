@@ -18,8 +18,9 @@ from coordinator.toolsets.items.tools.notes import MAX_NOTES
 from coordinator.toolsets.items.tools.tree import MAX_COMPLETED
 from coordinator.toolsets.items.tools.workflow import MAX_TRANSITIONS
 from coordinator.toolsets.schema import input_schema
-from tests.items.client import Client, Json, departures
+from tests.items.client import Client, Json
 from tests.support.contracts import nodes, toolsets
+from tests.support.schemas import departures
 
 ITEMS = toolsets()["items"]
 TOOLS = {tool.name: tool for tool in ITEMS.tools}

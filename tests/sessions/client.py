@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
 import msgspec
 
 from coordinator.definitions import Definitions
@@ -21,18 +19,13 @@ from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.workflows import Workflows
 from coordinator.store import Store
-from coordinator.toolsets.schema import output_schema
 from coordinator.toolsets.sessions.rules import tokens, trace
 from coordinator.toolsets.sessions.store.sessions import SessionStore
 from coordinator.toolsets.sessions.tools import toolset
 from coordinator.toolsets.tool import Call, Reply, Services, Tool
+from tests.support.schemas import must_keep_to
 
 Json = dict[str, Any]
-
-
-@cache
-def _validator(results: tuple[type[msgspec.Struct], ...]) -> Any:
-    return jsonschema.Draft202012Validator(output_schema(results))
 
 
 @dataclass
@@ -135,7 +128,7 @@ def read(tool: Tool, made: Reply) -> Answer:
     (text,) = made.text
     body = None if made.structured is None else json.loads(msgspec.json.encode(made.structured))
     if tool.result and body is not None:
-        _validator(tool.result).validate(body)
+        must_keep_to(tool.result, body)
     if made.is_error:
         assert body is not None
         error = body["error"]

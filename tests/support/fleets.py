@@ -128,6 +128,12 @@ class RunningFleet(RunningCommand):
             data_dir.with_name(data_dir.name + "-output"), "up", "--data-dir", str(data_dir), *arguments, **env
         )
 
+    def clean_up(self) -> None:
+        """The same, without the time that a drain takes: who asks twice does not wait for it."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        super().clean_up()
+
     @property
     def state(self) -> Fleet:
         fleet = read_fleet(self.data_dir)

@@ -1,0 +1,44 @@
+"""Whether answers keep to the schemas that tools publish, each of thousands that tests get."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from coordinator.toolsets.schema import output_schema
+
+Results = tuple[type[msgspec.Struct], ...]
+
+
+def _is_utc(time: str) -> bool:
+    try:
+        return time.endswith("Z") and datetime.fromisoformat(time).tzinfo is not None
+    except ValueError:
+        return False
+
+
+@cache
+def _validator(results: Results) -> jsonschema_rs.Draft202012Validator:
+    formats = {"date-time": _is_utc}
+    return jsonschema_rs.Draft202012Validator(output_schema(results), validate_formats=True, formats=formats)
+
+
+def _told(error: jsonschema_rs.ValidationError) -> str:
+    told = f"{error.instance_path}: {error.schema_path[-1]}: {error.message[:500]}"
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AnyOf):
+        told += "".join(f"; {_told(one)}" for alternative in error.kind.context for one in alternative)
+    return told
+
+
+def departures(results: Results, answer: Any) -> list[str]:
+    """Where an answer, or a failure's body, departs from the output schema of a tool with these results."""
+    return [_told(error) for error in _validator(results).iter_errors(answer)]
+
+
+def must_keep_to(results: Results, answer: Any) -> None:
+    """Fails where there is any."""
+    assert not (found := departures(results, answer)), found
