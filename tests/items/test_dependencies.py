@@ -121,8 +121,9 @@ async def test_a_malformed_create_is_refused_whole(tools: Client, arguments: dic
         ({"unblockAt": "done"}, "unblockAt: 'done' is not one of"),
         ({"type": "RELATES_TO", "unblockAt": "work"}, "unblockAt: cannot be given for RELATES_TO"),
         ({"toItemId": "nope"}, "toItemId: must be a UUID or a hex prefix"),
-        ({"toItemId": "00000000-0000-4000-8000-000000000000"}, "no such item"),
-        ({"fromItemId": "00000000"}, "no such item"),
+        ({"toItemId": "00000000-0000-4000-8000-000000000000"}, "toItemId: no such item"),
+        ({"fromItemId": "00000000"}, "fromItemId: no such item"),
+        ({"fromItemId": "00000000", "toItemId": "00000001"}, "fromItemId: no such item"),
     ],
 )
 async def test_a_bad_edge_keeps_all_others_out(
@@ -165,10 +166,21 @@ async def test_every_bad_edge_of_a_batch_is_named(tools: Client, ids: list[str])
     unknown = fresh_id()
     assert await refused(tools, (a, a), (a, b), (b, unknown), (a, b), (b, a), (b, c)) == [
         (0, SELF),
-        (2, "no such item"),
+        (2, "toItemId: no such item"),
         (3, DUPLICATE),
         (4, CYCLE),
     ]
+
+
+async def test_the_end_that_a_pattern_names_wrong_is_told(tools: Client, ids: list[str]) -> None:
+    a, b, *_ = ids
+    for shape, fields, place in (
+        ("linear", {"itemIds": [a, b, fresh_id()]}, "itemIds[2]"),
+        ("fan-out", {"source": a, "targets": [b, "00000"]}, "targets[1]"),
+        ("fan-in", {"sources": [a, fresh_id()], "target": b}, "sources[1]"),
+    ):
+        answer = await pattern(tools, shape, **fields)
+        assert answer["failures"] == [{"index": 1, "error": f"{place}: no such item"}]
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ async def test_dependencies_take_prefixes(three: Client) -> None:
     result = await three.try_link(A, "abcd5")
     assert (result["dependencies"][0]["fromItemId"], result["dependencies"][0]["toItemId"]) == (A, C)
     result = await three.try_link("abcd5", "abcd1")
-    assert result["failures"] == [{"index": 0, "error": AMBIGUOUS}]
+    assert result["failures"] == [{"index": 0, "error": f"toItemId: {AMBIGUOUS}"}]
     assert (await three.unlink(fromItemId=A, toItemId="abcd5"))["toItemId"] == C
     failure = await three.refusal("manage_dependencies", operation="delete", fromItemId="abcd1", toItemId=C)
     assert failure.code == "VALIDATION_ERROR"

@@ -5,10 +5,10 @@ guarantee: No duplicate (from, to, type), no self-edge, no cycle among blocking 
 args:      request fingerprint keep_ms events_max edges cyclic
            edges = packed list of {dependency id, from, to, code B|I|R, threshold mark}; cyclic = packed list of
            the positions of edges that the caller knows to close a cycle
-reply:     {failures {position, reason, item}, ids, far}; no failures when all were created. far = {}, or, where
-           no edge was created because one needs a large repair of levels: {{position, blocker, blocked, levels
-           of both}}, with the failures of edges before it; the caller makes it in slices (shift_levels.lua)
-           and comes again
+reply:     {failures {position, reason, end}, ids, far}; no failures when all were created. end = from or to
+           where that is the cause, else ''. far = {}, or, where no edge was created because one needs a large
+           repair of levels: {{position, blocker, blocked, levels of both}}, with the failures of edges before it;
+           the caller makes it in slices (shift_levels.lua) and comes again
 errors:    REQUEST_ID_REUSED
 --]]
 -- @include clock
@@ -56,28 +56,30 @@ local function closes_cycle(position, blocker, blocked)
   return fits == false
 end
 
+-- Why there can be no such edge, and which end is the cause, '' where it is the edge itself.
 local function problem(position, from, to, code)
-  if from == to then return 'self', from end
+  local resolved = string.sub(from, 1, 1) ~= '?' -- two prefixes that mean nothing look alike
+  if from == to and resolved then return 'self', '' end
   local reason = end_problem(from)
-  if reason then return reason, from end
+  if reason then return reason, 'from' end
   reason = end_problem(to)
-  if reason then return reason, to end
+  if reason then return reason, 'to' end
   local key = code .. from .. to
-  if batch[key] then return 'duplicate', to end
-  if edges_stored(from) > 0 and redis.call('HEXISTS', K_EDGES .. from, code .. to) == 1 then return 'duplicate', to end
+  if batch[key] then return 'duplicate', '' end
+  if edges_stored(from) > 0 and redis.call('HEXISTS', K_EDGES .. from, code .. to) == 1 then return 'duplicate', '' end
   batch[key] = true
-  if code == 'B' and closes_cycle(position, from, to) then return 'cycle', to end
-  if code == 'I' and closes_cycle(position, to, from) then return 'cycle', to end
+  if code == 'B' and closes_cycle(position, from, to) then return 'cycle', '' end
+  if code == 'I' and closes_cycle(position, to, from) then return 'cycle', '' end
 end
 
 local ids = {}
 for n, edge in ipairs(list) do
-  local reason, item_id = problem(n - 1, edge[2], edge[3], edge[4])
+  local reason, cause = problem(n - 1, edge[2], edge[3], edge[4])
   if far then
     keep_levels() -- what is mended needs no repair when it comes again
     return cmsgpack.pack({failures, {}, far})
   end
-  if reason then failures[#failures + 1] = {n - 1, reason, item_id} end
+  if reason then failures[#failures + 1] = {n - 1, reason, cause} end
   ids[n] = {edge[1], edge[2], edge[3]}
 end
 

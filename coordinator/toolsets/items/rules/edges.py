@@ -9,6 +9,7 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.dependencies import THRESHOLDS, TYPES, DependencySpec, ManageDependencies
 from coordinator.toolsets.items.rules.ids import parse
+from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, one_of
 from coordinator.toolsets.items.rules.specs import not_blank
 
@@ -118,6 +119,13 @@ def checked(specs: list[DependencySpec], args: ManageDependencies) -> tuple[list
         except ToolFailure as failure:
             failures.append(Failure(index=number, error=failure.message))
     return edges, failures
+
+
+def refusal(number: int, reason: str, end: str, pattern: str | None) -> Failure:
+    """Why a script refused an edge of a call, with the field of the end that is the cause."""
+    source, target = _ends(pattern, number)
+    field = {"from": f"{source}: ", "to": f"{target}: "}.get(end, "")
+    return Failure(index=number, error=field + refused(reason))
 
 
 def _ends(pattern: str | None, number: int) -> tuple[str, str]:

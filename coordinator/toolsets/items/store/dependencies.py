@@ -43,7 +43,7 @@ class Linked(msgspec.Struct, array_like=True):
     """Reply of ``create_dependencies.lua``."""
 
     refusals: list[tuple[int, str, str]]
-    """Position, reason, item."""
+    """Position, reason, and which end is the cause: ``from``, ``to``, or '' where it is the edge itself."""
     edges: list[tuple[str, str, str]]
     """Dependency id, from, to."""
     far: list[_Far]

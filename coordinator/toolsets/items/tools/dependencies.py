@@ -14,7 +14,6 @@ from coordinator.toolsets.items.contract.dependencies import (
 )
 from coordinator.toolsets.items.rules import edges as rules
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse_uuid
-from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
@@ -57,7 +56,7 @@ class Dependencies:
         ]
         reply = await self._edges.link(call.project, record, wanted)
         if reply.refusals:
-            return _none_created([Failure(index=n, error=refused(reason)) for n, reason, _ in reply.refusals])
+            return _none_created([rules.refusal(*refusal, args.pattern) for refusal in reply.refusals])
         return CreateDependenciesResult(
             dependencies=[
                 Dependency(
