@@ -368,3 +368,26 @@ async def test_a_search_that_begins_again_is_counted(tools: Client, tool: str) -
         else:
             assert await tools.next(tags="none-such") == []
         assert counted.get() == before + 1, "once, for both" if not again else "the first"
+
+
+async def test_what_comes_up_behind_a_long_look_is_recommended(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An item is ready all the time, and rises to where a look of several runs has passed by."""
+    held = await tools.add()
+    await tools.claim("holder", held)
+    await tools.add_many(1000, parentId=held, priority="high", tags="a")
+    item = await tools.add(priority="low", tags="a")
+    runs = 0
+    run = tools.store.run
+
+    async def with_a_rise_in_between(script: Any, project: str, *args: Any) -> Any:
+        nonlocal runs
+        reply = await run(script, project, *args)
+        if script.name == "next_items":
+            runs += 1
+            if runs == 1:
+                await tools.update(item, priority="high", complexity=1)
+        return reply
+
+    monkeypatch.setattr(tools.store, "run", with_a_rise_in_between)
+    assert await tools.next(tags="a") == [item]
+    assert runs > 2

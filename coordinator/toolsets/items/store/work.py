@@ -137,10 +137,10 @@ class WorkStore(BaseStore):
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
         """
-        packed, after = pack(selector), ""
+        packed, after, again = pack(selector), "", False
         rows: list[Next] = []
         while True:
-            left = limit - len(rows)
+            left, several = limit - len(rows), bool(after)
             try:
                 found, more, after = await self._store.run(
                     _NEXT, project, self._events, int(include_claimed), packed, left, int(ancestors), after
@@ -151,8 +151,10 @@ class WorkStore(BaseStore):
                 raise no_such_item(f"{failure.detail}Id") from None
             rows += found
             if not more:
-                return rows
-            if not after:  # among the items that come back from expired claims there may be better ones
+                if rows or again or not several:
+                    return rows
+                again = True  # what came up behind the cursor meanwhile is found by one more search, as by claims
+            elif not after:  # among the items that come back from expired claims there may be better ones
                 recorder().restarted("get_next_item")
                 rows.clear()
 
