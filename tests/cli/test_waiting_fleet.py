@@ -257,15 +257,16 @@ async def test_hundreds_of_waiting_calls_cost_next_to_nothing(project: Project) 
     calls = 200
     connections = [await project.post("claim_item", waiting_claim(f"agent-{number}")) for number in range(calls)]
     await project.parked(calls)
-    before, began = spent(project.store), time.monotonic()
+    before, done, seconds = spent(project.store), Counter(hello=1), 0.0
 
     def looked() -> bool:
         return spent(project.store)["fcall"] >= before["fcall"] + 12
 
     # Each front-end looks at the clock, and whether it is drained, about once a second, however many calls wait.
-    await wait_until(looked, what="three looks by each front-end")
-    seconds = time.monotonic() - began
-    done = spent(project.store) - before
+    while done["hello"]:  # a process that an earlier test has ended connects just now, which takes calls of its own
+        before, began = spent(project.store), time.monotonic()
+        await wait_until(looked, what="three looks by each front-end")
+        seconds, done = time.monotonic() - began, spent(project.store) - before
     del done["info"]
     assert done["fcall"] / seconds < calls / 10, done
     assert done.total() / done["fcall"] < 10, done
