@@ -82,8 +82,10 @@ def _tool(tool: Tool, examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield tool.description
     yield ""
     schema = input_schema(tool.arguments)
-    rows = [list(_CELLS), ["---"] * len(_CELLS), *_arguments(schema, schema, "", ())]
-    yield from (f"| {' | '.join(row)} |" for row in rows)
+    if rows := list(_arguments(schema, schema, "", ())):
+        yield from (f"| {' | '.join(row)} |" for row in (_CELLS, ["---"] * len(_CELLS), *rows))
+    else:
+        yield "Takes no arguments."
     yield from _blocks("Call", examples)
     shapes = []
     for result in tool.result:

@@ -72,6 +72,12 @@ def test_rows_say_what_a_step_of_a_flow_can_be(capsys: Out) -> None:
     assert "| `flow.*.on_error` | string |  |  | `fail`, `continue` |" in text
 
 
+def test_a_tool_without_arguments_has_no_table_of_them(capsys: Out) -> None:
+    text = chapter(page("gateway", capsys), "gateway.home")
+    assert "Takes no arguments." in text
+    assert "| Argument |" not in text
+
+
 def test_json_has_what_a_client_is_served(capsys: Out) -> None:
     assert cli.run(["tools", "items", "--format", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
