@@ -22,6 +22,7 @@ from tests.support.wait import process_alive, wait_until
 from workers.connections import Connections
 from workers.downstream import answers, checked
 from workers.downstream import server as downstream
+from workers.downstream import session as downstream_session
 from workers.downstream import stdio as downstream_stdio
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.server import DownstreamServer
@@ -97,6 +98,28 @@ async def test_it_is_told_when_lists_change(connection: Connection, made: list[D
 
     await wait_until(heard, what="the change is heard of")
     assert len(await server.tools()) > len(before)
+
+
+async def test_a_server_that_was_restarted_is_listened_to_again(
+    http: HttpServer, made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(downstream_session, "LISTEN_AGAIN_SECONDS", 0.01)
+    changes: list[int] = []
+    server = DownstreamServer("it", http.connection, on_change=lambda: changes.append(1))
+    made.append(server)
+
+    async def heard() -> bool:
+        await call(server, "grow", name=f"new{len(await server.tools())}")
+        count = len(changes)
+        await call(server, "grow", name=f"new{len(await server.tools())}")
+        return len(changes) > count
+
+    await wait_until(heard, what="the change is heard of")
+    before = len(changes)
+    http.kill()
+    http.start()
+    await wait_until(lambda: len(changes) > before, what="it is known that there may be other tools")
+    await wait_until(heard, what="the change is heard of after the restart")
 
 
 async def test_who_asks_for_its_tools_is_not_told_that_there_may_be_others(made: list[DownstreamServer]) -> None:

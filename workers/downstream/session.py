@@ -32,6 +32,8 @@ _log = structlog.get_logger(__name__)
 
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 8.0
+LISTEN_AGAIN_SECONDS = 10.0
+"""How long nobody listens to a server that ended the stream of its changes."""
 
 
 class Session:
@@ -191,11 +193,24 @@ class Session:
         _log.warning("connection lost", connection=self._name, reason=reason)
 
     async def _hear(self, client: Client) -> None:
-        """Listens for changes of the list, where the protocol's revision does not send them anyway."""
-        with contextlib.suppress(ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
-            async with client.listen(tools_list_changed=True) as events:
-                async for _ in events:
-                    self._on_change()
+        """Listens for changes of the list, where the protocol's revision does not send them anyway.
+
+        A stream ends when its server restarts, or a proxy on the way has enough of it, and what changed until
+        the next one nobody says again.
+        """
+        with contextlib.suppress(ListenNotSupportedError):
+            while True:
+                try:
+                    async with client.listen(tools_list_changed=True) as events:
+                        async for _ in events:
+                            self._on_change()
+                except MCPError as error:
+                    if error.code == types.METHOD_NOT_FOUND:
+                        return
+                except SubscriptionLost:
+                    pass  # to be opened again
+                await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+                self._on_change()
 
     async def _heard(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
