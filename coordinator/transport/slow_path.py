@@ -6,16 +6,17 @@ other than POST, a revision's body under another revision's header, sizes and ne
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple
 
-import pydantic_core
 import structlog
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
+from coordinator.settings.problems import is_text
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
@@ -29,6 +30,7 @@ from coordinator.transport.guards import Gate, head_size, nested_deeper, unread_
 from coordinator.transport.health import Health
 from coordinator.transport.replies import (
     HEADER_MISMATCH,
+    PARSE_ERROR,
     Header,
     Message,
     Receive,
@@ -63,7 +65,7 @@ class Seen(NamedTuple):
 
     method: object = None
     tool: object = None
-    request_id: object = None
+    request_id: int | str | None = None
     modern: bool = False
     """Whether it carries the envelope of the revision without a handshake."""
     arguments: object = None
@@ -172,11 +174,14 @@ class SlowPath:
         return await self._bodies.read(receive)
 
     def _checked_message(self, headers: list[Header], body: bytes) -> Seen:
+        # The SDK reads other encodings, too, in one revision. How deep those are nested, nobody here could say.
+        if json.detect_encoding(body) != "utf-8":
+            raise Refused(400, "the message must be JSON in UTF-8, without a byte order mark", code=PARSE_ERROR)
         if nested_deeper(body, self._limits.depth):
             raise Refused(400, f"the message is nested deeper than {self._limits.depth} levels")
         seen = glance(body)
         if seen.unanswerable:
-            raise Refused(400, "the id of a request must be a string or an integer")
+            raise Refused(400, "the id of a request must be an integer or a string of valid Unicode text")
         self._check_era(headers, seen)
         return seen
 
@@ -189,7 +194,7 @@ class SlowPath:
         where that server would have begun a stream by then.
         """
         tool = target.endpoint.tools.get(seen.tool) if isinstance(seen.tool, str) else None
-        if tool is None or type(seen.request_id) not in (int, str) or not self._fast_path.accepts(head.get(b"accept")):
+        if tool is None or seen.request_id is None or not self._fast_path.accepts(head.get(b"accept")):
             return None
         given = {} if seen.arguments is None else seen.arguments
         if not isinstance(given, dict):
@@ -263,25 +268,31 @@ def check_get(path: str, method: str) -> None:
 
 
 def glance(body: bytes) -> Seen:
-    """What a message is about; an empty ``Seen`` where it is no JSON-RPC message."""
+    """What a message is about; an empty ``Seen`` where it is no JSON-RPC message.
+
+    Reads whatever the SDK's server reads in any revision: lone surrogates, for one.
+    """
     try:
-        message: Any = pydantic_core.from_json(body)
-    except ValueError:
+        message: Any = json.loads(body)
+    except (ValueError, RecursionError):
         return Seen()
     if not isinstance(message, dict):
         return Seen()
-    if "method" in message and "id" in message and type(message["id"]) not in (int, str):
-        return Seen(unanswerable=True)
+    request_id = message.get("id")
+    if type(request_id) not in (int, str) or not is_text(str(request_id)):
+        if "method" in message and "id" in message:
+            return Seen(unanswerable=True)
+        request_id = None
     params = message.get("params")
     if not isinstance(params, dict):
-        return Seen(message.get("method"), None, message.get("id"))
+        return Seen(message.get("method"), None, request_id)
     meta = params.get("_meta")
     modern, trace = False, ""
     if isinstance(meta, dict):
         modern = VERSION_KEY in meta
         if tracing.active() is not None:
             trace = tracing.trace_of(meta.get("traceparent"), meta.get("tracestate"))
-    return Seen(message.get("method"), params.get("name"), message.get("id"), modern, params.get("arguments"), trace)
+    return Seen(message.get("method"), params.get("name"), request_id, modern, params.get("arguments"), trace)
 
 
 def _with_retry_after(send: Send, exchange: Exchange) -> Send:

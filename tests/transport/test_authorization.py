@@ -183,6 +183,12 @@ async def test_a_tool_is_not_reached_by_a_body_that_can_be_read_in_two_ways(fron
     assert all(name == "add" for name, _, _ in front.rig.calls)
 
 
+async def test_permissions_gate_tools_whatever_text_comes_along(front: Front) -> None:
+    headers, body = modern("tools/call", ECHO, 7)
+    response = await ask(front, front.reader, (headers, body.replace(b'"x"', b'"\\ud83d"')))
+    assert (response.status, response.json["id"]) == (403, 7)
+
+
 async def test_permissions_gate_whole_endpoints(front: Front) -> None:
     for request in (modern("tools/list"), modern("tools/call", ADD), legacy("ping")):
         response = await ask(front, front.flows, request)

@@ -289,6 +289,7 @@ async def test_endpoints_take_post_only(front: FrontEnd, method: str) -> None:
         (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', -32600),
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
         (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', -32600),
         (b"null", -32600),
         (b'"x"', -32600),
     ],
@@ -296,6 +297,12 @@ async def test_endpoints_take_post_only(front: FrontEnd, method: str) -> None:
 async def test_a_body_must_be_one_message(front: FrontEnd, body: bytes, code: int) -> None:
     headers, _ = modern("tools/call", ADD)
     assert error(await post(front, (headers, body))) == (400, code, None)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"])
+async def test_a_body_must_be_plain_utf_8(front: FrontEnd, encoding: str) -> None:
+    for headers, body in (modern("tools/call", ADD), legacy("tools/call", ADD)):
+        assert error(await post(front, (headers, body.decode().encode(encoding)))) == (400, -32700, None)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', b"null"])
