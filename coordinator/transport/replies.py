@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from coordinator.settings.problems import is_text
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -15,6 +17,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 JSON: bytes = b"application/json"
+
+WRONG_ID = "the id of a request must be an integer or a string of valid Unicode text"
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -26,8 +30,12 @@ json_body: Callable[[object], bytes] = msgspec.json.Encoder().encode
 
 def rpc_error(code: int, message: str, request_id: object = None) -> bytes:
     """A JSON-RPC error object; the id is null where it could not be told."""
-    known = request_id if isinstance(request_id, int | str) and not isinstance(request_id, bool) else None
-    return json_body({"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": message}})
+    return json_body({"jsonrpc": "2.0", "id": known_id(request_id), "error": {"code": code, "message": message}})
+
+
+def known_id(value: object) -> int | str | None:
+    """The id of a request, if this can be one: nobody can answer under half of a surrogate pair."""
+    return value if type(value) is int or (isinstance(value, str) and is_text(value)) else None
 
 
 async def reply(

@@ -16,7 +16,6 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
-from coordinator.settings.problems import is_text
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
@@ -31,6 +30,7 @@ from coordinator.transport.health import Health
 from coordinator.transport.replies import (
     HEADER_MISMATCH,
     PARSE_ERROR,
+    WRONG_ID,
     Header,
     Message,
     Receive,
@@ -38,6 +38,7 @@ from coordinator.transport.replies import (
     Scope,
     Send,
     json_body,
+    known_id,
     reply,
 )
 from coordinator.transport.sdk import EXCHANGE, Exchange, SdkApps
@@ -181,7 +182,7 @@ class SlowPath:
             raise Refused(400, f"the message is nested deeper than {self._limits.depth} levels")
         seen = glance(body)
         if seen.unanswerable:
-            raise Refused(400, "the id of a request must be an integer or a string of valid Unicode text")
+            raise Refused(400, WRONG_ID)
         self._check_era(headers, seen)
         return seen
 
@@ -278,11 +279,9 @@ def glance(body: bytes) -> Seen:
         return Seen()
     if not isinstance(message, dict):
         return Seen()
-    request_id = message.get("id")
-    if type(request_id) not in (int, str) or not is_text(str(request_id)):
-        if "method" in message and "id" in message:
-            return Seen(unanswerable=True)
-        request_id = None
+    request_id = known_id(message.get("id"))
+    if request_id is None and "method" in message and "id" in message:
+        return Seen(unanswerable=True)
     params = message.get("params")
     if not isinstance(params, dict):
         return Seen(message.get("method"), None, request_id)

@@ -3,19 +3,27 @@
 The protocol owns the streams: before a server uses stdin and stdout it takes them away from the
 rest of the process (``claim_standard_streams``), so that a stray print goes to the log and not
 between two messages.
+
+The SDK's server passes over what it cannot read, in silence, and so does it with requests whose id it cannot answer
+under. Their client would wait for ever, so they are answered here.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
+import json
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from io import TextIOWrapper
-from typing import BinaryIO
+from typing import Any, BinaryIO, cast
 
 import anyio
+import mcp_types as types
 import structlog
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
@@ -23,6 +31,7 @@ from coordinator.toolsets.tool import Toolset
 from coordinator.transport.calls import Calls, Hooks
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.endpoints import EndpointError, Endpoints, Target
+from coordinator.transport.replies import INVALID_REQUEST, PARSE_ERROR, WRONG_ID, known_id
 from coordinator.transport.sdk import Exchange, build_server
 
 _log = structlog.get_logger(__name__)
@@ -82,10 +91,56 @@ async def serve_stdio(
 
     server = build_server(target.endpoint, calls, exchange)
     stdin, stdout = streams
-    reading = anyio.wrap_file(TextIOWrapper(stdin, encoding="utf-8", errors="replace"))
+    reading = _Lines(anyio.wrap_file(TextIOWrapper(stdin, encoding="utf-8", errors="replace")))
     writing = anyio.wrap_file(TextIOWrapper(stdout, encoding="utf-8"))
     try:
-        async with stdio_server(reading, writing) as (incoming, outgoing):
+        async with stdio_server(cast("anyio.AsyncFile[str]", reading), writing) as (incoming, outgoing):
+            reading.answers.set_result(outgoing)
             await server.run(incoming, outgoing, server.create_initialization_options())
     except* BrokenPipeError:
         _log.info("the client has left")
+
+
+class _Lines:
+    """What a client says, line by line, without what is answered here."""
+
+    def __init__(self, lines: anyio.AsyncFile[str]) -> None:
+        self._lines = lines
+        self.answers: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        """The stream that answers go to, once there is one."""
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        async for line in self._lines:
+            refusal = _refusal(line)
+            if refusal is None:
+                yield line
+            else:
+                await (await self.answers).send(SessionMessage(refusal))
+
+
+def _refusal(line: str) -> types.JSONRPCError | None:
+    """The answer to a line that the SDK's server cannot read; None: it can, or there is nothing to answer."""
+    if not line.strip():
+        return None
+    try:
+        message: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return _error(PARSE_ERROR, "the line cannot be read as JSON")
+    if not isinstance(message, dict):
+        return _error(INVALID_REQUEST, "a line must be one JSON-RPC message; there are no batches")
+    if "method" not in message and ("result" in message or "error" in message):
+        return None
+    request_id = known_id(message.get("id"))
+    if request_id is None and "id" in message:
+        return _error(INVALID_REQUEST, WRONG_ID)
+    try:
+        types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[0]
+        problem = "'jsonrpc' must be '2.0', 'method' a string and 'params' an object"
+        return _error(INVALID_REQUEST, found["msg"] if found["type"] == "json_invalid" else problem, request_id)
+    return None
+
+
+def _error(code: int, message: str, request_id: int | str | None = None) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=message))

@@ -91,7 +91,6 @@ def test_the_stateless_revision_on_stdio() -> None:
         [sys.executable, "-m", "tests.transport.stdio_rig"],
         [
             request(1, "server/discover", {"_meta": meta()}),
-            "this is no JSON",
             request(2, "tools/call", {"name": "echo", "arguments": {"text": "é\u2028"}, "_meta": meta()}),
             request(3, "initialize", {}),
         ],
@@ -102,6 +101,33 @@ def test_the_stateless_revision_on_stdio() -> None:
     assert by_id[2]["result"]["structuredContent"]["text"] == "é\u2028"
     assert by_id[2]["result"]["resultType"] == "complete"
     assert by_id[3]["error"]["code"] == -32022
+
+
+def test_whoever_asks_in_a_wrong_form_is_told_so_and_nobody_else() -> None:
+    ping = '{"jsonrpc":"2.0","id":%s,"method":"ping"}'
+    answers, _ = exchange(
+        [sys.executable, "-m", "tests.transport.stdio_rig"],
+        [
+            "this is no JSON",
+            "[" * 100_000,
+            "\ufeff" + ping % 1,
+            "[" + ping % 1 + "]",
+            *(ping % wrong for wrong in ("null", "1.5", "true", "[]", r'"\ud83d"')),
+            r'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"\ud83d"}}}',
+            '{"jsonrpc":"2.0","id":3,"method":"ping","params":' + '{"x":' * 250 + "1" + "}" * 251,
+            '{"jsonrpc":"2.0","id":"4","method":"ping","params":[]}',
+            '{"id":5,"method":"ping"}',
+            "",
+            '{"jsonrpc":"2.0","id":6,"result":{}}',
+            '{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}',
+            request(8, "server/discover", {"_meta": meta()}),
+        ],
+        answers=14,
+    )
+    assert [(answer["id"], answer["error"]["code"]) for answer in answers[:-1]] == [
+        *[(None, -32700)] * 3, *[(None, -32600)] * 6, *((number, -32600) for number in (2, 3, "4", 5)),
+    ]  # fmt: skip
+    assert answers[-1]["id"] == 8
 
 
 async def work(client: Any, title: str) -> list[str]:
