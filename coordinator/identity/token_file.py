@@ -191,15 +191,17 @@ def allowed(field: str) -> str:
 
 
 def _parsed(data: bytes, path: Path) -> tuple[Any, Lines]:
-    if is_json(path):
-        try:
-            return msgspec.json.decode(data), {}
-        except msgspec.DecodeError as error:
-            raise TokenFileError(f"{path}: not valid JSON: {error}") from None
     try:
-        plain, lines = parse_yaml(data.decode(), path)
+        text = data.decode()
     except UnicodeDecodeError:
         raise TokenFileError(f"{path}: it is not UTF-8 text") from None
+    if is_json(path):
+        try:
+            return msgspec.json.decode(text), {}
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise TokenFileError(f"{path}: not valid JSON: {error}") from None
+    try:
+        plain, lines = parse_yaml(text, path)
     except SettingsError as error:
         raise TokenFileError(str(error)) from None
     entries = plain.get("tokens")

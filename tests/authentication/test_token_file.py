@@ -101,17 +101,19 @@ def test_a_wrong_file_is_refused_without_its_values(tokens: Tokens, text: str, p
 
 def test_wrong_json_is_refused(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path / "tokens.json")
-    for text in ("", "{", '{"tokens": [{"id": "a"}]}', '{"tokens": null}'):
+    for text in ("", "{", '{"tokens": [{"id": "a"}]}', '{"tokens": null}', "[" * 5_000):
         tokens.write(text)
         with pytest.raises(TokenFileError, match=r"tokens\.json: "):
             read_tokens(tokens.path)
 
 
-def test_a_file_that_is_no_text_is_refused(tokens: Tokens) -> None:
-    tokens.path.write_bytes(b"tokens: [] # \xff\n")
-    tokens.path.chmod(0o600)
-    with pytest.raises(TokenFileError, match=r"tokens\.yaml: it is not UTF-8 text"):
-        read_tokens(tokens.path)
+@pytest.mark.parametrize(("name", "data"), [("yaml", b"tokens: [] # \xff\n"), ("json", b'{"tokens":[{"id":"\xff"}]}')])
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
+    path = tmp_path / f"tokens.{name}"
+    path.write_bytes(data)
+    path.chmod(0o600)
+    with pytest.raises(TokenFileError, match=rf"tokens\.{name}: it is not UTF-8 text"):
+        read_tokens(path)
 
 
 @pytest.mark.parametrize(
