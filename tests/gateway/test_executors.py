@@ -18,7 +18,7 @@ import pytest
 from coordinator.identity import ssrf
 from coordinator.settings.connections import Connection
 from coordinator.steps.model import Failure, Success
-from coordinator.toolsets.gateway.rules.calls import Call
+from coordinator.toolsets.gateway.rules.calls import CliCall, RestCall
 from tests.gateway.lab import Json, states
 from tests.gateway.test_chains import Working, sh
 from tests.gateway.web import Web
@@ -193,7 +193,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
 async def test_a_command_is_ended_also_where_it_is_cancelled_a_second_time(tmp_path: Path) -> None:
     """As by the end of a worker, while it has its last second after a timeout."""
     script = f"trap 'touch {tmp_path}/told' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
-    running = asyncio.create_task(run_command(Call(kind="cli", command="sh", args=("-c", script)), None, os.environ))
+    running = asyncio.create_task(run_command(CliCall(command="sh", args=("-c", script)), None, os.environ))
     pid = int(await wait_until(lambda: (file := tmp_path / "pid").exists() and file.read_text().strip()))
     running.cancel()
     await wait_until((tmp_path / "told").exists, what="the first signal")
@@ -374,7 +374,7 @@ async def test_hosts_at_one_address_share_no_connection(
     outcomes = []
     for name in ("one", "two", "one"):
         connection = Connection(kind="rest", base_url=f"https://{name}.example:{port}", headers={"x-for": name})
-        outcomes.append(await client.request(Call(kind="rest", path="/x"), connection, {}))
+        outcomes.append(await client.request(RestCall(path="/x"), connection, {}))
     await client.close()
     assert [type(outcome) for outcome in outcomes] == [Success, Failure, Success]
     assert [headers["x-for"] for _, _, headers, _ in web.seen] == ["one", "one"]
@@ -390,7 +390,7 @@ async def test_an_address_that_does_not_answer_is_passed_over(web: Web, monkeypa
     port, client = int(web.url.rpartition(":")[2]), rest.RestClient()
     with silent("127.0.0.2", port):
         connection = Connection(kind="rest", base_url=f"http://one.example:{port}")
-        outcome = await client.request(Call(kind="rest", path="/x"), connection, {})
+        outcome = await client.request(RestCall(path="/x"), connection, {})
     await client.close()
     assert isinstance(outcome, Success)
 
@@ -405,10 +405,10 @@ async def test_certificates_that_cannot_be_read_are_read_the_next_time(
             raise OSError("too many open files")
 
         broken.setattr("httpx2.create_ssl_context", unreadable)
-        failed = await client.request(Call(kind="rest", path="/x"), connection, {})
+        failed = await client.request(RestCall(path="/x"), connection, {})
     assert isinstance(failed, Failure)
     assert failed.retryable
-    assert isinstance(await client.request(Call(kind="rest", path="/x"), connection, {}), Success)
+    assert isinstance(await client.request(RestCall(path="/x"), connection, {}), Success)
     await client.close()
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from coordinator.settings.connections import Connection, Interpolator, hidden
 from coordinator.steps.model import Outcome, Success
-from coordinator.toolsets.gateway.rules.calls import Call
+from coordinator.toolsets.gateway.rules.calls import CliCall
 from workers.gateway.failures import permanent, unreachable
 
 MAX_STDOUT = 1024 * 1024
@@ -30,7 +30,7 @@ _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SSL_CE
 """What a command gets of the worker's own environment, besides what the configuration states."""
 
 
-async def run_command(call: Call, connection: Connection | None, environment: Mapping[str, str]) -> Outcome:
+async def run_command(call: CliCall, connection: Connection | None, environment: Mapping[str, str]) -> Outcome:
     """Runs a command to its end; cancelling this ends it and everything it has started.
 
     Args:
@@ -63,7 +63,7 @@ async def run_command(call: Call, connection: Connection | None, environment: Ma
 
 
 def _prepared(
-    call: Call, connection: Connection | None, environment: Mapping[str, str], filled: Interpolator
+    call: CliCall, connection: Connection | None, environment: Mapping[str, str], filled: Interpolator
 ) -> tuple[list[str], dict[str, str], str | None]:
     """Argument vector, environment and directory.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from time import monotonic
 from typing import Any, Protocol
@@ -20,8 +20,17 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.gateway.operations import Operations, StartRequest
 from coordinator.toolsets.gateway.rules import checks
 from coordinator.toolsets.gateway.rules.bundle import Packed
+from coordinator.toolsets.gateway.rules.calls import (
+    BuiltinCall,
+    CliCall,
+    FlowCall,
+    McpCall,
+    Noop,
+    RestCall,
+    SubWorkflow,
+)
 from coordinator.toolsets.gateway.rules.checks import Rejected
-from coordinator.toolsets.gateway.rules.task import MAX_NESTING
+from coordinator.toolsets.gateway.rules.task import MAX_NESTING, Task
 from coordinator.toolsets.gateway.run_kind import ERROR_CLASSES, Job
 from workers.connections import Connections
 from workers.gateway.cli import run_command
@@ -72,15 +81,6 @@ class GatewayExecutor:
         self._background = background
         self._rest = RestClient()
         self._tasks: list[asyncio.Task[None]] = []
-        self._kinds: Mapping[str, Callable[[StepRun, Job], Coroutine[Any, Any, Outcome]]] = {
-            "noop": self._noop,
-            "cli": self._cli,
-            "rest": self._request,
-            "mcp": self._mcp,
-            "builtin": self._builtin,
-            "workflow": self._workflow,
-            "flow": self._flow,
-        }
 
     def configure(self, settings: Settings) -> None:
         """Goes by other settings, for every attempt that begins later."""
@@ -107,60 +107,66 @@ class GatewayExecutor:
         began = monotonic()
         try:
             async with asyncio.timeout(work.limit_ms / 1000):
-                outcome = await self._kinds[work.call.kind](step, work)
+                outcome = await self._call(step, work)
         except TimeoutError:
             outcome = timeout(f"it took longer than {work.limit_ms} ms")
         ended = "ok" if isinstance(outcome, Success) else outcome.type
-        recorder().gateway_executor(work.call.kind, ended, monotonic() - began)
+        recorder().gateway_executor(work.tool or "", ended, monotonic() - began)
         if isinstance(outcome, Failure):
             return Failure(outcome.message, outcome.type, outcome.type in work.retry_on, outcome.after_ms)
         return outcome
 
+    async def _call(self, step: StepRun, job: Job) -> Outcome:
+        match job.call:
+            case Noop(result):
+                return Success(result)
+            case CliCall() as call:
+                return await self._cli(call)
+            case RestCall() as call:
+                return await self._rest_request(call)
+            case McpCall() as call:
+                return await self._mcp(step, call)
+            case BuiltinCall() as call:
+                return await self._call_own(call.tool, step, call.arguments, job.task.principal.caller)
+            case SubWorkflow() as call:
+                return await self._sub_workflow(step, job, call)
+            case FlowCall() as call:
+                return await self._flow(step, job.task, call)
+
     # --- kinds ------------------------------------------------------------------------------------
 
-    async def _noop(self, step: StepRun, job: Job) -> Outcome:
-        del step
-        return Success(job.call.arguments)
-
-    async def _cli(self, step: StepRun, job: Job) -> Outcome:
-        del step
+    async def _cli(self, call: CliCall) -> Outcome:
         connection = None
-        if job.call.connection:
-            connection = self._connections.get(job.call.connection, "cli")
+        if call.connection:
+            connection = self._connections.get(call.connection, "cli")
             if connection is None:
-                return _no_connection(job.call.connection)
-        return await run_command(job.call, connection, os.environ)
+                return _no_connection(call.connection)
+        return await run_command(call, connection, os.environ)
 
-    async def _request(self, step: StepRun, job: Job) -> Outcome:
-        del step
-        connection = self._connections.get(job.call.connection, "rest")
+    async def _rest_request(self, call: RestCall) -> Outcome:
+        connection = self._connections.get(call.connection, "rest")
         if connection is None:
-            return _no_connection(job.call.connection)
-        return await self._rest.request(job.call, connection, os.environ)
+            return _no_connection(call.connection)
+        return await self._rest.request(call, connection, os.environ)
 
-    async def _mcp(self, step: StepRun, job: Job) -> Outcome:
+    async def _mcp(self, step: StepRun, call: McpCall) -> Outcome:
         # The MCP client is there when there is a server.
-        server = self._connections.server(job.call.connection)
+        server = self._connections.server(call.connection)
         if server is None:
-            return _no_connection(job.call.connection)
+            return _no_connection(call.connection)
         from workers.gateway.mcp import call_tool
 
-        key = job.call.key or step.idempotency_key
-        arguments = job.call.arguments
-        if job.call.key_argument:
-            arguments = {**arguments, _ARGUMENT_KEY: key}
-        outcome = await call_tool(server, job.call.tool, arguments, key)
+        key = call.key or step.idempotency_key
+        arguments = {**call.arguments, _ARGUMENT_KEY: key} if call.key_argument else call.arguments
+        outcome = await call_tool(server, call.tool, arguments, key)
         if isinstance(outcome, Failure) and outcome.type == "connection_error":
             # Its tools may have to be listed as unavailable.
-            self._connections.lost(job.call.connection)
+            self._connections.lost(call.connection)
         return outcome
 
-    async def _builtin(self, step: StepRun, job: Job) -> Outcome:
-        return await self._call_own(job.call.tool, step, job.call.arguments, job.task.principal.caller)
-
-    async def _workflow(self, step: StepRun, job: Job) -> Outcome:
+    async def _sub_workflow(self, step: StepRun, job: Job, call: SubWorkflow) -> Outcome:
         """Starts a sub-workflow; the hop goes on when that has ended."""
-        task, name = job.task, job.call.tool
+        task, name = job.task, call.definition
         if task.nesting >= MAX_NESTING:
             return permanent(f"sub-workflows may be nested {MAX_NESTING} deep")
         workflow = job.bundle.definitions.get(name)
@@ -170,7 +176,7 @@ class GatewayExecutor:
         identity = "\0".join((task.workflow, task.place, str(task.candidate)))
         child = "wf_" + blake2b(identity.encode(), digest_size=8).hexdigest()
         try:
-            given = checks.checked(workflow.input_schema, job.call.arguments, "input")
+            given = checks.checked(workflow.input_schema, call.input, "input")
             await self._operations.start(
                 StartRequest(
                     step.project,
@@ -190,16 +196,16 @@ class GatewayExecutor:
             return _store_failure(failure)
         return Success({"child": child})
 
-    async def _flow(self, step: StepRun, job: Job) -> Outcome:
+    async def _flow(self, step: StepRun, task: Task, call: FlowCall) -> Outcome:
         """Creates a flow, or looks how far it is."""
-        caller = job.task.principal.caller
-        if not job.task.wait:
-            given = {"name": job.call.name or job.task.definition, "flow": job.call.flow, "input": job.call.arguments}
+        caller = task.principal.caller
+        if not task.wait:
+            given = {"name": call.name or task.definition, "flow": call.flow, "input": call.input}
             outcome = await self._call_own(_CREATE, step, given, caller)
             if isinstance(outcome, Failure):
                 return outcome
             return Success({"id": outcome.value["id"], "status": "running"})
-        outcome = await self._call_own(_GET, step, {"id": int(job.task.wait)}, caller)
+        outcome = await self._call_own(_GET, step, {"id": int(task.wait)}, caller)
         if isinstance(outcome, Failure):
             return outcome
         found = outcome.value

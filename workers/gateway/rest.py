@@ -20,7 +20,7 @@ from coordinator.identity.ssrf import Refused, ResolvedUrl, SsrfGuard
 from coordinator.overload.retries import retry_after
 from coordinator.settings.connections import Connection, interpolated
 from coordinator.steps.model import Outcome, Success
-from coordinator.toolsets.gateway.rules.calls import Call
+from coordinator.toolsets.gateway.rules.calls import RestCall
 from workers.gateway.failures import permanent, rate_limited, timeout, transient, unreachable
 
 MAX_BODY = 1024 * 1024
@@ -28,7 +28,6 @@ MAX_BODY = 1024 * 1024
 KEY = "idempotency-key"
 
 _CONNECT_SECONDS = 10.0
-_SAFE = ("GET", "HEAD")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -49,7 +48,7 @@ class RestClient:
         while self._clients:
             await self._clients.popitem()[1].aclose()
 
-    async def request(self, call: Call, connection: Connection, environment: Mapping[str, str]) -> Outcome:
+    async def request(self, call: RestCall, connection: Connection, environment: Mapping[str, str]) -> Outcome:
         """Makes one request.
 
         Args:
@@ -68,7 +67,7 @@ class RestClient:
             return permanent(problem)
         if call.body is not None:
             headers.setdefault("content-type", "application/json")
-        if call.key and (call.method not in _SAFE or call.key_argument):
+        if call.key:
             # Names of transitions are in it, and a header takes ASCII only.
             headers[KEY] = quote(call.key, safe=string.punctuation)
         try:
@@ -102,7 +101,7 @@ class RestClient:
         return await self._guard.resolve(url)
 
     async def _send(
-        self, client: httpx2.AsyncClient, call: Call, places: list[ResolvedUrl], headers: Mapping[str, str]
+        self, client: httpx2.AsyncClient, call: RestCall, places: list[ResolvedUrl], headers: Mapping[str, str]
     ) -> Outcome:
         for place in places:
             request = client.build_request(

@@ -101,7 +101,7 @@ class GatewayPlanner:
             call = call_of(executor, planner.scope_under_way(task), key, os.environ)
         except Unresolved as unresolved:
             return Failure(str(unresolved), "permanent_error", retryable=False)
-        return _job(task, bundle, spec.hash, call, reliability)
+        return _job(executor.kind or "noop", task, bundle, spec.hash, call, reliability)
 
     def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
         """What follows; an outcome that came without the definitions at hand comes again as a step of its own."""
@@ -181,7 +181,7 @@ class GatewayRunKind:
         return not more
 
 
-def _job(task: Task, bundle: Bundle, hash: str, call: Call, reliability: Reliability | None) -> Job:
+def _job(kind: str, task: Task, bundle: Bundle, hash: str, call: Call, reliability: Reliability | None) -> Job:
     stated = reliability.retry if reliability is not None else None
     retry = Retry()
     if stated is not None:
@@ -193,7 +193,7 @@ def _job(task: Task, bundle: Bundle, hash: str, call: Call, reliability: Reliabi
         )
     limit = bundle.attempt_ms(reliability)
     return Job(
-        tool=call.kind,
+        tool=kind,
         timeout_ms=limit + GRACE_MS,
         retry=retry,
         call=call,

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from coordinator.settings.connections import Interpolator
-from coordinator.settings.gateway.executor import Executor, Kind
+from coordinator.settings.gateway.executor import Executor
 from coordinator.toolsets.gateway.rules.scope import Scope, is_path, present, resolve
 from coordinator.toolsets.gateway.rules.task import Task
 
@@ -25,6 +25,8 @@ _VARIABLE = re.compile(r"\{([^{}/]+)\}")
 _END_OF_OPTIONS = "--"
 _HEADER = re.compile(r"(?![\t ])[\t\x20-\x7e]*(?<![\t ])")
 _MOST_KEY = 255
+_SAFE = ("GET", "HEAD")
+"""Methods that need no idempotency key."""
 
 FillIn = Callable[[str], str]
 """Replaces ``${NAME}`` in a text that is no path."""
@@ -34,45 +36,92 @@ class Unresolved(Exception):
     """An argument has no value, or one that it must not have; the text is a sentence."""
 
 
-class Call(Struct, frozen=True, kw_only=True):
-    """What one attempt does."""
+class Noop(Struct, frozen=True):
+    """Nothing is called."""
 
-    kind: Kind
+    result: dict[str, Any]
+
+
+class CliCall(Struct, frozen=True, kw_only=True):
+    """A command."""
+
     connection: str = ""
+    """Which names the command; empty: this call does."""
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
     working_directory: str = ""
     strict: bool = True
-    """Whether a command that ends with another code than 0 has failed."""
+    """Whether it has failed if it ends with another code than 0."""
     secrets: frozenset[str] = frozenset()
-    """Values from the environment that the command was given; they are hidden where its output is quoted."""
+    """Values from the environment that it was given; they are hidden where its output is quoted."""
+    key: str = ""
+    """The idempotency key; empty: none is delivered."""
+
+
+class RestCall(Struct, frozen=True, kw_only=True):
+    """An HTTP request."""
+
+    connection: str = ""
     method: str = "GET"
     path: str = ""
     query: tuple[tuple[str, str], ...] = ()
     headers: dict[str, str] = {}
     body: bytes | None = None
-    tool: str = ""
-    arguments: dict[str, Any] = {}
-    flow: dict[str, Any] = {}
-    name: str = ""
     key: str = ""
-    """The idempotency key, the same for all attempts and fallbacks of a hop; empty: none is delivered."""
-    key_argument: bool = False
-    """Whether MCP tools get it as an argument, too."""
+    """The idempotency key; empty: none is delivered."""
+
+
+class McpCall(Struct, frozen=True, kw_only=True):
+    """A call of a downstream server's tool."""
+
+    connection: str
+    tool: str
+    arguments: dict[str, Any]
+    key: str
+    """The idempotency key; empty: that of the step."""
+    key_argument: bool
+    """Whether the tool gets it as an argument, too."""
+
+
+class BuiltinCall(Struct, frozen=True):
+    """A call of a tool of the coordinator's own."""
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+class SubWorkflow(Struct, frozen=True):
+    """The start of a sub-workflow."""
+
+    definition: str
+    input: dict[str, Any]
+
+
+class FlowCall(Struct, frozen=True):
+    """The creation of a flow, or a look at it."""
+
+    name: str
+    """Empty: that of the workflow."""
+    flow: dict[str, Any]
+    input: dict[str, Any]
+
+
+Call = Noop | CliCall | RestCall | McpCall | BuiltinCall | SubWorkflow | FlowCall
+"""What one attempt does."""
 
 
 def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str, str]) -> Call:
     """The call of an attempt.
 
     Args:
+        key: the idempotency key, the same for all attempts and fallbacks of a hop.
         environment: what ``${NAME}`` stands for in what the configuration states; what callers say is
             taken as it is.
 
     Raises:
         Unresolved: an argument has no value.
     """
-
     filled = Interpolator(environment)
 
     def literal(text: str) -> str:
@@ -81,44 +130,49 @@ def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str
         except KeyError as missing:
             raise Unresolved(f"the environment variable {missing.args[0]} is not set") from None
 
-    kind = executor.kind or "noop"
-    if kind == "cli":
-        env = {name: resolve(value, scope, literal=literal) for name, value in executor.env.items()}
-        return Call(
-            kind=kind,
-            connection=executor.connection or "",
-            command=literal(executor.command),
-            args=_arguments(executor.args, scope, literal),
-            env={name: _text(value, f"env.{name}") for name, value in env.items() if value is not None},
-            working_directory=literal(executor.working_directory),
-            strict=executor.treat_non_zero_as_failure,
-            secrets=frozenset(filled.secrets),
-            key=key,
-        )
-    if kind == "rest":
-        body = executor.body
-        return Call(
-            kind=kind,
-            connection=executor.connection or "",
-            method=executor.method,
-            path=_path(literal(executor.path), scope),
-            query=_query(executor.query, scope, literal),
-            headers=_headers(executor.headers, scope, literal),
-            body=None if body is UNSET else _encode(resolve(body, scope, literal=literal)),
-            key=key,
-            key_argument=bool(executor.idempotency_key),
-        )
-    stated = executor.input if kind in ("workflow", "flow") else executor.map
-    return Call(
-        kind=kind,
-        connection=executor.connection or "",
-        tool=executor.definition_id or "" if kind == "workflow" else executor.tool,
-        arguments=dict(scope.arguments) if stated is None else present(stated, scope, literal),
-        flow=executor.flow or {},
-        name=executor.name,
-        key=key,
-        key_argument=bool(executor.idempotency_key),
-    )
+    def arguments(stated: Mapping[str, Any] | None) -> dict[str, Any]:
+        return dict(scope.arguments) if stated is None else present(stated, scope, literal)
+
+    match executor.kind:
+        case "cli":
+            env = {name: resolve(value, scope, literal=literal) for name, value in executor.env.items()}
+            return CliCall(
+                connection=executor.connection or "",
+                command=literal(executor.command),
+                args=_arguments(executor.args, scope, literal),
+                env={name: _text(value, f"env.{name}") for name, value in env.items() if value is not None},
+                working_directory=literal(executor.working_directory),
+                strict=executor.treat_non_zero_as_failure,
+                secrets=frozenset(filled.secrets),
+                key=key,
+            )
+        case "rest":
+            body = executor.body
+            return RestCall(
+                connection=executor.connection or "",
+                method=executor.method,
+                path=_path(literal(executor.path), scope),
+                query=_query(executor.query, scope, literal),
+                headers=_headers(executor.headers, scope, literal),
+                body=None if body is UNSET else _encode(resolve(body, scope, literal=literal)),
+                key=key if executor.idempotency_key or executor.method not in _SAFE else "",
+            )
+        case "mcp":
+            return McpCall(
+                connection=executor.connection or "",
+                tool=executor.tool,
+                arguments=arguments(executor.map),
+                key=key,
+                key_argument=bool(executor.idempotency_key),
+            )
+        case "builtin":
+            return BuiltinCall(executor.tool, arguments(executor.map))
+        case "workflow":
+            return SubWorkflow(executor.definition_id or "", arguments(executor.input))
+        case "flow":
+            return FlowCall(executor.name, executor.flow or {}, arguments(executor.input))
+        case _:
+            return Noop(arguments(executor.map))
 
 
 def key_of(executor: Executor, task: Task) -> str:
