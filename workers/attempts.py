@@ -37,8 +37,6 @@ RETURN_MS = 1_000
 JITTER = 0.2
 """Retries come this share earlier or later than their policy says."""
 
-_ONCE = Retry()
-
 
 class Attempt:
     """An attempt that a slot has in hand. One is made for each; it runs in the slot's task.
@@ -53,9 +51,9 @@ class Attempt:
         "_grace",
         "_kind",
         "_on_stuck",
-        "_retry",
         "_seconds",
         "_task",
+        "_work",
         "abandoned",
         "began",
         "deadline",
@@ -80,8 +78,8 @@ class Attempt:
         self.outcome = "lost"
         """For metrics: ok, failed, retry, returned; lost: nothing was reported."""
         self._kind = kind
-        self._retry = _ONCE
-        """As the step was prepared to be executed."""
+        self._work = Work(None)
+        """What it does, once it is prepared to be executed."""
         self._seconds = 0.0
         self._task = task
         self._on_stuck = on_stuck
@@ -135,8 +133,8 @@ class Attempt:
         if self.interrupted is not None:
             # Also where it went on to its end although it was told to stop.
             self._task.uncancel()
-            return self.cut_short(spec, self._retry)
-        return None if outcome is None else self._conclude(kind, spec, outcome, self._retry)
+            return self.cut_short(spec)
+        return None if outcome is None else self._conclude(kind, spec, outcome)
 
     async def _prepare_and_execute(self, kind: RunKind, spec: Any) -> Outcome | None:
         """The outcome of the step; None: the store did not answer, and nothing was executed."""
@@ -148,10 +146,10 @@ class Attempt:
             return None
         if not isinstance(prepared, Work):
             return prepared
-        self._retry = prepared.retry
+        self._work = prepared
         return await self._execute(kind, prepared)
 
-    def cut_short(self, spec: Any, retry: Retry = _ONCE) -> Report | None:
+    def cut_short(self, spec: Any) -> Report | None:
         """What to report of an interrupted attempt."""
         if self.interrupted == "lost" or self._kind is None:
             return None
@@ -163,7 +161,7 @@ class Attempt:
             outcome = Failure("the step was stopped", "stopped", retryable=False)
         else:
             outcome = Failure(f"the step took longer than {round(self._seconds * 1000)} ms", "timeout")
-        return self._conclude(self._kind, spec, outcome, retry)
+        return self._conclude(self._kind, spec, outcome)
 
     async def _execute(self, kind: RunKind, work: Work) -> Outcome:
         if work.tool is None:
@@ -196,7 +194,7 @@ class Attempt:
         self.deadline = monotonic() + seconds
         self._expiry = self._task.get_loop().call_later(seconds, self.interrupt, "timeout")
 
-    def _conclude(self, kind: RunKind, spec: Any, outcome: Outcome, retry: Retry) -> Report:
+    def _conclude(self, kind: RunKind, spec: Any, outcome: Outcome) -> Report:
         step, text = self.step, ""
         if isinstance(outcome, Success):
             try:
@@ -206,7 +204,8 @@ class Attempt:
         if isinstance(outcome, Failure):
             outcome = presentable(outcome)
             text = failure_json(outcome.message, outcome.type)
-            if outcome.retryable and step.failures + 1 < retry.max_attempts:
+            retry = self._work.retry
+            if step.failures + 1 < retry.max_attempts and self._work.retries(outcome):
                 self.outcome = "retry"
                 return self._report(RETRIED, text, _delay(retry, step.failures, outcome.after_ms))
         try:

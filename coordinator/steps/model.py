@@ -94,6 +94,10 @@ class Work(Struct, frozen=True):
     """An attempt that takes longer has failed and is stopped."""
     retry: Retry = Retry()
 
+    def retries(self, failure: Failure) -> bool:
+        """Whether another attempt may follow this failure, if the policy has one left."""
+        return failure.retryable
+
 
 class Success(Struct, frozen=True):
     """An attempt came to its end."""

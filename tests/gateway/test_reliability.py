@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.settings.gateway.executor import Executor
+from coordinator.toolsets.gateway import run_kind
 from coordinator.toolsets.gateway.rules.calls import key_of
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.rules.task import Task
@@ -79,6 +80,20 @@ async def test_only_the_classes_of_the_policy_are_retried(
     web.answers += [(status, {}, b"")] * 3
     await refused(lab, "get")
     assert len(web.seen) == attempts
+
+
+@pytest.mark.parametrize(("retry_on", "attempts"), [(["transient_error"], 1), (["timeout"], 2)])
+async def test_an_attempt_that_the_worker_stops_is_retried_as_a_timeout(
+    working: Working, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, retry_on: list[str], attempts: int
+) -> None:
+    # As where an executor does not end within its own limit.
+    monkeypatch.setattr(run_kind, "GRACE_MS", -59_500)
+    script = sh('echo >> "$1"; exec sleep 60', str(tmp_path / "began"))
+    stated = {"timeoutMs": 60_000, "retry": {"maxAttempts": 2, "retryOn": retry_on}}
+    lab = await working(capabilities={"slow": capability(script, reliability=stated)})
+    found = await refused(lab, "slow")
+    assert found["error"]["details"]["errorClass"] == "timeout"
+    assert len((tmp_path / "began").read_text()) == attempts
 
 
 async def test_without_a_policy_nothing_is_repeated(working: Working, web: Web) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 from pathlib import Path
@@ -161,6 +162,32 @@ async def test_an_attempt_that_does_not_end_is_left_behind(bench: Bench, monkeyp
         release.set()
     await wait_until(lambda: bench.tools.ended["start"] == 12)
     assert bench.engine.busy == 0
+
+
+async def test_an_attempt_that_does_not_end_is_followed_by_another_as_its_policy_says(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers.attempts, "GRACE_SECONDS", 0.05)
+    release = asyncio.Event()
+
+    async def deaf_once(step: StepRun, arguments: Any) -> int:
+        while step.attempt == 1 and not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+        return step.attempt
+
+    bench.tools.tools["deaf_once"] = deaf_once
+    bench.start()
+    retry = Retry(max_attempts=2, delay_ms=0)
+    flow = await bench.create(chain({"tool": "deaf_once", "timeout_ms": 50, "retry": retry}))
+    try:
+        assert await bench.result(flow) == ("done", "2")
+        assert bench.tools.ended["start"] == 1
+    finally:
+        release.set()
+    # What the first one returns in the end is no longer asked for.
+    await wait_until(lambda: bench.tools.ended["start"] == 2)
+    assert await bench.result(flow) == ("done", "2")
 
 
 async def test_a_step_that_cannot_be_prepared_without_the_store_has_not_failed(

@@ -101,7 +101,7 @@ class GatewayExecutor:
         await self._connections.close()
 
     async def execute(self, step: StepRun, work: Work) -> Outcome:
-        """Makes the call; a failure is retried if its class is among those of the policy."""
+        """Makes the call."""
         if not isinstance(work, Job):
             return permanent("this is no work of the gateway")
         began = monotonic()
@@ -112,8 +112,6 @@ class GatewayExecutor:
             outcome = timeout(f"it took longer than {work.limit_ms} ms")
         ended = "ok" if isinstance(outcome, Success) else outcome.type
         recorder().gateway_executor(work.tool or "", ended, monotonic() - began)
-        if isinstance(outcome, Failure):
-            return Failure(outcome.message, outcome.type, outcome.type in work.retry_on, outcome.after_ms)
         return outcome
 
     async def _call(self, step: StepRun, job: Job) -> Outcome:

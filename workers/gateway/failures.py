@@ -1,4 +1,4 @@
-"""Failures of executors by class."""
+"""Failures of executors by class, which decides whether they are retried (``Job.retries``)."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ def unreachable(message: str) -> Failure:
 
 def permanent(message: str) -> Failure:
     """The call failed, and would again."""
-    return Failure(message[:LONGEST], "permanent_error", retryable=False)
+    return Failure(message[:LONGEST], "permanent_error")

@@ -52,6 +52,10 @@ class Job(Work, frozen=True, kw_only=True):
     limit_ms: int = 0
     """How long the attempt may take."""
 
+    def retries(self, failure: Failure) -> bool:
+        """Whether the class of the failure is among those of the policy."""
+        return failure.retryable and _class_of(failure) in self.retry_on
+
 
 class Commit(Plan, array_like=True, frozen=True):
     """What ``report_hops.lua`` writes."""
@@ -207,8 +211,12 @@ def _job(kind: str, task: Task, bundle: Bundle, hash: str, call: Call, reliabili
 
 def _classed(failure: Failure, child: str) -> Failure:
     """A failure under one of the classes that a policy can name; ``child``: the sub-workflow that was waited for."""
-    kind = _ENGINE_CLASSES.get(failure.type, failure.type)
     message = failure.message
     if failure.type == "expired":  # nothing else is waited for that can
         message = f"the sub-workflow {child} did not end in time, and goes on"
-    return Failure(message, kind if kind in ERROR_CLASSES else "permanent_error", failure.retryable)
+    return Failure(message, _class_of(failure), failure.retryable)
+
+
+def _class_of(failure: Failure) -> str:
+    kind = _ENGINE_CLASSES.get(failure.type, failure.type)
+    return kind if kind in ERROR_CLASSES else "permanent_error"
