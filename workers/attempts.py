@@ -35,7 +35,7 @@ GRACE_SECONDS = 5.0
 RETURN_MS = 1_000
 """When a step that this worker cannot carry out is offered again."""
 JITTER = 0.2
-"""Retries come this share earlier or later than their policy says."""
+"""Retries come up to this share earlier or later than their policy says, never after its longest delay."""
 
 
 class Attempt:
@@ -247,6 +247,7 @@ def _known(step: StepRun) -> Outcome | None:
 
 def _delay(retry: Retry, failures: int, asked: int) -> int:
     """Milliseconds before the next attempt, after so many earlier failures; within reason not before ``asked``."""
-    delay = retry.delay_ms if retry.backoff == "fixed" else retry.delay_ms << min(failures, 40)
-    jittered = round(min(delay, retry.max_delay_ms) * random.uniform(1 - JITTER, 1 + JITTER))
-    return max(jittered, min(asked, retry.max_delay_ms))
+    longest = retry.max_delay_ms
+    delay = min(longest, retry.delay_ms if retry.backoff == "fixed" else retry.delay_ms << min(failures, 40))
+    jittered = random.uniform(delay * (1 - JITTER), min(longest, delay * (1 + JITTER)))
+    return max(round(jittered), min(asked, longest))

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import gc
 import os
+import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -326,7 +328,16 @@ async def test_a_huge_result_is_cut_and_branches_see_all_of_it(bench: Bench) -> 
     assert len(found.steps[0].result_json or "") <= MAX_RESULT_BYTES
 
 
-async def test_a_retry_comes_later_each_time_with_jitter(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("jitter", "delays"),
+    [(min, (14_000, 12_000, 15_000)), (max, (14_000, 15_000, 15_000))],
+    ids=["earliest", "latest"],
+)
+async def test_a_retry_comes_later_each_time_with_jitter_up_to_the_longest_delay(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, jitter: Callable[[float, float], float], delays: Sequence[int]
+) -> None:
+    monkeypatch.setattr(random, "uniform", jitter)
+
     async def fails(step: StepRun, arguments: Any) -> Failure:
         # Who asks for patience gets it; for more than the policy has, what that has.
         asked = {1: 14_000, 3: 3_600_000}
@@ -342,7 +353,7 @@ async def test_a_retry_comes_later_each_time_with_jitter(bench: Bench) -> None:
 
     before = await now()
     bench.start()
-    for attempt, least, most in ((2, 14_000, 14_000), (3, 12_000, 18_000), (4, 15_000, 18_000)):
+    for attempt, delay in enumerate(delays, 2):
 
         async def pending(attempt: int = attempt) -> int | None:
             (step,) = (await bench.flow(flow)).steps
@@ -350,7 +361,7 @@ async def test_a_retry_comes_later_each_time_with_jitter(bench: Bench) -> None:
 
         ready_at = await wait_until(pending)
         assert ready_at is not None
-        assert before + least <= ready_at <= await now() + most
+        assert before + delay <= ready_at <= await now() + delay
         before = await now()
         await bench.store.command("ZADD", keys.step_timers.key("default"), 1, flow + 1)
         await bench.steps.sweep("default")
