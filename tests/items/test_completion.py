@@ -140,6 +140,14 @@ async def test_listed_items_that_are_not_there_are_left_out(tools: Client) -> No
     assert (await completed(tools, fresh_id()))["results"] == []
 
 
+async def test_an_empty_list_completes_nothing(tools: Client) -> None:
+    """What an agent sends that has found nothing to complete."""
+    request: Json = {"itemIds": [], "actor": {"id": "ann", "kind": "user"}, "requestId": fresh_id()}
+    await tools.add("a")
+    nothing = {"results": [], "summary": {"total": 0, "completed": 0, "skipped": 0, "gateFailures": 0}}
+    assert [await tools("complete_tree", **request) for _ in range(2)] == [nothing] * 2
+
+
 @pytest.mark.parametrize("include_root", [True, False])
 async def test_an_unknown_root_is_not_found(tools: Client, include_root: bool) -> None:
     for root in (fresh_id(), "abcd"):
@@ -152,8 +160,8 @@ async def test_an_unknown_root_is_not_found(tools: Client, include_root: bool) -
     [
         ({}, "rootId: give exactly one"),
         ({"rootId": "abcd", "itemIds": ["abcd"]}, "rootId: give exactly one"),
-        ({"itemIds": []}, "itemIds: must hold 1 to 2000"),
-        ({"itemIds": ["abcd"] * 2001}, "itemIds: must hold 1 to 2000"),
+        ({"itemIds": [], "rootId": "abcd"}, "rootId: give exactly one"),
+        ({"itemIds": ["abcd"] * 2001}, "itemIds: must hold at most 2000"),
         ({"itemIds": ["abcd", "no id"]}, "itemIds[1]: must be a UUID"),
         ({"rootId": ""}, "rootId: give exactly one"),
         ({"rootId": "no id"}, "rootId: must be a UUID"),

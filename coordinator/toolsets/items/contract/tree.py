@@ -156,7 +156,7 @@ class CompleteTree(Arguments, kw_only=True):
         list[str] | None,
         Meta(
             description="Instead of rootId: these items; UUIDs or hex prefixes.",
-            extra_json_schema={"minItems": 1, "maxItems": 2000},
+            extra_json_schema={"maxItems": 2000},
         ),
     ] = None
     trigger: Annotated[

@@ -30,7 +30,7 @@ from coordinator.toolsets.items.rules.specs import NewItem, names_in, not_blank,
 from coordinator.toolsets.items.store.dependencies import NewEdge
 from coordinator.toolsets.items.store.notes import StoredNote
 from coordinator.toolsets.items.store.tree import Completed, Noted, TreeReply, TreeStore
-from coordinator.toolsets.items.tools.shared import batch, keyed
+from coordinator.toolsets.items.tools.shared import keyed
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
@@ -127,8 +127,10 @@ class Trees:
         return rules.completion_order(dependents, None)
 
     async def _listed(self, call: Call, given: list[str]) -> list[str]:
-        """The items that itemIds names."""
-        inner = [parse(text, f"itemIds[{n}]") for n, text in enumerate(batch(given, "itemIds", MAX_COMPLETED))]
+        """The items that itemIds names; of an empty list none, as of a root without descendants."""
+        if len(given) > MAX_COMPLETED:
+            raise invalid("itemIds", f"must hold at most {MAX_COMPLETED} elements")
+        inner = [parse(text, f"itemIds[{n}]") for n, text in enumerate(given)]
         ids = list(await self._trees.resolve(call.project, inner))
         for number, item in enumerate(ids):
             if item.startswith("?"):  # to say what the prefix may mean
