@@ -3,23 +3,23 @@
 A request takes one of two ways to a tool, and gets the same answer on both:
 
 - The SDK's server (``sdk``) implements the whole protocol. ``slow_path`` and ``guards`` stand in front of it and
-  check what it does not.
+  check what it leaves unchecked.
 - The fast path (``fast_path``, ``envelope``) answers well-formed calls of quick tools at a tenth of the cost.
   ``fast_path_http`` also skips the parsing of HTTP heads that were seen before.
 
 Both run tools through ``calls``. ``authorization`` checks on both who is calling, and with which permissions.
 
 ``protocol`` bounds how slowly and in what size requests arrive. ``endpoints`` says which tools answer at which
-path. ``health`` answers operators, ``admin`` on a port of its own. ``stdio`` serves one local client. ``app`` puts
-it all together. Schemas of tools and decoding of arguments do not depend on the transport, so they are in
-``coordinator.toolsets`` (``schema``, ``arguments``).
+path. ``health`` answers probes and scrapes; ``admin`` serves these on a separate port. ``stdio`` serves one local
+client. ``app`` puts it all together. The schemas of tools and the decoding of arguments do not depend on the
+transport, so they are in ``coordinator.toolsets`` (``schema``, ``arguments``).
 
 Guaranteed:
 
 * No state is kept between two requests, nor per connection. Any process answers any request.
-* Every request is answered: handlers have a deadline, and so has the arrival of bodies.
+* Every request is answered: handlers have a deadline, and so does the arrival of a body.
 * An answer of the fast path equals that of the SDK's server in status, content type and meaning.
-* Where a bearer token is required or presented, no body is parsed before the token was verified.
+* If a bearer token is required or presented, no body is parsed before the token is verified.
 
 Not guaranteed: that a call answered with ``deadline_exceeded`` or ``store_unavailable`` had no effect. Callers repeat
 it with the same request id to find out.

@@ -1,15 +1,14 @@
-"""/metrics, /readyz and /healthz on a port of their own, away from clients.
+"""/metrics, /readyz and /healthz on a separate port, away from clients.
 
-Prometheus and Kubernetes ask by address, which is never what an attack by DNS rebinding has
-in ``Host``; so here any IP address is let in, and names as everywhere.
+Prometheus and Kubernetes put an IP address into ``Host``. An attack by DNS rebinding never does, so here every IP
+address is let in; names are checked as on the clients' port.
 """
 
 from __future__ import annotations
 
 from coordinator.transport.guards import Gate, is_address, without_padding
-from coordinator.transport.health import Health
-from coordinator.transport.replies import Receive, Refused, Scope, Send
-from coordinator.transport.slow_path import PROBES, probe, refuse
+from coordinator.transport.health import PROBES, Health
+from coordinator.transport.replies import Receive, Refused, Scope, Send, refuse
 
 
 class AdminApp:
@@ -29,7 +28,7 @@ class AdminApp:
             return
         try:
             self._check(scope)
-            await probe(self._health, scope["path"], scope["method"], send)
+            await self._health.answer(scope["path"], scope["method"], send)
         except Refused as refused:
             await refuse(send, refused)
 
@@ -41,7 +40,7 @@ class AdminApp:
             head[name] = value
         host = head.get(b"host")
         refusal = self._gate.refusal(host, head.get(b"origin"))
-        if refusal is not None and not (refusal[0] == 421 and b"origin" not in head and is_address(host)):
+        if refusal is not None and not (refusal.status == 421 and b"origin" not in head and is_address(host)):
             raise Refused(*refusal)
         if scope["path"] not in PROBES:
             raise Refused(404, f"nothing is served here but {', '.join(sorted(PROBES))}")

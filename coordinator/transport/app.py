@@ -6,9 +6,8 @@ A request goes through here::
               \\ not mine        \\ not known     \\ not mine
                +-----------------+--------------+-> slow path: guards -> token -> endpoint or the SDK's server
 
-The fast path goes by exact matches of what the guards have let in before, so every check of
-theirs holds on it too. Whatever it does not take goes to the slow path, with the body that may
-have been read already.
+The fast path takes only heads that match, byte for byte, what the guards have let in before. So all their checks
+hold on it too. Everything else goes to the slow path, together with the body if that was read already.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -40,8 +39,9 @@ from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
 from coordinator.transport.guards import Gate, sane_request_id
-from coordinator.transport.health import Health, Pingable
+from coordinator.transport.health import PROBES, PROBES_OF_CLIENTS, Health, Pingable
 from coordinator.transport.replies import (
+    INTERNAL_ERROR,
     JSON,
     ClientDisconnected,
     Header,
@@ -50,18 +50,19 @@ from coordinator.transport.replies import (
     Refused,
     Scope,
     Send,
+    refuse,
     reply,
     rpc_error,
 )
 from coordinator.transport.sdk import SdkApps, ServerFactory, build_server, server_info
-from coordinator.transport.slow_path import PROBES, PROBES_OF_CLIENTS, Limits, SlowPath, refuse
+from coordinator.transport.slow_path import Limits, SlowPath
 
 _log = structlog.get_logger(__name__)
 
 _CLOSE: Header = (b"connection", b"close")
 _CONTENT_TYPE: Header = (b"content-type", JSON)
-_DEFECT = -32603
-_REFUSALS = 4_096
+_MOST_REFUSALS = 4_096
+"""How many rendered answers to shed calls are kept."""
 _BEFORE_ID = b'{"jsonrpc":"2.0","id":'
 
 # What ``structlog.contextvars.bind_contextvars(request_id=...)`` would set, at a tenth of its cost.
@@ -81,16 +82,16 @@ class FrontEnd:
     """The application that one front-end process serves.
 
     Args:
-        store: opened by the process that serves; only readiness asks it here.
+        store: asked for readiness only; already open.
         toolsets: by name, in the order in which combinations list their tools.
         hooks: told of every call; the process's metrics recorder by default.
-        render_metrics: the body of /metrics, called in a thread; empty by default.
+        render_metrics: gives the body of /metrics; called in a thread; empty by default.
         config: what /readyz says about the configuration in force; called for each answer.
-        identity: what it says about the verification of actors; called for each answer.
-        server_factory: makes the SDK's server of an endpoint.
+        identity: what /readyz says about the verification of actors; called for each answer.
+        server_factory: makes the SDK's server for an endpoint.
         fast: False sends every call to the SDK's server, which gives the same answers.
-        authenticator: finds out who is calling; None: no caller is identified, and all are admitted.
-        process: its name within the fleet, which /readyz tells.
+        authenticator: identifies callers; None: no caller is identified, and all may call.
+        process: the process's name within the fleet, shown by /readyz.
         admission: admits calls or turns them away under overload; None: all are admitted.
 
     Raises:
@@ -127,16 +128,15 @@ class FrontEnd:
         self._health = Health(
             store,
             render_metrics,
-            config,
-            identity,
-            authenticator.report if authenticator is not None else dict,
-            process,
+            config=config,
+            identity=identity,
+            auth=authenticator.report if authenticator is not None else dict,
+            process=process,
         )
         self.authorization = Authorization(authenticator, endpoints, hooks.auth_refused, settings.max_header_bytes // 8)
         """Who may call what."""
         self.admin = AdminApp(self._health, Gate(settings.allowed_hosts, (), settings.admin_host or settings.host))
-        """What operators ask, for a port of its own."""
-        probes = PROBES if not settings.admin_port else PROBES_OF_CLIENTS
+        """The application of the operators' port."""
         self.fast_path = FastPath(
             endpoints,
             gate,
@@ -146,17 +146,17 @@ class FrontEnd:
             max_depth=limits.depth,
         )
         self._slow_path = SlowPath(
-            endpoints,
-            gate,
-            self._bodies,
-            limits,
-            self._sdk,
-            self._health,
-            self._missed,
-            self.authorization,
-            self._calls,
-            self.fast_path,
-            probes,
+            endpoints=endpoints,
+            gate=gate,
+            bodies=self._bodies,
+            limits=limits,
+            sdk=self._sdk,
+            health=self._health,
+            missed=self._missed,
+            authorization=self.authorization,
+            calls=self._calls,
+            fast_path=self.fast_path,
+            probes=PROBES_OF_CLIENTS if settings.admin_port else PROBES,
         )
         self.fast = fast
         """Whether the fast path is in use."""
@@ -166,8 +166,8 @@ class FrontEnd:
         self._ending: list[asyncio.Future[None]] = []
         self._numbers = count(1)
         self._refusals: dict[tuple[str, bool, int], tuple[bytes, int | None]] = {}
-        # Those of one process share a random head, so ids are unique in a fleet.
-        self._id_head = os.urandom(4).hex() + "-"
+        # Random per process, so that request ids are unique in a fleet.
+        self._id_prefix = os.urandom(4).hex() + "-"
         self.in_flight = 0
         """Requests being answered now."""
 
@@ -177,24 +177,28 @@ class FrontEnd:
         return self._health.draining
 
     def begin_drain(self) -> None:
-        """Prepares for the end: not ready at once; requests are still served, connections close after them.
+        """Prepares for the end: the process is unready at once. Requests are still served, and then connections close.
 
-        Calls that wait are told to come back: another process serves them.
+        Waiting calls are told to come back, so that another process serves them.
         """
         self._health.draining = True
         self._ending = [asyncio.ensure_future(drain()) for drain in self._drains]
 
     async def take_no_new_work(self, scope: str) -> None:
-        """Tells calls that wait to come back, and is unready unless all of the fleet is drained; '' ends it.
+        """Follows an operator's drain: waiting calls are told to come back, and the process is unready.
 
-        Turning away what comes is the admission's part.
+        New calls are turned away by ``Admission``, not here.
+
+        Args:
+            scope: what is drained. While the whole fleet is, processes stay ready, because calls that are still
+                let in need somebody to answer them. '' ends the drain.
         """
         self._health.drained = scope
         if not self.draining:
             await asyncio.gather(*(hold(bool(scope)) for hold in self._holds))
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
-        """What /readyz answers, for the process itself: whether it should get requests, and why."""
+        """What /readyz answers: whether the process should get requests, and the checks behind that."""
         return await self._health.readiness()
 
     async def aclose(self) -> None:
@@ -203,7 +207,7 @@ class FrontEnd:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._other(scope, receive, send)
+            await self._serve_other_scope(scope, receive, send)
             return
         self.in_flight += 1
         try:
@@ -211,7 +215,7 @@ class FrontEnd:
             if type(plan) is not Plan:
                 await self._answer_slowly(scope, receive, send, None, str(plan))
                 return
-            grant: Grant | None | bool = None
+            grant: Grant | None | Literal[False] = None
             if self.authorization.enabled:
                 grant = self.authorization.known_caller(scope, plan)
                 if grant is False:
@@ -227,7 +231,7 @@ class FrontEnd:
             parsed = self.fast_path.parse(plan, body)
             if type(parsed) is not ParsedCall:
                 await self._answer_slowly(scope, receive, send, body, str(parsed))
-            elif type(grant) is not Grant:
+            elif not grant:
                 await self._answer(parsed, plan, None, send)
             elif parsed.access.permits(grant.caller):
                 await self._answer(parsed, plan, grant.caller, send)
@@ -236,7 +240,8 @@ class FrontEnd:
         finally:
             self.in_flight -= 1
 
-    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_other_scope(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Follows the ASGI lifespan; closes web sockets."""
         if scope["type"] != "lifespan":
             await send({"type": "websocket.close", "code": 1000})
             return
@@ -254,16 +259,16 @@ class FrontEnd:
                 return
 
     async def _warm_up(self) -> None:
-        """Prepares the default endpoint, so that no client waits for what is done once."""
+        """Prepares the default endpoint, so that no client waits for what is done on first use."""
         target = self._endpoints.resolve("/mcp")
         if isinstance(target, Target):
             await (await self._sdk.get(target.endpoint)).warm_up()
 
     def enter(self, parsed: ParsedCall, plan: Plan, caller: Caller | None) -> tuple[Call, Ticket | None] | Answer:
-        """Lets a call in that the fast path has taken, or turns it away.
+        """Admits a call that the fast path has taken, or turns it away.
 
         Returns:
-            The arguments of ``call``; the answer, where the call is turned away.
+            The further arguments of ``call``; or, if the call is turned away, the answer.
         """
         self.fast_path.hits += 1
         self._hooks.fast_path("hit")
@@ -279,13 +284,13 @@ class FrontEnd:
         return call, entered
 
     def _turned_away(self, parsed: ParsedCall, later: int) -> tuple[bytes, int | None]:
-        """The answer to a call that is shed. Such answers differ in little but their ids, so the rest is made once."""
+        """The answer to a call that is shed, and its ``Retry-After``. All but the id is rendered once and reused."""
         key = parsed.tool.name if parsed.tool.refusal else "", parsed.modern, later
         found = self._refusals.get(key)
         if found is None:
             done = self._calls.shed_answer(parsed.tool, later)
             whole = self.fast_path.response(parsed, done)
-            if len(self._refusals) >= _REFUSALS:
+            if len(self._refusals) >= _MOST_REFUSALS:
                 self._refusals.clear()
             found = self._refusals[key] = whole[len(_BEFORE_ID) + len(parsed.request_id) :], done.retry_after
         return _BEFORE_ID + parsed.request_id + found[0], found[1]
@@ -294,14 +299,14 @@ class FrontEnd:
         """Runs a call that was not turned away.
 
         Args:
-            ticket: what ``Calls.enter`` gave; None: the call has to wait before it is let in.
+            ticket: from ``enter``; None: the call waits for admission first.
         """
         _LOGGED_ID.set(call.request_id)
         done = await self._calls.run(parsed.tool, call, parsed.arguments, "fast", None, ticket)
         return Answer(self.fast_path.response(parsed, done), call.request_id, done.retry_after)
 
     def _trace(self, parsed: ParsedCall) -> str:
-        """The trace context that came with a call; empty: none, or nothing is traced here."""
+        """The call's trace context; empty if it has none, or if nothing is traced here."""
         if self._tracing is None or parsed.meta is None:
             return ""
         return tracing.trace_of(parsed.meta.traceparent, parsed.meta.tracestate)
@@ -342,20 +347,20 @@ class FrontEnd:
             if started:
                 raise
             message = f"a defect of the coordinator stopped this request ({request_id})"
-            await reply(noting, 500, rpc_error(_DEFECT, message))
+            await reply(noting, 500, rpc_error(INTERNAL_ERROR, message))
 
     def _request_id(self, given: bytes | None) -> str:
-        """The request's id: the one that the client gave it, or one of our own."""
-        return (given and sane_request_id(given)) or f"{self._id_head}{next(self._numbers):x}"
+        """The request's id: the client's if it is usable, else a new one."""
+        return (given and sane_request_id(given)) or f"{self._id_prefix}{next(self._numbers):x}"
 
     def _bind_request_id(self, given: bytes | None) -> str:
-        """The request's id, which from now on is in every line that this task logs."""
+        """The request's id. From now on it is in every line that this task logs."""
         request_id = self._request_id(given)
         _LOGGED_ID.set(request_id)
         return request_id
 
     def _marked(self, send: Send, request_id: str) -> Send:
-        """Puts on the answer what every answer carries."""
+        """Adds the headers that every answer carries."""
 
         async def marking(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -1,18 +1,22 @@
-"""Authorization over HTTP: who is calling an endpoint, what he may use there, and the challenges if he may not.
+"""Authorization over HTTP: who calls an endpoint, and whether the caller's token permits it.
 
-The answers are those of the MCP authorization specification: 401 with a ``Bearer`` challenge
-(RFC 6750) where a token is missing or no good, 403 with ``insufficient_scope`` where one does not
-permit what was asked for, both with the scope to ask for and, if somebody issues tokens, with
-the place of the protected resource metadata (RFC 9728). Each endpoint is, in each project, a
-resource of its own within the server's; a token is good for an endpoint if its audience is the
-endpoint or something that the endpoint is part of.
+The answers follow the MCP authorization specification:
+
+- 401 with a ``Bearer`` challenge (RFC 6750), if a token is missing or invalid.
+- 403 with ``insufficient_scope``, if a token does not permit the call.
+
+Both name the scope to ask for. If an authorization server is configured, they also name the address of the protected
+resource metadata (RFC 9728).
+
+Each endpoint of each project is a resource, nested in the resource of the server as a whole. A token is good for an
+endpoint if its audience is the endpoint or a resource that encloses it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from coordinator.errors import ToolFailure
@@ -27,7 +31,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _BEARER = b"Bearer "
 _REMEMBERED_PATHS = 4_096
 _BUSY_SECONDS = 5
-"""When to come back if no keys are available."""
+"""When a client is to come back if no keys are available to verify its token."""
 
 _enclosing = lru_cache(maxsize=_REMEMBERED_PATHS)(enclosing)
 _canonical = lru_cache(maxsize=16)(canonical)
@@ -37,9 +41,9 @@ class Authorization:
     """Applies the authenticator of one process to its endpoints.
 
     Args:
-        authenticator: finds out whom a token names; None: everybody may come in, and nobody is asked who he is.
-        refused: told why somebody was not let in.
-        longest: bytes of a token beyond which the fast path leaves a request to the slow one.
+        authenticator: identifies callers by their tokens; None: all callers are let in, unidentified.
+        refused: told why a request was refused.
+        longest: bytes of the longest token that the fast path looks at.
     """
 
     def __init__(
@@ -64,33 +68,34 @@ class Authorization:
         """Whether requests without a token are served."""
         return self._authenticator is None or self._authenticator.mode != "required"
 
-    def known_caller(self, scope: Scope, plan: Plan) -> Grant | None | bool:
-        """What the caller's token grants, as the fast path knows it already.
+    def known_caller(self, scope: Scope, plan: Plan) -> Grant | None | Literal[False]:
+        """What the caller's token grants, as far as that is known without waiting.
 
-        None: no token is there, nor needed; False: unknown, so that the slow path has to find out.
+        Returns:
+            None: there is no token, and none is needed. False: not known, or refused; the slow path decides.
         """
         for name, value in scope["headers"]:
             if name == b"authorization":
-                return self.known_grant(value[7:], plan) if value[:7] == _BEARER else False
+                return (self.known_grant(value[7:], plan) or False) if value[:7] == _BEARER else False
         return None if self.anonymous else False
 
-    def known_grant(self, token: bytes, plan: Plan) -> Grant | bool:
-        """What a token grants, if that is known already and the token is good for this endpoint; else False."""
+    def known_grant(self, token: bytes, plan: Plan) -> Grant | None:
+        """What a token grants, if that is known already and the token is good for this endpoint."""
         authenticator = self._authenticator
         if authenticator is None or authenticator.mode == "none" or len(token) > self._longest:
-            return False
+            return None
         grant = authenticator.known(token)
-        # Digests in a file are somebody's word: what they are of need not be a token.
+        # The digests in a token file are written by people: a digest may be that of a malformed token.
         if grant is None or not TOKEN.match(token):
-            return False
+            return None
         if grant.projects is not None and plan.project not in grant.projects:
-            return False
+            return None
         if grant.audiences is not None and grant.audiences.isdisjoint(self._resources(plan.path)):
-            return False
+            return None
         return grant
 
     async def admit(self, authorization: bytes | None, path: str, target: Target) -> Grant | None:
-        """Who makes a request to an endpoint; None: an anonymous caller, whom everything is open to.
+        """What the caller of an endpoint is granted; None: an anonymous caller, who may use everything.
 
         Raises:
             Refused: 401 or 403 with a challenge, 400, or 503.
@@ -112,10 +117,10 @@ class Authorization:
         return grant
 
     async def identify(self, authorization: bytes | None) -> None:
-        """Has whoever asks for what is not served say who he is, before he is told what is.
+        """Checks the token of a request to a path that is not served, because the answer lists what is served.
 
         Raises:
-            Refused: 401 or 503, where he cannot.
+            Refused: 401 or 503.
         """
         if self._authenticator is None or self._authenticator.mode == "none":
             return
@@ -128,7 +133,7 @@ class Authorization:
         """Refuses a call of a tool that the caller may not use.
 
         Raises:
-            Refused: 403 with the permission that it takes.
+            Refused: 403 with the permission that the tool needs.
         """
         access: Access | None = target.endpoint.access.get(tool) if isinstance(tool, str) else None
         if grant is not None and access is not None and not access.permits(grant.caller):
@@ -139,24 +144,24 @@ class Authorization:
         """Checks again, while a call waits, that its caller may make it.
 
         Raises:
-            ToolFailure: ``unauthenticated`` or ``permission_denied``: he may not make it any more.
+            ToolFailure: ``unauthenticated`` or ``permission_denied``: the caller may not make it any more.
         """
         try:
             grant = await self.admit(authorization, path, target)
             self.check(grant, path, target, tool, None)
         except Refused as refused:
-            # That keys are not to be had says nothing about his token.
+            # 503: no keys to verify with, which says nothing about the token.
             if refused.status != 503:
                 code = "permission_denied" if refused.status == 403 else "unauthenticated"
                 raise ToolFailure(code, str(refused)) from None
 
     def metadata(self, path: str) -> dict[str, Any] | None:
-        """The protected resource metadata that ``path`` is the place of; None: there are none."""
+        """The protected resource metadata served at ``path``; None: there are none."""
         authenticator = self._authenticator if self.enabled and path.startswith(WELL_KNOWN) else None
         if authenticator is None or not authenticator.authorization_servers:
             return None
         below = path.removeprefix(WELL_KNOWN)
-        # A proxy that serves us below a path of its own may leave that in.
+        # A proxy that serves the fleet below a path may pass the path on.
         below = below.removeprefix(urlsplit(authenticator.resource).path)
         toolsets = self._endpoints.names
         if below not in ("", "/"):
@@ -176,14 +181,14 @@ class Authorization:
         self._refused(denied.reason)
         reason, text = denied.reason, denied.description
         if reason == "project":
-            # No scope that a client could ask for would help.
+            # No scope to ask for: none would help.
             return Refused(403, text, request_id=request_id)
         if reason == "unavailable":
             return Refused(503, text, [(b"retry-after", b"%d" % _BUSY_SECONDS)], request_id=request_id)
         if reason == "permission":
             return self._challenge(403, "insufficient_scope", text, path, scope, request_id)
         if reason == "missing":
-            # Whoever did not know that a token is needed has made no error (RFC 6750, 3.1).
+            # A request without a token gets no error code (RFC 6750, 3.1).
             return self._challenge(401, "", text, path, scope, request_id)
         return self._challenge(401, "invalid_token", text, path, scope, request_id)
 

@@ -1,4 +1,4 @@
-"""Reading a request's body: whole, and bounded in size (the server's protocol bounds the time)."""
+"""Reads the whole body of a request, bounded in size. (``protocol`` bounds the time.)"""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Bodies:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """A ``receive`` that gives the body again, then waits for the client to leave as before."""
+    """A ``receive`` that gives a body that was read before, and then what ``receive`` gives."""
     pending = True
 
     async def again() -> Message:

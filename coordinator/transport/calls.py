@@ -1,8 +1,7 @@
 """Runs one tool call: deadline, outcome, encoding. The same for every transport.
 
-A call past the deadline is cancelled; the cancellation becomes ``deadline_exceeded`` here
-and goes no further. Tools that may wait by design (``Tool.patient``) have no deadline:
-they bound themselves.
+A call past its deadline is cancelled, and answered with ``deadline_exceeded``. Calls that wait by design
+(``Tool.patient``) have no deadline here: their tools limit the wait themselves.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from coordinator.transport.deadlines import Deadlines
 _log = structlog.get_logger(__name__)
 
 Recheck = Callable[[], Awaitable[object]]
-"""Called now and then while a call waits. Raises ToolFailure if its caller may not make it any more."""
+"""Called from time to time while a call waits. Raises ToolFailure if its caller may not make it any more."""
 
 _OUTCOMES: dict[Kind, str] = {"permanent": "error", "transient": "conflict", "shedding": "shed"}
 
@@ -36,16 +35,19 @@ class Hooks(Protocol):
     """What the transport reports; ``coordinator.metrics.Recorder`` is one."""
 
     def request(self, tool: str, outcome: str, transport: str, seconds: float | None) -> None:
-        """A call ended: outcome is ok, error, conflict, shed, invalid or internal; transport fast, sdk or stdio.
+        """A call ended.
 
-        ``seconds`` is how long it took, without what it was parked; None: it was turned away before it began.
+        Args:
+            outcome: ok, error, conflict, shed, invalid or internal.
+            transport: fast, sdk or stdio.
+            seconds: how long it took, without the time it was parked; None: it was turned away before it began.
         """
 
     def fast_path(self, result: str) -> None:
         """A tools/call took the fast path (``hit``) or did not (``miss``)."""
 
     def auth_refused(self, reason: str) -> None:
-        """A request was not let in, or not to what it asked for."""
+        """A request was refused for want of a valid token or of a permission."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -57,7 +59,7 @@ class Done(msgspec.Struct, frozen=True):
     retry_after: int | None = None
     """Seconds for a ``Retry-After`` header, when the call was shed."""
     text: tuple[str, ...] = ()
-    """The text blocks; none: ``body`` as text."""
+    """The text blocks; empty: one block with ``body``."""
     meta: Mapping[str, Any] | None = None
     """``_meta`` of the result."""
 
@@ -66,7 +68,7 @@ class Done(msgspec.Struct, frozen=True):
         return self.text or (self.body.decode(),)
 
     def structured(self, modern: bool) -> bytes:
-        """The structured content as a client may get it; only revision 2026-07-28 knows other than objects."""
+        """The structured content for a client; before revision 2026-07-28 it must be an object."""
         return self.body if modern or not self.body.startswith(b"[") else b'{"result":' + self.body + b"}"
 
 
@@ -75,7 +77,7 @@ class Calls:
 
     Args:
         deadline_ms: how long a call of a fast tool may take, in milliseconds.
-        admission: lets calls in or turns them away; none: all are let in.
+        admission: admits calls or turns them away; None: all are admitted.
     """
 
     def __init__(
@@ -89,9 +91,10 @@ class Calls:
         self._encode = msgspec.json.Encoder().encode
 
     def shed_at_once(self, tool: Tool, criticality: Criticality, transport: str) -> int:
-        """Sheds a call if there is no room for it; milliseconds after which it is to come back, 0: it is not shed.
+        """Sheds a call if there is no room for it: the cheapest way to turn a call away, before it has an id.
 
-        The cheapest way to turn a call away, before it has as much as an id; ``shed_answer`` is the answer.
+        Returns:
+            Milliseconds after which the call may be repeated (``shed_answer`` makes the answer); 0: it is not shed.
         """
         if self._admission is None or self._tracing is not None:
             return 0
@@ -106,7 +109,7 @@ class Calls:
         return _failed(tool, ToolFailure("over_capacity", SURPLUS, retry_after_ms=retry_after_ms))
 
     def refusal(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Done | None:
-        """The answer to a call that the slow path sheds before anything else is done for it; None: go on to ``run``."""
+        """The answer to a call that the slow path sheds before it does any work; None: go on to ``run``."""
         if self._admission is None:
             return None
         parks = tool.parks and tool.patient(arguments)
@@ -116,11 +119,11 @@ class Calls:
     def enter(
         self, tool: Tool, criticality: Criticality, call: Call, arguments: Any, transport: str
     ) -> Ticket | Done | None:
-        """Lets a call in that does not wait for events, or turns it away, before anything else is done for it.
+        """Admits a call that does not wait for events, or turns it away, before any other work is done for it.
 
         Returns:
-            A ticket to be passed to ``run``; None: ``run`` has to wait for one, or needs none; else the answer to
-            a call that is turned away.
+            A ticket to pass to ``run``; None: ``run`` waits for one itself, or needs none; or the answer, if the call
+            is turned away.
         """
         if self._admission is None:
             return None
@@ -140,11 +143,11 @@ class Calls:
         recheck: Recheck | None = None,
         ticket: Ticket | None = None,
     ) -> Done:
-        """Runs the handler and encodes what came of it; only cancellation from outside is raised.
+        """Runs the handler and encodes its result or failure. Raises only when it is cancelled from outside.
 
         Args:
-            recheck: ends a call that may wait, once the credential that it came with is no longer good.
-            ticket: of a call that was let in already (``enter``).
+            recheck: ends a waiting call when its credential is no longer good.
+            ticket: of a call that ``enter`` has admitted.
         """
         began = perf_counter()
         idle: list[float] | None = None
@@ -191,13 +194,13 @@ class Calls:
                 span.leave()
         seconds = perf_counter() - began
         if idle:
-            # An agent that waits for an item is no slow call: how long it waits is counted by itself.
+            # Waiting for an item does not make a call slow; that time has a metric of its own.
             seconds -= sum(idle)
         self._report(tool.name, outcome, transport, None if turned_away else seconds)
         return done
 
     def refused(self, tool: Tool, failure: ToolFailure, transport: str, call: Call) -> Done:
-        """The answer to a call whose arguments were refused before its handler ran."""
+        """The answer to a call that was refused before its handler ran."""
         if self._tracing is not None:
             span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
             span.end(_outcome(failure), failure.code)
@@ -221,12 +224,13 @@ class Calls:
 
 
 def _who(call: Call, arguments: Any) -> str:
+    """Whose share of this process the call counts against: the actor's, else the caller's, else nobody's ('')."""
     actor = getattr(arguments, "actor", None)
     return actor.id if actor else call.caller.id if call.caller is not None else ""
 
 
 async def _rechecked(recheck: Recheck, handling: Awaitable[Any]) -> Any:
-    """The result of a call that waits; ends it as soon as ``recheck`` raises."""
+    """Awaits a call that may wait; ends it as soon as ``recheck`` raises."""
     waiting = asyncio.ensure_future(handling)
     try:
         while not (await asyncio.wait((waiting,), timeout=LOOK_SECONDS))[0]:

@@ -1,8 +1,7 @@
 """Time limits for many short tasks, without a timer for each.
 
-A timer per request would cost more than all protocol checks together. Instead each task
-notes until when it may run, and one sweep looks at all of them at a fixed interval while
-there are any, so a limit is exact to one interval.
+A timer per request would cost more than all protocol checks together. Instead each task notes until when it may run,
+and one sweep checks all of them at a fixed interval. So a task may overrun its limit by up to one interval.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Deadlines:
     def expired(self, task: asyncio.Task[Any]) -> bool:
         """Whether the ``CancelledError`` that ``task`` has just caught came from its limit.
 
-        If so the cancellation is undone: the task goes on as after a timeout.
+        If so, the cancellation is undone, and the task can go on as after a timeout.
         """
         if task not in self._expired:
             return False

@@ -1,10 +1,9 @@
 """Which tools answer at which path.
 
-``/mcp/{toolset}`` serves one seed's tools, ``/mcp`` the configured default, ``/mcp/a,b`` a
-combination; each also below ``/p/{project}``, which selects the partition. An endpoint is
-the tools of one combination under the names they have there, whatever the project. It is the
-same in whatever order its toolsets are named, so there are at most 2^n - 1 endpoints for n
-toolsets; they are made when first asked for.
+``/mcp/{toolset}`` serves one toolset, ``/mcp`` the configured default, ``/mcp/a,b`` a combination. Below
+``/p/{project}`` the same paths serve another project. An endpoint is one combination of toolsets, whatever the
+project and the order in which the toolsets are named. So n toolsets have at most 2^n - 1 endpoints; each is made when
+it is first asked for.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Tool, Toolset
+from coordinator.transport.replies import Refusal
 
 NameStyle = Literal["dotted", "underscore"]
 
@@ -27,7 +27,7 @@ PROJECT_RULE = "1 to 63 characters: lower-case letters, digits, '-' and '_', not
 _PATH = re.compile(r"(?:/p/(?P<project>[^/]*))?/mcp(?:/(?P<toolsets>[^/]*))?/?\Z")
 
 _PREFIXES = {"gateway": "gw"}
-"""Toolset -> what its dotted names begin with in the underscore style, where not its own name."""
+"""Toolset -> the prefix of its dotted names in the underscore style, if that is not the toolset's name."""
 
 _REMEMBERED_PATHS = 4_096
 
@@ -36,20 +36,13 @@ class EndpointError(Exception):
     """The configured toolsets cannot be served; the message says why."""
 
 
-class Refusal(NamedTuple):
-    """Why a path is not served: HTTP status and message."""
-
-    status: int
-    message: str
-
-
 class Access(NamedTuple):
     """The permissions that identified callers need for a tool."""
 
     sufficient: frozenset[str]
-    """Permissions any of which is enough."""
+    """Each of these permissions is enough."""
     least: str
-    """The narrowest of them that names the toolset."""
+    """The narrowest of them that names the toolset; clients are told to ask for it."""
 
     def permits(self, caller: Caller) -> bool:
         """Whether the caller may use the tool."""
@@ -72,11 +65,11 @@ class Endpoint:
     """The tools as ``tools/list`` shows them."""
     input_schemas: Mapping[str, dict[str, Any]] = field(repr=False)
     callers_listing: tuple[dict[str, Any], ...] = field(repr=False)
-    """The same as identified callers see it."""
+    """The listing for identified callers."""
     access: Mapping[str, Access] = field(repr=False)
     """By published name."""
     entry: frozenset[str] = field(repr=False)
-    """Permissions any of which is enough for at least one of the tools."""
+    """Permissions that open at least one of the tools."""
 
     def admits(self, caller: Caller) -> bool:
         """Whether a caller may use any of the tools."""
@@ -84,7 +77,7 @@ class Endpoint:
 
     @property
     def instructions(self) -> str:
-        """What an agent is told about these tools."""
+        """The MCP ``instructions`` of these tools."""
         return "\n\n".join(toolset.instructions for toolset in self.toolsets if toolset.instructions)
 
     @property
@@ -131,7 +124,7 @@ class Endpoints:
         return tuple(self._toolsets)
 
     def resolve(self, path: str) -> Target | Refusal | None:
-        """What ``path`` (percent-decoded, without the query) addresses; None: no MCP endpoint at all."""
+        """What ``path`` (percent-decoded, without the query) addresses; None: it is not an MCP path."""
         known = self._paths.get(path)
         if known is not None:
             return known

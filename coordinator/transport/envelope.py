@@ -1,9 +1,8 @@
 """The JSON-RPC envelope of a well-formed ``tools/call``, as structs that one decoding pass fills.
 
-Every struct refuses fields it does not know: whatever a request has beyond these
-(``task``, ``requestState``, ``inputResponses`` ...) belongs to the SDK's server. So does
-anything msgspec refuses and another JSON parser might take (NaN, a byte order mark, lone
-surrogates, ``1.0`` for an integer).
+Every struct refuses unknown fields: a request with more than these (``task``, ``requestState``, ``inputResponses``
+...) is left to the SDK's server. So is anything that msgspec refuses and another JSON parser may accept (NaN, a byte
+order mark, lone surrogates, ``1.0`` for an integer).
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class LegacyCall(Struct, forbid_unknown_fields=True, gc=False):
 def modern_decoder(name: str, arguments: type[Struct]) -> msgspec.json.Decoder[Any]:
     """Decodes a ``tools/call`` of revision 2026-07-28 for the one tool ``name``, arguments included.
 
-    ``params._meta`` is left as it came: clients send the same again and again.
+    ``params._meta`` is not decoded: clients send the same one again and again, so it is compared as bytes.
     """
     params = msgspec.defstruct(
         "ModernParams",

@@ -1,17 +1,14 @@
 """The fast path: well-formed ``tools/call`` requests for tools that answer at once.
 
-Design. The SDK's server is the complete one; this is only a quicker way to the same answer.
-It never refuses anything. ``plan`` looks at the head and chooses a decoder before the body
-is parsed; ``parse`` decodes envelope and arguments in one pass. Either may say "not mine"
-(a reason, a short word), and then the request goes to the SDK's server byte for byte. So
-every rule here may be stricter than the protocol's, but none may be laxer: what is taken
-must be what the SDK's server would have answered in the same way. A differential fuzz
-holds the two against each other (tests/transport/fuzz.py).
+The SDK's server is the complete one; this is only a quicker way to the same answer. It never refuses anything.
+``plan`` looks at the head and chooses a decoder before the body is parsed. ``parse`` decodes envelope and arguments in
+one pass. Either may decline with a short reason, and then the request goes to the SDK's server, byte for byte. So a
+rule here may be stricter than the protocol's, but never laxer: whatever is taken must get the answer that the SDK's
+server would have given. A differential fuzz test compares the two (tests/transport/fuzz.py).
 
-What it costs is what it does per request, so everything that depends on less than the
-request is made beforehand: decoders and response pieces per tool and protocol era, header
-values by memo, client descriptions by memo of their bytes once the SDK's own model has
-taken them.
+To be cheap per request, everything that does not depend on the single request is made beforehand or remembered:
+decoders and parts of responses per tool and protocol era; header values that were accepted before; client
+descriptions, by their bytes, that the SDK's own model has accepted.
 """
 
 from __future__ import annotations
@@ -40,28 +37,28 @@ from coordinator.transport.replies import Header, Scope
 _CONTENT_TYPES = frozenset((b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"))
 
 _ERAS: dict[bytes | None, bool] = {MODERN.encode(): True, **{version.encode(): False for version in LEGACY}}
-"""Protocol version header -> whether it is the revision without a handshake."""
+"""Protocol version header -> whether it is the revision without a handshake ("modern")."""
 
 _CHANGING = frozenset((b"x-request-id", b"traceparent", b"tracestate", b"baggage"))
 """Headers that differ from request to request."""
 
 _CREDENTIALS = frozenset((b"cookie", b"proxy-authorization"))
-"""Headers with credentials besides ``Authorization``, which is looked at by itself."""
+"""Headers with credentials, besides ``Authorization``, which is handled separately."""
 
 _NOT_REMEMBERED = _CHANGING | _CREDENTIALS
-"""Requests with one of these headers are not worth remembering, or must not be."""
+"""Heads with one of these headers are not remembered: it would be useless, or unsafe."""
 
 _FEW = 256
 """How many distinct heads, header names, Accept values, envelopes and client descriptions are remembered."""
 
 _LONGEST_CLIENT = 4_096
-"""Bytes of an envelope that is worth remembering: one client's must not fill the memory."""
+"""Bytes of the longest envelope that is remembered."""
 
 _MANY = 4_096
-"""How many distinct paths are remembered; projects are in them."""
+"""How many distinct paths are remembered. There are some for each project."""
 
 _LONGEST_VALUES = 8_192
-"""Bytes of all header values together; more is measured exactly, on the slow path."""
+"""Bytes of all header values together. A larger head is measured exactly, on the slow path."""
 
 _DEEPEST = 128
 
@@ -75,14 +72,13 @@ class _Entry:
 
     tool: Tool
     decode: Any
-    """Modern: of the whole request. Legacy: of the arguments."""
+    """Decodes the whole request (modern era), or the arguments (legacy)."""
     optional: bool
     """Whether a call may leave all arguments out."""
     unbounded: bool
-    """Whether its arguments may be nested in any depth."""
+    """Whether valid arguments may be nested deeper than allowed, so that depth has to be checked."""
     modern: bool
     access: Access
-    """Who may use it."""
 
 
 class _Served(NamedTuple):
@@ -94,18 +90,18 @@ class _Served(NamedTuple):
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):
-    """What the head of a request lets the fast path try; the same with whatever ``Authorization``."""
+    """What the fast path has learned from the head of a request. Does not depend on ``Authorization``."""
 
     path: str
     project: str
     tools: dict[str, _Entry]
-    """Where the body has to name the tool."""
+    """The tools that the body may name (legacy era)."""
     entry: _Entry | None
-    """The tool, where the head names it."""
+    """The tool that the head names (modern era)."""
     given_id: bytes | None
     """The ``X-Request-Id`` header."""
     lasting: bool
-    """Whether the next request may well have the same head, so that this is worth remembering."""
+    """Whether the next request may have the same head, so that this is worth remembering."""
 
 
 class ParsedCall(msgspec.Struct, frozen=True):
@@ -119,7 +115,7 @@ class ParsedCall(msgspec.Struct, frozen=True):
     access: Access
     """Who may make it."""
     meta: ModernMeta | LegacyMeta | None = None
-    """Its ``_meta``; None: there is none, or one that was seen before and has nothing of this call alone."""
+    """Its ``_meta``; None: it has none, or one that was seen before and says nothing about this call alone."""
 
 
 class FastPath:
@@ -144,11 +140,11 @@ class FastPath:
     ) -> None:
         self._resolve = endpoints.resolve
         self._gate = gate
-        # A body that its head announces as far too long is refused unread, on the slow path.
+        # A ``Content-Length`` with more digits goes to the slow path, which refuses such a body unread.
         self._length_digits = len(str(max_body))
         self._max_values = min(_LONGEST_VALUES, max_head // 2)
         self._max_names = max_head // 128
-        # The SDK has limits of its own, and so would answer deeper messages otherwise.
+        # The SDK has its own limit, beyond which its answers differ.
         self._max_depth = min(max_depth, _DEEPEST)
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._served: dict[str, _Served] = {}
@@ -178,12 +174,11 @@ class FastPath:
         return self.misses + Counter(hit=self.hits)
 
     def plan(self, scope: Scope) -> Plan | str:
-        """Whether the head allows the fast path; else the reason why it does not.
+        """What the head allows the fast path to try; or the reason why it must not try.
 
-        ``Authorization`` makes no difference here, and is not remembered: who may do what is
-        for others to say, each time anew.
+        ``Authorization`` makes no difference here and is not remembered: tokens are checked anew for each request.
         """
-        # Clients send the same head again and again: what was found of one holds for its like.
+        # Clients send the same head again and again, so plans are remembered by head.
         headers = scope["headers"]
         plan = self._plans.get((scope["path"], scope["method"], *headers))
         if plan is not None:
@@ -238,7 +233,7 @@ class FastPath:
         return Plan(scope["path"], served.project, served.legacy, entry, get(b"x-request-id"), lasting)
 
     def parse(self, plan: Plan, body: bytes) -> ParsedCall | str:
-        """The call in ``body``; else the reason why it is not one for the fast path."""
+        """The call in ``body``; or the reason why it is not one for the fast path."""
         entry = plan.entry
         meta: ModernMeta | LegacyMeta | None = None
         try:
@@ -288,7 +283,7 @@ class FastPath:
         )
 
     def _special(self, parsed: ParsedCall, done: Done) -> bytes:
-        """The body of an answer that has a form of its own."""
+        """The body of an answer with text blocks or ``_meta``, or with structured content that is not an object."""
         result: dict[str, Any] = {"content": [{"type": "text", "text": text} for text in done.blocks()]}
         if structured := done.structured(parsed.modern):
             result["structuredContent"] = msgspec.Raw(structured)
@@ -317,11 +312,11 @@ class FastPath:
         modern: dict[bytes | None, _Entry] = {}
         legacy: dict[str, _Entry] = {}
         for name, tool in endpoint.tools.items():
-            # Arguments that are mirrored into headers have to be compared with them, which the SDK does.
+            # If arguments are mirrored in headers, the SDK has to compare the two.
             if not tool.fast or x_mcp_header_map(endpoint.input_schemas[name]):
                 continue
             depth = nesting(endpoint.input_schemas[name])
-            # The envelope has three levels of its own: message, params, arguments.
+            # ``arguments`` is two levels down: in the message and in its params.
             unbounded = depth is None or depth + 2 > self._max_depth
             optional = "required" not in endpoint.input_schemas[name]
             decode = modern_decoder(name, tool.arguments).decode
@@ -332,7 +327,7 @@ class FastPath:
         return modern, legacy
 
     def accepts(self, value: bytes | None) -> bool:
-        """Whether an ``Accept`` header takes what a call may be answered with."""
+        """Whether an ``Accept`` header allows the forms of an answer."""
         return value in self._accepts or (value is not None and self._learn_accept(value))
 
     def _learn_accept(self, value: bytes) -> bool:
@@ -345,7 +340,7 @@ class FastPath:
         return True
 
     def _learn_names(self, head: dict[bytes, bytes]) -> bool:
-        """Headers that mean something to the protocol and are not known here belong to the SDK's server."""
+        """Remembers header names; False if one is an unknown header of the protocol, which only the SDK understands."""
         if any(name.startswith(b"mcp-") for name in head.keys() - self._names):
             return False
         if len(self._names) + len(head) < _FEW:
@@ -353,7 +348,7 @@ class FastPath:
         return True
 
     def _known_client(self, raw: msgspec.Raw, body: bytes) -> ModernMeta | None:
-        """An envelope that is well-formed, if its client's description is known to be so.
+        """The decoded ``_meta``, if the client's description in it is known to be well-formed.
 
         Raises:
             msgspec.MsgspecError: it is not one for the fast path.
@@ -365,14 +360,14 @@ class FastPath:
         if client not in self._clients and not self._learn_client(client, body):
             return None
         if meta.progress is UNSET and meta.traceparent is UNSET:
-            # Nothing in it changes from call to call.
+            # It says nothing about this call alone, so it will come again.
             if len(self._metas) >= _FEW:
                 self._metas.clear()
             self._metas.add(bytes(raw))
         return meta
 
     def _learn_client(self, client: bytes, body: bytes) -> bool:
-        """Has the SDK's model of a whole request look at this client's description once."""
+        """Validates a client's description, as part of its whole request, with the SDK's model."""
         if nested_deeper(body, self._max_depth):
             return False
         try:

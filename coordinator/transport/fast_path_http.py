@@ -1,20 +1,17 @@
-"""The fast path at the level of the HTTP protocol, for requests whose like has been seen before.
+"""The fast path at the level of the HTTP protocol: skips the parsing of HTTP heads that were seen before.
 
-uvicorn parses each request, makes a scope, a cycle, an event, two timers and a task for it,
-and checks each header of the answer; that is most of what a small call costs. But clients
-send the same head again and again, byte for byte. So when a request that came in one piece
-was one for the fast path, its head is remembered with what was found of it. The next
-request with the very same bytes for a head goes to the fast path's decoder at once.
+For each request uvicorn parses the head, makes a scope, a cycle, an event, two timers and a task, and checks each
+header of the answer. That is most of the cost of a small call. But clients send the same head again and again, byte
+for byte. So if a request arrived in one piece and the fast path took it, its head is remembered together with the
+``Plan`` made from it. The next request with exactly the same head goes straight to the fast path's decoder.
 
-Why that is safe: the same bytes, given to the same parser in the same state, would parse
-to the same head, and all that the fast path and the guards decide from a head has been
-decided for these bytes before. Anything that is not exactly one whole request with such a
-head, on a connection on which nothing else is under way, goes through uvicorn.
+This is safe because the same bytes, given to the same parser in the same state, parse to the same head, and
+everything that the fast path and the guards decide from a head was decided for these bytes before. A request that is
+not complete, or whose head is unknown, or that arrives while the connection is busy, goes through uvicorn.
 
-Bearer tokens are not part of what is remembered. Where they count, the line with the token is
-cut out of a head, the rest is remembered or looked up, in a dictionary of its own, and the token
-is asked about anew each time (``Authorization.known_grant``). A head with such a line is never taken for one
-without, and what was true of a token once is never taken for true.
+Bearer tokens are never remembered. The line with the token is cut out of the head, and the rest is looked up in a
+dictionary of its own, so a head with a token is never taken for one without. The token itself is checked anew for each
+request (``Authorization.known_grant``).
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ import msgspec
 import structlog
 
 from coordinator.identity.authenticator import TOKEN
-from coordinator.identity.grants import Grant
 from coordinator.overload import Ticket
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
@@ -39,14 +35,14 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 _HEADS = 8_192
-"""How many distinct heads are remembered; the length of the body is part of a head."""
+"""How many distinct heads are remembered. ``Content-Length`` is part of a head."""
 _LONGEST_HEAD = 1_024
 """Bytes of a head that is worth remembering."""
 _UNUSUAL = frozenset((b"expect", b"transfer-encoding", b"upgrade", b"cookie", b"proxy-authorization"))
-"""Headers whose requests always go through uvicorn; credentials are not to be remembered."""
+"""Requests with one of these headers always go through uvicorn; credentials must not be remembered."""
 
 _BEARER = b"uthorization: Bearer "
-"""How clients begin the line, but for the case of its first letter."""
+"""The start of the line with the token. Clients differ in the case of its first letter."""
 _LINE_STARTS = (b"\r\na", b"\r\nA")
 
 _HEAD = b"HTTP/1.1 200 OK\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\nx-request-id: %b\r\n"
@@ -67,7 +63,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
     known: ClassVar[dict[bytes, _Known]]
     """Heads without credentials."""
     bearers: ClassVar[dict[bytes, _Known]]
-    """What is left of heads with a bearer token when that is taken out."""
+    """Heads from which the line with the bearer token was cut out."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -81,7 +77,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._task is not None:
-            # Whoever sends on before the answer waits; what is on its way is bounded by the pause.
+            # The client sends on before it has its answer: keep this for later, and read no more.
             self._held += data
             self.flow.pause_reading()
             return
@@ -102,7 +98,11 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
             self._learn(data)
 
     def _take_bearer(self, data: bytes, end: int) -> bool:
-        """Answers a request with a token, if its head is remembered and the token is known to be good for it."""
+        """Starts on a request with a token, if its head is remembered and the token is known to permit it.
+
+        Returns:
+            Whether it did; else uvicorn has to take the request.
+        """
         cut = _without_token(data, end)
         if cut is None or self.flow.write_paused:
             return False
@@ -112,7 +112,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
             return False
         authorization = self.front.authorization
         grant = authorization.known_grant(token, known.plan)
-        if type(grant) is not Grant:
+        if grant is None:
             return False
         parsed = self.front.fast_path.parse(known.plan, data[end:])
         if type(parsed) is not ParsedCall or not parsed.access.permits(grant.caller):
@@ -126,7 +126,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Called by the server when it ends: closes after the answer that is under way."""
+        """Called by the server when it ends: closes the connection, after an answer that is under way."""
         if self._task is not None:
             self._leaving = True
         else:
@@ -172,7 +172,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
             self._arrived()
         entered = self.front.enter(parsed, plan, caller)
         if not isinstance(entered, tuple):
-            # Turned away, without so much as a task: under overload most calls go here.
+            # Turned away without making a task: under overload most calls end here.
             self._write(entered)
             self._used = self.loop.time()
             if self._idle_timer is None and not self.transport.is_closing():
@@ -226,7 +226,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
             self.data_received(held)
 
     def _close_if_idle(self) -> None:
-        """Closes a connection that has been idle for too long; one timer looks now and then, not one per answer."""
+        """Closes a connection that has been idle for too long. One timer per connection; not one per answer."""
         self._idle_timer = None
         rest = self._used + self.timeout_keep_alive - self.loop.time()
         if rest > 0 or self._task is not None:
@@ -235,13 +235,13 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
             self.transport.close()
 
     def _render_defaults(self) -> None:
-        """Renders the headers that the server puts on every answer; they change each second with the date."""
+        """Renders the headers that the server puts on every answer; they change every second, with the date."""
         self._default_headers = self.server_state.default_headers
         self._default_head = b"".join(b"%b: %b\r\n" % header for header in self._default_headers)
 
 
 def _without_token(data: bytes, end: int) -> tuple[bytes, bytes] | None:
-    """The head, ``data`` up to ``end``, without its line with a token, and the token; None if there is no such line."""
+    """The head (``data`` up to ``end``) without the line with the token, and the token; None: there is no such line."""
     at = data.find(_BEARER, 0, end)
     start = at - 3
     if start < 0 or not data.startswith(_LINE_STARTS, start):

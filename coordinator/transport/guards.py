@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from coordinator.transport.replies import Header
+from coordinator.transport.replies import Header, Refusal, Refused
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _ANY_ADDRESS = ("0.0.0.0", "::", "[::]")  # noqa: S104 (compared with, not bound to)
@@ -18,6 +18,7 @@ _ORIGIN = re.compile(r"https?://(?P<authority>[^/?#@\s]+)\Z")
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}\Z")
 
+# For ``nested_deeper``: brackets become +1 or -1 (as signed bytes), everything else is deleted.
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 
@@ -27,9 +28,9 @@ class Gate:
 
     Args:
         hosts: ``name``, ``name:port``, ``name:*`` or ``*``; empty: the loopback names and ``bound``.
-        origins: let in besides the origin that is the request's own host.
+        origins: allowed besides an origin that equals the request's host.
         bound: the address that the process listens on.
-        own: the name that clients are told to use, which is let in whatever ``hosts`` says.
+        own: the name that clients are told to use; always allowed.
     """
 
     def __init__(
@@ -52,18 +53,19 @@ class Gate:
         self.admitted: set[tuple[bytes | None, bytes | None]] = set()
         """Pairs of Host and Origin, byte for byte, that were let in before."""
 
-    def refusal(self, host: bytes | None, origin: bytes | None) -> tuple[int, str] | None:
-        """HTTP status and message if the pair is not let in."""
+    def refusal(self, host: bytes | None, origin: bytes | None) -> Refusal | None:
+        """Why the pair is not let in; None: it is."""
         name = (host or b"").decode("latin-1").lower()
         match = _AUTHORITY.match(name)
         if match is None or not (self._any or name in self._hosts or match["name"] in self._hosts):
             shown = f"host '{name[:100]}'" if name else "a request without Host"
-            return 421, f"{shown} is not served here; an operator can allow it with the setting allowed_hosts"
+            return Refusal(421, f"{shown} is not served here; an operator can allow it with the setting allowed_hosts")
         if origin is not None:
             text = origin.decode("latin-1").lower()
             own = _ORIGIN.match(text)
             if text not in self._origins and (own is None or own["authority"] != name):
-                return 403, f"origin '{text[:100]}' is not allowed; an operator can allow it in allowed_origins"
+                shown = f"origin '{text[:100]}'"
+                return Refusal(403, f"{shown} is not allowed; an operator can allow it in allowed_origins")
         if len(self.admitted) >= _REMEMBERED_HEADS:
             self.admitted.clear()
         self.admitted.add((host, origin))
@@ -84,34 +86,46 @@ def head_size(headers: Iterable[Header]) -> int:
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
-def unread_coding(head: Mapping[bytes, bytes]) -> tuple[int, str] | None:
-    """HTTP status and message if the body is in a form that is not read here: only plain ones are, chunked or not.
+def unread_coding(head: Mapping[bytes, bytes]) -> Refusal | None:
+    """Why the body cannot be read: it is compressed or otherwise encoded; None: it is plain, chunked or not.
 
-    The parser takes the chunks apart and passes on what is in them, whatever else was done to it.
+    The HTTP parser only joins chunks. It would pass on compressed content as it came.
     """
     coding = head.get(b"transfer-encoding", b"chunked")
     if coding.lower() != b"chunked":
-        return 501, f"transfer-encoding '{coding[:100].decode('latin-1')}' is not supported; chunked is"
+        shown = coding[:100].decode("latin-1")
+        return Refusal(501, f"transfer-encoding '{shown}' is not supported; chunked is")
     coding = head.get(b"content-encoding", b"identity")
     if coding.lower() != b"identity":
-        return 415, f"content-encoding '{coding[:100].decode('latin-1')}' is not supported; send the body as it is"
+        shown = coding[:100].decode("latin-1")
+        return Refusal(415, f"content-encoding '{shown}' is not supported; send the body as it is")
     return None
 
 
+def check_get(path: str, method: str) -> None:
+    """Refuses methods that do not only read.
+
+    Raises:
+        Refused: 405.
+    """
+    if method not in ("GET", "HEAD"):
+        raise Refused(405, f"{path} takes GET only", [(b"allow", b"GET, HEAD")])
+
+
 def without_padding(headers: Iterable[Header]) -> list[Header]:
-    """The headers without blanks around their values, as RFC 9110 5.5 has them (httptools keeps trailing ones)."""
+    """The headers without blanks around their values (RFC 9110, 5.5); httptools keeps trailing ones."""
     return [(name, value.strip(b" \t")) for name, value in headers]
 
 
 def sane_request_id(value: bytes | None) -> str | None:
-    """A request id given from outside, if it is fit for logs and answers."""
+    """A client's request id, if it is safe to put into logs and answers."""
     return value.decode() if value is not None and _REQUEST_ID.match(value) else None
 
 
 def nested_deeper(body: bytes, limit: int) -> bool:
     """Whether arrays and objects in this JSON text are nested in more than ``limit`` levels.
 
-    Linear in the text, whatever is in it, and needs no parser, so that it can come before one.
+    Takes time linear in the text, and needs no parser: it protects the parser.
     """
     if body.count(b"[") + body.count(b"{") <= limit:
         return False

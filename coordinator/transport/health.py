@@ -1,9 +1,8 @@
 """``/healthz``, ``/readyz`` and ``/metrics``.
 
-Liveness touches nothing outside this process, so that a stumbling Redis does not get the
-whole fleet restarted. Readiness asks for what this process needs to answer a call; its
-findings are kept for a second, so that probes cannot become load. All answers say when a
-check was made and how long it took.
+Liveness depends on nothing outside this process, so that a failing Redis does not get the whole fleet restarted.
+Readiness checks what the process needs to answer a call. Its result is kept for a second, so that probes cannot
+become load. Each check shows its age and how long it took.
 """
 
 from __future__ import annotations
@@ -18,7 +17,12 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.metrics import CONTENT_TYPE
 from coordinator.store.drains import FLEET_SCOPE
+from coordinator.transport.guards import check_get
 from coordinator.transport.replies import Send, json_body, reply
+
+PROBES = frozenset(("/healthz", "/readyz", "/metrics"))
+PROBES_OF_CLIENTS = frozenset(("/healthz",))
+"""The probes that the clients' port still answers if operators have a port of their own."""
 
 _FRESH_SECONDS = 1.0
 
@@ -44,18 +48,18 @@ class Health:
     """The three endpoints of one process.
 
     Args:
-        render_metrics: the exposition of all processes of this host; reads files, so it
-            runs in a thread.
+        render_metrics: the metrics of all processes of this host; reads files, so it is called in a thread.
         config: what /readyz says about the configuration in force; it does not decide readiness.
-        identity: the same about the verification of actors and the state of keys.
-        auth: the same about who is let in.
-        process: its name; several processes share a port.
+        identity: what it says about the verification of actors and the state of keys.
+        auth: what it says about the authentication of callers.
+        process: the name of this process; several processes share a port.
     """
 
     def __init__(
         self,
         store: Pingable,
         render_metrics: Callable[[], bytes],
+        *,
         config: Callable[[], Mapping[str, Any]] = dict,
         identity: Callable[[], Mapping[str, Any]] = dict,
         auth: Callable[[], Mapping[str, Any]] = dict,
@@ -67,11 +71,25 @@ class Health:
         self._process = process
         self.draining = False
         self.drained = ""
-        """What an operator asked to be drained: fleet, host:..., process:...; '' for nothing of this process's."""
+        """The scope that an operator drains this process with: fleet, host:..., process:...; '' for none."""
         self._checks: dict[str, dict[str, Any]] = {}
         self._checked_at = float("-inf")
         self._checking: asyncio.Task[None] | None = None
         self._rendering: asyncio.Task[bytes] | None = None
+
+    async def answer(self, path: str, method: str, send: Send) -> None:
+        """Answers one of ``PROBES``.
+
+        Raises:
+            Refused: 405.
+        """
+        check_get(path, method)
+        if path == "/healthz":
+            await self.live(send)
+        elif path == "/readyz":
+            await self.ready(send)
+        else:
+            await self.metrics(send)
 
     async def live(self, send: Send) -> None:
         """Answers /healthz: the event loop runs."""
@@ -93,7 +111,7 @@ class Health:
         checks = {name: {**found, "ageMs": age} for name, found in self._checks.items()}
         checks["draining"] = {"ok": not self.draining, "latencyMs": 0.0, "ageMs": 0.0}
         if self.drained:
-            # Where all are drained somebody has to answer what is let through.
+            # While the whole fleet is drained, somebody still has to answer the calls that are let in.
             checks["drained"] = {
                 "ok": self.drained == FLEET_SCOPE,
                 "scope": self.drained,

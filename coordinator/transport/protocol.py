@@ -6,8 +6,8 @@ clients could otherwise hold connections for ever. For a request that comes in o
 a few comparisons.
 
 Trailers after a chunked body are not part of the head (RFC 9110, 6.5.1). The parser reports them like headers; they are
-dropped here, and count towards the same limit. A client that pipelines requests is read from again when the last of
-them is being answered.
+dropped here, and count towards the same limit. If a client pipelines requests, nothing more is read from it until the
+last of them is being answered.
 
 Java's HTTP client offers HTTP/2 (``Upgrade: h2c``) with the first request on each connection. The right answer is to
 ignore the offer and answer the request. But the parser treats every upgrade as accepted and leaves the body unread, so
@@ -46,15 +46,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        # uvloop keeps back what is below this until its turn is over: who is turned away would wait for all others.
+        # uvloop holds writes back until the end of its turn unless they exceed this limit. With 0, a quick refusal
+        # does not wait for the other calls of the turn.
         transport.set_write_buffer_limits(high=0)
-        # Who connects has to say something; uvicorn's own timer waits between requests only.
+        # uvicorn's own timer covers only the time between requests; a new client has to send something too.
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._arrived()
         super().connection_lost(exc)
-        # uvicorn leaves it running where the client has reset the connection, which it then keeps in memory.
+        # uvicorn leaves this timer running if the client resets the connection, which keeps the connection in memory.
         self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
@@ -100,18 +101,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.pipeline:
-            # Else each answer would let more requests in than it is one for.
+            # uvicorn resumes reading after each answer, which would let in more requests than were answered.
             self.flow.pause_reading()
 
     def _should_upgrade(self) -> bool:
-        # Asked for requests with an Upgrade header only. "Yes" keeps uvicorn from starting the
-        # application on a request without its body, and has it call the next method instead.
+        # Called only for requests with an Upgrade header. True keeps uvicorn from starting the application on a
+        # request without its body; it calls handle_websocket_upgrade instead.
         return True
 
     def handle_websocket_upgrade(self) -> None:
-        """Declines: has the request parsed again without its ``Upgrade``."""
+        """Declines the upgrade: the request is parsed again without its ``Upgrade``."""
         if self.scope["method"] == "CONNECT":
-            # To the parser that is an upgrade with or without the question, however often it is asked.
+            # The parser takes CONNECT for an upgrade with or without the header, so parsing it again is no use.
             self._refuse(b"501 Not Implemented")
             return
         upgrade = sys.exception()
@@ -125,7 +126,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 head += [name, b": ", value, b"\r\n"]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        # Parsed in data_received, not from in here: any number of such requests may have come together.
+        # Parsed in data_received, not here: any number of such requests may follow each other, and would recurse.
         self._reparse = b"".join([*head, b"\r\n", rest])
 
     def _expect(self) -> None:
@@ -142,7 +143,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._refuse(b"408 Request Timeout")
 
     def _refuse(self, status: bytes) -> None:
-        """Closes the connection, with an answer where none is under way."""
+        """Closes the connection; answers with ``status`` unless another answer has begun."""
         self._arrived()
         if self.transport.is_closing():
             return

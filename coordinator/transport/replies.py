@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,7 @@ WRONG_ID = "the id of a request must be an integer or a string of valid Unicode 
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
+INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020
 
 json_body: Callable[[object], bytes] = msgspec.json.Encoder().encode
@@ -29,7 +30,7 @@ json_body: Callable[[object], bytes] = msgspec.json.Encoder().encode
 
 
 def rpc_error(code: int, message: str, request_id: object = None) -> bytes:
-    """A JSON-RPC error object; the id is null where it could not be told."""
+    """A JSON-RPC error response; its id is null if the request's is unknown or no valid id."""
     return json_body({"jsonrpc": "2.0", "id": known_id(request_id), "error": {"code": code, "message": message}})
 
 
@@ -51,6 +52,14 @@ async def reply(
     await send({"type": "http.response.body", "body": body})
 
 
+class Refusal(NamedTuple):
+    """Why a request is refused."""
+
+    status: int
+    """Of HTTP."""
+    message: str
+
+
 class Refused(Exception):
     """Ends a request with an answer of the front-end's own: a JSON-RPC error with an HTTP status."""
 
@@ -68,5 +77,10 @@ class Refused(Exception):
         self.body = rpc_error(code, message, request_id)
 
 
+async def refuse(send: Send, refused: Refused) -> None:
+    """Sends the answer of a refused request."""
+    await reply(send, refused.status, refused.body, headers=refused.headers)
+
+
 class ClientDisconnected(Exception):
-    """Ends a request whose client left before it was whole; nobody is there to be answered."""
+    """Ends a request whose client left before all of it had arrived. There is nobody to answer."""

@@ -1,8 +1,8 @@
-"""The complete server: the SDK's, with our tools behind its handlers.
+"""The complete MCP server: the SDK's, with our tools behind its handlers.
 
-One lowlevel ``Server`` per endpoint, behind two of the SDK's session managers, both without sessions. The first
-answers with plain JSON. The second serves the calls that wait (``Tool.patient``): it can answer with an event stream,
-which shows signs of life while the call waits, and it ends a call whose client has gone.
+Each endpoint has one lowlevel ``Server`` behind two of the SDK's session managers, both stateless. The first answers
+with plain JSON. The second serves calls that wait (``Tool.patient``): it can answer with an event stream, which keeps
+the connection alive while the call waits, and it ends the call if its client leaves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from coordinator.transport.replies import JSON, Header, Message, Receive, Scope,
 SERVER_NAME = "fleet-coordinator"
 
 LIST_TTL_MS = 300_000
-"""How long a client may keep a tool list; it changes with a deployment only."""
+"""How long a client may keep a tool list, which changes only with a deployment."""
 
 EXCHANGE = "coordinator.exchange"
 """Key of the ``Exchange`` in the ASGI scope that the SDK hands through."""
@@ -46,17 +46,17 @@ ServerFactory = Callable[[Endpoint, Calls], "Server[Any]"]
 
 @dataclass(slots=True)
 class Exchange:
-    """What the front-end knows of one request, handed through the SDK to the handlers."""
+    """What the front-end knows about a request, passed through the SDK to the handlers."""
 
     project: str
     request_id: str = ""
-    """Empty on stdio, where the JSON-RPC id says enough."""
+    """Empty on stdio, where the JSON-RPC id is enough."""
     caller: Caller | None = None
     """Who presented a verified credential."""
     recheck: Recheck | None = None
-    """Whether he may still make the call, for calls that wait."""
+    """Checks, while a call waits, that the caller may still make it."""
     private: bool = False
-    """Whether what is listed depends on who asks, so that nobody else may be shown the same."""
+    """Whether lists depend on who asks, so that caches must not share them."""
     retry_after: int | None = None
     """Seconds, set when the call was shed; becomes the ``Retry-After`` header."""
 
@@ -74,7 +74,7 @@ def build_server(
     """The SDK's server for one endpoint.
 
     Args:
-        stdio: what a request belongs to, where no HTTP request says it. Raises ToolFailure.
+        stdio: gives the exchange of a request if there is no HTTP request that carries it. Raises ToolFailure.
     """
     listing = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in endpoint.listing])
     for_callers = [types.Tool.model_validate(tool) for tool in endpoint.callers_listing]
@@ -127,13 +127,13 @@ def build_server(
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    # The spans of calls are made in ``Calls``, which both ways have in common.
+    # ``Calls`` makes the spans of calls, on both paths.
     server.middleware.clear()
     return server
 
 
 def _trace(meta: Mapping[str, Any] | None) -> str:
-    """The trace context that came with a request; empty: none, or nothing is traced here."""
+    """The request's trace context; empty if it has none, or if nothing is traced here."""
     if not meta or tracing.active() is None:
         return ""
     return tracing.trace_of(meta.get("traceparent"), meta.get("tracestate"))
@@ -173,7 +173,7 @@ class SdkApp:
     """The SDK's HTTP handling of one endpoint; serves between ``start`` and ``stop``."""
 
     def __init__(self, server: Server[Any], max_body: int) -> None:
-        # Host, Origin and body size were checked in front; the SDK's own check of the size stays as a net.
+        # Host, Origin and body size were checked before; the SDK's own check of the size is a safety net.
         self._plain = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=max_body
         )
@@ -191,7 +191,7 @@ class SdkApp:
         await self._ready.wait()
 
     async def warm_up(self) -> None:
-        """Has a list asked for in both eras: the models that the SDK makes on first use take a while."""
+        """Asks for the tool list in both protocol eras, so that the SDK builds its models now and not for a client."""
         for version, headers, params in _WARMING:
             body = msgspec.json.encode({"jsonrpc": "2.0", "id": 0, "method": "tools/list", "params": params})
             scope: Scope = {
@@ -216,7 +216,7 @@ class SdkApp:
         await manager.handle_request(scope, receive, send)
 
     async def _run(self) -> None:
-        # A manager's task group must be left by the task that entered it, hence a task of our own.
+        # A task of its own, because a manager's task group must be left by the task that entered it.
         async with self._plain.run(), self._streaming.run():
             self._ready.set()
             await self._stopping.wait()
@@ -248,7 +248,7 @@ class SdkApps:
         await asyncio.gather(*(app.stop() for app in self._apps.values()))
 
     def streaming(self, endpoint: Endpoint, method: object, tool: object, arguments: object) -> bool:
-        """Whether a request may take its time: a listening client, or a call that waits."""
+        """Whether the answer may take long, and so be a stream: a listening client, or a call that waits."""
         if method == "subscriptions/listen":
             return True
         found = endpoint.tools.get(tool) if method == "tools/call" and isinstance(tool, str) else None

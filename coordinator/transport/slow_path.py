@@ -1,7 +1,7 @@
-"""The slow path of a request: every check spelt out, then the endpoint or the SDK's server.
+"""The slow path of a request: all checks, then the endpoint or the SDK's server.
 
-What the SDK's server leaves open is closed here: blanks around header values, methods
-other than POST, a revision's body under another revision's header, sizes and nesting.
+It closes the gaps that the SDK's server leaves: blanks around header values, methods other than POST, the body of one
+protocol revision under the header of another, sizes and nesting.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from coordinator.toolsets.tool import Call
 from coordinator.transport.authorization import WELL_KNOWN, Authorization
 from coordinator.transport.bodies import Bodies, replayed
 from coordinator.transport.calls import Calls
-from coordinator.transport.endpoints import Endpoints, Refusal, Target
+from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.envelope import MODERN, VERSION_KEY
 from coordinator.transport.fast_path import FastPath, ParsedCall
-from coordinator.transport.guards import Gate, head_size, nested_deeper, unread_coding, without_padding
+from coordinator.transport.guards import Gate, check_get, head_size, nested_deeper, unread_coding, without_padding
 from coordinator.transport.health import Health
 from coordinator.transport.replies import (
     HEADER_MISMATCH,
@@ -34,6 +34,7 @@ from coordinator.transport.replies import (
     Header,
     Message,
     Receive,
+    Refusal,
     Refused,
     Scope,
     Send,
@@ -46,14 +47,11 @@ from coordinator.transport.sdk import EXCHANGE, Exchange, SdkApps
 _log = structlog.get_logger(__name__)
 
 _HANDSHAKE = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
-PROBES = frozenset(("/healthz", "/readyz", "/metrics"))
-PROBES_OF_CLIENTS = frozenset(("/healthz",))
-"""The probes that clients' port still answers where operators have a port of their own."""
 _SINGLE = (b"host", b"origin", b"content-length", b"content-encoding", b"transfer-encoding")
 
 
 class Limits(NamedTuple):
-    """What a request may measure."""
+    """How large a request may be."""
 
     head: int
     """Bytes of all headers."""
@@ -62,18 +60,18 @@ class Limits(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is looked at of a message before the SDK's server gets it."""
+    """The parts of a JSON-RPC message that matter before the SDK's server gets it."""
 
     method: object = None
     tool: object = None
     request_id: int | str | None = None
     modern: bool = False
-    """Whether it carries the envelope of the revision without a handshake."""
+    """Whether it has the envelope of the revision without a handshake."""
     arguments: object = None
     trace: str = ""
-    """The trace context that came with it; empty: none, or nothing is traced here."""
+    """Its trace context; empty if it has none, or if nothing is traced here."""
     unanswerable: bool = False
-    """Whether it is a request whose id cannot be one. The SDK takes it for a notification in older revisions, and its
+    """Whether it is a request with an invalid id. In older revisions the SDK takes it for a notification, so its
     client would wait for ever."""
 
 
@@ -82,11 +80,12 @@ class SlowPath:
 
     Args:
         missed: told why the fast path did not take a ``tools/call``.
-        probes: paths that operators ask here.
+        probes: the paths of ``health`` that are served.
     """
 
     def __init__(
         self,
+        *,
         endpoints: Endpoints,
         gate: Gate,
         bodies: Bodies,
@@ -117,7 +116,7 @@ class SlowPath:
         """Answers one request.
 
         Args:
-            body: if the fast path has read it.
+            body: None: it has not been read yet.
             reason: why the fast path did not answer.
 
         Raises:
@@ -128,7 +127,7 @@ class SlowPath:
         head = self._checked_head(headers)
         path: str = scope["path"]
         if path in self._probes:
-            await probe(self._health, path, scope["method"], send)
+            await self._health.answer(path, scope["method"], send)
             return
         if path.startswith(WELL_KNOWN) and (metadata := self._authorization.metadata(path)) is not None:
             check_get(path, scope["method"])
@@ -191,8 +190,8 @@ class SlowPath:
     ) -> tuple[bytes, int | None] | None:
         """The answer to a call that is shed, and the seconds of its ``Retry-After``; None: it is not shed.
 
-        Shed here, a call costs little of what the SDK's server would do for it, and gets its ``Retry-After`` also
-        where that server would have begun a stream by then.
+        Shedding a call here is far cheaper than in the SDK's server. And by the time that server sheds a waiting call,
+        it may have begun a stream, which is too late for the header ``Retry-After``.
         """
         tool = target.endpoint.tools.get(seen.tool) if isinstance(seen.tool, str) else None
         if tool is None or seen.request_id is None or not self._fast_path.accepts(head.get(b"accept")):
@@ -229,9 +228,9 @@ class SlowPath:
         return head
 
     def _check_era(self, headers: list[Header], seen: Seen) -> None:
-        """A message of the revision without a handshake must come under that revision's header.
+        """Refuses a message of the revision without a handshake if the header names another revision.
 
-        The SDK goes by the header alone and would serve it as one of an older revision.
+        The SDK looks at the header alone, and would serve the message as one of an older revision.
         """
         versions = [value for name, value in headers if name == b"mcp-protocol-version"]
         if versions and versions[0] not in _HANDSHAKE:
@@ -243,33 +242,8 @@ class SlowPath:
             )
 
 
-async def probe(health: Health, path: str, method: str, send: Send) -> None:
-    """Answers one of ``PROBES``.
-
-    Raises:
-        Refused: 405.
-    """
-    check_get(path, method)
-    if path == "/healthz":
-        await health.live(send)
-    elif path == "/readyz":
-        await health.ready(send)
-    else:
-        await health.metrics(send)
-
-
-def check_get(path: str, method: str) -> None:
-    """Refuses other methods than those that read.
-
-    Raises:
-        Refused: 405.
-    """
-    if method not in ("GET", "HEAD"):
-        raise Refused(405, f"{path} takes GET only", [(b"allow", b"GET, HEAD")])
-
-
 def glance(body: bytes) -> Seen:
-    """What a message is about; an empty ``Seen`` where it is no JSON-RPC message.
+    """What a message is about; an empty ``Seen`` if it is not a JSON-RPC message.
 
     Reads whatever the SDK's server reads in any revision: lone surrogates, for one.
     """
@@ -302,8 +276,3 @@ def _with_retry_after(send: Send, exchange: Exchange) -> Send:
         await send(message)
 
     return sending
-
-
-async def refuse(send: Send, refused: Refused) -> None:
-    """Sends a refusal."""
-    await reply(send, refused.status, refused.body, headers=refused.headers)

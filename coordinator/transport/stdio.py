@@ -1,11 +1,10 @@
 """MCP over a pair of byte streams, for one local client.
 
-The protocol owns the streams: before a server uses stdin and stdout it takes them away from the
-rest of the process (``claim_standard_streams``), so that a stray print goes to the log and not
-between two messages.
+The protocol owns stdin and stdout. ``claim_standard_streams`` takes them away from the rest of the process, so that a
+stray print goes to the log and not between two messages.
 
-The SDK's server passes over what it cannot read, in silence, and so does it with requests whose id it cannot answer
-under. Their client would wait for ever, so they are answered here.
+The SDK's server skips lines that it cannot read and requests with an id that it cannot answer under. Their client
+would wait for ever, so they are answered here.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from coordinator.transport.sdk import Exchange, build_server
 _log = structlog.get_logger(__name__)
 
 Principal = Callable[[], Awaitable[Caller | None]]
-"""Who is at the other end; None: nobody in particular. Raises ToolFailure if his credential is no longer good."""
+"""Gives the client's identity; None: it is not identified. Raises ToolFailure if its credential is no longer good."""
 
 
 async def nobody() -> Caller | None:
@@ -74,7 +73,7 @@ async def serve_stdio(
         names: the toolsets to serve together.
         project: the partition that all calls work on; a name that ``PROJECT`` matches.
         streams: where requests come from and answers go to.
-        principal: says of each request who makes it.
+        principal: asked for each request.
 
     Raises:
         EndpointError: the toolsets cannot be served together.
