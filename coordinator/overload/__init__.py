@@ -16,7 +16,7 @@ again later (``breaker``).
 
 ``retries`` is the callers' side: when and how often to repeat a call that was turned away.
 
-Nothing here does I/O: time, jitter and measurements are passed in.
+Nothing here does I/O: the clock, jitter and measurements are passed in.
 """
 
 from coordinator.overload.admission import SURPLUS, Admission, Ticket

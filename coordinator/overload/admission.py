@@ -19,48 +19,48 @@ from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Criticality
 
 _CLASSES = tuple(Criticality)
-# Tuples indexed by class: the cheapest look-up, which counts where most calls are turned away.
-SHARES = (0.5, 0.75, 0.9)
-"""How much of the limit each class may fill, together with those above it; CRITICAL has a limit of its own."""
+# Tuples indexed by class, because that is the cheapest look-up: most calls of an overload are turned away.
+_SHARES = (0.5, 0.75, 0.9)
+"""How much of the limit each class may fill, together with the classes above it; CRITICAL has a limit of its own."""
 _LABELS = tuple(each.label for each in _CLASSES)
 _CRITICAL = Criticality.CRITICAL
-"""By a name of its own: to look up a member of an enumeration takes a call in Python 3.11."""
+"""A name of its own, because in Python 3.11 looking up a member of an enumeration takes a call."""
 _RETRY_MS = 250
 _MOST_RETRY_MS = 5_000
 _DRAIN_RETRY_MS = 1_000
 _WINDOW_SECONDS = 0.1
 SURPLUS = "more calls come than can be answered here"
-"""The message to callers who are turned away without waiting."""
+"""The message to callers that are turned away without waiting."""
 _RELAPSE_SECONDS = 10.0
-"""How long after a surplus another one is likely."""
+"""For how long after a surplus another one is likely."""
 _RELAPSE_SHARE = 0.02
-"""Share of the usual time that a call may wait meanwhile."""
+"""What share of the usual waiting time a call may wait during that time."""
 _BEARABLE = 0.02
-"""Share of the calls of a class without room, below which its surplus is over and calls may wait again."""
+"""A surplus of a class is over when less than this share of its calls finds no room."""
 
 
 class Watcher(Protocol):
-    """Takes what admission reports; ``coordinator.metrics.Recorder`` is one."""
+    """What admission reports to; ``coordinator.metrics.Recorder`` is one."""
 
     def shed(self, criticality: str, reason: str) -> None:
         """A call was turned away."""
 
     def queued(self, criticality: str, seconds: float) -> None:
-        """A call was let in after waiting."""
+        """A call was admitted after waiting."""
 
     def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
-        """How things stand."""
+        """The present state."""
 
 
 class Ticket(msgspec.Struct, gc=False):
-    """A call that was let in; given back when it ends."""
+    """An admitted call; given back (``Admission.leave``) when the call ends."""
 
     actor: str
     project: str
     holds: bool
-    """Whether it counts as work in the store: calls that wait for an event do not."""
+    """Whether it counts as work in the store. Calls that wait for an event do not."""
     since: float = 0.0
-    """When it was let in."""
+    """When it was admitted."""
 
 
 class _Waiting:
@@ -77,10 +77,10 @@ class _Waiting:
 
 
 class _Surplus:
-    """Whether more calls of a class arrive than can ever be admitted, so that none should wait.
+    """Whether more calls of a class arrive than can be admitted. While that lasts, none of them waits.
 
-    It begins when a call was not admitted within its longest wait, and ends when, over a tenth of a second, hardly
-    any of the arriving calls would have had to wait.
+    A surplus begins when a call has waited as long as it may without being admitted. It ends when, over a tenth of a
+    second, hardly any of the arriving calls found no room.
     """
 
     __slots__ = ("_came", "_refused", "lasts", "seen")
@@ -88,7 +88,7 @@ class _Surplus:
     def __init__(self) -> None:
         self.lasts = False
         self.seen = -math.inf
-        """When it began, or was last confirmed; it is checked every tenth of a second."""
+        """When it began or was last confirmed. It is checked every tenth of a second."""
         self._came = self._refused = 0
 
     def begin(self, now: float) -> None:
@@ -97,7 +97,7 @@ class _Surplus:
         self._came = self._refused = 0
 
     def came(self, refused: bool, now: float) -> None:
-        """A call came while it lasts; ``refused``: there is no room for it."""
+        """A call arrived during the surplus; ``refused``: there is no room for it."""
         self._came += 1
         self._refused += refused
         if now - self.seen >= _WINDOW_SECONDS:
@@ -110,15 +110,15 @@ class _Surplus:
 class Admission:
     """The admission of one process.
 
-    Short bursts wait in a queue. Under lasting overload a queue would only delay everybody. So as soon as one call was
-    not admitted within its longest wait, calls of its class, and of those below, no longer wait: they are admitted at
-    once, or told when to come back.
+    Short bursts wait in a queue. Under lasting overload a queue would only delay everybody. So as soon as one call has
+    waited in vain for as long as it may, calls of its class and of lower ones no longer wait: they are admitted at
+    once or told when to come back.
 
     Args:
-        settings: the limits; ``configure`` takes over others.
-        watcher: told of what happens.
-        clock: the present, in seconds; monotonic.
-        jitter: a number from 0 to 1.
+        settings: the limits; ``configure`` replaces them.
+        watcher: told what happens.
+        clock: monotonic, in seconds.
+        jitter: gives a number from 0 to 1.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Admission:
         self.limit = AdaptiveLimit(settings.least_limit, settings.most_limit, settings.store_target_ms, now)
         self.breaker = Breaker(settings.breaker_open_ms, now, jitter)
         self.draining = False
-        """Whether new work is turned away, because an operator asked for it."""
+        """Whether an operator has asked for new work to be turned away."""
         self.in_flight = 0
         """Calls at work in the store."""
         self.parked = 0
@@ -144,14 +144,14 @@ class Admission:
         self._queued = 0
         self._surplus = tuple(_Surplus() for _ in _CLASSES)
         self._sweeper: asyncio.TimerHandle | None = None
-        # Noted here: not every event loop's handles know their time.
+        # Kept here because not every event loop's handles know when they are due.
         self._sweep_due = 0.0
         self._actors, self._projects = Shares(), Shares()
         self._shed_in_a_row = 0
         self.configure(settings)
 
     def configure(self, settings: Overload) -> None:
-        """Takes over other limits, for every call that comes later."""
+        """Replaces the limits, for every later call."""
         self._settings = settings
         self._queue_seconds = settings.queue_ms / 1000
         self.limit.configure(settings.least_limit, settings.most_limit, settings.store_target_ms)
@@ -164,11 +164,11 @@ class Admission:
         return self._queued
 
     def enter(self, criticality: Criticality, actor: str, project: str, *, parks: bool = False) -> Ticket | None:
-        """A ticket, to be given back with ``leave``; None when the call has to wait (``wait``).
+        """Admits a call: gives a ticket, to be given back with ``leave``; None: the call has to ``wait``.
 
         Args:
-            actor: who calls; '' where nobody says.
-            parks: whether the call will wait for an event, most of its time.
+            actor: who calls; '' if unknown.
+            parks: whether the call will spend most of its time waiting for an event.
 
         Raises:
             ToolFailure: ``store_unavailable``, ``draining``, ``over_capacity`` or ``actor_quota``, with retryAfterMs.
@@ -186,7 +186,7 @@ class Admission:
         if not critical and 2 * self.in_flight >= self.limit.value:
             self._check_shares(criticality, actor, project)
         surplus = self._surplus[criticality]
-        # Who waits for want of room in a class below does not keep this one from its own.
+        # Calls that wait in lower classes do not hold this one up: its class may fill more of the limit.
         if self.in_flight < self._class_limits[criticality] and (
             critical or not self._queued or not any(self._queues[criticality:])
         ):
@@ -199,9 +199,10 @@ class Admission:
         return None
 
     def turns_away(self, criticality: Criticality) -> int:
-        """Turns a call away that there is no room for: milliseconds after which it may come back; 0: it may ``enter``.
+        """Turns a call away if its class has a surplus and there is no room: the cheapest answer, and the usual one then.
 
-        The cheapest answer, which most calls get under overload.
+        Returns:
+            Milliseconds after which the call may be repeated; 0: it may ``enter``.
         """
         surplus = self._surplus[criticality]
         if not surplus.lasts or self.in_flight < self._class_limits[criticality]:
@@ -211,10 +212,7 @@ class Admission:
         return self._later()
 
     def refusal(self, criticality: Criticality, *, parks: bool = False) -> ToolFailure | None:
-        """Why a call is turned away early, long before it would ``enter``; None: it may go on to that.
-
-        Looks only at what does not depend on who calls.
-        """
+        """Why a call is turned away before it would ``enter``, whoever makes it; None: it is not."""
         barred = self._barred(criticality, parks, self.breaker.open_for(self._clock()))
         if barred is not None or parks:
             return barred
@@ -222,14 +220,14 @@ class Admission:
         return ToolFailure("over_capacity", SURPLUS, retry_after_ms=later) if later else None
 
     def begins(self, ticket: Ticket) -> None:
-        """A call that was let in begins to run: how long it waited for the event loop says how busy this process is."""
+        """An admitted call begins to run. How long it waited for the event loop tells how busy this process is."""
         self.limit.sample_lag(self._clock() - ticket.since)
 
     async def wait(self, criticality: Criticality, actor: str, project: str) -> Ticket:
-        """Waits for room, as long as the settings allow.
+        """Waits for room, for as long as the settings allow.
 
         Raises:
-            ToolFailure: ``over_capacity`` when too many wait already, ``queue_timeout``.
+            ToolFailure: ``over_capacity``: too many wait already. ``queue_timeout``: there was no room in time.
         """
         if self._queued >= self._settings.queue_most and not self._displace(criticality):
             if criticality is not _CRITICAL:
@@ -249,7 +247,7 @@ class Admission:
             await one.admitted
         except BaseException:
             if one.admitted.done() and not one.admitted.cancelled() and one.admitted.exception() is None:
-                # Let in at the very moment at which it gave up.
+                # It was admitted at the very moment at which it gave up.
                 self.leave(one.ticket)
             else:
                 self._forget(one)
@@ -261,7 +259,7 @@ class Admission:
     def leave(self, ticket: Ticket) -> None:
         """A call has ended."""
         if not ticket.holds:
-            # It took none of the shares either.
+            # Parked calls take no shares.
             self.parked -= 1
             return
         self._give_back_shares(ticket)
@@ -270,7 +268,7 @@ class Admission:
             self._let_in()
 
     def store_call(self, seconds: float, ok: bool) -> None:
-        """The store answered one of this process's calls, or failed to (``ok`` false)."""
+        """The store answered a call of this process, or failed to (``ok`` is false)."""
         now = self._clock()
         self.breaker.ended(ok, now)
         self.limit.sample(seconds, max(1, self.in_flight), now)
@@ -278,13 +276,13 @@ class Admission:
             self._set_class_limits()
 
     def report(self) -> None:
-        """Tells the watcher how things stand."""
+        """Reports the present state to the watcher."""
         self._watcher.limits(self.in_flight, self.limit.value, self._queued, self.breaker.state)
 
     def _set_class_limits(self) -> None:
-        """Sets up to how many calls at work each class is let in, and those of one actor and of one project."""
+        """Derives the limits of the classes, of one actor and of one project from the present limit."""
         self._limits_set_for = limit = self.limit.value
-        self._class_limits = (*(max(1, int(limit * share)) for share in SHARES), self._settings.hard_limit)
+        self._class_limits = (*(max(1, int(limit * share)) for share in _SHARES), self._settings.hard_limit)
         self._most_of_actor = max(2, int(limit * self._settings.actor_share))
         self._most_of_project = max(4, int(limit * self._settings.project_share))
 
@@ -301,7 +299,7 @@ class Admission:
             raise self._shed(criticality, "actor_quota", "this project has more calls at work here than its share")
 
     def _let_in(self) -> None:
-        """Lets in those who wait, the most critical first, as far as there is room."""
+        """Admits waiting calls, the most critical first, as far as there is room."""
         for criticality in reversed(_CLASSES):
             queue = self._queues[criticality]
             while queue:
@@ -310,7 +308,7 @@ class Admission:
                 one = queue.popleft()
                 self._queued -= 1
                 if one.admitted.done():
-                    # Given up a moment ago: its task has not had its turn since, and will not find it here.
+                    # It has just given up; its task, which has not run since, will not find it in the queue.
                     self._give_back_shares(one.ticket)
                     continue
                 self.in_flight += 1
@@ -325,7 +323,7 @@ class Admission:
         self._sweeper = asyncio.get_running_loop().call_at(due, self._sweep)
 
     def _sweep(self) -> None:
-        """Ends the waiting of calls that are due. One timer serves all: in each class the first is due first."""
+        """Ends the wait of calls that are due. One timer is enough: within a class, the first call is due first."""
         self._sweeper = None
         now = asyncio.get_running_loop().time()
         for criticality in _CLASSES:
@@ -336,7 +334,10 @@ class Admission:
             self._sweep_at(min(queue[0].due for queue in self._queues if queue))
 
     def _time_out_class(self, criticality: Criticality, now: float) -> None:
-        """A call waited in vain: so would all others of its class and those below, which is what a surplus is."""
+        """A call has waited in vain. So would all others of its class and of lower ones: a surplus begins.
+
+        A critical call ends alone: critical calls always may wait.
+        """
         if criticality is _CRITICAL:
             queue = self._queues[criticality]
             while queue and queue[0].due <= now:
@@ -355,7 +356,7 @@ class Admission:
             one.admitted.set_exception(self._shed(one.criticality, "queue_timeout", why))
 
     def _displace(self, criticality: Criticality) -> bool:
-        """Turns away the last of a class below, so that there is room in the queue."""
+        """Makes room in the queue by turning away the last call of a lower class; returns whether there was one."""
         for lower in _CLASSES:
             if lower >= criticality:
                 return False
@@ -409,8 +410,8 @@ class Admission:
         self._watcher.shed(_LABELS[criticality], code)
 
     def _later(self, least_ms: int = 0) -> int:
-        """When to come back, in milliseconds, with jitter: one of 16 values, so that answers can be reused."""
+        """When to come back, in milliseconds, with jitter in 16 steps, so that rendered answers can be reused."""
         self._shed_in_a_row += 1
-        # The longer nobody is let in, the later those who were turned away are to come back.
+        # The longer nobody is admitted, the later callers are to come back.
         base = max(least_ms, min(_MOST_RETRY_MS, _RETRY_MS * (1 + self._shed_in_a_row // 100)))
         return int(base * (0.5 + int(16 * self._jitter()) / 16))

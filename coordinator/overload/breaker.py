@@ -1,4 +1,4 @@
-"""Stops asking a store that does not answer, and finds out when it does again."""
+"""Pauses calls to a store that does not answer, and tries now and then whether it answers again."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ State = Literal["closed", "open", "half-open"]
 
 _WINDOW_SECONDS = 1.0
 _FEWEST = 5
-"""Calls in a window below which failures say nothing."""
+"""With fewer calls in a window, failures mean nothing."""
 _PROBES = 3
-"""Calls let through at a time while it is half open, and successes that close it."""
+"""How many calls a half-open breaker lets through at a time, and how many successes close it."""
 
 
 class Breaker:
     """A circuit breaker over the calls of one process to the store.
 
-    Opens when at least half of the calls of a second failed. Open for ``open_ms``, longer each time
-    that a probe fails and up to eight times that; then lets few calls through, to try.
+    Opens when at least half of the calls of a second failed. It stays open for ``open_ms`` at first, and twice as long
+    each time that a probe fails, up to eight times ``open_ms``. Then it lets a few calls through as probes.
 
     Args:
         open_ms: how long it is open at first, in milliseconds.
         now: the present, in seconds.
-        jitter: a number from 0 to 1; processes are not to try all at once.
+        jitter: gives a number from 0 to 1, so that not all processes probe at once.
     """
 
     def __init__(self, open_ms: int, now: float, jitter: Callable[[], float] = random.random) -> None:
@@ -39,8 +39,10 @@ class Breaker:
         self._probing = self._succeeded = 0
 
     def refuses(self, now: float) -> float | None:
-        """None: a call is let through, and its calls to the store are to be reported (``ended``); else for how many
-        seconds none is.
+        """Lets a call through, or says for how many seconds it must not ask the store.
+
+        Returns:
+            None: it is let through, and its calls to the store are to be reported with ``ended``.
         """
         if self.state == "closed":
             return None
@@ -50,13 +52,13 @@ class Breaker:
             self.state, self._probing, self._succeeded = "half-open", 0, 0
         if self._probing >= _PROBES and now - self._probed < self.open_ms / 1000:
             return self.open_ms / 1000
-        # Not every call that was let through asks the store, so places are given again after a while.
+        # A call that was let through need not ask the store, so after a while others are let through.
         self._probing = self._probing + 1 if self._probing < _PROBES else 1
         self._probed = now
         return None
 
     def open_for(self, now: float) -> float | None:
-        """For how many seconds it stays open; None: it is not open. Unlike ``refuses`` it lets no probe through."""
+        """For how many seconds it stays open; None: it is not open. Unlike ``refuses``, this lets no probe through."""
         return self._until - now if self.state == "open" and now < self._until else None
 
     def ended(self, ok: bool, now: float) -> None:

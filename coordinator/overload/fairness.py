@@ -1,12 +1,12 @@
-"""Shares of what is at work: nobody may take all of it while others want some."""
+"""Fair shares: no agent or project may take all the capacity while others want some."""
 
 from __future__ import annotations
 
 
 class Shares:
-    """What each party (an agent, a project) has at work and waiting in this process.
+    """How many calls of each party (an agent, a project) are at work or waiting in this process.
 
-    Only parties that have something are remembered, so this is as large as what is in flight.
+    Only parties with such calls are remembered, so the size is bounded by the calls in flight.
     """
 
     __slots__ = ("_has",)
@@ -15,12 +15,12 @@ class Shares:
         self._has: dict[str, int] = {}
 
     def take(self, party: str) -> None:
-        """A call of ``party`` comes in; '' stands for nobody in particular."""
+        """A call of ``party`` begins; '' is an unknown party, which is not counted."""
         if party:
             self._has[party] = self._has.get(party, 0) + 1
 
     def give_back(self, party: str) -> None:
-        """A call of ``party`` has left."""
+        """A call of ``party`` has ended."""
         if party:
             left = self._has[party] - 1
             if left:
@@ -29,7 +29,7 @@ class Shares:
                 del self._has[party]
 
     def exceeds(self, party: str, most: int) -> bool:
-        """Whether ``party`` has ``most`` or more already, and is not alone."""
+        """Whether ``party`` has at least ``most`` calls, and is not the only party."""
         return bool(party) and len(self._has) > 1 and self._has.get(party, 0) >= most
 
     def __len__(self) -> int:

@@ -7,39 +7,40 @@ import math
 WINDOW_SECONDS = 0.1
 """How often the limit is adjusted."""
 TOLERANCE = 2.0
-"""How many times as long as usual the store may take before that counts as congestion."""
+"""The store is congested when it takes longer than this many times the usual time."""
 _DOWN, _UP = 0.2, 0.002
-"""Weights of a new average in the moving average of what is usual: that follows a store that becomes quicker at once,
-one that becomes slower within minutes."""
+"""Weights of a new average in the moving average of the usual time. The usual time falls at once when the store becomes
+quicker, and rises within minutes when it becomes slower."""
 LAG_SECONDS = 0.001
-"""How long calls may wait for the event loop, on average, before fewer are let in."""
+"""How long calls may wait for the event loop, on average, before fewer are admitted."""
 _LAGS_PER_ANSWER = 4
-"""How often an answer of the store waits for the event loop at most: to be sent, to be read and to be acted on."""
+"""How often at most an answer of the store waits for the event loop (to be sent, to be read, to be acted on)."""
 FOREIGN_SECONDS = 0.012
-"""``ENOUGH`` calls make no longer waits for the event loop: calls turned away, or other processes, take the CPU."""
+"""``ENOUGH`` calls at work do not make others wait longer than this for the event loop. If they do wait longer, the CPU
+goes to turning calls away or to other processes."""
 ENOUGH = 64
-"""Calls that a process has at work at once without any of them getting late."""
+"""How many calls a process can have at work without making any of them late."""
 FEWEST = 16
-"""Calls that keep a process and its store busy. While many calls are turned away no more are admitted, because the
-same event loop has to answer the others, and soon."""
+"""How many calls keep a process and its store busy. While many calls are turned away, the limit may fall to this,
+because the same event loop has to turn the others away, and soon."""
 MANY = 0.1
-"""Share of calls turned away above which this is an overload; below it is a burst."""
+"""If a larger share of the calls is turned away, this is an overload; else it is a burst."""
 
 
 class AdaptiveLimit:
     """A concurrency limit by gradient: shrinks while answers take longer than they should, else grows.
 
-    What they should take is the larger of ``target_ms`` and twice what is usual. Times below the
-    target are left to the store: it is busy, and a shorter queue would not make it faster. It shrinks
-    also while calls wait too long for this process's event loop: then its own CPU is the bottleneck. Where
-    they wait longer than that many calls explain, other processes have the CPU, and it takes more calls to make
-    use of what is left.
+    An answer should take no longer than ``target_ms``, or twice the usual time if that is longer. Below the target the
+    limit does not shrink: the store is just busy, and fewer calls would not make it faster.
 
-    What is usual is learned from answers that were slow without this process's doing: while few of
-    the calls that it might let in were at work, or no fewer can be let in. Otherwise a queue that
-    lasts would become what is usual, and then a longer one.
+    The limit also shrinks while calls wait too long for this process's event loop, because then its CPU is the
+    bottleneck: down to ``ENOUGH``, or to ``FEWEST`` while many calls are turned away. If they wait longer than this
+    process's own calls can explain, other processes have the CPU; then the limit does not shrink, because it takes
+    more calls to make use of the CPU that is left.
 
-    Waits of this process's own making take it down to ``ENOUGH``, or to ``FEWEST`` while many calls are turned away.
+    The usual time rises only while slow answers are not this process's own doing: when few of the calls that it may
+    admit are at work, or when it cannot admit fewer. Otherwise a lasting queue would become usual, and then a longer
+    one.
 
     Args:
         least, most: bounds of the limit.
@@ -48,7 +49,7 @@ class AdaptiveLimit:
     """
 
     value: int
-    """The limit now."""
+    """The present limit."""
 
     def __init__(self, least: int, most: int, target_ms: float, now: float) -> None:
         self._set(max(most // 4, ENOUGH))
@@ -61,10 +62,10 @@ class AdaptiveLimit:
         self._lag_sum = 0.0
         self._lag_count = 0
         self.turned_away = 0
-        """Calls that were not let in since the limit was last adjusted."""
+        """Calls turned away since the limit was last adjusted."""
 
     def configure(self, least: int, most: int, target_ms: float) -> None:
-        """Takes over other bounds."""
+        """Replaces the bounds."""
         self._least, self._most, self._target = least, max(least, most), target_ms / 1000
         self._set(min(self._most, max(least, self._limit)))
 
@@ -72,7 +73,7 @@ class AdaptiveLimit:
         """Learns from an answer of the store.
 
         Args:
-            seconds: what it took.
+            seconds: how long it took.
             in_flight: calls at work when it came, this one included.
         """
         self._sum += seconds
@@ -83,16 +84,16 @@ class AdaptiveLimit:
             self._adjust(now)
 
     def sample_lag(self, seconds: float) -> None:
-        """Learns from a call that waited so long for the event loop."""
+        """Learns from how long a call waited for the event loop."""
         self._lag_sum += seconds
         self._lag_count += 1
 
     def _adjust(self, now: float) -> None:
         lag = self._lag_sum / self._lag_count if self._lag_count else 0.0
-        # Waiting for the event loop is not the store's doing.
+        # The time spent waiting for the event loop is not the store's.
         took = max(0.0, self._sum / self._count - _LAGS_PER_ANSWER * lag)
         if not self._usual:
-            # What the first answers took may be far from usual.
+            # The first answers may be unusually slow.
             self._usual = min(took, self._target)
         if took < self._usual:
             self._usual += _DOWN * (took - self._usual)
@@ -104,13 +105,14 @@ class AdaptiveLimit:
         elif LAG_SECONDS < lag < FOREIGN_SECONDS and self._limit >= (enough := self._enough):
             self._set(max(enough, self._limit * max(0.5, LAG_SECONDS / lag)))
         elif 2 * self._peak >= self._limit:
-            # Only a limit that is made use of says anything about a larger one.
+            # Only a limit that is used up shows that a larger one may be fine.
             self._set(min(self._most, self._limit + max(1.0, math.sqrt(self._limit))))
         self._began, self._sum, self._count, self._peak = now, 0.0, 0, 0
         self._lag_sum, self._lag_count, self.turned_away = 0.0, 0, 0
 
     @property
     def _enough(self) -> int:
+        """Down to where a lagging event loop may take the limit."""
         many = self.turned_away > MANY * (self.turned_away + self._count)
         return max(self._least, FEWEST if many else ENOUGH)
 

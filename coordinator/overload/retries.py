@@ -1,9 +1,9 @@
-"""The other side of shedding: callers that come back when they were told to, and not more often than that helps.
+"""The callers' side of shedding: when to repeat a call, and how often.
 
-A caller that is turned away (kind ``shedding``), or that lost a race (kind ``transient``), repeats its call
-unchanged after the time that the answer names, a little later at random so that callers who were turned away
-together do not come back together. Where no time is named the pauses grow. What all callers of a process repeat
-comes out of one ``Budget``: without it, the repetitions of many would keep busy whoever turned them away.
+A caller that was turned away (kind ``shedding``) or that lost a race (kind ``transient``) repeats its call unchanged.
+It waits for as long as the answer says, plus a random part, so that callers turned away together do not come back
+together. If the answer names no time, the pauses grow. All retries of a process come out of one ``Budget``; without
+it, the retries alone could keep the server overloaded.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tenacity import (
 from coordinator.http_dates import unix_seconds
 
 JITTER = 0.25
-"""A caller comes back up to this share of the time that it was told later."""
+"""The random part of a pause: up to this share of the time that the answer named."""
 RESERVE = 10.0
-"""Retries that a budget has at first, and may save up."""
+"""How many retries a budget has at first, and can save up."""
 
 
 class Retryable(Exception):
@@ -44,7 +44,7 @@ class Retryable(Exception):
 
 
 def retryable(structured: Any) -> Retryable | None:
-    """The failure that the structured content of a failed call tells of, if it is retryable; None: it is permanent."""
+    """The failure described by a failed call's structured content, if it is retryable; None: it is permanent."""
     error = structured.get("error") if isinstance(structured, Mapping) else None
     if not isinstance(error, Mapping) or error.get("kind") not in ("transient", "shedding"):
         return None
@@ -54,7 +54,7 @@ def retryable(structured: Any) -> Retryable | None:
 
 
 def retry_after(value: str | None, now: float) -> float:
-    """Seconds that a ``Retry-After`` header asks to wait: it says so in seconds or as a date (RFC 9110); else 0.
+    """The seconds that a ``Retry-After`` header asks to wait, given in seconds or as a date (RFC 9110); else 0.
 
     Args:
         now: seconds since 1970.
@@ -69,17 +69,17 @@ def retry_after(value: str | None, now: float) -> float:
 
 
 class Budget:
-    """Limits repeated attempts, so that many callers do not add to what made the first one fail.
+    """Limits retries, so that they do not prolong the overload that made calls fail.
 
-    A token bucket: each call adds a fraction of a retry, time adds some more, and it holds ``most``. A retry
-    that finds it empty waits; so in any time there are no more than ``most + per_call * calls + per_second *
-    seconds`` of them.
+    A token bucket of retries: each call adds a fraction of one, each second adds ``per_second``, and it holds ``most``.
+    A retry that finds it empty waits. So there are never more than ``most + per_call * calls + per_second * seconds``
+    retries.
 
     Args:
-        clock: the present, in seconds; monotonic.
-        per_second: retries that time earns; above 0.
-        per_call: retries that a call earns.
-        most: retries to begin with, and to save up.
+        clock: monotonic, in seconds.
+        per_second: retries added each second; above 0.
+        per_call: retries added by each call.
+        most: retries at first, and at most.
     """
 
     def __init__(
@@ -93,14 +93,14 @@ class Budget:
         self._looked = clock()
 
     def call(self) -> None:
-        """A call is made, for the first time."""
+        """A call is made for the first time."""
         self._tokens = min(self._most, self._tokens + self._per_call)
 
     def retry(self, within: float = math.inf) -> float:
         """Takes a retry; returns the seconds until it is covered.
 
         Args:
-            within: if that takes longer, nothing is taken and the answer is infinite: the caller gives up.
+            within: if it takes longer, nothing is taken and the answer is infinite: the caller has to give up.
         """
         now = self._clock()
         self._tokens = min(self._most, self._tokens + (now - self._looked) * self._per_second)
@@ -132,7 +132,7 @@ class RetryPolicy:
     def retrying(self) -> AsyncRetrying:
         """For one call: ``await policy.retrying()(attempt, ...)``.
 
-        An attempt that may be repeated raises ``Retryable``, and so does the whole when it is not repeated any more.
+        An attempt raises ``Retryable`` if it may be repeated. The whole raises the last one when time is up.
         """
         self._budget.call()
         return AsyncRetrying(
