@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from coordinator.cli.supervisor import KILL_SECONDS
 from coordinator.metrics import catalogue
 from coordinator.settings import SettingsError, load_settings
-from coordinator.transport.slow_path import PROBES
+from coordinator.transport.health import PROBES
 from tests.deploy.chart import CHART, NAMESPACE, RELEASE, RENDERED_HERE, Rendered, check, newest, render
 from tests.support.fleets import RunningCommand, samples
 from tests.support.ports import free_port

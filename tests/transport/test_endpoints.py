@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.transport.endpoints import EndpointError, Endpoints, Refusal, Target, published_name
+from coordinator.transport.endpoints import EndpointError, Endpoints, Target, published_name
+from coordinator.transport.replies import Refusal
 from tests.transport.rig import Rig, dotted_toolset, flows_toolset
 
 
