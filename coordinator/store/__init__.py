@@ -1,9 +1,9 @@
 """Redis: the connection, the scripts, the names of keys, and the embedded server.
 
-All state of the product is in Redis. Whatever a caller changes is changed by a Lua script, one per operation; only
-hints and registers for the fleet's own use are written with plain commands. A package keeps its scripts in its ``lua``
-directory, declares each as a ``Script`` and runs it with ``Store.run``. A script touches the keys of one project
-only, which share a hash tag (``keys.py``).
+All state of the product is in Redis. Callers change it only through Lua scripts, one per operation; plain commands
+write nothing but a few keys for the fleet's own use. A package keeps its scripts in its ``lua`` directory, declares
+each as a ``Script`` and runs it with ``Store.run``. A script touches the keys of one project only, which share a hash
+tag (``keys.py``).
 
 Guaranteed:
 

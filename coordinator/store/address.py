@@ -1,10 +1,10 @@
-"""Where the store is: one URL, read once, for the link and for redis-py alike.
+"""Where the store is: parses the store's URL, once, for both the link and redis-py.
 
     redis://[user][:password@]host[:port][/db]      rediss://... (TLS)      unix://[user][:password@]/path[?db=0]
 
 TLS options are those of redis-py: ``ssl_cert_reqs=required|none``, ``ssl_check_hostname=true|false``,
-``ssl_ca_certs``, ``ssl_certfile``, ``ssl_keyfile`` (paths). The password is in the URL, so a URL is
-shown to people only through ``settings.redacted``, and an ``Address`` as its text form.
+``ssl_ca_certs``, ``ssl_certfile``, ``ssl_keyfile`` (paths). A URL holds the password, so show it only through
+``settings.redacted``. The text form of an ``Address`` hides the password.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SCHEMES = ("redis", "rediss", "unix")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server's endpoint and what it takes to be let in. Its text form hides the password."""
+    """A server's endpoint and credentials. Its text form hides the password."""
 
     host: str = "localhost"
     port: int = 6379
@@ -46,7 +46,7 @@ class Address:
         return f"{'rediss' if self.tls else 'redis'}://{credentials}{host}:{self.port}/{self.db}"
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """A context as the URL asks, or None without TLS.
+        """The TLS context that the URL asks for; None: no TLS.
 
         Raises:
             AddressError: a certificate file cannot be read.
@@ -134,7 +134,7 @@ def parse(url: str) -> Address:
 
 
 def url_of(client: redis.Redis) -> str:
-    """The URL, with the password in it, of the server that a client of redis-py asks."""
+    """The URL, password included, of the server that a redis-py client is connected to."""
     pool = client.connection_pool
     options = pool.connection_kwargs
     password = quote(options.get("password") or "", safe="")

@@ -1,4 +1,4 @@
-"""One transport to the store with the queue of calls that wait for it; ``link.py`` has the design."""
+"""One transport to the store, with the queue of calls that wait for replies; ``link.py`` explains the design."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from coordinator.store.errors import ServerError, StoreError
 from coordinator.store.replies import unavailable
 
 FLUSH_AT = 4
-"""Commands that are written without waiting for the end of the event loop's turn."""
+"""With so many commands, the output is written before the end of the event loop's turn."""
 MAX_IN_FLIGHT = 2048
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
 _Push = hiredis.PushNotification
 _MISSING = object()
-"""What the parser gives when it has no whole reply; not None or False, which are replies."""
+"""What the parser returns if it has no whole reply yet. None and False would not do: they are replies."""
 
 
 def over_capacity() -> ToolFailure:
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     async def finish(self) -> None:
-        """Waits for the replies still due, which the deadline bounds, and closes."""
+        """Waits for outstanding replies, at most until their deadline, and closes."""
         if self._waiting:
             await asyncio.wait(list(self._waiting))
         self.drop("was left")
@@ -117,7 +117,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        # uvloop keeps back what is below this until its turn is over, and the server is to begin before that.
+        # uvloop holds writes back until the end of its turn unless they exceed this limit; the server shall begin
+        # before that.
         self._transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
@@ -172,11 +173,16 @@ class Connection(asyncio.Protocol):
         self._sweeper = self._loop.call_at(self._sweep_due, self._sweep)
 
     def _sweep(self) -> None:
-        """Drops the connection if a call is older than the deadline; at most two ticks late."""
+        """Drops the connection if a call is older than the deadline; at most two ticks late.
+
+        A mark (time, number) says how many calls had been submitted at that time. So calls older than a mark have
+        been answered once the number of answers has reached the mark's number.
+        """
         now, marks = self._loop.time(), self._marks
-        stood_still = now - self._sweep_due
-        if stood_still > self._tick:
-            self._marks = marks = deque((at + stood_still, count) for at, count in marks)
+        blocked = now - self._sweep_due
+        if blocked > self._tick:
+            # Our own event loop stood still; that time does not count against the server.
+            self._marks = marks = deque((at + blocked, count) for at, count in marks)
         while marks and marks[0][1] <= self._answered:
             marks.popleft()
         if not self._waiting:

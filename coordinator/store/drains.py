@@ -1,7 +1,7 @@
 """Which processes are asked to take no new work: the whole fleet, a host, or one process.
 
-An operator begins and ends a drain (``fleet drain``). It is kept in Redis, so it applies to processes on any host,
-and to those that start later. Processes look once a second.
+An operator begins and ends a drain (``fleet drain``). It is kept in Redis, so it applies to processes on every host,
+and to processes that start later. Each process checks once a second.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _READ = Script("coordinator.store", "read_drains", list[tuple[str, int]], scope=
 
 
 def host_scope(host: str) -> str:
-    """Everything on one host.
+    """The scope of all processes on one host.
 
     Raises:
-        ToolFailure: VALIDATION_ERROR: no host has such a name.
+        ToolFailure: VALIDATION_ERROR: no host can have this name.
     """
     if not _NAME.fullmatch(host):
         raise invalid("host", "must be a host name: letters, digits, '.', '_' and '-', at most 253")
@@ -42,14 +42,14 @@ def host_scope(host: str) -> str:
 
 
 def process_scope(host: str, slot: str) -> str:
-    """One process. Raises as ``host_scope``."""
+    """The scope of one process. Raises as ``host_scope``."""
     if not _NAME.fullmatch(slot):
         raise invalid("process", "must be a process's name, such as fe-0")
     return f"process:{host_scope(host)[5:]}/{slot}"
 
 
 def scope_of(found: dict[str, int], host: str, slot: str) -> str:
-    """The narrowest of the scopes asked for that a process belongs to; '' for none."""
+    """The narrowest requested scope that a process belongs to; '' for none."""
     for scope in (f"process:{host}/{slot}", f"host:{host}", FLEET_SCOPE):
         if scope in found:
             return scope
@@ -57,27 +57,28 @@ def scope_of(found: dict[str, int], host: str, slot: str) -> str:
 
 
 class Drains:
-    """Asks for drains, ends them, and reads which are asked for."""
+    """Begins, ends and reads drains. Every method but ``follow`` raises ToolFailure as ``Store.run`` says."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def ask(self, scope: str) -> dict[str, int]:
-        """Asks for a scope to be drained; returns all that is asked for, and since when (ms). Raises ToolFailure."""
+        """Begins to drain a scope; returns all scopes being drained, and since when (ms)."""
         rows = await self._store.run(_SET, keys.FLEET, scope, 1)
         return dict(rows)
 
     async def end(self, scope: str) -> dict[str, int]:
-        """Ends the drain of a scope; returns what is still asked for. Raises ToolFailure."""
+        """Ends the drain of a scope; returns the scopes still being drained, and since when (ms)."""
         rows = await self._store.run(_SET, keys.FLEET, scope, 0)
         return dict(rows)
 
     async def follow(self, slot: str, apply: Callable[[str], Awaitable[None]]) -> None:
-        """Watches, until it is cancelled, whether the process ``slot`` of this host is to be drained.
+        """Watches, until it is cancelled, whether the process ``slot`` of this host is being drained.
+
+        While the store does not answer, nothing changes.
 
         Args:
-            apply: called at each change, with the scope that the process is drained with, or '' when it no longer
-                is. While the store does not answer nothing changes.
+            apply: called at each change, with the scope that drains the process; '' when none does any more.
         """
         host, known = socket.gethostname(), ""
         while True:
@@ -90,6 +91,6 @@ class Drains:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def read(self) -> dict[str, int]:
-        """All scopes that are asked to be drained, and since when (ms). Raises ToolFailure."""
+        """All scopes being drained, and since when (ms)."""
         rows = await self._store.run(_READ, keys.FLEET)
         return dict(rows)

@@ -1,15 +1,14 @@
 """The server that the fleet starts for itself when it is given no Redis URL.
 
-It is private: a Unix socket in the data directory (loopback where that path is too long for
-a socket), always a password, and the data next to it, written to disk before each answer.
+It is private: it listens on a Unix socket in the data directory (or on loopback, if that path is too long for a
+socket) and always needs a password. The data is next to the socket, written to disk before each answer.
 
-Who owns a data directory is decided by two locks. ``owner.lock`` is held by the process that
-starts servers; a second one is refused at once. ``server.lock`` is held by the server itself,
-which inherits the open file: so a server that outlives its owner for a moment still keeps
-others from its files, and the next owner waits for it to be gone.
+Two locks protect a data directory. The process that starts servers holds ``owner.lock``; a second such process is
+refused at once. The server itself holds ``server.lock``, because it inherits the open file. So if a server outlives
+its owner for a moment, its files are still protected, and the next owner waits until it has gone.
 
-The server ends with its owner, also when the owner is killed (Linux; elsewhere the next
-owner shuts it down).
+The server ends with its owner, even if the owner is killed. (On systems other than Linux, the next owner shuts it
+down.)
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _log = structlog.get_logger(__name__)
 MAX_SOCKET_PATH = 100
 """Bytes; the kernel's limit is 104 to 108."""
 _READY_SECONDS = 300.0
-"""How long a server may take to answer; one that says that it reads its data takes as long as it needs."""
+"""How long a server may take to answer. While it says that it is loading its data, it may take as long as it needs."""
 _LEAVE_SECONDS = 10.0
 _PORT_ATTEMPTS = 5
 _DIES_WITH_PARENT = """
@@ -67,16 +66,16 @@ class DataDirUnusable(EmbeddedError):
 
 
 class ServerFailed(EmbeddedError):
-    """The server ended or did not become ready; the text has its last words."""
+    """The server ended or did not become ready; the message has the last lines of its log."""
 
 
 class EmbeddedServer:
     """One server on one data directory.
 
     Args:
-        data_dir: made if it is missing; belongs to one running server at a time.
+        data_dir: created if it is missing; used by one server at a time.
         fsync: "always" writes to disk before each answer, "everysec" within a second.
-        binary: which server to start; found if not given.
+        binary: the server to start; None: the first one that is found.
     """
 
     def __init__(
@@ -144,12 +143,12 @@ class EmbeddedServer:
 
     @property
     def url(self) -> str:
-        """The server's URL with the password in it: show it only through ``settings.redacted``."""
+        """The server's URL, password included: show it only through ``settings.redacted``."""
         return self._url
 
     @property
     def log(self) -> Path:
-        """Where the server writes what it has to say."""
+        """The server's log file."""
         return self.data_dir / "redis.log"
 
     @property
@@ -158,7 +157,7 @@ class EmbeddedServer:
         return self._process.pid if self._process is not None else None
 
     def poll(self) -> int | None:
-        """The server's exit status once it ended by itself, None while it runs."""
+        """The server's exit status if it has ended by itself; None while it runs."""
         return self._process.poll() if self._process is not None else None
 
     def __enter__(self) -> Self:
@@ -169,7 +168,7 @@ class EmbeddedServer:
         self.stop()
 
     def _own(self) -> None:
-        """Makes the directory ours alone."""
+        """Creates the directory and takes its owner lock."""
         (self.data_dir / "redis").mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._owner_lock is not None:
             return
@@ -194,13 +193,14 @@ class EmbeddedServer:
             self._url = _url(endpoint, password)
             said_before = self.log.stat().st_size if self.log.exists() else 0
             self._process = process = self._spawn(binary, server_lock.fileno())
-        # Settings go over stdin, as every user can read a command line. A server that has ended is reported below.
+        # Settings go through stdin, because every user can read a command line. If the server has ended already,
+        # _await_ready reports it.
         with contextlib.suppress(BrokenPipeError), cast("IO[bytes]", process.stdin) as stdin:
             stdin.write(self._config(settings, password).encode())
         self._await_ready(process, said_before)
 
     def _server_lock(self) -> IO[str]:
-        """The lock that the server will hold; waits for an earlier server to be gone."""
+        """The lock that the server will hold; waits until an earlier server has gone."""
         lock = open(self.data_dir / "server.lock", "a+", encoding="ascii")  # noqa: SIM115 (kept open)
         deadline = time.monotonic() + _LEAVE_SECONDS
         asked = False
@@ -242,14 +242,17 @@ class EmbeddedServer:
             ("aof-use-rdb-preamble", "yes"),
             ("save", ""),
             ("maxmemory-policy", "noeviction"),
-            # Items stay in their compact form with values up to this length; a third of the memory otherwise lost.
+            # Keeps items in the compact form, which saves a third of their memory.
             ("hash-max-listpack-value", "512"),
             ("hash-max-listpack-entries", "128"),
         ]
         return "".join(f"{name} {_quoted(value)}\n" for name, value in settings)
 
     def _spawn(self, binary: server_binary.Binary, lock: int) -> subprocess.Popen[bytes]:
-        """Starts the process from a thread that stays: the kernel takes the thread for the parent."""
+        """Starts the server from a thread that lives as long as the server.
+
+        The kernel takes the thread for the parent: the server gets its parent-death signal when the thread ends.
+        """
         self._ended.set()
         ended = self._ended = threading.Event()
         started = threading.Event()
@@ -278,7 +281,7 @@ class EmbeddedServer:
         try:
             threading.Thread(target=parent, name="embedded-redis-parent", daemon=True).start()
         except RuntimeError as error:
-            # The machine has no room for a thread now, or no memory.
+            # The machine is out of threads or memory.
             raise ServerFailed(f"{binary.path} does not start: {error}") from None
         started.wait()
         if isinstance(result[0], OSError):
@@ -308,7 +311,7 @@ class EmbeddedServer:
 
 
 class _PortTaken(ServerFailed):
-    """Somebody took the port between our choice and the server's start."""
+    """Another process took the port after we chose it and before the server started."""
 
 
 def find_running(data_dir: Path | str) -> str | None:
@@ -357,10 +360,10 @@ def _state(url: str) -> Literal["ready", "loading"] | None:
 
 
 def _shut_down(directory: Path) -> None:
-    """Asks a server that lost its owner to save and end."""
+    """Asks a server that has lost its owner to save and end."""
     url = _known_url(directory)
     if url is not None:
-        # Should it not listen, the lock will tell; an error that it is gone is what was wanted.
+        # Errors do not matter: the lock shows whether the server has ended.
         with contextlib.closing(_client(url)) as client, contextlib.suppress(redis.RedisError, OSError):
             client.shutdown()
 
@@ -370,7 +373,7 @@ def _password(directory: Path) -> str:
     path = directory / "redis.password"
     try:
         kept = path.read_text(encoding="ascii").strip()
-    except (FileNotFoundError, UnicodeDecodeError):  # the latter is damage: no server runs, so any password will do
+    except (FileNotFoundError, UnicodeDecodeError):  # missing or damaged; no server runs now, so make a new one
         kept = ""
     if kept:
         path.chmod(0o600)
@@ -391,7 +394,7 @@ def _try_lock(file: IO[str]) -> bool:
 
 
 def _quoted(value: str) -> str:
-    """A value as the server's configuration syntax wants it, whatever bytes it has."""
+    """A value, whatever bytes it has, in the syntax of the server's configuration."""
     plain = bytes(byte for byte in range(0x20, 0x7F) if byte not in b'"\\')
     return '"' + "".join(chr(byte) if byte in plain else f"\\x{byte:02x}" for byte in os.fsencode(value)) + '"'
 
@@ -402,16 +405,17 @@ def _unusable(directory: Path, error: OSError) -> str:
 
 
 def _environment(allocator: Path | None) -> dict[str, str]:
-    """Ours, with the library that is to be loaded first; what somebody else has loaded comes before it."""
+    """This process's environment, with the allocator appended to the libraries that are loaded first."""
     if allocator is None:
         return dict(os.environ)
     return os.environ | {"LD_PRELOAD": ":".join(filter(None, (os.environ.get("LD_PRELOAD"), str(allocator))))}
 
 
 def _dying_with_parent(command: list[str]) -> list[str]:
-    """The command behind a step that asks the kernel for SIGTERM at the parent's death, where there is such a thing.
+    """The command, wrapped so that the kernel sends it SIGTERM when its parent dies (Linux only).
 
-    A step of its own, because code between fork and exec is unsafe in a process with threads.
+    A small program does this before it executes the command, because running code between fork and exec is unsafe in
+    a process with threads.
     """
     if sys.platform != "linux":
         return command

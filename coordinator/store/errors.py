@@ -1,7 +1,6 @@
-"""What can go wrong between this process and the store.
+"""Errors between this process and the store: for operators at start-up, and for defects.
 
-Callers of tools never see these: what concerns them arrives as ``ToolFailure`` (see
-``replies.py``). These are for operators at start-up and for defects.
+Callers of tools never see these; they get a ``ToolFailure`` (``replies.py``).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class StoreTooOld(StoreError):
 
 
 class KeySpaceDiffers(StoreError):
-    """The keys are laid out as another release does it (``key_space.py``)."""
+    """Another release, with another layout of keys, uses the store (``key_space.py``)."""
 
 
 class ScriptError(StoreError):

@@ -1,4 +1,4 @@
-"""Idempotency: keys of calls that bring a request id, and the records that their scripts keep under them."""
+"""Idempotency: the keys of calls with a request id, and the recorded replies that scripts keep under these keys."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _DONE = b"D"
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True, gc=False):
-    """Of one call; the first arguments of every mutating script (``lua/include/idempotency.lua``)."""
+    """Identifies a call: the first two arguments of every script that changes something (``idempotency.lua``)."""
 
     key: str
-    """Names the record in the project; empty when the call runs without one."""
+    """The name of the record in the project; empty: the call has no request id and no record."""
     fingerprint: str
     """16 hex digits over the tool and its arguments, without proofs."""
 
     def slice(self, number: int) -> IdempotencyKey:
-        """The key of one bounded slice of a call that is carried out in several."""
+        """The key of one slice of a call that is executed in several slices."""
         return IdempotencyKey(f"{self.key}.{number}", self.fingerprint) if self.key and number else self
 
 
@@ -44,11 +44,15 @@ def idempotency_key(actor: str, request_id: str, tool: str, *arguments: Any) -> 
 async def run_once(
     store: Store, script: Script[R], project: str, request: IdempotencyKey, keep_ms: int | str, *args: str | bytes | int
 ) -> R:
-    """Runs a script that begins with an idempotency key and how long its record is kept, in ms.
+    """Runs a script whose first arguments are key, fingerprint and the record's time to live.
+
+    Args:
+        keep_ms: how long the record is kept, in ms.
+        args: the script's further arguments.
 
     Raises:
         ToolFailure: ``request_id_reused``, and as ``Store.run`` says.
-        ScriptFailure: any other outcome that the script names.
+        ScriptFailure: any other error of the script.
     """
     try:
         return await store.run(script, project, request.key, request.fingerprint, keep_ms, *args)
@@ -56,7 +60,7 @@ async def run_once(
         if failure.code != "REQUEST_ID_REUSED":
             raise
     except ToolFailure as failure:
-        # A store that is full refuses scripts as a whole, before they look for the record.
+        # A full store refuses the script before it can look for the record.
         record = await _record(store, project, request) if failure.code == "store_full" else None
         if record is None or record[:1] != _DONE or script.decode is None:
             raise
@@ -65,7 +69,7 @@ async def run_once(
 
 
 async def recorded_reply(store: Store, project: str, request: IdempotencyKey) -> bytes | None:
-    """The packed reply that is recorded for a call; None: there is no record (any more), or none was asked for.
+    """The packed reply recorded for a call; None: there is no record (any more), or the call has no request id.
 
     Raises:
         ToolFailure: ``request_id_reused``, and as ``Store.command`` says.
@@ -75,13 +79,13 @@ async def recorded_reply(store: Store, project: str, request: IdempotencyKey) ->
 
 
 async def _record(store: Store, project: str, request: IdempotencyKey) -> bytes | None:
-    """The record behind its fingerprint: the letter of its state, and the reply."""
+    """The record without its fingerprint: the letter of its state, then the reply."""
     if not request.key:
         return None
     record: bytes | None = await store.command("GET", keys.request.key(project, request.key))
     if record is None:
         return None
-    # As idempotency.lua lays it out.
+    # The layout is that of idempotency.lua.
     if record[:16] != request.fingerprint.encode():
         raise _reused()
     return record[16:]

@@ -15,11 +15,11 @@ VERSION = 1
 
 
 async def noted(store: Store) -> int | None:
-    """The version of the keys that are there; None: nobody has served there yet.
+    """The version that the store's keys have; None: no process has served from this store yet.
 
     Raises:
         ToolFailure: as ``Store.command`` says.
-        KeySpaceDiffers: what is noted is no version.
+        KeySpaceDiffers: the noted version is no number.
     """
     found = await store.command("GET", keys.key_space.key(keys.FLEET))
     if found is None:
@@ -30,12 +30,12 @@ async def noted(store: Store) -> int | None:
 
 
 async def settle(store: Store) -> None:
-    """Makes sure that the keys are laid out as this release does it; for processes that are about to serve.
+    """Makes sure, before a process serves, that the store has this release's layout of keys.
 
-    A store that does not answer now, or takes no more writes, is no reason not to start.
+    Does nothing if the store does not answer or takes no writes: a process may start nevertheless.
 
     Raises:
-        KeySpaceDiffers: they are not.
+        KeySpaceDiffers: it has the layout of another release.
     """
     try:
         found = await noted(store)
@@ -49,6 +49,6 @@ async def settle(store: Store) -> None:
 
 
 def differs(found: int | None) -> str:
-    """What is wrong where another version is noted."""
+    """The problem, in words, if another version is noted."""
     which = "a newer" if found is not None and found > VERSION else "an older"
     return f"the store's keys are laid out as {which} release does it (version {found}; this one has {VERSION})"

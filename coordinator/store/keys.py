@@ -1,11 +1,11 @@
 """Every key name of the product, made here and nowhere else.
 
 A project's keys carry the hash tag ``{project}``, so one script touches one slot and a
-cluster shards by project. Fleet-wide keys carry the tag ``{!fleet}``, which no project
-name can be. A key is ``fc:{tag}:suffix`` or ``fc:{tag}:suffix:id``. Each suffix is declared once below as a
-``Family``: its Redis type, and either the time to live of its keys or the reason why they have none. Scripts use the
-same declarations: after ``-- @include keys`` the loader replaces ``K_ITEM`` by ``P .. 'i:'`` and so on (``lua_names``).
-The tests' leak checker looks up with ``declared`` every key that a test leaves.
+cluster shards by project. Fleet-wide keys carry the tag ``{!fleet}``, which cannot be a project's name. A key is
+``fc:{tag}:suffix`` or ``fc:{tag}:suffix:id``. Each suffix is declared once below as a ``Family``, with its Redis type
+and either the time to live of its keys or the reason why they have none. Scripts use the same declarations: after
+``-- @include keys`` the loader replaces ``K_ITEM`` by ``P .. 'i:'`` and so on (``lua_names``). The tests check every
+key that they leave against ``declared``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Family:
     Args:
         suffix: what follows the tag; lower case, unique within the scope.
         type: the Redis type of every key of the family.
-        ttl: where the time to live comes from ("idempotency_seconds"); every key then has one.
-        reason: why keys of the family stay without one. Exactly one of ``ttl`` and ``reason``.
+        ttl: the time to live that every key has, or the setting that it comes from ("idempotency_seconds").
+        reason: why the keys have no time to live. Exactly one of ``ttl`` and ``reason`` is given.
         single: True for one key per partition (``fc:{p}:ready``), False for one per id
             (``fc:{p}:i:<id>``).
         scope: whether projects have these keys or the fleet as a whole.
@@ -75,7 +75,7 @@ class Family:
 
         Raises:
             ToolFailure: VALIDATION_ERROR for a bad project name.
-            ValueError: an id is missing or one too many, or the scope is another.
+            ValueError: an id is missing or not expected, or ``project`` is of the other scope.
         """
         if (project == FLEET) != (self.scope == "fleet"):
             raise ValueError(f"family {self.name}: belongs to the scope {self.scope}")
@@ -247,10 +247,10 @@ def declared(key: bytes) -> Family | None:
 
 
 def lua_names(used: Iterable[str], scope: Scope) -> dict[str, str]:
-    """What the names that a script uses for keys (``K_ITEM`` ...) stand for, in terms of ``P``, the partition's prefix.
+    """Lua expressions for the key names that a script uses: ``K_ITEM`` -> ``P .. 'i:'``. P is the partition's prefix.
 
     Raises:
-        KeyError: a name that no family of the scope has; holds that name.
+        KeyError: no family of the scope has this name.
     """
     by_name = {f"K_{family.name.upper()}": family for family in FAMILIES[scope].values()}
     return {name: f"P .. '{by_name[name].suffix}{'' if by_name[name].single else ':'}'" for name in used}

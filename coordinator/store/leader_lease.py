@@ -1,4 +1,4 @@
-"""Leader leases: they elect the one process that does something for the whole fleet."""
+"""Leader leases: the process that holds a lease does something on behalf of the whole fleet."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ _HOLD: Script[Any] = Script("coordinator.store", "hold_leader_lease", scope="fle
 
 
 class LeaderLeases:
-    """Takes and gives back leases. Raises ToolFailure as ``Store.run`` says, where a method does not say otherwise."""
+    """Takes and gives back leases."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def acquire(self, what: str, process: str, milliseconds: int) -> bool:
-        """Takes or renews the lease, unless another process has it; returns whether this process leads."""
+        """Takes or renews the lease, unless another process has it; returns whether this process leads.
+
+        Raises:
+            ToolFailure: as ``Store.run`` says.
+        """
         return bool(await self._store.run(_HOLD, keys.FLEET, what, process, milliseconds))
 
     async def release(self, what: str, process: str) -> None:
-        """Gives the lease back, if this process has it; raises nothing, since it lapses by itself as well."""
+        """Gives the lease back, if this process has it. Does not fail, because the lease lapses by itself."""
         with contextlib.suppress(ToolFailure, StoreError):
             await self._store.run(_HOLD, keys.FLEET, what, process, 0)

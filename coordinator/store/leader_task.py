@@ -1,4 +1,4 @@
-"""Leader tasks: periodic tasks that one process does for the whole fleet: the one that holds the lease."""
+"""Leader tasks: periodic tasks that only one process of the fleet does, the one that holds the task's lease."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from coordinator.store.store import Store
 _log = structlog.get_logger(__name__)
 
 ROUND_SECONDS = 5.0
-"""Between two rounds."""
+"""The pause between two rounds."""
 _LEASE_MS = 20_000
-"""How long the lease is kept: another process takes it when its holder has died."""
+"""How long a lease lasts without renewal. If its holder dies, another process takes over after this time."""
 _RENEW_SECONDS = 5.0
-"""How old the lease may get in a long round; well below how long it is kept."""
+"""In a long round the lease is renewed when it is older than this; well below ``_LEASE_MS``."""
 
 
 class LeaderTask(ABC):
-    """A periodic task, done while this process leads; subclasses say what is done in a round.
+    """A periodic task, done while this process leads. Subclasses define one round of it.
 
     Args:
-        what: names the lease.
-        process: its name, which no other process of the fleet has.
+        what: the name of the lease.
+        process: the name of this process, unique in the fleet.
     """
 
     def __init__(self, store: Store, what: str, process: str) -> None:
@@ -52,7 +52,7 @@ class LeaderTask(ABC):
         await self._leases.release(self._what, self._process)
 
     def stop(self) -> None:
-        """Has ``run`` end. Cancelled instead, it could lose what it has just taken from the store."""
+        """Makes ``run`` end. (If it were cancelled, it could lose what it has just taken from the store.)"""
         self._stopping.set()
 
     async def round(self) -> bool:
@@ -74,15 +74,15 @@ class LeaderTask(ABC):
         return await self._leases.acquire(self._what, self._process, _LEASE_MS)
 
     async def _goes_on(self) -> bool:
-        """Whether a long round may go on, which renews the lease; to be asked before each part of it."""
+        """Whether a long round may go on; renews the lease. To be called before each part of the round."""
         if self._stopping.is_set():
             return False
         return monotonic() - self._asked < _RENEW_SECONDS or await self._lead()
 
     @abstractmethod
     async def _look(self) -> None:
-        """What is done in a round, in the process that leads."""
+        """One round, in the process that leads."""
 
     @abstractmethod
     def _clear(self) -> None:
-        """Takes back what this process has shown (gauges, for example), since another one leads now."""
+        """Resets what this process has published as the leader (gauges, for example), because another one leads now."""

@@ -5,9 +5,9 @@ connection in the order of submission, and the server answers in that order, so 
 bookkeeping needed. The rules that keep this correct:
 
 * **Order.** A future joins the queue in the same step in which its command joins the output.
-  A caller that is cancelled leaves its place in the queue; its reply is read and dropped.
-* **Coalescing.** Commands of one turn of the event loop leave in one write, at the latest
-  after ``FLUSH_AT`` of them, so that the server starts before the turn is over.
+  If a caller is cancelled, its future stays in the queue, and the reply is read and dropped.
+* **Coalescing.** The commands of one turn of the event loop are sent in one write. After ``FLUSH_AT`` of them the
+  first part is sent at once, so that the server starts before the turn is over.
 * **Deadline.** Calls have no timers of their own. One timer notes at intervals how many calls were submitted,
   and checks whether the calls of older notes were answered in time. After a missed deadline the connection is
   dropped, because replies could no longer be matched to calls. Time in which our own event loop was blocked does
@@ -16,7 +16,7 @@ bookkeeping needed. The rules that keep this correct:
   that a call is refused at once with ``over_capacity``.
 * **Loss.** All waiting calls fail with ``store_unavailable``. Nothing that was written is sent
   again: it may have taken effect. Calls that arrive during the first attempt to reconnect
-  wait for it; while the store stays away they fail at once.
+  wait for it; if that fails, calls fail at once until the store is back.
 
 Only commands with exactly one reply, given at once, may be submitted.
 """
@@ -41,10 +41,10 @@ from coordinator.store.replies import unavailable
 _log = structlog.get_logger(__name__)
 
 _STABLE_SECONDS = 1.0
-"""A connection that lived shorter than this does not reset the pauses between attempts."""
+"""Only a connection that has lived this long resets the pauses between attempts."""
 _PAUSE_FIRST, _PAUSE_MOST = 0.02, 1.0
 _PAUSE_CALLS_WAIT = 0.1
-"""Calls wait for a pause that is no longer than this; in longer ones they fail at once."""
+"""During a pause up to this long, calls wait; during a longer one they fail at once."""
 
 pack = cast("Callable[[tuple[str | bytes | int, ...]], bytes]", hiredis.pack_command)
 Submit = Callable[[bytes], "asyncio.Future[Any]"]
@@ -54,18 +54,18 @@ class Link:
     """Keeps one ``Connection`` to the store alive and hands calls to it.
 
     Args:
-        address: where the store is and how to be let in.
-        timeout: seconds a call may take, and an attempt to connect.
+        address: the store's endpoint and credentials.
+        timeout: seconds that a call, or an attempt to connect, may take.
         protocol: RESP version, 2 or 3.
-        resolve: asked before every attempt where the primary is, for stores that fail over (Sentinel); default:
-            ``address`` always.
-        max_in_flight: calls without a reply beyond which further ones are refused.
-        on_connected: called on each new connection, before waiting calls are sent.
+        resolve: gives the address of the primary before each attempt, for stores that fail over (Sentinel);
+            None: always ``address``.
+        max_in_flight: how many calls may wait for a reply at once.
+        on_connected: called for each new connection, before waiting calls are sent.
     """
 
     submit: Submit
-    """Sends one packed command (see ``Connection.submit``); raises ToolFailure when the store is
-    away or too much is in flight. An attribute, so that the hot path has no further indirection."""
+    """Sends one packed command (see ``Connection.submit``). Raises ToolFailure if the store is away or too much is in
+    flight. An attribute, not a method, so that a call goes straight to the connection."""
 
     def __init__(
         self,
@@ -197,8 +197,8 @@ class Link:
                 attempts += 1
                 try:
                     self._use(await self._connect())
-                except Exception as error:  # whatever a resolver may raise, the next attempt must be made
-                    # Callers are not told where the store is.
+                except Exception as error:  # a resolver may raise anything, and there must be a next attempt
+                    # Callers must not learn the store's address.
                     self._why = "cannot be reached"
                     (_log.warning if attempts == 1 else _log.debug)("no connection to the store", reason=str(error))
                     self._give_up_for_now()
@@ -208,7 +208,11 @@ class Link:
         self._fail_parked()
 
     async def _connect(self) -> Connection:
-        """A connection that is let in, serves, and leads to a primary; or StoreError."""
+        """A connection to a primary that has let us in and answers.
+
+        Raises:
+            StoreError: there is none; says why.
+        """
         address, connection, ready = self._address, None, False
         try:
             async with asyncio.timeout(self._timeout):
@@ -248,11 +252,11 @@ class Link:
         return connection
 
     async def _greet(self, connection: Connection, address: Address) -> None:
-        """Authenticates and makes sure that a primary which has loaded its data is behind the connection."""
+        """Authenticates, and makes sure that the server is a primary and has loaded its data."""
         hello: tuple[str | bytes | int, ...] = ("HELLO", self._protocol)
         if address.password:
             hello += ("AUTH", address.username or "default", address.password)
-        naming = ("CLIENT", "SETNAME", "fleet")  # for those who look at the server; it may refuse
+        naming = ("CLIENT", "SETNAME", "fleet")  # shown in the server's CLIENT LIST; the server may refuse it
         commands = [hello, naming, ("PING",)]
         if address.db:
             commands.append(("SELECT", address.db))

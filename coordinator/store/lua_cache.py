@@ -24,7 +24,7 @@ _MAKERS = [str(module.__file__) for module in (keys, lua_library, lua_names, lua
 
 
 class _Kept(msgspec.Struct):
-    """What a file in ``__pycache__`` holds."""
+    """The content of a cache file."""
 
     digest: bytes
     source: Source
@@ -39,7 +39,7 @@ def read(path: Path, shared: Sequence[Path], scope: keys.Scope) -> Source:
     Raises:
         ScriptError: the script or one of its includes is at fault.
     """
-    # Python's own names, so that its settings for bytecode hold here too.
+    # Named as Python names its bytecode, so that PYTHONPYCACHEPREFIX applies here too.
     cache = Path(importlib.util.cache_from_source(str(path))).with_suffix(".script")
     places = [path.parent / "include", *shared]
     with contextlib.suppress(OSError, msgspec.MsgspecError):
@@ -54,7 +54,7 @@ def read(path: Path, shared: Sequence[Path], scope: keys.Scope) -> Source:
 
 
 def _digest(files: Iterable[str], places: Iterable[Path], scope: str) -> bytes:
-    """Of everything that decides what comes of a script."""
+    """A digest of everything that the flattened script depends on."""
     total = hashlib.blake2b(scope.encode(), digest_size=16)
     for place in places:
         names = sorted(os.listdir(place)) if place.is_dir() else ()
@@ -66,7 +66,7 @@ def _digest(files: Iterable[str], places: Iterable[Path], scope: str) -> bytes:
 
 
 def _keep(cache: Path, kept: _Kept) -> None:
-    """Writes the file whole or not at all; others may be reading it."""
+    """Writes the file whole or not at all: other processes may be reading it."""
     cache.parent.mkdir(exist_ok=True)
     draft = cache.with_suffix(f".{os.getpid()}")
     draft.write_bytes(msgspec.msgpack.encode(kept))

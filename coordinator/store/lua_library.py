@@ -1,16 +1,16 @@
-"""Builds the library of one function from a flattened script: the server runs scripts as such functions.
+"""Builds a function library (``FUNCTION LOAD``) with one function from a flattened script.
 
-The text of a library runs once, when it is loaded, so a call does not create functions and constants again. The
-registered function has the script's own lines as its body. Declarations of included files in the first column, and
-the arguments, stand outside of it:
+The text of a library runs once, when it is loaded, so calls do not create functions and constants again. The
+registered function has the script's own lines as its body. Outside of it are the arguments and the declarations of
+included files that begin in the first column:
 
 * ``local function`` and names in capitals are created once and never change.
 * Other names are the state of one call. They are declared outside, so that included functions can reach them, and
-  assigned in the body, where they stand in the flattened text. Their values stay in memory until the next call of the
+  assigned in the body, at their place in the flattened text. Their values stay in memory until the next call of the
   same function.
 
-A function that writes nothing is flagged as such, so that the server runs it even where it accepts no writes. When the
-server is out of memory it refuses all other functions before they begin, except those flagged as allowed there.
+A function that only reads is flagged ``no-writes``, so that the server runs it even when it accepts no writes. When the
+server is out of memory, it refuses all other functions before they begin, unless they are flagged ``allow-oom``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WRITES = frozenset(
      "XDEL", "XTRIM", "ZADD", "ZINCRBY", "ZPOPMAX", "ZPOPMIN", "ZRANGESTORE", "ZREM", "ZREMRANGEBYLEX",
      "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE")
 )  # fmt: skip
-"""Commands that a function which writes nothing may not call."""
+"""Commands that write. A function with none of them is flagged ``no-writes``."""
 
 
 class Line(NamedTuple):
@@ -43,10 +43,10 @@ class Line(NamedTuple):
 
 
 class Library(NamedTuple):
-    """A library as it is loaded into the server."""
+    """A library, ready to be loaded into the server."""
 
     name: str
-    """Of the library and of its only function. It ends in a digest, so another text has another name."""
+    """The name of the library and of its only function. It ends in a digest of the text."""
     lines: list[Line]
 
 
@@ -54,13 +54,13 @@ def build(name: str, lines: Sequence[Line], own: Sequence[bool], full: bool) -> 
     """The library of a flattened script.
 
     Args:
-        name: what its name begins with.
+        name: the beginning of its name.
         lines: the script.
-        own: which of them are the body of the script; the others may declare something for all of it.
-        full: whether it runs where the server is out of memory.
+        own: for each line, whether it is from the script's own body; the other lines may declare names for all of it.
+        full: whether it may run while the server is out of memory.
 
     Raises:
-        ScriptError: two of the declarations are of one name.
+        ScriptError: a name is declared twice.
     """
     outside: list[Line] = []
     inside: list[Line] = []
@@ -86,7 +86,7 @@ def _made_once(piece: Piece, first: str) -> bool:
 
 
 def _set_per_call(part: list[Line], outside: list[Line]) -> list[Line]:
-    """The lines by which each call gives variables their values; declares them outside."""
+    """Declares variables outside of the function; returns the lines with which each call assigns them."""
     first, *rest = part
     names, equals, value = first.text.removeprefix("local ").partition(" -- ")[0].partition("=")
     outside.append(Line(f"local {names.rstrip()}", first.origin))

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 _TOKEN = re.compile(r"""--.*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*""")
 KNOWN_LINES = 20_000
-"""Lines whose names are remembered."""
+"""For how many lines the names found are cached."""
 
 
 def substitute(line: str, values: Mapping[str, str]) -> str:
@@ -30,7 +30,7 @@ def words(line: str) -> frozenset[str]:
     return frozenset(name for _, _, name in _names(line))
 
 
-# Scripts have most of their lines, those of includes, in common, and each is looked at several times.
+# Cached because scripts share most of their lines (those of includes), and each line is looked at several times.
 @lru_cache(KNOWN_LINES)
 def _names(line: str) -> tuple[tuple[int, int, str], ...]:
     """The names in a line with their places; field names are left out."""

@@ -24,7 +24,7 @@ class Piece(NamedTuple):
     """A part of a script that is kept or left out as a whole."""
 
     names: tuple[str, ...]
-    """The names that it declares; empty where it has to stay."""
+    """The names that it declares; empty: it is always kept."""
     span: range
     """Its lines."""
 
@@ -68,7 +68,7 @@ def pieces(lines: Sequence[str], prunable: Sequence[bool]) -> list[Piece]:
 
 @lru_cache(lua_names.KNOWN_LINES)
 def _declared(line: str) -> tuple[str, ...]:
-    """What a line declares for the whole of a file."""
+    """The names that a line declares for the whole file."""
     if function := _FUNCTION.match(line):
         return (function[1],)
     if values := _VALUES.match(line):

@@ -56,7 +56,7 @@ class Header:
     reply: str
     errors: frozenset[str]
     full: str
-    """Why it runs where the server is out of memory; '' where it does not, unless it writes nothing."""
+    """Why it may run while the server is out of memory; '': it may not, unless it only reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class Source:
     origins: tuple[str, ...]
     """Where each line of ``text`` came from, as ``file.lua:12``."""
     includes: tuple[str, ...]
-    """The files that were taken in, in order; ``keys`` for the made one."""
+    """The included files, in order; ``keys`` is the generated one."""
     files: tuple[str, ...]
-    """Where all that it was made from lies."""
+    """The paths of all files that it was made from."""
 
 
 def read(path: Path, shared: Sequence[Path], scope: keys.Scope = "project") -> Source:
@@ -161,7 +161,7 @@ class _Flattener:
         self._take(lines, file, 0, (*stack, file))
 
     def _key_names(self) -> dict[str, str]:
-        """What the names of keys stand for, those that are used."""
+        """The Lua expressions of the key names that are used."""
         used: dict[str, int] = {}
         for at, line in enumerate(self._lines):
             for name in _KEY_NAME.findall(line.split("--", 1)[0]):
@@ -233,7 +233,7 @@ def _parse_header(lines: list[str], file: str) -> Header:
 
 
 def _parse_args(lines: list[str], file: str) -> tuple[tuple[str, ...], bool]:
-    """Names come first, on one line or several; from the first line that holds anything else it is prose."""
+    """The names, on the first line or lines; from the first line with anything else on, the text is prose."""
     words: list[str] = []
     for number, line in enumerate(lines):
         if not all(_ARGUMENT.fullmatch(word) for word in line.split()):

@@ -1,7 +1,7 @@
 """Lists of the projects that need background work: those that have steps, and those that have items.
 
-A process that starts something in a project adds the project to the list (not on every call). The process that does the
-background work removes projects in which nothing is left. Ages are by the store's clock.
+A process that starts something in a project adds the project to the list, but not on every call. The process that does
+the background work removes projects in which nothing is left. Times are those of the store's clock.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from coordinator.store.store import Store
 List = Literal["steps", "items"]
 
 NOTED_SECONDS: dict[List, float] = {"steps": 30.0, "items": 300.0}
-"""How often a process notes the same project."""
+"""How often at most a process notes the same project."""
 _REMEMBERED = 1_000
-"""Projects that a process remembers to have noted; of more than these it notes some again too early."""
+"""How many noted projects a process remembers. With more, it notes some of them more often."""
 
 _NOTE: Script[Any] = Script("coordinator.store", "note_project", scope="fleet")
 _FORGET: Script[Any] = Script("coordinator.store", "forget_project", scope="fleet")
@@ -34,7 +34,7 @@ class ProjectList:
         self._until: dict[str, float] = {}
 
     async def note(self, project: str) -> None:
-        """Has the project looked after from now on; one that this process noted a short while ago is on the list."""
+        """Puts the project on the list, unless this process did so a short while ago."""
         now = monotonic()
         if now < self._until.get(project, 0.0):
             return

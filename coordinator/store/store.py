@@ -1,4 +1,4 @@
-"""``Store``: runs scripts and plain commands in Redis, for the rest of the process."""
+"""``Store``: runs scripts and plain commands on the server, for the rest of the process."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ OUTCOMES = (
     "cancelled",
     "defect",
 )
-"""ok: a call without a request id; new, replay and mismatch: one whose id was not known, was known, and was used
-with other arguments before."""
+"""ok: a call without a request id. Calls with one are new (the id was not known), replay (it was known) or mismatch (it
+was used before with other arguments)."""
 
 _log = logging.getLogger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
@@ -53,12 +53,12 @@ _MAX_CACHED_KEYS = 10_000
 _LOAD_ATTEMPTS = 5
 _TUNE: Script[Any] = Script("coordinator.store", "tune_collector", scope="fleet")
 _COLLECTOR_PAUSE = 150
-"""Of the server's Lua garbage collector, in percent. Longer pauses between its passes make these longer, and scripts
-wait for them; without pauses they cost a tenth of the time."""
+"""``setpause`` of the server's Lua garbage collector, in percent. Longer pauses make each pass longer, and scripts wait
+for it; without pauses, passes take a tenth of the time."""
 _COLLECTOR_EFFORT = 50
-"""Of the same, in percent, 200 by default: passes take longer, so that there are fewer, for some two megabytes of
-memory. With less than about 40 a pass might never come to its end."""
-# Commands that are answered late, more than once or not at all, or change what later replies mean.
+"""``setstepmul`` of the same collector, in percent (200 by default). Lower values make fewer, longer passes, and take
+about two megabytes more memory. Below about 40, a pass may never end."""
+# Commands that are answered late, several times or not at all, or that change the meaning of later replies.
 _NOT_SHARED = frozenset(
     b"SUBSCRIBE PSUBSCRIBE SSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE SUNSUBSCRIBE MONITOR SYNC PSYNC BLPOP BRPOP BLMOVE "
     b"BRPOPLPUSH BLMPOP BZPOPMIN BZPOPMAX BZMPOP WAIT WAITAOF MULTI EXEC DISCARD WATCH UNWATCH HELLO AUTH SELECT "
@@ -161,7 +161,7 @@ class Store:
             outcome = "new" if script.remembers and args[0] else "ok"
             rest = None
             if type(reply) is list and (script.remembers or script.rest):
-                # What is answered from a record may have been left unfinished by a process that died.
+                # After a replay too: the process that made the first call may have died before it finished the rest.
                 outcome, rest = outcome if len(reply) > 1 else "replay", script.rest
                 reply = reply[0]
             result: R = reply if script.decode is None else script.decode(reply)
@@ -226,9 +226,9 @@ class Store:
 
     @property
     def client(self) -> redis.asyncio.Redis:
-        """redis-py on the same server, for blocking reads and administration; made when first asked for.
+        """A redis-py client of the same server, for blocking reads and administration; made on first use.
 
-        It never retries by itself and sets no read timeout: blocking calls bring their own.
+        It never retries by itself, and has no read timeout: blocking calls set their own.
         """
         if self._client is None:
             self._client = redis.asyncio.Redis(
@@ -241,7 +241,7 @@ class Store:
         return self._client
 
     async def _finish(self, rest: Script[bool], project: str) -> None:
-        """Runs what a script left undone (``Script.rest``). Where that fails, the next call that needs it does it."""
+        """Runs what a script left undone (``Script.rest``). If that fails, the next call that depends on it does it."""
         with contextlib.suppress(ToolFailure):
             while not await self.run(rest, project):
                 pass
@@ -257,11 +257,16 @@ class Store:
         return key
 
     async def _recover(self, script: Script[Any], command: bytes, error: ServerError) -> Any:
-        """The reply after a function that the server lacks was given to it, or to a script that wants to be called
-        again; raises what any other error means.
+        """Sends a call again if that helps: after loading a missing function, or because the script asks for it.
 
-        What is not there has not run, so sending the call again is safe. The load goes ahead of the call on the
-        same connection; should somebody flush or delete functions in between, that is done again.
+        A function that was missing has not run, so sending the call again is safe. The load precedes the call on the
+        same connection. If somebody deletes the functions in between, both are sent again.
+
+        Returns:
+            The reply to the repeated call.
+
+        Raises:
+            Whatever the error means, if repeating the call does not help.
         """
         if replies.wants_again(error, script):
             return await self._link.submit(command)
@@ -278,7 +283,7 @@ class Store:
         raise self._failure(error, script)
 
     def _load(self, script: Script[Any]) -> asyncio.Future[Any]:
-        """Gives the server a function unless that is under way; its reply, error replies as values."""
+        """Loads a function into the server, unless that is under way; gives the reply, error replies as values."""
         load = self._loads.get(script.function)
         if load is None:
             load = self._loads[script.function] = self._link.submit(script.pack_load())
@@ -292,7 +297,7 @@ class Store:
         return load
 
     def _load_failure(self, script: Script[Any], error: ServerError) -> Exception:
-        """What it means that the server did not take a function: it takes nothing now, or the script is at fault."""
+        """Why the server did not load a function: it takes no writes now, or the script is at fault."""
         failure = self._failure(error)
         return failure if isinstance(failure, ToolFailure) else ScriptError(script.explain(str(error)))
 
@@ -315,12 +320,12 @@ class Store:
         return server
 
     def _on_connected(self) -> None:
-        """Gives a new connection's server the scripts, while calls go on already."""
+        """Loads the scripts into a new connection's server. Calls need not wait for that."""
         if self._opened and (self._loading is None or self._loading.done()):
             self._loading = asyncio.get_running_loop().create_task(self._load_again(), name="store-scripts")
 
     async def _load_unless_full(self) -> None:
-        """A store that is full is no reason not to start: those who free its memory have to."""
+        """Loads the scripts. A full store does not stop the start: someone must be able to free its memory."""
         try:
             await self._load_scripts()
         except ToolFailure as failure:
@@ -337,7 +342,7 @@ class Store:
             _log.error("the store refuses a script: %s", error)
 
     async def _load_scripts(self) -> None:
-        """Gives the server the functions that it lacks, and takes away what other versions of these have left."""
+        """Loads the functions that the server lacks, and deletes other versions of them."""
         connects = self._link.connects
         scripts = Script.registered()
         if scripts:
@@ -352,7 +357,10 @@ class Store:
         self._loaded_on = connects
 
     async def _delete_other_versions(self, scripts: list[Script[Any]], known: set[str]) -> None:
-        """The server keeps functions for good. A process that still runs such a version gives it back."""
+        """Deletes other versions, because the server keeps functions for good.
+
+        If a process still runs another version, that process loads it again.
+        """
         present = {script.function for script in scripts}
         ours = {name.rpartition("_")[0] for name in present}
         for name in known - present:
@@ -362,7 +370,7 @@ class Store:
 
 
 def _library_names(listed: list[Any]) -> set[str]:
-    """From what the server lists, in either version of the protocol."""
+    """The names in a reply to FUNCTION LIST, in either version of the protocol."""
     found = (one if isinstance(one, dict) else dict(zip(one[::2], one[1::2], strict=True)) for one in listed)
     return {one[b"library_name"].decode() for one in found}
 

@@ -1,4 +1,4 @@
-"""A subscription to channels that outlives its connections."""
+"""A subscription to channels that survives the loss of its connection."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _log = structlog.get_logger(__name__)
 
 
 class Subscription:
-    """Listens to channels in the background; what is published while it has no connection is missed.
+    """Listens to channels in the background. Messages published while it has no connection are missed.
 
     Args:
-        name: what it is called in logs.
-        on_message: takes a channel and what was published there. Does not fail.
-        on_begin: called whenever a channel has been subscribed to, at first and again: what was published
-            before may have been missed. Does not fail.
+        name: its name in logs.
+        on_message: gets a channel and a message. Must not fail.
+        on_begin: called after each (re)subscription to a channel, because earlier messages may have been missed. Must
+            not fail.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Subscription:
         return self._begun.is_set()
 
     def start(self) -> None:
-        """Begins to listen, if it has not begun."""
+        """Begins to listen, unless it does so already."""
         if self._task is None:
-            # In a context of its own: what it logs later is no part of the request that happened to begin it.
+            # In an empty context, so that its log lines do not carry the id of the request that happened to start it.
             self._task = asyncio.create_task(self._listen(), name=self._name, context=Context())
 
     async def ready(self) -> None:

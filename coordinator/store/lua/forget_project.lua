@@ -1,9 +1,9 @@
 --[[
-purpose:   Has nobody look after a project until it is noted again.
-guarantee: A project that was noted within the last seconds stays.
+purpose:   Takes a project off a list, until it is noted again.
+guarantee: A project that was noted within the last `seconds` stays.
 args:      what project seconds
            what = steps | items
-reply:     whether it was dropped
+reply:     whether it was taken off
 errors:    none
 full:      deleting frees memory
 --]]

@@ -1,8 +1,8 @@
 --[[
-purpose:   Takes, keeps or gives back the lease under which one process does something for the whole fleet.
-guarantee: One process has it at a time; it lapses when its holder does not ask again in time.
+purpose:   Takes, renews or gives back a leader lease, whose holder does something for the whole fleet.
+guarantee: One process has it at a time; it lapses unless its holder renews it in time.
 args:      what process milliseconds
-           milliseconds = how long it is kept; 0 gives it back
+           milliseconds = how long it lasts; 0 gives it back
 reply:     1 if the process has it now, else 0
 errors:    none
 full:      a lease is a name; what it is for may free memory

@@ -1,6 +1,6 @@
 --[[
-purpose:   Notes that a project has something to look after.
-guarantee: By the time of this server.
+purpose:   Puts a project on the list of those that need background work.
+guarantee: The time noted is that of this server.
 args:      what project
            what = steps | items
 reply:     nothing

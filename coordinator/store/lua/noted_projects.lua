@@ -1,5 +1,5 @@
 --[[
-purpose:   Names projects that have something to look after, those noted last first.
+purpose:   Lists the projects that need background work, those noted last first.
 guarantee: Changes nothing.
 args:      what seconds most
            what = steps | items; seconds = only those noted within so many, 0: all; most = so many of them, -1: all

@@ -1,5 +1,5 @@
 --[[
-purpose:   Which processes are asked to take no new work.
+purpose:   Reads which processes are asked to take no new work.
 guarantee: Reads one small hash.
 args:      none
 reply:     rows {scope, since ms}

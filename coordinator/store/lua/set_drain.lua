@@ -1,6 +1,6 @@
 --[[
 purpose:   Asks processes to take no new work, or ends that.
-guarantee: Asking twice keeps the time of the first.
+guarantee: Asking again keeps the time of the first request.
 args:      scope on
            scope = fleet, host:<name> or process:<host>/<slot>; on = 1 or 0
 reply:     rows {scope, since ms}: all that is asked for now

@@ -1,5 +1,5 @@
 --[[
-purpose:   Has the server take away in small portions what scripts leave behind.
+purpose:   Tunes Lua's garbage collector in the server, so that it works in small portions.
 guarantee: Holds for all functions of the server until it ends, and changes nothing else.
 args:      pause effort
            pause = percent of the memory that was in use after a pass of Lua's collector at which the next one begins;

@@ -4,9 +4,9 @@
 -- slices), then the packed reply. The record and the effect are written in one script, so a front-end
 -- killed in between costs nothing: the retry finds the record from any other process.
 
--- The stored reply of `request` ('' = caller gave none), and the state letter; or an error reply in `refused`.
--- A script that answers with it says so by `return {stored}`: the store's side counts replays by that, and does the
--- rest of the script where it may have one.
+-- The stored reply of `request` ('' = the caller gave none), its state letter, and an error reply if the request id was
+-- used with other arguments. A script that answers with a stored reply returns `{stored}`: by that, Store.run counts
+-- replays, and runs the script's rest if it has one.
 local function recall(request, fingerprint)
   if request == '' then return nil end
   local record = redis.call('GET', K_REQUEST .. request)

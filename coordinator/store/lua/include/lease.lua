@@ -1,9 +1,8 @@
 -- @include keys
--- Who holds a work item. For scripts of other toolsets than the items', which owns what is read here (see
--- item.lua there): `h` is packed, the fence, and while there is a claim, when it expires, was placed and was first
--- placed (in ms), and the trusted id of its holder. A claim is live while its expiry lies ahead, and a fence only
--- rises, so both together tell whether a claim that somebody saw earlier is still the one. Nothing is changed:
--- expired claims stay as they are.
+-- Who holds a work item, for scripts of other toolsets than the items', which owns the data (item.lua there). The field
+-- `h` is packed: the fence and, while there is a claim, when it expires, was placed and was first placed (in ms), and
+-- the trusted id of its holder. A claim is live until it expires, and the fence only rises, so both together tell
+-- whether a claim seen earlier is still in force. Nothing is changed: expired claims stay as they are.
 
 -- {holder, expires, fence, live}, holder false where nobody has claimed it; nil: no such item.
 local function lease_of(item, now)
