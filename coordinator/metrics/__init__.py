@@ -4,15 +4,13 @@
 ``cells`` keeps the numbers, in files that all processes of a host share; ``exposition`` renders them. ``logs`` sets up
 structured logging. ``tracing`` makes spans if a collector is configured.
 
-**Why files with slots.** Several processes answer ``GET /metrics`` as one, and any of them
-may be killed at any moment. Each process owns a *slot* (``fe-0``, ``w-1``), and each slot
-owns files of plain 8-byte numbers that the process changes through shared memory: one
-store instruction per change, so a SIGKILL loses nothing and tears nothing. A restarted
-process takes over its slot and goes on counting where the dead one stopped, so counters
-never run backwards and the number of files stays that of the slots, however many
-processes have lived in them.
+**Why files with slots.** Several processes answer ``GET /metrics`` as one, and any of them may be killed at any moment.
+Each process owns a *slot* (``fe-0``, ``w-1``), and each slot owns files of plain 8-byte numbers, which the process
+changes through shared memory. A change is one store instruction, so a SIGKILL loses nothing and leaves no half-written
+number. A restarted process takes over the slot and goes on counting where the dead one stopped. So counters never go
+back, and there are only as many files as slots, however many processes have used them.
 
-Nothing here imports anything of ours, so every layer may record.
+This package imports nothing of ours, so every layer may record metrics.
 """
 
 from coordinator.metrics.cells import Cells, MemoryCells, SharedCells

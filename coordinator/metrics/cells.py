@@ -1,14 +1,13 @@
 """Numbers that a process changes and others read, in files that they share.
 
-A slot has one file per kind of metric, in the format of prometheus-client's multi-process
-mode: a header with the bytes used, then entries of a JSON key padded to 8 bytes, the value
-and a timestamp as doubles. The library's own values pack bytes under a lock, with a check
-of the process, for each change; a cell here is a double in the mapped file itself, several
-times cheaper. What is left of the header tells the file from the next of its name.
+A slot has one file per kind of metric, in the format of prometheus-client's multi-process mode: a header with the
+number of bytes used, then entries, each with a JSON key padded to 8 bytes, the value, and a timestamp (both doubles).
+The unused part of the header holds a random identity, which tells a file from a later one of the same name.
 
-A change is one statement without a call in it. The interpreter switches threads at calls
-and at the ends of loops only, so no lock is needed; the kernel keeps the page when the
-process is killed, and an aligned double is never seen half written.
+For each change, prometheus-client itself checks the process, takes a lock and packs bytes. Here a cell is a double in
+the mapped file itself, which is several times cheaper. A change is one statement without a call in it, and the
+interpreter switches threads only at calls and at the ends of loops, so no lock is needed. If the process is killed, the
+kernel keeps the page, and an aligned double is never half written.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Numbers = ctypes.Array[ctypes.c_double]
 
 
 class Cell(ctypes.c_double):
-    """One number. Where it changes with each call, ``cell.value += 1.0`` spares a call of a method."""
+    """One number. On hot paths, ``cell.value += 1.0`` saves the call of a method."""
 
     def inc(self, amount: float = 1.0) -> None:
         self.value += amount
@@ -51,7 +50,7 @@ class Cell(ctypes.c_double):
 
 
 class Buckets:
-    """One histogram: a sum, and a count per bucket of which the last is unbounded."""
+    """One histogram: a sum, and a count per bucket. The last bucket is unbounded."""
 
     __slots__ = ("_at", "_bounds", "_numbers", "_sum")
 
@@ -66,13 +65,18 @@ class Buckets:
         self._numbers[self._sum] += value
 
     def add(self, counts: Mapping[int, int], total: float) -> None:
-        """Takes over observations that somebody else has counted, by bucket from 0, and their sum."""
+        """Adds observations that were counted elsewhere.
+
+        Args:
+            counts: how many observations, by bucket from 0.
+            total: their sum.
+        """
         for bucket, count in counts.items():
             self._numbers[self._at[bucket]] += count
         self._numbers[self._sum] += total
 
     def counts(self) -> list[float]:
-        """Observations per bucket, not added up."""
+        """Observations per bucket, not cumulated."""
         return [self._numbers[at] for at in self._at]
 
 
@@ -81,10 +85,10 @@ class Cells(ABC):
 
     @abstractmethod
     def _place(self, metric: Metric, keys: list[str]) -> tuple[Numbers, list[int]]:
-        """The array that holds the values of these keys, and their indices in it; new ones begin at 0."""
+        """The array that holds the values of these keys, and their indices in it; new values begin at 0."""
 
     def number(self, metric: Metric, labels: Mapping[str, str]) -> Cell:
-        """The cell of a counter or gauge; the same labels give the same number."""
+        """The cell of a counter or gauge; equal labels give the same cell."""
         numbers, (at,) = self._place(metric, [_key(metric, metric.name, labels)])
         return Cell.from_buffer(numbers, at * ctypes.sizeof(Cell))
 
@@ -143,10 +147,10 @@ class SharedCells(Cells):
                     self._files[kind] = _File(self._directory / f"{kind}_{self._slot}.db")
                 file = self._files[kind]
                 at = [file.position(key) for key in keys]
-                # Taken last: it covers also what the file has grown by.
+                # Read last, because the file may have grown, and so been mapped anew.
                 return file.numbers, at
             except OSError:
-                # A full disk must not stop the service: these numbers are lost, the process lives.
+                # A full disk must not stop the service; these numbers are lost instead.
                 return _private(len(keys))
 
     def close(self) -> None:
@@ -161,7 +165,7 @@ def used_bytes(head: bytes) -> int:
 
 
 def identity(memory: mmap.mmap) -> bytes:
-    """Tells a slot's file from those that had its name before; its inode would not, which is given to the next file."""
+    """Tells a slot's file from earlier ones of the same name. (Its inode would not: file systems reuse these.)"""
     return memory[4:HEADER]
 
 
@@ -169,7 +173,7 @@ def entries(memory: mmap.mmap, start: int, end: int) -> Iterator[tuple[str, int]
     """The keys between two offsets of a slot's file, each with the index of its double.
 
     Raises:
-        ValueError: they are damaged, as by a power failure, which leaves zeros for pages that were not written.
+        ValueError: they are damaged. After a power failure, pages that were not written are zeros.
     """
     if not start <= end <= len(memory):
         raise ValueError("the count of used bytes")
@@ -194,7 +198,7 @@ def _key(metric: Metric, name: str, labels: Mapping[str, str]) -> str:
 
 
 def _is_written(path: Path) -> bool:
-    """Whether the file is there with its header: a power failure may leave the name of a new file, or zeros, only."""
+    """Whether the file exists and has a header. After a power failure a new file may be empty or all zeros."""
     try:
         with path.open("rb") as file:
             head = file.read(HEADER)
@@ -217,7 +221,7 @@ class _File:
             self._read()
 
     def _make(self) -> None:
-        """Written whole and then named, so that a reader never meets half a header."""
+        """Creates the file under another name and renames it when it is complete: nobody shall read half a header."""
         fresh = self._path.with_suffix(".new")
         fresh.write_bytes(struct.pack("i4s", HEADER, os.urandom(4)).ljust(_CHUNK, b"\0"))
         fresh.rename(self._path)
@@ -246,15 +250,15 @@ class _File:
                 self._grow()
             self._memory[self._used : self._used + len(entry)] = entry
             self._used += len(entry)
-            # The count of used bytes comes last: a reader, or an owner after a kill, sees whole entries only.
+            # The count of used bytes is written last, so that readers, and a later owner, see complete entries only.
             self._memory[0:4] = struct.pack("i", self._used)
             self._positions[key] = self._used // 8 - 2
         return self._positions[key]
 
     def _grow(self) -> None:
-        """Real zeros rather than a hole: writing to a hole kills the process when the disk is full.
+        """Enlarges the file by zeros that are really written: with a hole, a full disk would kill the process later.
 
-        Cells made before go on with the mapping they have, which shows the same pages.
+        Existing cells keep their mapping, which shows the same pages.
         """
         with self._path.open("ab") as file:
             file.write(bytes(_CHUNK))

@@ -1,8 +1,8 @@
-"""The text that Prometheus scrapes: all slots of a directory as one process.
+"""The text that Prometheus scrapes: the metrics of all slots of a directory, as if they were one process.
 
-prometheus-client's collector decodes every key of every file for each scrape (130 ms of
-processor time at eight front-ends, in a process that should be answering agents). Keys
-never move within a file, so here they are decoded once, and a scrape adds up doubles (7 ms).
+prometheus-client's collector decodes every key of every file for each scrape. With eight front-ends that takes 130 ms
+of CPU time, in a process that should be answering agents. But keys never move within a file. So here they are decoded
+once, and a scrape only adds up doubles (7 ms).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from coordinator.metrics.cells import HEADER, entries, identity, used_bytes
 from coordinator.metrics.slots import slot_is_free
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-"""Of what ``Exposition.text`` returns."""
+"""The content type of what ``Exposition.text`` returns."""
 
 
 def _sum(left: float, right: float) -> float:
@@ -34,13 +34,13 @@ _MERGE: dict[str, Callable[[float, float], float]] = {
     "gauge_livesum": _sum,
     "gauge_livemax": max,
 }
-"""How the values of several slots become one, by the kind that a file's name begins with."""
+"""How values of several slots are combined, by the kind that a file's name begins with."""
 
 
 class Exposition:
-    """Renders the slots of ``directory``; keep one per process, it remembers where the numbers are.
+    """Renders the slots of ``directory``. Keep one per process, because it remembers where the numbers are.
 
-    Takes some milliseconds with many processes: call it in a thread.
+    Rendering takes some milliseconds if there are many processes, so call it in a thread.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -58,7 +58,7 @@ class Exposition:
             for path in sorted(self._directory.glob("*.db")):
                 kind, _, slot = path.stem.rpartition("_")
                 if kind.startswith("gauge"):
-                    # A process that was killed, without a supervisor to report it, is in no state any more.
+                    # Gauges of a process that has died mean nothing; without a supervisor nobody has deleted them.
                     if slot not in free:
                         free[slot] = self._is_free(slot)
                     if free[slot]:
@@ -73,18 +73,18 @@ class Exposition:
         try:
             return slot_is_free(self._directory, slot)
         except OSError:
-            # To ask takes a file, and the disk may be full: better a figure too many than none at all.
+            # Asking creates a file, and the disk may be full. Then rather show an outdated gauge than nothing at all.
             return False
 
     def _add(self, path: Path, kind: str, totals: dict[int, float]) -> None:
         merge = _MERGE[kind]
         try:
             with path.open("rb") as file:
-                # Read first: the file may grow at any time, and is mapped with all that is used by now.
+                # Read before mapping: the file may grow at any time, and the mapping then covers all that is used.
                 head = file.read(HEADER)
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (FileNotFoundError, ValueError):
-            # The gauges of a process that died just now; or an empty file, which a power failure has left.
+            # Deleted just now (the gauges of a process that died), or emptied by a power failure.
             self._indexes.pop(path, None)
             return
         index = self._indexes.get(path)
@@ -105,7 +105,7 @@ class Exposition:
                 totals[series] = merge(totals[series], value) if series in totals else value
 
     def _series(self, key: str, kind: str) -> int:
-        """The number of a series; one more line in its family when it is new."""
+        """The number of a series; a new one is added to its family."""
         if key not in self._keys:
             family, sample, labels, meaning = json.loads(key)
             self._keys[key] = len(self._keys)
@@ -125,7 +125,7 @@ class _Index:
 
 
 class _Family:
-    """The lines of one metric, with the parts that never change made beforehand."""
+    """The lines of one metric. The parts that never change are rendered beforehand."""
 
     def __init__(self, name: str, kind: str, meaning: str) -> None:
         shown = name + "_total" if kind == "counter" else name

@@ -1,4 +1,4 @@
-"""The bound cells of one metric, by label values, within the bounds that the catalogue sets."""
+"""The cells of one metric by label values, within the limits that the catalogue sets."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Bound = TypeVar("Bound", Cell, Buckets)
 class Family(dict[tuple[str, ...], Bound]):
     """``family("claim_item", "ok")`` is the cell for these label values; made once, then looked up.
 
-    So is ``family["claim_item", "ok"]``, which takes no call: for what happens with each request.
+    ``family["claim_item", "ok"]`` is the same without a function call, for what happens with each request.
 
     Args:
-        metric: its row of the catalogue.
-        make: binds a cell, ``Cells.number`` or ``Cells.histogram``.
+        metric: the metric's declaration.
+        make: makes a cell: ``Cells.number`` or ``Cells.histogram``.
     """
 
     __slots__ = ("_allowed", "_closed", "_make", "_metric")
@@ -34,7 +34,7 @@ class Family(dict[tuple[str, ...], Bound]):
         return self[values]
 
     def declare(self, label: str, values: Iterable[str]) -> None:
-        """Closes an open label: from now on only these values count under their own name."""
+        """Closes an open label: from now on other values than these count as ``other``."""
         at = [one.name for one in self._metric.labels].index(label)
         self._allowed[at].update(values)
         self._closed[at] = True
@@ -47,7 +47,7 @@ class Family(dict[tuple[str, ...], Bound]):
     def __missing__(self, values: tuple[str, ...]) -> Bound:
         named = tuple(self._admit(at, value) for at, value in enumerate(values))
         if named != values:
-            # Kept under its name only: a stream of wrong values must not grow the dictionary.
+            # Not stored under the wrong values: a stream of these must not grow the dictionary.
             return self[named]
         labels = {label.name: value for label, value in zip(self._metric.labels, named, strict=True)}
         self[named] = bound = self._make(self._metric, labels)

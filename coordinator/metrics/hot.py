@@ -1,4 +1,4 @@
-"""Which items agents fight over: for logs and ``fleet top``, never for labels."""
+"""The most contended items, for logs and ``fleet top``. They are never labels of metrics."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 _KEPT = 256
-"""Items counted at a time; the one with the fewest losers makes room for a new one."""
+"""How many items are counted at a time. The one with the fewest losers makes room for a new one."""
 _HALF_LIFE_SECONDS = 60.0
 SUFFIX = ".hot.json"
-"""Of the file, after a slot's name, in which its process tells of its hottest items."""
+"""A process publishes its hottest items in the file ``<slot>.hot.json``."""
 
 
 class Hot(msgspec.Struct, frozen=True):
@@ -25,10 +25,12 @@ class Hot(msgspec.Struct, frozen=True):
 
 
 class HotItems:
-    """Counts failed claims by item, with "space saving" (Metwally et al.): bounded memory, counts never too low.
+    """Counts failed claims by item in bounded memory, with the algorithm "space saving" (Metwally et al.).
+
+    Counts may be too high, but never too low.
 
     Args:
-        clock: the present, in seconds.
+        clock: gives the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -64,7 +66,7 @@ class HotItems:
 
 
 def publish(directory: Path, slot: str, found: Iterable[Hot]) -> None:
-    """Writes a process's hottest items to where ``fleet top`` finds them."""
+    """Writes a process's hottest items into a file, for ``published``."""
     path = directory / (slot + SUFFIX)
     fresh = path.with_suffix(".new")
     fresh.write_bytes(msgspec.json.encode(list(found)))
@@ -78,7 +80,7 @@ def published(directory: Path, count: int) -> list[Hot]:
         try:
             found = msgspec.json.decode(path.read_bytes(), type=list[Hot])
         except (OSError, msgspec.MsgspecError):
-            continue  # being written or left by another version
+            continue  # it has just been deleted, or another version wrote it
         for hot in found:
             losers[hot.project, hot.item] = losers.get((hot.project, hot.item), 0.0) + hot.losers
     ranked = sorted(losers.items(), key=lambda entry: -entry[1])[:count]

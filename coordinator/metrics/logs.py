@@ -1,8 +1,8 @@
 """Structured logs on stderr: JSON for machines, aligned text for people, secrets in neither.
 
-Our code logs through ``structlog.get_logger()``; what libraries write through ``logging``
-takes the same way out. ``request_id`` ties the lines of one request together; where calls and steps
-are traced, ``trace_id`` and ``span_id`` tie them to their spans.
+Our code logs through ``structlog.get_logger()``. Lines that libraries write through ``logging`` get the same form. All
+lines of one request have the same ``request_id``. If calls and steps are traced, ``trace_id`` and ``span_id`` name the
+span that a line belongs to.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 SECRET_KEYS = frozenset({"authorization", "password", "proof", "secret", "token"})
-"""A key with one of these words in it has its value hidden."""
+"""The value of a key that contains one of these words is hidden."""
 
 HIDDEN = "***"
 
 LONGEST = 20_000
-"""Characters of the longest text in a line; the middle of a longer one is left out."""
+"""Of a text with more characters, the middle is left out."""
 
 _CHATTY = (
     "asyncio",
@@ -35,7 +35,7 @@ _CHATTY = (
     "sse_starlette",
     "uvicorn.error",
 )
-"""Libraries whose lines below the level warning repeat our own."""
+"""Libraries whose lines below the level warning only repeat our own."""
 
 _QUOTING = ("mcp.client.stdio", "mcp.client.streamable_http")
 """Libraries whose exceptions quote the output of foreign servers, which may hold a secret."""
@@ -43,7 +43,7 @@ _QUOTING = ("mcp.client.stdio", "mcp.client.streamable_http")
 _FIRST_KEYS = ("timestamp", "level", "slot", "event")
 
 _SECRET_KEY = re.compile("|".join(sorted(SECRET_KEYS)), re.IGNORECASE)
-# None of them may look at a character more than a few times: what is logged may be as long as callers like.
+# Each pattern must take linear time: a logged text may be as long as callers like.
 _SECRET_IN_TEXT = (
     (re.compile(r"(?P<keep>[a-z][a-z0-9+.-]{0,30}://[^\s/@:]*:)[^\s/@]+(?=@)", re.IGNORECASE), r"\g<keep>" + HIDDEN),
     (re.compile(r"(?P<keep>[?&](?:password|token|secret)=)[^\s&#]+", re.IGNORECASE), r"\g<keep>" + HIDDEN),
@@ -64,14 +64,14 @@ def configure(
         level: least important level that is written: debug, info, warning, error.
         form: ``auto`` is console on a terminal, else JSON.
         stream: where lines go; stderr by default.
-        context: goes into every line of the process, e.g. its slot.
+        context: added to every line of the process, e.g. its slot.
     """
     out = stream if stream is not None else sys.stderr
     if form == "auto":
         form = "console" if out.isatty() else "json"
     always = dict(context or {})
 
-    # Not a context variable: threads that libraries start have none of ours.
+    # Not a context variable, because threads that libraries start do not have it.
     def add_always(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
         return {**always, **event}
 
@@ -83,7 +83,7 @@ def configure(
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    # Exceptions become text before secrets are looked for; never with local variables.
+    # Exceptions become text, without local variables, before secrets are looked for.
     last: list[Processor] = [structlog.processors.format_exc_info, hide_secrets]
     if form == "console":
         last.append(structlog.dev.ConsoleRenderer(colors=out.isatty()))
@@ -126,13 +126,13 @@ _current: Callable[[], tuple[str, str] | None] | None = None
 
 
 def name_spans(current: Callable[[], tuple[str, str] | None] | None) -> None:
-    """Has lines say from now on which trace and span they belong to, if ``current`` knows; None: no more."""
+    """Adds trace and span to log lines from now on, as far as ``current`` knows them; None: no longer."""
     global _current
     _current = current
 
 
 def add_trace(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Structlog processor: which trace and span a line belongs to; nothing where nothing is traced."""
+    """Structlog processor: adds the trace and span that a line belongs to, if any."""
     if _current is not None and (ids := _current()) is not None:
         event["trace_id"], event["span_id"] = ids
     return event
@@ -144,7 +144,7 @@ def hide_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventD
 
 
 def _in_order(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Puts the keys that every line has first."""
+    """Moves the keys that every line has to its beginning."""
     return {**{key: event[key] for key in _FIRST_KEYS if key in event}, **event}
 
 
@@ -154,7 +154,7 @@ def _shortened(text: str, longest: int) -> str:
 
 def _clean(value: object) -> object:
     if isinstance(value, str):
-        # Cut twice: the first cut may go through a credential, and what is left of that goes with the second.
+        # Cut twice. The first cut bounds the work, but may cut a credential in two; the second removes what is left.
         value = _shortened(value, 10 * LONGEST)
         for pattern, replacement in _SECRET_IN_TEXT:
             value = pattern.sub(replacement, value)

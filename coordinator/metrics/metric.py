@@ -1,4 +1,4 @@
-"""What a metric is. Label values are bounded: listed, or an open set with a limit."""
+"""How a metric is declared. The values of labels are bounded: they are listed, or an open set with a limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 OTHER = "other"
-"""Label value for everything outside what a label allows, or beyond its limit."""
+"""The label value in place of all that a label does not allow, or that is beyond its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Metric:
     Args:
         name: the full name, with its unit and, for counters, ``_total``.
         buckets: upper bounds of a histogram, in the metric's unit.
-        merge: how a gauge's values of several processes become one.
+        merge: how the values of a gauge in several processes are combined.
     """
 
     name: str

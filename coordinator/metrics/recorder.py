@@ -1,7 +1,7 @@
-"""What the rest of the product calls when something happens.
+"""``Recorder``: the rest of the product calls its methods when something happens.
 
-Every recorder binds its cells once per combination of labels and then costs a dictionary
-look-up and one or two additions in shared memory.
+Cells are made once per combination of labels. After that, a call costs a dictionary look-up and one or two additions
+in shared memory.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
 
 _ANSWERS = dict.fromkeys(("ok", "new", "replay"), "ok") | dict.fromkeys(("refused", "mismatch"), "refused")
-"""Outcomes of a script that ran, and how they are counted."""
+"""Outcome of a script that ran -> how it is counted."""
 _WITH_ID = frozenset({"new", "replay", "mismatch"})
 
 
 class Recorder:
-    """The recorders of one process.
+    """Records the metrics of one process.
 
     Args:
-        cells: where the numbers live.
-        slot: the process's stable name within its fleet.
+        cells: where the numbers are kept.
+        slot: the process's stable name on its host.
     """
 
     def __init__(self, cells: Cells, slot: str = "local") -> None:
@@ -89,7 +89,7 @@ class Recorder:
         self._key_age = Family(catalogue.KEY_AGE, cells.number)
         self._identity_state = Family(catalogue.IDENTITY_STATE, cells.number)
         self._identity_policy = Family(catalogue.IDENTITY_POLICY, cells.number)
-        # What changes with each call, bound together: one look-up in place of one per metric.
+        # The cells that change with each call, grouped: one look-up instead of one per metric.
         self._answered: dict[tuple[str, str, str], tuple[Cell, Buckets, Cell]] = {}
         self._ran: dict[tuple[str, str], tuple[Buckets, tuple[Cell, ...]]] = {}
         self._judged: dict[tuple[str, str, str], tuple[Cell, Cell]] = {}
@@ -98,7 +98,7 @@ class Recorder:
         self._config: Cell | None = None
 
     def start_frontend(self, tools: Iterable[str], scripts: Iterable[str]) -> None:
-        """Begins the counters of a front-end; other tools and scripts than these count as ``other`` from now on."""
+        """Starts the counters of a front-end at zero. From now on, other tools and scripts count as ``other``."""
         names = sorted(set(tools))
         self._requests.declare("tool", names)
         self._durations.declare("tool", names)
@@ -132,12 +132,12 @@ class Recorder:
         self.agents_waiting(0)
 
     def start_worker(self) -> None:
-        """Begins the counters of a worker."""
+        """Starts the counters of a worker at zero."""
         for family in (self._jobs, self._steps, self._reports_refused, self._leases_lost, self._jobs_restored):
             family.start_at_zero()
 
     def start_supervisor(self, roles: Iterable[str]) -> None:
-        """Begins the counters of a supervisor of processes in these roles."""
+        """Starts at zero the counters of a supervisor of processes in these roles."""
         for role in roles:
             for cause in ("exit", "hung", "signal"):
                 self._restarts(role, cause)
@@ -146,7 +146,7 @@ class Recorder:
         """A tool call was answered.
 
         Args:
-            seconds: how long it took; None: it was turned away before it began, and would make durations look short.
+            seconds: how long it took; None: it was turned away before it began, so it has no duration.
         """
         try:
             requests, durations, of_slot = self._answered[tool, outcome, transport]
@@ -162,7 +162,7 @@ class Recorder:
         self._fast_path[result,].value += 1.0
 
     def auth_refused(self, reason: str) -> None:
-        """A request was not let in, or not to what it asked for."""
+        """A request was refused for want of a valid token or of a permission."""
         self._auth_refused(reason).inc()
 
     def token_file_read(self, outcome: str) -> None:
@@ -182,11 +182,11 @@ class Recorder:
         self._shed[criticality, reason].value += 1.0
 
     def queued(self, criticality: str, seconds: float) -> None:
-        """A call was let in after waiting for room."""
+        """A call was admitted after waiting for room."""
         self._queue(criticality).observe(seconds)
 
     def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
-        """How this front-end's admission stands."""
+        """The present state of this front-end's admission."""
         self._limit(self.slot).set(limit)
         self._saturation().set(at_work / limit)
         self._waiting(self.slot).set(waiting)
@@ -204,7 +204,7 @@ class Recorder:
             self.hot.lost(project, item)
 
     def claims_held(self, end: str, counts: Mapping[int, int], seconds: float) -> None:
-        """Claims that ended like this: how many, by bucket from 0, and how long they were held together."""
+        """Claims that ended in this way: how many, by bucket from 0, and the sum of the times they were held."""
         self._holds(end).add(counts, seconds)
 
     def claim_losers(self, counts: Mapping[int, int], losers: int) -> None:
@@ -212,7 +212,7 @@ class Recorder:
         self._losers().add(counts, losers)
 
     def items(self, roles: Mapping[str, int], oldest_ready_seconds: float) -> None:
-        """Items of the fleet by role, and the age of the oldest that is ready; 0 where others count them."""
+        """Items of the fleet by role, and the age of the oldest ready one; all 0 if another process counts them."""
         for role in ("queue", "work", "review", "blocked", "terminal"):
             self._items(role).set(roles.get(role, 0))
         self._oldest_ready().set(oldest_ready_seconds)
@@ -222,15 +222,15 @@ class Recorder:
         self._agents_waiting(self.slot).set(count)
 
     def claim_waited(self, end: str, seconds: float) -> None:
-        """A claim that had to wait for an item waits no more: ``served``, ``in_vain`` or ``ended``."""
+        """A claim has stopped waiting for an item: ``served``, ``in_vain`` or ``ended``."""
         self._claim_waits(end).observe(seconds)
 
     def checkpoint(self, outcome: str) -> None:
-        """A checkpoint of a workflow session was yielded or answered, or could not be."""
+        """A checkpoint of a workflow session was yielded or answered, or that was refused."""
         self._checkpoints(outcome).inc()
 
     def session_token(self, reason: str) -> None:
-        """A session token was of no use."""
+        """A session token was refused."""
         self._session_tokens(reason).inc()
 
     def script(self, script: str, seconds: float, outcome: str) -> None:
@@ -244,7 +244,7 @@ class Recorder:
             count.value += 1.0
 
     def restarted(self, operation: str) -> None:
-        """An operation of several scripts begins again: what it had read has changed."""
+        """An operation of several scripts starts over, because what it had read has changed."""
         self._restarted(operation).inc()
 
     def job(self, outcome: str) -> None:
@@ -265,7 +265,7 @@ class Recorder:
         self._steps_in_hand(self.slot).set(count)
 
     def step_refused(self) -> None:
-        """A report came too late."""
+        """A worker's report of a step came too late and was refused."""
         self._reports_refused().inc()
 
     def steps_swept(self, lost: int, restored: int) -> None:
@@ -324,11 +324,11 @@ class Recorder:
         self._config.set(1)
 
     def reload(self, outcome: str) -> None:
-        """Settings were read again: ``ok`` or ``refused``."""
+        """Settings were reloaded: ``ok`` or ``refused``."""
         self._reloads(outcome).inc()
 
     def actor(self, result: str, policy: str, whose: str) -> None:
-        """An actor's proof was looked at, and the degraded-mode policy decided whose word counts."""
+        """An actor's proof was verified, and the degraded-mode policy decided which identity counts."""
         try:
             verifications, trust = self._judged[result, policy, whose]
         except KeyError:
@@ -337,7 +337,7 @@ class Recorder:
         trust.value += 1.0
 
     def signature(self, seconds: float) -> None:
-        """A proof was verified that this process had not seen before."""
+        """A new proof (not one from the cache) was verified."""
         self._signatures().observe(seconds)
 
     def key_fetch(self, source: str, outcome: str) -> None:
@@ -345,7 +345,7 @@ class Recorder:
         self._key_fetches(source, outcome).inc()
 
     def key_age(self, source: str, seconds: float) -> None:
-        """The oldest keys from sources of this kind are so old."""
+        """The age of the oldest keys from sources of this kind."""
         self._key_age(source).set(seconds)
 
     def identity_state(self, state: str) -> None:
@@ -368,7 +368,7 @@ class Recorder:
         return bound
 
     def _bind_script(self, script: str, outcome: str) -> tuple[Buckets, tuple[Cell, ...]]:
-        """The durations, and what else counts for an outcome."""
+        """The script's durations, and the counters that an outcome raises."""
         answered = _ANSWERS.get(outcome, "error")
         counts = [] if answered == "ok" else [self._script_failures(script, answered)]
         if answered == "error":

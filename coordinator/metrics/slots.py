@@ -1,8 +1,7 @@
-"""Slots: the names that processes of one host have, and the locks that say whose they are.
+"""Slots: the names of the processes on one host, and the locks that show which are in use.
 
-A process locks its slot for as long as it runs. Whoever starts processes reserves the slots first, so
-that commands that start at the same moment take different ones, and a process that is started again
-finds its slot free.
+A process locks its slot while it runs. A command that starts processes reserves their slots first. So commands that
+start at the same moment take different slots, and a process that is restarted finds its slot free.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class SlotBusy(Exception):
 
 
 def own(directory: Path, slot: str) -> int:
-    """Makes this process the slot's owner: a descriptor that holds it until it is closed or the process ends.
+    """Makes this process the slot's owner; returns a descriptor that holds the slot while it is open.
 
     Raises:
         SlotBusy: if a living process owns it.
@@ -35,7 +34,7 @@ def own(directory: Path, slot: str) -> int:
 
 @contextlib.contextmanager
 def reserved_slots(directory: Path, prefix: str, count: int) -> Iterator[list[str]]:
-    """Sets aside the first ``count`` slots that nobody has, for this process and those that it starts.
+    """Reserves the first ``count`` free slots, for this process and those that it starts.
 
     Raises:
         OSError: if the directory can't be written.
@@ -55,7 +54,7 @@ def reserved_slots(directory: Path, prefix: str, count: int) -> Iterator[list[st
 
 
 def slot_is_free(directory: Path, slot: str) -> bool:
-    """Whether no living process owns the slot or has set it aside."""
+    """Whether no living process owns the slot or has reserved it."""
     if not directory.exists():
         return True
     with _reservation(directory, slot) as free:
@@ -63,7 +62,7 @@ def slot_is_free(directory: Path, slot: str) -> bool:
 
 
 def clear_free_slots(directory: Path) -> None:
-    """Deletes the numbers of all slots that nobody owns: done once, when a supervisor starts."""
+    """Deletes the numbers of all slots that nobody owns; called once, when a supervisor starts."""
     for slot in sorted({path.stem for path in directory.glob("*.lock")}):
         with _reservation(directory, slot) as free:
             if free and _unowned(directory, slot):
@@ -83,7 +82,7 @@ def _delete(directory: Path, *patterns: str) -> None:
 
 @contextlib.contextmanager
 def _reservation(directory: Path, slot: str) -> Iterator[bool]:
-    """Sets the slot aside while the block runs; gives whether it could, since another process may have it set aside."""
+    """Reserves the slot while the block runs; gives False if another process has reserved it."""
     path = directory / f"{slot}.reserved"
     held = _lock(path)
     try:
@@ -95,7 +94,7 @@ def _reservation(directory: Path, slot: str) -> Iterator[bool]:
 
 
 def _unowned(directory: Path, slot: str) -> bool:
-    """Whether no living process owns the slot; the answer holds while the caller has the slot set aside."""
+    """Whether no living process owns the slot. The answer stays true while the caller has the slot reserved."""
     path = directory / f"{slot}.lock"
     if not path.exists():
         return True
@@ -119,5 +118,5 @@ def _lock(path: Path) -> int | None:
             return None
         except FileNotFoundError:
             pass
-        # Its last holder deleted it while we took it: what we have locked is no longer there to be found.
+        # Its last holder deleted the file between our open and our lock, so others would not find our lock: again.
         os.close(held)

@@ -1,4 +1,4 @@
-"""Throttled warnings: about what may happen at every call, in as many log lines as people can read."""
+"""Throttled warnings, for what may happen with every call: few enough log lines for people to read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ThrottledWarnings:
-    """Logs a warning of each kind at most once in ten seconds, with the number of those left out in between."""
+    """Logs a warning of each kind at most once in ten seconds, with the number of warnings left out in between."""
 
     def __init__(self) -> None:
         self._next: dict[str, float] = {}
@@ -22,7 +22,7 @@ class ThrottledWarnings:
         """Logs a warning, or counts it as left out.
 
         Args:
-            kind: what it is throttled by; one of a few words, since each is remembered.
+            kind: one of a few words, by which warnings are throttled. Each is remembered.
         """
         now = time.monotonic()
         if now < self._next.get(kind, 0.0):

@@ -1,17 +1,16 @@
 """Spans of tool calls, Lua scripts and steps, for a collector that takes OTLP over HTTP.
 
-A process that is to trace calls ``start`` once, after it was forked: the exporter has a thread.
-Everywhere else ``active()`` is None, and that is all that tracing costs.
+To trace, a process calls ``start`` once, after it was forked, because the exporter has a thread. In other processes
+``active()`` is None, and that check is all that tracing costs.
 
-**Where a trace goes.** A call's span continues the trace that the caller names in ``_meta`` (``traceparent``,
-``tracestate``: W3C trace context); scripts that it runs are spans below it. What a call begins that goes on
-without it, a run of steps, is stored with ``carried()``, so that spans of its steps, in whichever worker and
-attempt, are below the call too. Calls of downstream servers carry the context of their step: the MCP client takes
-it from OpenTelemetry's current span. No provider is registered globally, so spans that libraries would make of
-their own accord come to nothing, and none is there twice.
+**Parents.** A call's span continues the trace that the caller names in ``_meta`` (``traceparent``, ``tracestate``: W3C
+trace context). The scripts of the call are its children. If a call starts a run of steps, the run is stored with
+``carried()``, so that the spans of its steps, in any worker and attempt, are children of the call too. Calls of
+downstream servers carry the context of their step: the MCP client takes it from OpenTelemetry's current span. No
+provider is registered globally, so libraries make no spans of their own, and nothing is traced twice.
 
-**What a span says** is names and bounded ids, never arguments, results, messages of failures or actors. What is
-logged meanwhile says which span it belongs to (``logs``).
+**Contents.** A span holds names and bounded ids, never arguments, results, messages of failures or actors. Log lines
+name the span that they belong to (``logs``).
 """
 
 from __future__ import annotations
@@ -62,15 +61,15 @@ _PLACE = re.compile(r"https?://[^/?#]+/?\Z")
 _SCOPE = contexts.create_key("coordinator-scope")
 _w3c = TraceContextTextMapPropagator()
 _FAILED = frozenset({"error", "internal", "failed", "lost", "unavailable", "full", "defect"})
-"""Outcomes of whatever kind that make a span a failed one."""
+"""Outcomes (of calls, scripts and steps) that mark a span as failed."""
 
 
 class TracingUnavailable(Exception):
-    """What tracing needs is not installed."""
+    """The packages that tracing needs are not installed."""
 
 
 def trace_of(traceparent: object, tracestate: object) -> str:
-    """The trace that a caller names, in the form of ``carried``; empty: none, or none that makes sense."""
+    """The trace context that a caller sent, in the form of ``carried``; empty: none, or a malformed one."""
     if not isinstance(traceparent, str) or not _PARENT.fullmatch(traceparent):
         return ""
     if isinstance(tracestate, str) and _STATE.fullmatch(tracestate):
@@ -79,9 +78,9 @@ def trace_of(traceparent: object, tracestate: object) -> str:
 
 
 def carried() -> str:
-    """The trace that goes on here, to be stored with what continues it: traceparent, and tracestate after a blank.
+    """The current trace context, to be stored with what continues it: traceparent, a blank, and tracestate if any.
 
-    Empty where nothing is traced.
+    Empty if nothing is traced here.
     """
     if _active is None or not get_current_span().get_span_context().is_valid:
         return ""
@@ -91,9 +90,9 @@ def carried() -> str:
 
 
 def current() -> tuple[str, str] | None:
-    """The ids of the trace and of the span that goes on here, in hex digits; None: nothing is traced here.
+    """The ids of the current trace and span, in hex digits; None: nothing is traced here.
 
-    What was begun by a call and outlives it belongs to none.
+    A task that outlives the call that started it has no current span.
     """
     scope = contexts.get_value(_SCOPE)
     if not isinstance(scope, Scope) or not scope.open:
@@ -103,7 +102,7 @@ def current() -> tuple[str, str] | None:
 
 
 class Scope:
-    """A span that is going on. It is current in the task that began it until ``leave``."""
+    """An open span. It is current in the task that began it, until ``leave``."""
 
     __slots__ = ("_token", "context", "links", "open", "span")
 
@@ -111,7 +110,8 @@ class Scope:
         self.span = span
         self.links = links
         self.open = True
-        """Whether scripts that run in it are spans below it; what outlives it may still have it as current."""
+        """Whether scripts become its children. False once it has ended; a task that outlives it may still have it as
+        current."""
         self.context = contexts.set_value(_SCOPE, self, set_span_in_context(span, contexts.Context()))
         self._token: Token[contexts.Context] | None = contexts.attach(self.context)
 
@@ -123,7 +123,7 @@ class Scope:
         """Ends the span; only the first outcome counts.
 
         Args:
-            code: of the error catalogue, where something failed.
+            code: of the error catalogue, if something failed.
         """
         if not self.open:
             return
@@ -136,12 +136,12 @@ class Scope:
         self.span.end()
 
     def forget(self) -> None:
-        """Ends what ``Tracing.reporting`` began; the spans themselves have ended before."""
+        """Ends a scope of ``Tracing.reporting``, whose spans have ended before."""
         self.open = False
         self.leave()
 
     def leave(self) -> None:
-        """Makes the former span current again; to be called by the task that began this one."""
+        """Makes the previous span current again; to be called by the task that began this one."""
         token, self._token = self._token, None
         if token is not None:
             contexts.detach(token)
@@ -158,7 +158,7 @@ class Tracing:
         """A tool call begins.
 
         Args:
-            trace: what ``trace_of`` found; empty: a trace begins here.
+            trace: the result of ``trace_of``; empty: a new trace begins here.
         """
         attributes = {
             "mcp.method.name": "tools/call",
@@ -174,7 +174,7 @@ class Tracing:
         """A worker begins an attempt of a step.
 
         Args:
-            trace: as the run has it.
+            trace: the run's, from ``carried``.
         """
         attributes: dict[str, str | int] = {
             "coordinator.run.kind": run_kind,
@@ -187,7 +187,7 @@ class Tracing:
         return self._begin(f"step {run_kind}", SpanKind.CONSUMER, trace, attributes)
 
     def script(self, script: str, seconds: float, outcome: str) -> None:
-        """A Lua script ended; a span if it ran for a call or a step. Takes what ``Store.observe`` is told."""
+        """Makes the span of a Lua script that has ended, if it ran for a call or a step. Fits ``Store.observe``."""
         scope = contexts.get_value(_SCOPE)
         if not isinstance(scope, Scope) or not scope.open:
             return
@@ -210,15 +210,15 @@ class Tracing:
         span.end(ended)
 
     def reporting(self, steps: Sequence[Scope]) -> Scope:
-        """Scripts of the present task report these steps: below the first one from now on, linked to the others.
+        """Begins the report of several steps at once: scripts become children of the first step, linked to the others.
 
-        ``Scope.forget`` ends that.
+        ``Scope.forget`` ends it.
         """
         return Scope(steps[0].span, [Link(step.span.get_span_context()) for step in steps[1:]])
 
     def close(self, seconds: float = FLUSH_SECONDS) -> None:
-        """Delivers what has not been, as far as that takes no longer."""
-        # Nothing bounds the exporter's own end where its collector does not answer.
+        """Delivers the remaining spans, for at most ``seconds``."""
+        # In a thread, because the exporter's own shutdown may wait for ever for a collector that does not answer.
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(seconds)
@@ -240,7 +240,7 @@ def active() -> Tracing | None:
 
 
 def observing(observe: Observe) -> Observe:
-    """An observer for ``Store.observe`` that calls ``observe``, and makes spans of scripts if anything is traced."""
+    """An observer for ``Store.observe`` that calls ``observe`` and, if this process traces, makes spans of scripts."""
     tracing = _active
     if tracing is None:
         return observe
@@ -254,12 +254,13 @@ def observing(observe: Observe) -> Observe:
 
 
 def start(endpoint: str, sample_ratio: float, version: str, slot: str) -> Tracing:
-    """Has this process traced from now on.
+    """Starts tracing in this process.
 
     Args:
-        endpoint: URL of the collector; without a path ``/v1/traces`` is added.
-        sample_ratio: share of the traces that begin here, from 0 to 1. Who begins one elsewhere decides himself.
-        slot: the process's name within its fleet.
+        endpoint: URL of the collector; if it has no path, ``/v1/traces`` is added.
+        sample_ratio: which share of the traces that begin here is recorded, from 0 to 1. A trace that a caller has
+            begun carries the caller's decision.
+        slot: the process's name on its host.
 
     Raises:
         TracingUnavailable: says what to install.
@@ -274,7 +275,7 @@ def start(endpoint: str, sample_ratio: float, version: str, slot: str) -> Tracin
         raise TracingUnavailable(
             "tracing.endpoint is set, but what it needs is not installed: pip install 'fleet-coordinator[tracing]'"
         ) from None
-    # It would say of every batch what the exporter says at the end.
+    # It would log for every batch what the exporter reports at the end.
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
     described = {
         "service.name": os.environ.get("OTEL_SERVICE_NAME") or "fleet-coordinator",
@@ -294,7 +295,7 @@ def start(endpoint: str, sample_ratio: float, version: str, slot: str) -> Tracin
 
 
 def stop() -> None:
-    """Ends tracing, and delivers the spans that were not delivered yet."""
+    """Ends tracing and delivers the remaining spans."""
     tracing = _active
     install(None)
     if tracing is not None:
@@ -303,7 +304,7 @@ def stop() -> None:
 
 
 def install(tracing: Tracing | None) -> None:
-    """Makes ``tracing`` that of this process; None: nothing is traced any more."""
+    """Makes ``tracing`` this process's tracing; None: nothing is traced any more."""
     global _active
     _active = tracing
     logs.name_spans(current if tracing is not None else None)

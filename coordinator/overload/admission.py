@@ -199,7 +199,7 @@ class Admission:
         return None
 
     def turns_away(self, criticality: Criticality) -> int:
-        """Turns a call away if its class has a surplus and there is no room: the cheapest answer, and the usual one then.
+        """Turns a call away if its class has a surplus and there is no room: the cheapest answer to a call.
 
         Returns:
             Milliseconds after which the call may be repeated; 0: it may ``enter``.
