@@ -224,7 +224,7 @@ async def test_what_is_no_token_opens_neither_way(
     authorization = Authorization(authenticator, cast(Endpoints, None), lambda reason: None, 1_000_000)
     plan = Plan("/mcp", "default", {}, None, None, False)
     assert authorization.known_grant(token.encode(), plan) is grant
-    assert authorization.known_grant(secret, plan) is False
+    assert authorization.known_grant(secret, plan) is None
     assert (await denied(authenticator, b"Bearer " + secret))[0] == "malformed"
 
 
