@@ -1,7 +1,7 @@
-"""Who acts: verifies actors and applies the degraded-mode policy to the result (seed 004).
+"""Verifies actors and applies the degraded-mode policy to the result (seed 004).
 
-One ``Actors`` serves a process. Its ``resolve`` is what handlers know as ``Services.resolve_actor``:
-claims, ownership checks and idempotency keys count on the id that it returns, and on no other.
+Each process has one ``Actors``. Handlers know its ``resolve`` as ``Services.resolve_actor``: claims, ownership checks
+and idempotency keys use the id that it returns, and no other.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from msgspec import UNSET
@@ -41,11 +41,11 @@ _log = structlog.get_logger(__name__)
 
 
 class Actors:
-    """Verifies actors as the settings say, from one moment to the next.
+    """Verifies actors as the settings say; ``configure`` replaces these.
 
     Args:
         store: where the fleet shares keys, time and events.
-        build: makes the verifier of a section.
+        build: makes a verifier from its settings.
     """
 
     def __init__(self, settings: ActorAuthentication, store: Store, build: Build = build_verifier) -> None:
@@ -62,7 +62,7 @@ class Actors:
         self._show()
 
     async def start(self) -> None:
-        """Takes over what the fleet knows of keys; see ``Verifier.start``."""
+        """Starts the verifier (see ``Verifier.start``) and the background work."""
         await self._verifier.start()
         await self._tell_fleet()
         self._background(self._keep_showing(), "identity state")
@@ -71,20 +71,21 @@ class Actors:
         """The identity that counts, with the result of verifying the proof.
 
         Raises:
-            Distrusted: ``rejected_by_policy``, before anything of the store is read.
+            Distrusted: ``rejected_by_policy``; the tool has not read anything from the store yet.
         """
         settings, policy = self._settings, self._policy
         outcome = await self._verifier.verify(actor.proof)
         if outcome.status == "verified" and settings.verifier.require_sub_match and outcome.subject != actor.id:
             outcome = _mismatch(outcome)
         stale = outcome.stale_seconds is not None
-        result, whose, doubtful, shown = _judge(policy, outcome.status, outcome.verifier, outcome.failure, stale)
-        self._recorder.actor(result, policy, whose)
+        judged = _judge(policy, outcome.status, outcome.verifier, outcome.failure, stale)
+        self._recorder.actor(judged.result, policy, judged.trust)
+        shown = judged.verification
         if stale or outcome.reason:
             shown = Verification(outcome.status, outcome.verifier, outcome.reason or UNSET, outcome.metadata or UNSET)
-        if whose == "nobody":
+        if judged.trust == "nobody":
             raise Distrusted(_refusal(policy, outcome), Trusted(actor.id, echo(actor), shown))
-        if doubtful:
+        if judged.warn:
             self._warn(
                 outcome.status,
                 "an actor is trusted although its proof did not verify",
@@ -92,14 +93,13 @@ class Actors:
                 status=outcome.status,
                 reason=outcome.reason,
             )
-        name = actor.id
-        if whose == "proof" and outcome.subject:
-            name = outcome.subject
+        by_proof = judged.trust == "proof"
+        name = outcome.subject if by_proof and outcome.subject else actor.id
         named = echo(actor) if name == actor.id else ActorEcho(name, actor.kind, actor.parent or UNSET)
-        return Trusted(name, named, shown, _caller(outcome) if whose == "proof" else None)
+        return Trusted(name, named, shown, _caller(outcome) if by_proof else None)
 
     def configure(self, fresh: Settings) -> None:
-        """Goes by other settings, for every call that begins later. Does not fail."""
+        """Replaces the settings, for every later call. Does not fail."""
         settings = fresh.actor_authentication
         before, self._settings = self._settings, settings
         self._policy = settings.policy
@@ -120,7 +120,7 @@ class Actors:
         self._show()
 
     def report(self) -> dict[str, Any]:
-        """For /readyz: the policy, and the state of the keys."""
+        """The policy and the state of the keys, for /readyz."""
         return {"verifier": self._verifier.name, "policy": self._policy, **self._verifier.report()}
 
     async def aclose(self) -> None:
@@ -160,21 +160,26 @@ class Actors:
 _EVERYTHING = frozenset({EVERYTHING})
 
 
-@lru_cache(maxsize=256)
-def _judge(
-    policy: Policy, status: Status, verifier: str, failure: FailureKind | None, stale: bool
-) -> tuple[str, Trust, bool, Verification]:
-    """What comes of an outcome: its name in metrics, whose word counts, whether that is worth a warning, and how
-    results and records show it if there is nothing more to say.
+class _Judged(NamedTuple):
+    """What follows from the outcome of a verification under a policy."""
 
-    The names are ``verified``, ``verified_stale``, ``rejected_claims`` and so on.
-    """
-    name = "verified_stale" if stale else "_".join(filter(None, (status, failure)))
-    return name, trust(policy, status), worth_a_warning(policy, status), Verification(status, verifier)
+    result: str
+    """Its name in metrics: ``verified``, ``verified_stale``, ``rejected_claims`` and so on."""
+    trust: Trust
+    warn: bool
+    """Whether the operator should hear of it."""
+    verification: Verification
+    """How answers and records show it, if neither a reason nor metadata belong to it."""
+
+
+@lru_cache(maxsize=256)
+def _judge(policy: Policy, status: Status, verifier: str, failure: FailureKind | None, stale: bool) -> _Judged:
+    result = "verified_stale" if stale else "_".join(filter(None, (status, failure)))
+    return _Judged(result, trust(policy, status), worth_a_warning(policy, status), Verification(status, verifier))
 
 
 def _caller(outcome: Outcome) -> Caller:
-    """What a verified proof says about the roles and permissions of its subject; one that is silent permits all."""
+    """The roles and permissions that a verified proof states; one that states none permits everything."""
     try:
         return caller_of(outcome, _EVERYTHING)
     except Denied:
@@ -191,7 +196,7 @@ def _mismatch(outcome: Outcome) -> Outcome:
 
 
 def _refusal(policy: Policy, outcome: Outcome) -> str:
-    """Names the policy, the status and the reason, and what would help."""
+    """A message with the policy, the status and the reason, and what would help."""
     found = {
         "absent": "it has no proof",
         "unchecked": "nothing verifies proofs here",

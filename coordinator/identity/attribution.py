@@ -1,6 +1,6 @@
-"""Sets the actors in a call's arguments to its authenticated caller.
+"""Sets the actors in a call's arguments to the authenticated caller.
 
-An actor that was left out becomes the caller; one that is given must be the caller. So ownership and idempotency rest
+An actor that is missing becomes the caller; one that is given must be the caller. So ownership and idempotency depend
 on the identity of the credential.
 """
 
@@ -26,18 +26,18 @@ class _Places(NamedTuple):
     actors: tuple[tuple[str, str], ...]
     """Fields that hold an actor: attribute and JSON name."""
     parts: tuple[tuple[str, str, bool, _Places], ...]
-    """Fields that hold structs which may name actors: attribute, JSON name, whether it is a list, and where in them."""
+    """Fields with structs that may name actors: attribute, JSON name, whether it is a list, and the places in them."""
 
 
 _known: dict[type, _Places | None] = {}
-"""By the struct of a tool's arguments; there are as many as tools."""
+"""By the type of a tool's arguments."""
 
 
 def attribute_call(arguments: Any, caller: Caller) -> None:
     """Puts the caller into the arguments of a tool wherever an actor may be named.
 
     Raises:
-        ToolFailure: ``actor_mismatch``: an actor is named who is not the caller.
+        ToolFailure: ``actor_mismatch``: an actor is named that is not the caller.
     """
     struct = type(arguments)
     try:
@@ -71,12 +71,12 @@ def _attribute(places: _Places, struct: Any, caller: Caller, path: str) -> None:
 
 
 def _kind(given: str, caller: Caller) -> str:
-    """The given kind, else that of the caller."""
+    """The given kind, in lower case if it is not one of ``KINDS``; else that of the caller."""
     return given if given in KINDS else given.lower() or caller.kind
 
 
 def _places_in(info: inspect.Type, above: frozenset[type]) -> _Places | None:
-    """Where in a struct actors may be named; None: nowhere. Structs that hold themselves are looked at once."""
+    """Where in a struct actors may be named; None: nowhere. A struct that contains itself is looked at once."""
     if not isinstance(info, inspect.StructType) or info.cls in above:
         return None
     actors: list[tuple[str, str]] = []
@@ -93,7 +93,7 @@ def _places_in(info: inspect.Type, above: frozenset[type]) -> _Places | None:
 
 
 def _options(info: inspect.Type) -> Iterator[inspect.Type]:
-    """The alternatives of a type, without what is said about them."""
+    """The alternatives of a type, without their ``Meta``."""
     while isinstance(info, inspect.Metadata):
         info = info.type
     if isinstance(info, inspect.UnionType):

@@ -1,13 +1,13 @@
-"""Authentication: whether a request's bearer token is good, and whom it names.
+"""Authentication: whether a request's bearer token is valid, and who its bearer is.
 
 There are two kinds of tokens: static ones, whose digests are in a token file, and JWTs, which a verifier checks. The
-result is cached under the token's SHA-256 digest (never under the token itself), so that the next request with it
-costs a hash and a look-up (``known``). The token file is read again within two seconds of a change, and a JWT is
-verified again when its keys no longer count as fresh. A token that expires, by the fleet's time, is refused from that
-moment on, cached or not.
+result is cached under the token's SHA-256 digest (never under the token itself), so the next request with the same
+token costs a hash and a look-up (``known``). The token file is read again within two seconds of a change, and a JWT is
+verified again when its keys no longer count as fresh. Once a token has expired, by the fleet's time, it is refused,
+cached or not.
 
-Nothing here decides what a caller may do at which endpoint: the ``Grant`` says where the token is valid, and the
-endpoint compares.
+What a caller may do at which endpoint is not decided here: the ``Grant`` says where the token is valid, and the
+transport compares that with the endpoint.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _log = structlog.get_logger(__name__)
 LONGEST_TOKEN = 8_192
 """Bytes."""
 LOOK_SECONDS = 1.0
-"""How often the token file is looked at."""
+"""How often the token file is checked for changes."""
 
 _STALE_SECONDS = 30.0
-"""How long a JWT is good without a look that was verified with keys which could not be renewed."""
+"""How long a JWT stays cached if it was verified with keys that could not be renewed."""
 _MOST_JWTS = 8_192
 _GRACE_SECONDS = 10.0
-"""How long a verifier that was replaced still serves the requests that began with it."""
+"""How long a replaced verifier still serves the requests that began with it."""
 
 TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*\Z")
-"""What a bearer token looks like (RFC 6750, 2.1)."""
+"""The syntax of a bearer token (RFC 6750, 2.1)."""
 _BEARER = re.compile(rb"(?i:bearer) +(?P<token>[A-Za-z0-9._~+/-]+=*) *\Z")
 _DISCOVERY = "/.well-known/openid-configuration"
 
@@ -59,7 +59,7 @@ class Authenticator:
 
     Args:
         open_verifier: makes the verifier of JWTs.
-        clock: tells when a token has run out.
+        clock: the fleet's time, by which tokens expire.
         file_read: told ``ok`` or ``refused`` when a changed token file was read.
 
     Raises:
@@ -92,7 +92,7 @@ class Authenticator:
         self.resource = ""
         """The URL that clients know this server by."""
         self.authorization_servers: tuple[str, ...] = ()
-        """Issuers of tokens; empty: clients cannot get one by themselves."""
+        """Where clients can get tokens; empty: nowhere."""
         self._apply(settings)
         if settings.auth.tokens:
             self._path = Path(settings.auth.tokens)
@@ -117,7 +117,7 @@ class Authenticator:
             await self._verifier.aclose()
 
     def configure(self, settings: Settings) -> None:
-        """Goes by new settings from here on, and looks at the token file."""
+        """Replaces the settings, for every later request, and has the token file checked at once."""
         self._apply(settings)
         self._take(self._entries)
         wanted = self._wanted_verifier()
@@ -126,7 +126,7 @@ class Authenticator:
         self._look.set()
 
     def known(self, token: bytes) -> Grant | None:
-        """What a token grants, if that can be said at once; None: ask ``authenticate``."""
+        """What a token grants, if that is known without waiting; None: ask ``authenticate``."""
         digest = sha256(token).digest()
         grant = self._grants.get(digest) or self._jwts.get(digest)
         if grant is None or grant.until <= self._clock.now() or not hmac.compare_digest(grant.digest, digest):
@@ -134,10 +134,10 @@ class Authenticator:
         return grant
 
     async def authenticate(self, authorization: bytes | None) -> Grant | None:
-        """Whom a request's ``Authorization`` header names; None: an anonymous caller, who may come in.
+        """What a request's ``Authorization`` header grants; None: an anonymous caller, and that is allowed.
 
         Raises:
-            Denied: the header is no good, or is missing where one is required.
+            Denied: the header is invalid, or it is missing although it is required.
         """
         if authorization is None:
             if self.mode == "required":
@@ -160,12 +160,12 @@ class Authenticator:
         return await self._verified(token, digest)
 
     def report(self) -> dict[str, Any]:
-        """What /readyz says: the mode, and how the token file and the keys are."""
+        """The mode, and the state of the token file and of the keys, for /readyz."""
         found: dict[str, Any] = {"mode": self.mode}
         if self._path is not None:
             found["file"] = {"entries": len(self._entries)}
             if self._problem:
-                # Anybody may read it: without the folder.
+                # Anybody may read /readyz, so it shows no directory.
                 found["file"]["refused"] = self._problem.replace(str(self._path), self._path.name)
         if self._verifier is not None:
             found["verifier"] = self._verifier.report()
@@ -185,7 +185,7 @@ class Authenticator:
         return grant
 
     def _apply(self, settings: Settings) -> None:
-        """Takes over everything but tokens and verifier."""
+        """Takes over all settings but the token file and the verifier."""
         self._settings = settings
         self._default_permissions = frozenset(settings.auth.default_permissions)
         stated = auth_verifier(settings)
@@ -193,11 +193,11 @@ class Authenticator:
         self.mode = auth_mode(settings)
         self.resource = resource_url(settings)
         self.authorization_servers = settings.auth.authorization_servers or _issuers(stated)
-        # What is kept of JWTs was found under other rules.
+        # Cached JWTs were judged by the former settings.
         self._jwts = {}
 
     def _wanted_verifier(self) -> VerifierSettings | None:
-        """What the verifier must be like; the audience is compared here, where the endpoints are known too."""
+        """The settings that the verifier should have. Without an audience: that is compared with the endpoint later."""
         stated = auth_verifier(self._settings) if self.mode != "none" else None
         return None if stated is None else msgspec.structs.replace(stated, audience="")
 
@@ -239,13 +239,13 @@ class Authenticator:
                 try:
                     await self._read(path)
                 except Exception:
-                    # The next look is another chance; without any, no token could be revoked.
+                    # Go on watching: otherwise no token could be revoked any more.
                     _log.exception("the token file was not read")
 
     async def _read(self, path: Path) -> None:
         before = stamp_of(path)
         try:
-            # In a thread: a big YAML file takes seconds.
+            # In a thread, because a big YAML file takes seconds.
             found, stamp = await asyncio.to_thread(read_tokens, path)
             if stamp.size == 0 and self._entries:
                 raise TokenFileError(f"the token file {path} is empty; 'tokens: []' would revoke all tokens")
@@ -257,7 +257,7 @@ class Authenticator:
             self._problem = str(error)
             return
         if stamp_of(path) != stamp:
-            # Somebody is writing it, so this may be a part only; the next look finds it changed again.
+            # It is being written, so this may be only a part of it. The next check finds it changed again.
             return
         changed = found.tokens != self._entries
         self._stamp, self._path, self._problem = stamp, path, ""
@@ -273,7 +273,7 @@ class Authenticator:
 
 
 def _issuers(verifier: VerifierSettings | None) -> tuple[str, ...]:
-    """Who issues the tokens that a verifier accepts, if that is a server that clients can ask."""
+    """The issuer of the tokens that a verifier accepts, if it is a server that clients can ask."""
     if verifier is None:
         return ()
     issuer = verifier.issuer or (

@@ -1,4 +1,4 @@
-"""What a bearer token grants, by its entry in the token file or by the outcome of its verification."""
+"""Makes the ``Grant`` of a bearer token: from its entry in the token file, or from the outcome of its verification."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def of_outcome(
     """What a verified JWT grants.
 
     Args:
-        audience: one that is good for the whole server; empty: none.
-        latest: until when the grant may be kept without looking at the token again, in Unix seconds.
+        audience: a token for this audience is good for the whole server; empty: there is no such audience.
+        latest: until when the grant may be kept without verifying the token again, in Unix seconds.
 
     Raises:
-        Denied: the token was not verified, or its claims say nothing that can be used.
+        Denied: the token was not verified, or its claims are unusable.
     """
     if outcome.status == "unavailable":
         raise Denied("unavailable", "the token cannot be verified now: its keys are not to be had")
@@ -55,10 +55,10 @@ def of_outcome(
 
 
 def caller_of(outcome: Outcome, default_permissions: frozenset[str]) -> Caller:
-    """Whom a verified JWT names, with the roles and permissions that it states.
+    """The caller that a verified JWT names, with the roles and permissions that it states.
 
     Raises:
-        Denied: its claims say nothing that can be used.
+        Denied: its claims are unusable.
     """
     subject, kind = outcome.subject, outcome.claims.get("kind")
     if not subject.strip() or len(subject) > MAX_ID:
@@ -85,10 +85,10 @@ def _permissions(claims: Mapping[str, Any], default: frozenset[str]) -> frozense
 
 
 def _words(claims: Mapping[str, Any], name: str) -> frozenset[str] | None:
-    """A claim that is a text or a list of them; None if it is not there.
+    """A claim that is a text or a list of texts; None if it is missing.
 
     Raises:
-        Denied: it is something else, so there is no saying what was meant.
+        Denied: it is something else.
     """
     value = claims.get(name)
     if value is None:

@@ -1,4 +1,4 @@
-"""Trust in callers who have been authenticated."""
+"""Resolves actors that are authenticated callers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ _BY_BEARER = Verification("verified", "bearer")
 
 
 def trusting_callers(others: ActorResolver) -> ActorResolver:
-    """A resolver to which a caller is who his credential says, under every policy.
+    """A resolver that trusts a caller's credential under every policy.
 
     Args:
-        others: resolves actors that only name themselves, or that bring a proof. The proof of a caller is
-            looked at as that of anybody, and cannot make him somebody else.
+        others: resolves all other actors, and the proofs of callers. A caller's proof must name the caller.
     """
 
     def resolve(actor: Actor) -> Coroutine[Any, Any, Trusted]:

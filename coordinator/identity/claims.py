@@ -1,4 +1,4 @@
-"""Checks the claims of a token whose signature is good: times, issuer, audience, subject."""
+"""Checks the claims of a token whose signature is valid: times, issuer, audience, subject."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LEEWAY = 60
 
 
 def check(claims: Mapping[str, Any], now: float, issuer: str, audience: str) -> None:
-    """Passes claims that are good at ``now``.
+    """Checks that the claims are valid at ``now``.
 
-    ``exp`` and ``nbf`` need not be there; ``iat`` and ``jti`` are not looked at.
+    ``exp`` and ``nbf`` may be missing; ``iat`` and ``jti`` are ignored.
 
     Args:
         now: the fleet's time in Unix seconds.
-        issuer: what 'iss' must be; empty: anything goes.
-        audience: what 'aud' must contain; empty: anything goes.
+        issuer: what 'iss' must be; empty: anything.
+        audience: what 'aud' must contain; empty: anything.
 
     Raises:
         BadToken: claims.
@@ -43,7 +43,7 @@ def subject(claims: Mapping[str, Any]) -> str:
     """``sub``, or empty if there is none.
 
     Raises:
-        BadToken: claims; it could not be anybody's id.
+        BadToken: claims; it cannot be an actor's id.
     """
     found = claims.get("sub")
     if found is None:
@@ -54,7 +54,7 @@ def subject(claims: Mapping[str, Any]) -> str:
 
 
 def number(claims: Mapping[str, Any], name: str) -> float | None:
-    """A time in Unix seconds, or None if it is not there.
+    """A time in Unix seconds; None if it is missing.
 
     Raises:
         BadToken: claims; it is no number.

@@ -15,10 +15,10 @@ LOOK_SECONDS = 30.0
 
 
 class FleetClock:
-    """The Redis server's time as it was last asked for, advanced by this machine's monotonic clock.
+    """The Redis server's time when it was last asked, advanced by this machine's monotonic clock.
 
     Args:
-        ask: the time of the Redis server, in Unix milliseconds, as ``Store.time``; None: this machine's counts.
+        ask: gives the time of the Redis server in Unix milliseconds (``Store.time``); None: use this machine's time.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[int]] | None = None) -> None:
@@ -30,11 +30,11 @@ class FleetClock:
         return time.monotonic() + self._offset
 
     def set(self, milliseconds: int) -> None:
-        """Takes over the time of the Redis server, in Unix milliseconds."""
+        """Sets the clock to the time of the Redis server, in Unix milliseconds."""
         self._offset = milliseconds / 1000 - time.monotonic()
 
     async def look(self) -> None:
-        """Asks for the time of the Redis server and takes it over, if that answers."""
+        """Sets the clock to the time of the Redis server, if that answers."""
         if self._ask is not None:
             with contextlib.suppress(ToolFailure, ServerError):
                 self.set(await self._ask())

@@ -1,7 +1,7 @@
-"""The fleet's copies of key sets, in the store: who may ask a key server, and what it gave last.
+"""The fleet's copies of key sets in the store, and the leases that decide which process may ask a key server.
 
-However many processes there are, one of them asks a source per cooldown; the others take what it
-got. A process that starts while the key server is down begins with the last good keys.
+However many processes there are, only one of them asks a source per cooldown, and the others take its copy. A process
+that starts while the key server is down begins with the last good keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEEP_DAYS = 30
 _KEEP_MS = KEEP_DAYS * 86_400_000
 EVENTS_MAX = 10_000
 _STR_HEADS = {0xD9: 2, 0xDA: 3, 0xDB: 5}
-"""How long the head of a text is in msgpack, by its first byte; that of a short one is one byte."""
+"""The length of the head of a msgpack text, by its first byte. The head of a short text is one byte."""
 
 
 class FetchReply(Struct, array_like=True):
@@ -32,10 +32,10 @@ class FetchReply(Struct, array_like=True):
     fetched: int
     """When the fleet's copy was fetched; 0: there is none."""
     packed: Raw
-    """``document`` as msgpack's text, which nobody has looked at: a damaged one need not be UTF-8."""
+    """``document`` as a msgpack text. Not decoded, because a damaged one may not be UTF-8."""
     wait_ms: int
     trouble: str
-    """Why the source gave no keys when it was last asked; empty: it did."""
+    """Why the source gave no keys when it was last asked; empty: it gave some."""
     kind: str
 
     @property
@@ -58,23 +58,23 @@ class KeyCopies:
         self._store = store
 
     async def lease_fetch(self, source: RemoteSource, have: int, lease_ms: int) -> FetchReply:
-        """Newer keys than those fetched at ``have``, or whether to ask the source.
+        """Gets newer keys than those fetched at ``have``, or else the right to ask the source.
 
         Args:
-            lease_ms: how long asking may take before others may ask; 0 only looks.
+            lease_ms: after this time others may ask; 0: only look, do not ask for the right.
         """
         return await self._store.run(_LEASE, keys.FLEET, source.name, have, lease_ms)
 
     async def keep(self, source: RemoteSource, loaded: Loaded, rest_ms: int) -> int:
-        """Shares what a source gave, which is left alone for ``rest_ms`` now; returns when that was."""
+        """Shares the keys that a source gave; nobody asks it for the next ``rest_ms``. Returns the time."""
         words = (source.name, source.label, loaded.document(), rest_ms, _KEEP_MS, EVENTS_MAX)
         return int(await self._store.run(_KEEP, keys.FLEET, *words))
 
     async def fail(self, source: RemoteSource, trouble: str, kind: str, rest_ms: int) -> int:
-        """Tells the others that a source gave nothing, and is left alone for ``rest_ms`` now; returns the time."""
+        """Notes that a source failed; nobody asks it for the next ``rest_ms``. Returns the time."""
         words = (source.name, source.label, trouble, kind, rest_ms, _KEEP_MS, EVENTS_MAX)
         return int(await self._store.run(_FAIL, keys.FLEET, *words))
 
     async def policy(self, policy: str, verifier: str) -> bool:
-        """Says what this process goes by; whether the fleet went by something else before."""
+        """Notes the policy and verifier of this process; returns whether the fleet had others before."""
         return bool(await self._store.run(_POLICY, keys.FLEET, policy, verifier, EVENTS_MAX))

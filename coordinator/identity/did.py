@@ -1,8 +1,8 @@
 """did:web: issuers whose keys are in a document on their own web site.
 
-An issuer is trusted because an operator named it, or a pattern that it matches; only then is its
-document fetched (https, public addresses only). The document must name the same DID, and its keys
-count only where the document says that it controls them and that they sign assertions.
+An issuer is trusted only if an operator has named it, or a pattern that it matches. Only then is its document fetched
+(over https, from public addresses). The document must name the same DID, and a key counts only if the document says
+that the DID controls it and that it signs assertions.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _SEGMENT = re.compile(r"([A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})+")
 
 
 def locate(did: str, allow_loopback: bool = False) -> str:
-    """The URL at which the document of a DID is to be found.
+    """The URL of a DID's document.
 
     Raises:
-        BadToken: policy; it is no did:web, or its host is no public name.
+        BadToken: policy; it is not a did:web identifier, or its host is not a public name.
     """
     if len(did) > _MOST or not did.startswith(_PREFIX):
         raise BadToken("policy", "the issuer is no did:web identifier")
@@ -56,15 +56,16 @@ class Trust:
     """Which issuers are trusted.
 
     Args:
-        allowlist: exactly these.
-        pattern: and those that match; ``*`` stands for any part between colons, or of one. Empty: no more.
+        allowlist: trusted issuers.
+        pattern: issuers that match are trusted too; ``*`` stands for the text between two colons, or a part of it.
+            Empty: there is no pattern.
     """
 
     def __init__(self, allowlist: tuple[str, ...], pattern: str) -> None:
         self._allowlist = frozenset(allowlist)
         self._pattern: re.Pattern[str] | None = None
         if pattern:
-            # A port is its own server: a wildcard in the host never takes one in.
+            # A wildcard in the host never matches a port, because another port is another server.
             head, *path = pattern[len(_PREFIX) :].split(":")
             parts = [
                 re.escape(head).replace(r"\*", "[A-Za-z0-9.-]*"),
@@ -77,14 +78,14 @@ class Trust:
 
 
 def document_keys(document: Mapping[str, Any], did: str, strict: bool) -> KeySet:
-    """The keys of a DID document by the fragments of their names.
+    """The keys of a DID document, named by the fragments of their ids.
 
     Args:
-        strict: only keys that are listed under assertionMethod count.
+        strict: whether only keys listed under assertionMethod count.
 
     Raises:
-        BadToken: policy; the document is another's.
-        BadDocument: no usable key is in it.
+        BadToken: policy; the document is that of another DID.
+        BadDocument: it has no usable key.
     """
     if document.get("id") != did:
         raise BadToken("policy", "the issuer's document is for another DID")
@@ -99,7 +100,7 @@ def document_keys(document: Mapping[str, Any], did: str, strict: bool) -> KeySet
 
 
 def fragment(kid: str, did: str) -> str | None:
-    """The key's name that a 'kid' means: a fragment, with or without '#', or the key's URL; None: another DID's."""
+    """The key's name in a 'kid' that is a fragment (with or without '#') or the key's URL; None: another DID's key."""
     return _fragment(kid if "#" in kid else f"#{kid}", did)
 
 
@@ -122,7 +123,7 @@ def _fragment(url: str, did: str) -> str | None:
 
 
 def _plain(segment: str) -> bool:
-    """Whether every server reads a segment of a path as just that segment."""
+    """Whether every server reads this segment of a path in the same way."""
     text = unquote(segment)
     return (
         _SEGMENT.fullmatch(segment) is not None
@@ -133,7 +134,7 @@ def _plain(segment: str) -> bool:
 
 
 def _is_address(host: str) -> bool:
-    """Whether a resolver might take the name for an address, in any of the old spellings."""
+    """Whether a resolver may take the name for an IP address; some still accept old spellings of these."""
     try:
         ip_address(host)
     except ValueError:

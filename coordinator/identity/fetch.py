@@ -1,7 +1,7 @@
-"""Gets one small JSON document over HTTP, within limits that a hostile or broken server cannot stretch.
+"""Gets one small JSON document over HTTP, within limits that hold against a hostile or broken server.
 
-No redirects, only status 200, only the expected content types, at most 1 MiB as it is on the
-wire (compressed answers are refused), and 5 seconds for everything together.
+No redirects, only status 200, only the expected content types, at most 1 MiB on the wire (compressed answers are
+refused), and 5 seconds for everything together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from coordinator.identity import ssrf
 
 MAX_BYTES = 1_048_576
 PER_HOST = 4
-"""Requests to one host at a time, where others choose the URLs."""
+"""Concurrent requests to one host, if others choose the URLs."""
 TOTAL_SECONDS = 5.0
 CONNECT_SECONDS = 3.0
 """For all addresses of a host together."""
@@ -32,7 +32,7 @@ DID_TYPES = ("application/did+json", "application/json", "application/did+ld+jso
 
 
 class FetchFailed(Exception):
-    """No document. The message completes "the key server ..." and names no place."""
+    """There is no document. The message completes "the key server ..." and holds no URL."""
 
 
 class Fetched(NamedTuple):
@@ -40,7 +40,7 @@ class Fetched(NamedTuple):
 
     body: bytes
     date: float | None
-    """The server's clock in Unix seconds, if it told."""
+    """The server's time in Unix seconds, if its answer has one."""
 
 
 class Fetcher:
@@ -55,7 +55,7 @@ class Fetcher:
 
         Args:
             types: content types that are accepted.
-            guard: decides which addresses may be connected to; None: any, through proxies of the environment.
+            guard: decides which addresses may be connected to; None: any, and the environment's proxies are used.
 
         Raises:
             FetchFailed: no document could be fetched.
@@ -82,7 +82,7 @@ class Fetcher:
             raise FetchFailed(f"broke off ({type(error).__name__})") from None
 
     async def _get(self, url: str, types: Collection[str], guard: ssrf.SsrfGuard | None) -> Fetched:
-        # Without TLS nobody's certificate is to be trusted, and to read them all takes a while.
+        # Reading the trusted certificates takes a while, and without TLS they are not needed.
         context = await self._context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         headers = {"accept": ", ".join(types), "accept-encoding": "identity", "user-agent": "fleet-coordinator"}
         urls: list[ssrf.ResolvedUrl] = [ssrf.ResolvedUrl(url, {}, {})]
@@ -112,7 +112,7 @@ class Fetcher:
         raise FetchFailed("has no address")
 
     async def _context(self) -> ssl.SSLContext:
-        """The certificates that are trusted: the system's, or those of SSL_CERT_FILE. Reading them takes a while."""
+        """The trusted certificates: the system's, or those of SSL_CERT_FILE. Read once, in a thread."""
         if self._tls is None or (self._tls.done() and (self._tls.cancelled() or self._tls.exception())):
             self._tls = asyncio.ensure_future(asyncio.to_thread(httpx2.create_ssl_context))
         return await asyncio.shield(self._tls)
@@ -143,7 +143,7 @@ def _date(text: str | None) -> float | None:
 
 
 def _cause(error: BaseException) -> str:
-    """What is behind a failed connection, in words that hold no address."""
+    """The cause of a failed connection, in words without an address."""
     found: BaseException | None = error
     while found is not None:
         if isinstance(found, ssl.SSLCertVerificationError):

@@ -1,4 +1,4 @@
-"""What a verified credential grants: who its bearer is, and where it is good for."""
+"""What a verified credential grants: who its bearer is, and where it is valid."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from coordinator.toolsets.caller import Caller
 Reason = Literal[
     "missing", "malformed", "unknown", "expired", "rejected", "audience", "project", "permission", "unavailable"
 ]
-"""Why a request was not let in; a label of the metric that counts it.
+"""Why a request was refused; a label of the metric that counts refusals.
 
-missing: no credential where one is required; malformed: not a bearer token; unknown: no such token; rejected: the
-token does not verify; audience: it is for somebody else; unavailable: it cannot be verified now.
+missing: a credential is required; malformed: it is not a bearer token; unknown: there is no such token; rejected: the
+token does not verify; audience: it is for another server or endpoint; project, permission: it is not valid for these;
+unavailable: it cannot be verified now.
 """
 
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
@@ -30,18 +31,18 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     digest: bytes
     """SHA-256 of the token."""
     projects: frozenset[str] | None = None
-    """Where it is good for; None: in every project."""
+    """The projects that it is valid in; None: all."""
     audiences: frozenset[str] | None = None
-    """Whom it is for, in the form of ``canonical``; None: for this server, whatever the endpoint."""
+    """Its audiences, in the form of ``canonical``; None: it is valid at every endpoint of this server."""
     until: float = inf
-    """Unix seconds."""
+    """When it ends, in Unix seconds."""
 
 
 class Denied(Exception):
     """A credential does not grant what was asked for.
 
     Args:
-        description: for the caller: what is wrong, with no part of the credential in it.
+        description: what is wrong, for the caller; must not hold any part of the credential.
     """
 
     def __init__(self, reason: Reason, description: str) -> None:
@@ -51,9 +52,9 @@ class Denied(Exception):
 
 
 def canonical(uri: str) -> str:
-    """An audience as it is compared: scheme and host in lower case, no default port, no slash at the end.
+    """An audience in the form that is compared: scheme and host in lower case, no default port, no slash at the end.
 
-    What is no http(s) URL is compared as it is.
+    Anything but an http(s) URL is returned as it is.
     """
     try:
         parts = urlsplit(uri)
@@ -68,7 +69,7 @@ def canonical(uri: str) -> str:
 
 
 def enclosing(base: str, path: str) -> frozenset[str]:
-    """The resources that an endpoint is part of: the server, the endpoint itself, and what lies between.
+    """The resources that enclose an endpoint: the server, the endpoint itself, and those between.
 
     Args:
         base: the server's own URL in canonical form.
@@ -81,5 +82,5 @@ def enclosing(base: str, path: str) -> frozenset[str]:
 
 
 def named(values: Iterable[object]) -> frozenset[str]:
-    """Those of the values that are non-empty text."""
+    """The values that are non-empty texts."""
     return frozenset(value for value in values if isinstance(value, str) and value)

@@ -1,19 +1,20 @@
 """The verifier that checks signatures: seed 004's ``jwks``.
 
-The steps and what each failure is called are the seed's: a token that cannot be read is
-``rejected/crypto``, an algorithm that is not listed ``rejected/policy``, keys that are not to be had
-``unavailable/network``, an unknown key or a bad signature ``rejected/crypto``, times, issuer and
-audience ``rejected/claims``, an untrusted DID ``rejected/policy``.
+The steps and the names of the failures are the seed's:
 
-What may be relied on beyond that:
+* ``rejected/crypto``: the token is malformed, the key is unknown, or the signature is wrong.
+* ``rejected/policy``: the algorithm is not listed, or the DID is not trusted.
+* ``rejected/claims``: times, issuer or audience.
+* ``unavailable/network``: no keys can be had.
 
-* Whether a token is good depends on keys, settings and the fleet's time only, so all processes
-  say the same.
-* "There is no such key" is said only of keys that are not known to be out of date; else the
-  outcome is ``unavailable``.
-* A token is verified once per process and set of keys; presenting it again costs a look-up.
+Guaranteed beyond the seed:
 
-PyJWT checks signatures. It is given the key and the one algorithm that key and header agree on.
+* The outcome depends only on keys, settings and the fleet's time, so all processes give the same one.
+* The outcome "there is no such key" is given only if the keys are not known to be out of date; else it is
+  ``unavailable``.
+* A token is verified once per process and set of keys. When it comes again, that costs a look-up.
+
+PyJWT checks signatures. It gets the key, and the one algorithm that key and header agree on.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class JwksVerifier:
 
     Args:
         settings: which tokens are accepted.
-        resolver: where keys are; closed with the verifier.
+        resolver: finds keys; closed together with the verifier.
     """
 
     name = NAME
@@ -72,12 +73,12 @@ class JwksVerifier:
         self._background: tuple[asyncio.Task[None], ...] = ()
         self._proofs = ProofCache()
         self._recorder = recorder()
-        # The few algorithms that take most of a millisecond would hold up other calls; they let go of the
-        # interpreter meanwhile, so a thread helps. For the others changing threads costs more than they do.
-        self._aside = ThreadPoolExecutor(1, thread_name_prefix="signatures")
+        # For the few algorithms that take almost a millisecond, which would hold up other calls. They release the
+        # interpreter's lock, so a thread helps. For the other algorithms, changing threads would cost more.
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="signatures")
 
     async def start(self) -> None:
-        """Takes over the fleet's time and copies of the keys, and begins to keep them fresh."""
+        """Takes over the fleet's time and its copies of the keys, and keeps both fresh from now on."""
         await self._clock.look()
         await self._resolver.start()
         self._background = (
@@ -86,7 +87,7 @@ class JwksVerifier:
         )
 
     async def verify(self, token: str | None) -> Outcome:
-        """Says what the token is worth; never raises for anything in it."""
+        """Verifies the token. Does not raise, whatever is in it."""
         if token is None or not token.strip():
             return _ABSENT
         if len(token) > jws.MAX_TOKEN:
@@ -115,7 +116,7 @@ class JwksVerifier:
         return outcome
 
     def report(self) -> dict[str, Any]:
-        """The sources of keys, and how they are."""
+        """The sources of keys and their state."""
         return self._resolver.report()
 
     async def aclose(self) -> None:
@@ -123,7 +124,7 @@ class JwksVerifier:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        self._aside.shutdown(wait=False)
+        self._executor.shutdown(wait=False)
         await self._resolver.aclose()
 
     async def _show_ages(self) -> None:
@@ -140,7 +141,7 @@ class JwksVerifier:
         if not proof.begins <= now <= proof.ends or not cache.answers or cache.left_alone:
             return None
         if cache.keys is not proof.keys:
-            # Other keys have come. If this one is among them, nothing has changed for its tokens.
+            # The keys were renewed. If this key is still among them, its tokens are still valid.
             kid, algorithm = proof.key.kid, proof.algorithm
             others = cache.keys.suiting(algorithm) if kid is None else cache.keys.named(kid, algorithm)
             if not any(proof.key.thumbprint == other.thumbprint for other in others):
@@ -178,11 +179,11 @@ class JwksVerifier:
         return proof.outcome if match.cache.fresh else _verified(proof)
 
     def _expected(self) -> str | None:
-        """The issuer that tokens must name; empty: any; None: it is not known yet."""
+        """The issuer that tokens must name; empty: any; None: not known yet."""
         return self._settings.issuer or self._resolver.issuer
 
     async def _signer(self, token: Token, found: Sequence[CandidateKey]) -> CandidateKey:
-        """The key that made the signature.
+        """The candidate that made the signature.
 
         Raises:
             BadToken: crypto; none of them did.
@@ -191,7 +192,7 @@ class JwksVerifier:
         for match in found:
             if match.key.slow:
                 loop = asyncio.get_running_loop()
-                good = await loop.run_in_executor(self._aside, verify, token.signed, match.key.key, token.signature)
+                good = await loop.run_in_executor(self._executor, verify, token.signed, match.key.key, token.signature)
             else:
                 good = verify(token.signed, match.key.key, token.signature)
             if good:

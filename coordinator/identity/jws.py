@@ -1,8 +1,7 @@
-"""Reads a signed JWT (JWS in compact form) as strictly as it can be read, and checks no signature.
+"""Reads a signed JWT (JWS in compact form) as strictly as possible. Does not check the signature.
 
-What is refused here can mean different things to different readers (duplicate members, loose
-base64, extensions that we do not know), or claims to be another kind of token (RFC 8725).
-Hints in the header about where a key is to be found (jwk, jku, x5c, x5u) are never looked at.
+Refuses whatever different readers could understand differently (duplicate members, loose base64, unknown extensions),
+and tokens of another kind (RFC 8725). Ignores hints in the header about where to find the key (jwk, jku, x5c, x5u).
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ MAX_KID_URL = 1_000
 """Characters of a 'kid' that may be the full URL of a key in a DID document."""
 
 _MOST_PARTS = 400
-"""Objects and arrays in header or payload: whether nesting is too deep must not depend on Python."""
+"""Objects and arrays in header or payload. Keeps nesting below Python's own limit, which is not the same everywhere."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]*")
 _ALIASES = {"Ed25519": "EdDSA"}
-"""The name of RFC 9864 -> that of RFC 8037; no other curve of EdDSA is used here."""
+"""The name in RFC 9864 -> the name in RFC 8037. No other curve of EdDSA is used here."""
 _TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 
 
 class BadToken(Exception):
-    """A token that is not to be trusted.
+    """A token that must not be trusted.
 
     Args:
         kind: seed 004's failureKind.
-        reason: a sentence that holds no part of the token: other agents may read it.
+        reason: a sentence; must not hold any part of the token, because other agents may read it.
     """
 
     def __init__(self, kind: FailureKind, reason: str) -> None:
@@ -52,12 +51,12 @@ class Token(NamedTuple):
     kid: str | None
     claims: dict[str, Any]
     signed: bytes
-    """What the signature is over."""
+    """The bytes that are signed."""
     signature: bytes
 
 
 def canonical_name(algorithm: str) -> str:
-    """The name of a signature algorithm in settings and keys: one algorithm has two."""
+    """The name of a signature algorithm as settings and keys use it; EdDSA has two names."""
     return _ALIASES.get(algorithm, algorithm)
 
 

@@ -2,12 +2,12 @@
 
 Guaranteed:
 
-* Fresh keys answer at once, whatever the key server does. Only two kinds of calls wait for it: those that no key
-  can answer, and the first ones that need keys which were unused for longer than their time to live. They wait at
-  most ``WAIT_SECONDS`` from the moment when the request began.
-* The process has at most one request to a source under way, and the fleet at most one per cooldown, even after
-  failures (``copies``). No lock is held meanwhile. A scheduled renewal does not use up the cooldown, so that a key
-  that is published right after it is still found.
+* With fresh keys, no call waits, whatever the key server does. Only two kinds of calls wait for it: those that no known
+  key can answer, and the first ones that need keys which were unused for longer than their time to live. They wait at
+  most ``WAIT_SECONDS`` after the request to the key server began.
+* A process has at most one request to a source under way, and the fleet at most one per cooldown, even after failures
+  (``copies``). No lock is held during the request. A scheduled renewal does not start a whole cooldown, so that a key
+  that is published right after it can still be found.
 * Only a document with at least one usable key replaces keys.
 
 Without the store (``copies`` is None, or the store does not answer) the process has a cooldown of its own.
@@ -39,14 +39,14 @@ FILE_LOOK_SECONDS = 5.0
 WAIT_SECONDS = 1.0
 START_SECONDS = 2.0
 MOST_WAITING = 1_000
-"""Calls that may wait for one source at a time; further ones fail at once as ``unavailable``."""
+"""How many calls may wait for one source at a time; further ones fail at once as ``unavailable``."""
 RENEW_AT = 0.8
-"""Part of the time to live after which keys are renewed."""
+"""After this part of their time to live, keys are renewed."""
 SHORT_REST = 1 / 30
-"""Part of the cooldown that a source is left alone after it was asked in time, not for a missing key."""
+"""After a scheduled renewal, a source may be asked again after this part of the cooldown."""
 _SHORTEST = 0.001
 _LEASE_SECONDS = 8.0
-"""How long a process that asks may take; after that it counts as dead."""
+"""How long a request to a source may take before the process that makes it is presumed dead."""
 _PAUSES = (0.05, 0.2, 0.5, 1.0)
 _LOOKS = (0.02, 0.04, 0.08, 0.16, 0.25)
 
@@ -58,9 +58,9 @@ class KeyCache:
     """The keys of one source, and how fresh they are.
 
     Args:
-        ttl: seconds that keys count as fresh.
-        stale_on_error: whether older ones go on counting.
-        copies: the fleet's copies, for a source that is loaded once for all; None: this process is alone.
+        ttl: how long keys count as fresh, in seconds.
+        stale_on_error: whether older keys are used while they cannot be renewed.
+        copies: the fleet's copies of remote sources; None: this process is alone.
         cooldown: seconds between requests to the source; derived from ``ttl`` by default.
     """
 
@@ -78,14 +78,14 @@ class KeyCache:
         self.keys = _NONE
         self.issuer = ""
         self.trouble = ""
-        """Why the last attempt to renew the keys failed; empty: it did not."""
+        """Why the last attempt to renew the keys failed; empty: it succeeded."""
         self.trouble_kind = "network"
         self._ttl = ttl
         self._stale_on_error = stale_on_error
         self._clock = clock
         remote = source if isinstance(source, RemoteSource) else None
         self._shared = (copies, remote) if copies is not None and remote is not None else None
-        """The fleet's copies, and the source they are of; None: this process fetches for itself."""
+        """The fleet's copies and their source; None: this process fetches for itself."""
         if cooldown is None:
             cooldown = min(COOLDOWN_SECONDS if remote is not None else FILE_COOLDOWN_SECONDS, ttl / 2)
         self._cooldown = max(cooldown, _SHORTEST)
@@ -97,7 +97,7 @@ class KeyCache:
         self._asked = -math.inf
         self._renewing: asyncio.Task[None] | None = None
         self._answered = asyncio.Event()
-        """Set unless the source, or the process that is asking it, is still to answer."""
+        """Cleared while an answer of the source, or of the process that is asking it, is outstanding."""
         self._answered.set()
         self._keeping: asyncio.Task[None] | None = None
         self._waiting = 0
@@ -115,22 +115,22 @@ class KeyCache:
 
     @property
     def fresh(self) -> bool:
-        """Whether they are within their time to live."""
+        """Whether the keys are within their time to live."""
         return self._fetched is not None and time.monotonic() - self._fetched <= self._ttl
 
     @property
     def answers(self) -> bool:
-        """Whether tokens may be verified with them now."""
+        """Whether tokens may be verified with the keys now."""
         return self._fetched is not None and (self._stale_on_error or self.fresh)
 
     @property
     def left_alone(self) -> bool:
-        """Whether they are past their time to live because nobody asked the source within it, not because it failed."""
+        """Whether the keys are out of date only because nobody has asked the source, not because it failed."""
         return self.loaded and not self.fresh and not self.asked_since(time.monotonic() - self._ttl)
 
     @property
     def sound(self) -> bool:
-        """Whether a key that is not among them can be said not to exist."""
+        """Whether a key that is not among the keys certainly does not exist."""
         return not self.trouble and self.answers and self._answered.is_set()
 
     def asked_since(self, moment: float) -> bool:
@@ -143,13 +143,13 @@ class KeyCache:
 
     @property
     def may_ask(self) -> bool:
-        """Whether asking the source, or the process that is asking it, could bring anything now."""
+        """Whether asking the source, or waiting for the process that is asking it, could bring anything now."""
         return not self._answered.is_set() or time.monotonic() >= self._next_ask
 
     async def start(self) -> None:
-        """Takes over the fleet's copy, and begins to keep the keys fresh in the background.
+        """Takes over the fleet's copy, and keeps the keys fresh in the background from now on.
 
-        Waits for the source, a little, only if there is no copy at all.
+        If there is no copy, waits for the source, at most ``START_SECONDS``.
         """
         await self.take_copy()
         ends = time.monotonic() + START_SECONDS
@@ -164,14 +164,15 @@ class KeyCache:
         """Takes over the fleet's copy, if there is one."""
         answer = await self._lease_fetch(0)
         if answer is not None:
-            self._heed(answer)
+            self._apply(answer)
 
     async def ask(self) -> None:
-        """Renews the keys if that is allowed now; returns when that is done, at the latest after ``WAIT_SECONDS``."""
+        """Renews the keys, if that is allowed now, and waits for that, at most ``WAIT_SECONDS``."""
         if not self.may_ask or self._waiting >= MOST_WAITING:
             return
         if self._renewing is not None and self._answered.is_set():
-            await asyncio.wait([self._renewing], timeout=WAIT_SECONDS)  # it is only telling the others
+            # The source has answered, and the last renewal is only telling the other processes.
+            await asyncio.wait([self._renewing], timeout=WAIT_SECONDS)
         self.renew_soon(demanded=self.fresh)
         left = self._began + WAIT_SECONDS - time.monotonic()
         if left <= 0 or self._answered.is_set():
@@ -186,7 +187,7 @@ class KeyCache:
         """Begins to renew the keys, unless that is under way or not allowed yet.
 
         Args:
-            demanded: keys that are fresh still are to be renewed, because one is not among them.
+            demanded: a call needs a key that is not among them, though they are still fresh.
         """
         if self._renewing is None and time.monotonic() >= self._next_ask:
             self._began = time.monotonic()
@@ -195,7 +196,7 @@ class KeyCache:
             self._renewing.add_done_callback(self._renewed)
 
     def renew_if_due(self) -> None:
-        """As ``renew_soon``, once the keys are near the end of their time to live, or a file may have changed."""
+        """As ``renew_soon``, if the keys are near the end of their time to live, or a file may have changed."""
         if self._fetched is None or self.trouble or self.age >= self._period:
             self.renew_soon()
 
@@ -215,7 +216,7 @@ class KeyCache:
                 await self._answered.wait()
 
     def _has_answered(self) -> None:
-        """The source has answered or failed: nobody need wait for it any longer."""
+        """The source has answered or failed: releases the calls that wait for it."""
         self._asked = time.monotonic()
         self._answered.set()
 
@@ -227,7 +228,7 @@ class KeyCache:
             await asyncio.sleep(self._due())
 
     def _due(self) -> float:
-        """Seconds until the keys should be renewed, or asked for again; not in all processes at once."""
+        """Seconds until the keys should be renewed or asked for again, with jitter."""
         now = time.monotonic()
         wait, spread = self._next_ask - now, self._cooldown
         if self._fetched is not None and not self.trouble:
@@ -237,13 +238,13 @@ class KeyCache:
     async def _renew(self, demanded: bool) -> None:
         answer = await self._lease_fetch(_LEASE_SECONDS)
         if answer is not None and answer.verdict == "take":
-            self._heed(answer)
+            self._apply(answer)
             if self.fresh and not self.trouble:
                 return
-            # The fleet's copy is out of date, too: somebody has to ask the source.
+            # The fleet's copy is out of date too, so try to get the right to ask the source.
             answer = await self._lease_fetch(_LEASE_SECONDS)
         if answer is not None and answer.verdict != "ask":
-            self._heed(answer)
+            self._apply(answer)
             if answer.verdict == "busy":
                 await self._watch()
             self._has_answered()
@@ -252,7 +253,7 @@ class KeyCache:
         await self._load(rest=self._cooldown if demanded else self._cooldown * SHORT_REST)
 
     async def _lease_fetch(self, lease: float) -> FetchReply | None:
-        """The store's reply about the fleet's copy; None: it does not answer, so this process fetches for itself."""
+        """The store's reply about the fleet's copy; None: there is none, so this process fetches for itself."""
         if self._shared is None:
             return None
         copies, source = self._shared
@@ -269,12 +270,12 @@ class KeyCache:
             answer = await self._lease_fetch(0)
             if answer is None or time.monotonic() > ends:
                 return
-            self._heed(answer)
+            self._apply(answer)
             if answer.verdict != "busy":
                 return
 
-    def _heed(self, answer: FetchReply) -> None:
-        """Takes over the fleet's copy, and how things are with the source."""
+    def _apply(self, answer: FetchReply) -> None:
+        """Takes over the fleet's copy of the keys and its knowledge of the source's state."""
         self._clock.set(answer.now)
         if answer.verdict == "take" and self._shared is not None:
             try:
@@ -284,12 +285,12 @@ class KeyCache:
                 self._version = answer.fetched
                 return
             self._take(loaded, (answer.now - answer.fetched) / 1000, answer.fetched)
-        # Where another process is asking right now, its answer is worth waiting for.
+        # While another process is asking the source, its answer is worth waiting for.
         self._next_ask = time.monotonic() + answer.wait_ms / 1000 if answer.verdict == "wait" else 0.0
         self._note(answer.trouble, answer.kind or "network")
 
     async def _load(self, rest: float) -> None:
-        """Asks the source; ``rest`` is how long it is left alone if it answers."""
+        """Asks the source; if it answers, it is not asked again for ``rest`` seconds."""
         began = time.monotonic()
         try:
             loaded = await self.source.load()
@@ -331,9 +332,10 @@ class KeyCache:
             await self._tell(partial(copies.fail, source, failed.reason, failed.kind, math.ceil(self._cooldown * 1000)))
 
     async def _tell(self, tell: Callable[[], Awaitable[int]]) -> int | None:
-        """Tells the other processes, trying several times; returns when that was, None: the store never answered.
+        """Tells the other processes, which wait for it. Tries several times; telling them twice does no harm.
 
-        They wait for it, and telling them twice does no harm.
+        Returns:
+            When that was, in Unix milliseconds; None: the store never answered.
         """
         for pause in _PAUSES:
             try:
@@ -344,7 +346,7 @@ class KeyCache:
         return None
 
     def _note(self, trouble: str, kind: str) -> None:
-        """Notes whether the source is in trouble, and logs when that changes."""
+        """Notes whether the source is failing, and logs when that changes."""
         if trouble and not self.trouble:
             _log.warning(
                 "keys cannot be renewed",

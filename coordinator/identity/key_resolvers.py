@@ -19,7 +19,7 @@ from coordinator.identity.sources import DidDocument, JwksPath, JwksUri, OidcDis
 from coordinator.settings.identity import VerifierSettings
 
 MOST_TRIED = 8
-"""Keys of one name whose signatures are tried."""
+"""How many keys of one name are tried on a signature."""
 MOST_ISSUERS = 256
 UNKNOWN_SECONDS = 60.0
 _MOST_UNKNOWN = 4_096
@@ -50,8 +50,8 @@ class KeyResolver(Protocol):
         """The keys that may have signed a token; at least one.
 
         Raises:
-            BadToken: crypto, if there is none; network, if there is no saying; policy or claims, if the issuer
-                is not trusted.
+            BadToken: crypto: there is none. network: it cannot be told whether there is one. policy, claims: the
+                issuer is not trusted.
         """
 
     def used(self, cache: KeyCache) -> None:
@@ -61,14 +61,14 @@ class KeyResolver(Protocol):
         """The age of the oldest keys of each kind of source, in seconds."""
 
     def report(self) -> dict[str, Any]:
-        """The sources and how they are, for /readyz."""
+        """The sources and their state, for /readyz."""
 
     async def aclose(self) -> None:
         """Ends what runs in the background."""
 
 
 class UnknownKeys:
-    """A negative cache: names of keys that no source has, which are not asked for again for a minute."""
+    """A negative cache: the names of keys that no source has. They are not asked for again for a minute."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -90,7 +90,7 @@ class StaticKeyResolver:
 
     Args:
         caches: one per source.
-        issued_by: the one among them that says who the issuer is, if any.
+        issued_by: the one of them that names the issuer, if any.
     """
 
     max_kid = jws.MAX_KID
@@ -102,7 +102,7 @@ class StaticKeyResolver:
 
     @property
     def issuer(self) -> str | None:
-        """What the discovery document says."""
+        """The issuer in the discovery document; empty: there is no such source; None: not known yet."""
         if self._issued_by is None:
             return ""
         return (self._issued_by.issuer or None) if self._issued_by.answers else None
@@ -112,7 +112,7 @@ class StaticKeyResolver:
         await asyncio.gather(*(cache.start() for cache in self._caches))
 
     async def resolve(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[CandidateKey]:
-        """Keys by this name in any source; for a token that names none, the one key that suits."""
+        """The keys of this name in all sources; for a token that names no key, the only suitable one."""
         began = time.monotonic()
         await _renew_left_alone(self._caches)
         found = self._look(kid, algorithm)
@@ -158,12 +158,12 @@ class StaticKeyResolver:
 class DidKeyResolver:
     """Keys of issuers that publish them in did:web documents.
 
-    Issuers whose documents are there are kept apart from those that are looked for, so that tokens of
-    made-up issuers push out nobody. Their caches keep themselves fresh as long as they are used.
+    Issuers whose documents were found are kept apart from those whose documents are still sought, so that made-up
+    issuers cannot displace real ones. Keys are renewed as long as they are used.
 
     Args:
         new_cache: makes the cache of an issuer's keys. Raises BadToken.
-        loose: whether a token with an unknown 'kid' may use the only key that suits.
+        loose: whether a token with an unknown 'kid' may use the issuer's only suitable key.
     """
 
     max_kid = jws.MAX_KID_URL
@@ -179,14 +179,14 @@ class DidKeyResolver:
 
     @property
     def issuer(self) -> str:
-        """Any: which issuers are trusted is looked at before their keys are."""
+        """Any: ``resolve`` checks first whether the issuer is trusted."""
         return ""
 
     async def start(self) -> None:
         """Nothing to do: documents are fetched when an issuer first appears."""
 
     async def resolve(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[CandidateKey]:
-        """The key of this name in the issuer's document, or by the loose rule its only one."""
+        """The key of this name in the issuer's document; by the loose rule, its only suitable key."""
         issuer = claims.get("iss")
         if not isinstance(issuer, str) or not issuer:
             raise BadToken("claims", "the token names no issuer ('iss')")
@@ -222,7 +222,7 @@ class DidKeyResolver:
         return {"did": 0.0, **ages(self._in_use())}
 
     def report(self) -> dict[str, Any]:
-        """How many issuers are known, and how they are as a whole; who they are is nobody's business."""
+        """The number of known issuers and their overall state, but not their names."""
         return {"state": state(self._in_use()), "issuers": len(self._known), "sought": len(self._sought)}
 
     async def aclose(self) -> None:
@@ -232,7 +232,7 @@ class DidKeyResolver:
             await asyncio.wait(self._closing)
 
     def _in_use(self) -> list[KeyCache]:
-        """Keys that nobody uses are not renewed, which is no trouble."""
+        """The known issuers whose keys are used. Unused keys are not renewed, and their age is no problem."""
         return [cache for cache in self._known.values() if not cache.left_alone]
 
     async def _cache_of(self, issuer: str) -> KeyCache:
@@ -249,7 +249,7 @@ class DidKeyResolver:
         return cache
 
     def _settle(self, issuer: str, cache: KeyCache) -> None:
-        """Counts an issuer as known once its document is there."""
+        """Counts an issuer as known once its document was found."""
         if cache.loaded and self._sought.pop(issuer, None) is not None:
             self._known[issuer] = cache
             self._bound(self._known)
@@ -267,7 +267,7 @@ class DidKeyResolver:
         return [CandidateKey(cache, cache.keys, key) for key in cache.keys.named(name, algorithm)]
 
     def _only(self, cache: KeyCache, algorithm: str) -> list[CandidateKey]:
-        """By the loose rule: the one key that could have signed."""
+        """By the loose rule: the only key that can have signed."""
         suiting = cache.keys.suiting(algorithm) if self._loose and cache.answers else []
         return [CandidateKey(cache, cache.keys, suiting[0])] if len(suiting) == 1 else []
 
@@ -289,7 +289,7 @@ def ages(caches: Iterable[KeyCache]) -> dict[str, float]:
 
 
 def described(cache: KeyCache) -> dict[str, Any]:
-    """One source, for /readyz: no places, for anybody may read it."""
+    """One source, for /readyz; without its URL or path, because anybody may read that."""
     found: dict[str, Any] = {"source": cache.source.kind, "keys": len(cache.keys), "fresh": cache.fresh}
     if cache.loaded:
         found["ageSeconds"] = int(cache.age)
@@ -299,14 +299,14 @@ def described(cache: KeyCache) -> dict[str, Any]:
 
 
 async def _renew_left_alone(caches: Sequence[KeyCache]) -> None:
-    """Old keys count only while newer ones cannot be fetched (seed 004: ``stale_on_error``)."""
+    """Renews keys that nobody has used for a while: old keys count only if newer ones cannot be fetched (seed 004)."""
     asking = [cache for cache in caches if cache.left_alone]
     if asking:
         await asyncio.gather(*(cache.ask() for cache in asking))
 
 
 async def _ask(caches: Sequence[KeyCache], enough: Callable[[], bool], began: float) -> None:
-    """Asks the sources; once more where what came first was only what other processes had."""
+    """Asks the sources. Once more, if at first only the fleet's copies came, and these did not help."""
     for _ in range(2):
         asking = [cache for cache in caches if cache.may_ask and not cache.asked_since(began)]
         if not asking:
@@ -317,7 +317,7 @@ async def _ask(caches: Sequence[KeyCache], enough: Callable[[], bool], began: fl
 
 
 def _refuse_known(caches: Sequence[KeyCache], kid: str | None, algorithm: str) -> None:
-    """Refuses what no renewal could change.
+    """Refuses a token if the known keys already show that it is bad, whatever a renewal would bring.
 
     Raises:
         BadToken: crypto.
@@ -330,7 +330,7 @@ def _refuse_known(caches: Sequence[KeyCache], kid: str | None, algorithm: str) -
 
 
 def _absence(caches: Sequence[KeyCache], unknown: UnknownKeys, name: tuple[str, str], began: float) -> BadToken:
-    """What it means that no key was found by a call that began at a moment of the monotonic clock."""
+    """What it means that a call has found no key; the call began at ``began`` of the monotonic clock."""
     if name not in unknown:
         for cache in caches:
             if cache.trouble and cache.trouble_kind == "policy":
@@ -346,7 +346,7 @@ def _absence(caches: Sequence[KeyCache], unknown: UnknownKeys, name: tuple[str, 
 def static_sources(settings: VerifierSettings, fetcher: Fetcher) -> list[Source]:
     """The sources that the settings name; DID documents are found by issuer instead."""
     found: list[Source] = []
-    # Explicit values win over discovered ones, so what nobody would use is not fetched (seed 004).
+    # Explicit values win over discovered ones (seed 004). If both are explicit, there is nothing to discover.
     if settings.oidc_discovery and not (settings.jwks_uri and settings.issuer):
         found.append(OidcDiscovery(settings.oidc_discovery, not settings.jwks_uri, fetcher))
     if settings.jwks_uri:

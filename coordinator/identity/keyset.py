@@ -1,7 +1,7 @@
-"""Key sets: which keys a document holds, and which of them may verify a token.
+"""Key sets: the keys in a document, and which of them may verify a token.
 
-jwcrypto reads the keys. A key verifies only what its type, curve, ``alg``, ``use`` and ``key_ops``
-allow, whatever the header of a token says (RFC 8725: one key, one algorithm).
+jwcrypto reads the keys. A key is used only as its type, curve, ``alg``, ``use`` and ``key_ops`` allow, whatever the
+header of a token says (RFC 8725: one key, one algorithm).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from jwcrypto.jwk import JWK  # type: ignore[import-untyped]
 from coordinator.identity.jws import canonical_name
 
 MAX_KEYS = 1_000
-"""Fleets give each agent a key of its own, so a set may be long; its size in bytes is limited too."""
+"""Some fleets give each agent a key of its own, so a set may be long. Its size in bytes is limited too."""
 
 _PUBLIC = ("kty", "kid", "use", "key_ops", "alg", "n", "e", "crv", "x", "y")
-"""Members that are read. Nothing else reaches jwcrypto, which acts on some of them, and no private part is kept."""
+"""The members that are read. Others never reach jwcrypto, which would act on some, and private parts are not kept."""
 _KEY = ("kty", "n", "e", "crv", "x", "y")
 _BY_TYPE: dict[tuple[str, str], tuple[str, ...]] = {
     ("RSA", "None"): ("RS256", "RS384", "RS512"),
@@ -39,12 +39,12 @@ class VerifyKey(NamedTuple):
 
     kid: str | None
     algorithms: tuple[str, ...]
-    """What it may verify."""
+    """The algorithms that it may verify."""
     key: Any
-    """As the cryptography library has it."""
+    """The key object of the cryptography library."""
     thumbprint: str
     slow: bool
-    """Whether one verification takes most of a millisecond."""
+    """Whether a verification takes almost a millisecond."""
     jwk: Mapping[str, Any]
     """Its public members."""
 
@@ -53,7 +53,7 @@ class KeySet:
     """The usable keys of one document.
 
     Args:
-        skipped: why other keys in it are of no use, for people.
+        skipped: why other keys of the document are unusable, for people.
     """
 
     def __init__(self, keys: Iterable[VerifyKey] = (), skipped: Iterable[str] = ()) -> None:
@@ -68,7 +68,7 @@ class KeySet:
         return len(self.keys)
 
     def same_as(self, other: KeySet) -> bool:
-        """Whether both verify exactly the same."""
+        """Whether both sets verify exactly the same tokens."""
         return self._facts() == other._facts()
 
     def _facts(self) -> list[tuple[str | None, tuple[str, ...], str]]:
@@ -88,7 +88,7 @@ class KeySet:
 
 
 class BadDocument(Exception):
-    """A document that holds no key set. The message completes "the key server ..." or "the file ..."."""
+    """A document without a usable key set. The message completes "the key server ..." or "the key file ..."."""
 
 
 def decode(data: bytes) -> dict[str, Any]:
@@ -107,10 +107,10 @@ def decode(data: bytes) -> dict[str, Any]:
 
 
 def key_set(document: Mapping[str, Any]) -> KeySet:
-    """The keys of a JWKS document; those of no use to us are left out.
+    """The usable keys of a JWKS document.
 
     Raises:
-        BadDocument: it is no key set, or not one key in it is usable.
+        BadDocument: it is not a key set, or has no usable key.
     """
     listed = document.get("keys")
     if not isinstance(listed, list):
@@ -121,10 +121,13 @@ def key_set(document: Mapping[str, Any]) -> KeySet:
 
 
 def usable(listed: Iterable[tuple[Any, str | None]]) -> KeySet:
-    """The usable keys among JWKs; each with the name that it goes by, None for its own 'kid'.
+    """The usable keys among JWKs.
+
+    Args:
+        listed: each JWK with its name; None: its own 'kid'.
 
     Raises:
-        BadDocument: there is not one.
+        BadDocument: there is none.
     """
     keys: list[VerifyKey] = []
     skipped: list[str] = []
@@ -142,10 +145,10 @@ def verify_key(jwk: Any, name: str | None = None) -> VerifyKey:
     """A key from its JWK.
 
     Args:
-        name: what it goes by; None for its own 'kid'.
+        name: its name; None: its own 'kid'.
 
     Raises:
-        ValueError: it cannot verify anything for us.
+        ValueError: it cannot be used; says why.
     """
     if not isinstance(jwk, Mapping):
         raise ValueError("is not an object")
@@ -183,5 +186,5 @@ def _made(members: dict[str, Any]) -> tuple[Any, str]:
         jwk = JWK(**members)
         return jwk.get_op_key("verify"), jwk.thumbprint()
     except (JWException, ValueError, TypeError, AttributeError, KeyError):
-        # jwcrypto and what is below it say wrong members in many ways.
+        # jwcrypto and the libraries below it raise all of these for wrong members.
         raise ValueError("is malformed") from None

@@ -1,14 +1,14 @@
-"""What permissions mean: whole toolsets, for reading or altogether.
+"""The meaning of permissions. A permission opens whole toolsets, or only their tools that read.
 
-    items         all tools of the toolset items
-    items.read    those of its tools that change nothing
-    *             all tools of all toolsets
-    *.read        all tools that change nothing
-    workflow      the same as flows (seed 003); ``workflow.admin`` too, and what it adds is up to that toolset
+    items            all tools of the toolset items
+    items.read       its tools that change nothing
+    *                all tools of all toolsets
+    *.read           all tools that change nothing
+    workflow         the same as flows (seed 003)
+    workflow.admin   the same, and what the toolset adds to it
 
-A broader permission implies the narrower ones. Words of other vocabularies (``openid``,
-``profile``) may stand beside them and mean nothing here. Projects are no permissions: a
-credential names those that it is for, or is for all of them.
+A broader permission implies the narrower ones. Words of other vocabularies (``openid``, ``profile``) are ignored.
+Projects are not permissions: a credential names its projects, or is valid in all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FLOWS, _WORKFLOW, _ADMIN = "flows", "workflow", "workflow.admin"
 
 @lru_cache(maxsize=1024)
 def sufficient(toolset: str, read_only: bool) -> frozenset[str]:
-    """The permissions any of which is enough to use a tool of ``toolset``."""
+    """The permissions that each allow the use of a tool of ``toolset``."""
     enough = {toolset, EVERYTHING, *((_WORKFLOW, _ADMIN) if toolset == _FLOWS else ())}
     if read_only:
         enough |= {toolset + READ, EVERYTHING + READ, *((_WORKFLOW + READ,) if toolset == _FLOWS else ())}
@@ -31,7 +31,7 @@ def sufficient(toolset: str, read_only: bool) -> frozenset[str]:
 
 
 def least(toolset: str, read_only: bool) -> str:
-    """The narrowest permission to use a tool of ``toolset``, which is what a caller is asked to get."""
+    """The narrowest permission to use a tool of ``toolset``; callers are told to get this one."""
     name = _WORKFLOW if toolset == _FLOWS else toolset
     return name + READ if read_only else name
 

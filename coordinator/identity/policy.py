@@ -21,11 +21,11 @@ from coordinator.identity.verifier import Status
 from coordinator.settings.identity import Policy
 
 Trust = Literal["proof", "actor", "nobody"]
-"""Whose word counts: that of the proof, that of the actor about himself, or nobody's."""
+"""Which identity counts: the one in the proof, the one that the actor claims, or none."""
 
 
 def trust(policy: Policy, status: Status) -> Trust:
-    """Whose word counts."""
+    """Which identity counts."""
     if policy == "accept-self-reported":
         return "actor"
     if status == "verified":
@@ -34,5 +34,5 @@ def trust(policy: Policy, status: Status) -> Trust:
 
 
 def worth_a_warning(policy: Policy, status: Status) -> bool:
-    """Whether the operator should hear that an actor was trusted nevertheless."""
+    """Whether to warn the operator that an actor was trusted although its proof did not verify."""
     return policy != "reject" and status in ("unavailable", "rejected")

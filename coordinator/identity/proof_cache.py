@@ -1,7 +1,7 @@
-"""Proofs that have been verified, so that the same one costs no second signature check.
+"""A cache of verified proofs, so that a proof that comes again needs no second signature check.
 
-An entry is bound to the exact token, by its hash: no token is kept. Whoever uses an entry has
-to look whether its keys and times still hold.
+An entry belongs to one exact token, identified by its hash; tokens themselves are not kept. The user of an entry must
+check whether its keys and times are still valid.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Proof(Struct):
     key: VerifyKey
     algorithm: str
     issuer: str
-    """The issuer that it had to name."""
+    """The issuer that it had to name when it was verified."""
     subject: str
     claims: Mapping[str, Any]
     begins: float
     """Unix seconds, leeway included."""
     ends: float
     outcome: Any = None
-    """The outcome, given again as long as the keys are fresh."""
+    """The outcome to give again as long as the keys are fresh."""
 
 
 class ProofCache:

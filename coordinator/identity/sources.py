@@ -1,4 +1,4 @@
-"""Where keys come from: a JWKS by URL, one that an OpenID provider names, a file, a DID document.
+"""The sources of keys: a JWKS by URL, a JWKS that an OpenID provider names, a file, a DID document.
 
 A source only loads its keys; ``key_cache`` decides when, and handles failures. The loaded keys can be written as a
 document of public keys, which the other processes read instead of asking the key server themselves.
@@ -30,8 +30,8 @@ class SourceFailed(Exception):
     """No keys were loaded.
 
     Args:
-        reason: a sentence that names no place: callers see it.
-        kind: network, or policy if what was loaded must not be trusted.
+        reason: a sentence without URLs or paths, because callers see it.
+        kind: network; or policy, if the loaded document must not be trusted.
     """
 
     def __init__(self, reason: str, kind: Literal["network", "policy"] = "network") -> None:
@@ -49,7 +49,7 @@ class Loaded(NamedTuple):
     jwks_uri: str = ""
     """Where the source found its keys, if not at its own URL."""
     date: float | None = None
-    """The key server's clock, if it told."""
+    """The key server's time in Unix seconds, if it gave one."""
 
     def document(self) -> bytes:
         """Its public keys, for ``RemoteSource.read``."""
@@ -63,14 +63,14 @@ class _Document(msgspec.Struct, omit_defaults=True):
 
 
 class Source(Protocol):
-    """One place that keys come from."""
+    """A source of keys."""
 
     kind: SourceKind
     label: str
-    """For people and logs: where that is."""
+    """Names the source in logs and to operators."""
 
     async def load(self) -> Loaded | None:
-        """Its keys; None: they are what they were when it was last asked.
+        """Its keys; None: they have not changed since it was last asked.
 
         Raises:
             SourceFailed: it has none to give now.
@@ -78,25 +78,25 @@ class Source(Protocol):
 
 
 class RemoteSource(ABC):
-    """What sources over HTTP have in common: one process loads them for the whole fleet."""
+    """The base of sources over HTTP, which one process loads for the whole fleet."""
 
     def __init__(self, fetcher: Fetcher, kind: SourceKind, label: str, *identifying: str) -> None:
         self._fetcher = fetcher
         self.kind: SourceKind = kind
         self.label = f"{kind} {label}"
         self.name = sha256("\n".join((kind, *identifying)).encode()).hexdigest()[:24]
-        """Names it in keys of the store: equal for equal settings."""
+        """Its name in keys of the store; the same for the same settings."""
 
     @abstractmethod
     async def load(self) -> Loaded:
-        """Its keys, asked for now.
+        """Fetches its keys.
 
         Raises:
             SourceFailed: it has none to give now.
         """
 
     def read(self, document: bytes) -> Loaded:
-        """What another process loaded and wrote down.
+        """Reads the copy that another process wrote with ``Loaded.document``.
 
         Raises:
             SourceFailed: the document is damaged.
@@ -132,7 +132,7 @@ class OidcDiscovery(RemoteSource):
     """An OpenID provider: its discovery document names the issuer and the key set.
 
     Args:
-        with_keys: False if only the issuer counts, because the key set is configured.
+        with_keys: False: only the issuer is needed, because the key set is configured.
     """
 
     def __init__(self, url: str, with_keys: bool, fetcher: Fetcher) -> None:
@@ -143,7 +143,7 @@ class OidcDiscovery(RemoteSource):
         self._sound = False
 
     async def load(self) -> Loaded:
-        """Fetches the keys; the discovery document only if it is not known yet, or what it said has failed."""
+        """Fetches the keys; before that the discovery document, if it is not known or the last load has failed."""
         if not (self._sound and self._issuer):
             await self._discover()
         self._sound = False
@@ -154,7 +154,7 @@ class OidcDiscovery(RemoteSource):
         return found._replace(issuer=self._issuer, jwks_uri=self._jwks_uri)
 
     def read(self, document: bytes) -> Loaded:
-        """What another process loaded; what it discovered is taken over."""
+        """Reads another process's copy, and takes over what that process has discovered."""
         found = super().read(document)
         self._issuer, self._jwks_uri = found.issuer, found.jwks_uri
         self._sound = bool(found.issuer)
@@ -171,7 +171,7 @@ class OidcDiscovery(RemoteSource):
             raise SourceFailed("the discovery document names no issuer")
         if self._with_keys:
             parts = urlsplit(jwks_uri) if isinstance(jwks_uri, str) else None
-            # What came over https must not send us to http.
+            # A document that came over https must not lead to http.
             if parts is None or not parts.hostname or parts.scheme not in ("https", urlsplit(self._url).scheme):
                 raise SourceFailed("the discovery document names no jwks_uri that could be asked")
         self._issuer, self._jwks_uri = issuer, jwks_uri if isinstance(jwks_uri, str) else ""
@@ -181,7 +181,7 @@ class DidDocument(RemoteSource):
     """The key document of one did:web issuer.
 
     Raises:
-        BadToken: policy; the DID names no place to fetch from.
+        BadToken: policy; no URL follows from the DID.
     """
 
     def __init__(self, issuer: str, strict: bool, allow_loopback: bool, fetcher: Fetcher) -> None:
@@ -203,7 +203,7 @@ class DidDocument(RemoteSource):
 
 
 class JwksPath:
-    """A key set in a file, which each process reads for itself."""
+    """A key set in a file. Each process reads it for itself."""
 
     kind: SourceKind = "jwks_path"
 
@@ -213,12 +213,12 @@ class JwksPath:
         self._seen: tuple[int, ...] | None = None
 
     async def load(self) -> Loaded | None:
-        """Reads the file, if it is another than before."""
+        """Reads the file, if it has changed."""
         return await asyncio.to_thread(self._load)
 
     def _load(self) -> Loaded | None:
         try:
-            # Opened before it is looked at, so that it is the same file.
+            # Opened first and examined then, so that both concern the same file.
             with open(self._path, "rb", opener=unblocked) as file:
                 facts = os.fstat(file.fileno())
                 if not stat.S_ISREG(facts.st_mode):
@@ -242,7 +242,7 @@ class JwksPath:
 
 async def _jwks(fetched: fetch.Fetched) -> Loaded:
     try:
-        # Long sets take a while to read.
+        # In a thread, because decoding a long set takes a while.
         return Loaded(await asyncio.to_thread(_keys, fetched.body), date=fetched.date)
     except BadDocument as bad:
         raise SourceFailed(f"the key server {bad}") from None

@@ -1,7 +1,7 @@
-"""Against server-side request forgery (SSRF): which addresses may be asked where somebody else chose the URL.
+"""Protection against server-side request forgery (SSRF) for requests to URLs that somebody else chose.
 
-The host is resolved here, every address it has must be a public one, and the connection goes to
-an address that was looked at: a name that resolves differently the second time gains nothing.
+The host is resolved here, all its addresses must be public, and the connection goes to one of these addresses. So a
+name that resolves differently the second time (DNS rebinding) gains an attacker nothing.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from urllib.parse import urlsplit
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _GLOBAL = IPv6Network("2000::/3")
-"""All that is allocated as global unicast; what else Python calls global may lead into the network we are in."""
+"""The addresses allocated as global unicast. Others that Python calls global may lead into our own network."""
 _RESERVED = (
     IPv4Network("192.0.0.0/24"),
     IPv4Network("192.88.99.0/24"),
     IPv6Network("2002::/16"),
     IPv6Network("3fff::/20"),
 )
-"""Networks for protocols, documentation and the abandoned 6to4, which not all versions of Python call private."""
+"""Networks for protocols, documentation and the abandoned 6to4. Not all versions of Python call them private."""
 _MOST = 3
-"""Addresses of a host that are tried."""
+"""How many addresses of a host are tried."""
 
 Address = IPv4Address | IPv6Address
 
 
 class Refused(Exception):
-    """An address that is not to be asked. The message completes "the key server ..."."""
+    """The host must not be asked. The message completes "the key server ..."."""
 
 
 class ResolvedUrl(NamedTuple):
-    """A URL by one address of its host, with what the request needs to name the host nevertheless."""
+    """A URL with an address in place of its host, and what the request needs to name the host all the same."""
 
     url: str
     headers: Mapping[str, str]
@@ -42,17 +42,17 @@ class ResolvedUrl(NamedTuple):
 
 
 class SsrfGuard:
-    """Lets through to public addresses only.
+    """Lets requests go to public addresses only.
 
     Args:
-        allow_loopback: this machine counts as public, for development.
+        allow_loopback: whether this machine counts as public, for development.
     """
 
     def __init__(self, allow_loopback: bool = False) -> None:
         self._allow_loopback = allow_loopback
 
     async def resolve(self, url: str) -> list[ResolvedUrl]:
-        """The same URL by address; certificates are still checked against the name.
+        """The URL once for each address of its host. Certificates are still checked against the name.
 
         Raises:
             Refused: the host has no address, or one that is not public.
@@ -70,7 +70,7 @@ class SsrfGuard:
         return found[:_MOST]
 
     def allowed(self, address: Address) -> bool:
-        """Whether an address may be connected to; those that carry another are judged by both."""
+        """Whether an address may be connected to. An IPv4 address embedded in it (NAT64, Teredo) must be public too."""
         if address.is_loopback:
             return self._allow_loopback
         if isinstance(address, IPv4Address):

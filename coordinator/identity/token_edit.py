@@ -1,6 +1,6 @@
-"""Changing a token file: one change at a time, whole or not at all, with its comments kept.
+"""Changes a token file: one change at a time, completely or not at all, keeping its comments.
 
-An editor does not take our lock, so a change that somebody saves meanwhile is detected and not overwritten.
+A text editor does not take our lock. So a change that somebody saves at the same time is detected, and not overwritten.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HEAD = "# Who may come in with which token; `fleet token` writes it. Digests on
 
 
 def add(path: Path, entry: TokenEntry) -> None:
-    """Adds an entry; the file is made, for its owner only, if it is not there.
+    """Adds an entry; creates the file, readable by its owner only, if it is missing.
 
     Raises:
         TokenFileError: the file is wrong, cannot be written, or was changed by somebody else meanwhile.

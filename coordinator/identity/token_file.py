@@ -1,7 +1,7 @@
-"""The token file: who may come in with which static token.
+"""The token file: static bearer tokens, and who they belong to.
 
-It holds SHA-256 digests, so that who reads it cannot come in. Tokens are long random texts, and
-thus need no salt and no slow hash. YAML, or JSON in a file whose name ends in ``.json``::
+It holds SHA-256 digests, so reading the file does not reveal a token. Tokens are long random texts, so they need
+neither salt nor a slow hash. The file is YAML, or JSON if its name ends in ``.json``::
 
     tokens:
       - id: agent-1
@@ -35,15 +35,15 @@ from coordinator.settings.yaml_file import Lines, parse_yaml
 from coordinator.toolsets.actor import MAX_ID
 
 PREFIX = "fct_"
-"""What our tokens begin with, so that people and scanners know one when they see it."""
+"""The beginning of our tokens, by which people and scanners recognize them."""
 KEY_DIGITS = 12
-"""How much of a digest names an entry to people."""
+"""How many digits of its digest name an entry to people."""
 
 _MOST_BYTES = 32 * 1024 * 1024
 _MOST_ENTRIES = 100_000
 _SECRET_BYTES = 32
 _NOTHING = hashlib.sha256(b"").hexdigest()
-"""What a script makes of a variable that is not set."""
+"""The digest of an empty text, which a script computes from a variable that is not set."""
 _PLACE = re.compile(r" - at (?:key in )?`\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
@@ -70,22 +70,22 @@ class TokenEntry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     """One token."""
 
     id: Annotated[str, Meta(pattern=rf"^(?!\s)[^\x00-\x1f\x7f\ud800-\udfff]{{1,{MAX_ID}}}(?<!\s)\Z")]
-    """Whose it is: the actor id that ownership counts on."""
+    """The id of its bearer, which counts as the actor's id."""
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
     """Digest of the token's bytes, in hex."""
     kind: Kind = "external"
     roles: tuple[_Word, ...] = ()
     permissions: tuple[Permission, ...] | None = None
-    """None: what ``auth.default_permissions`` says."""
+    """None: ``auth.default_permissions``."""
     projects: tuple[Project, ...] | None = None
-    """None, or with '*' in it: all."""
+    """None, or if '*' is among them: all."""
     expires: Annotated[dt.datetime, Meta(tz=True)] | None = None
     created: Annotated[dt.datetime, Meta(tz=True)] | None = None
     note: Annotated[str, Meta(pattern=r"^[^\ud800-\udfff]{0,500}\Z")] = ""
 
     @property
     def key(self) -> str:
-        """What people call this entry."""
+        """The name of this entry for people."""
         return self.sha256[:KEY_DIGITS]
 
 
@@ -96,7 +96,7 @@ class TokenFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TokenFileError(Exception):
-    """The token file cannot be used; the message says why, with no value of it."""
+    """The token file cannot be used; the message says why, and holds no value from the file."""
 
 
 class Stamp(NamedTuple):
@@ -109,17 +109,17 @@ class Stamp(NamedTuple):
 
 
 def new_token() -> str:
-    """A token that nobody can guess."""
+    """A new random token."""
     return PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def digest_of(token: bytes) -> bytes:
-    """The SHA-256 digest of a token, all that is kept of it."""
+    """The SHA-256 digest of a token, which is stored in its place."""
     return hashlib.sha256(token).digest()
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """The present state of the file; None if it cannot be looked at."""
+    """The present stamp of the file; None if there is no such file or it cannot be examined."""
     try:
         return _stamp(os.stat(path))
     except OSError:
@@ -127,7 +127,7 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 def read_tokens(path: Path) -> tuple[TokenFile, Stamp]:
-    """The file, checked whole.
+    """Reads and checks the whole file.
 
     Raises:
         TokenFileError: it cannot be read, others than its owner may write it, or it is wrong.
@@ -144,7 +144,7 @@ def load(path: Path) -> tuple[bytes, Stamp]:
 
     Raises:
         OSError: it cannot be read.
-        TokenFileError: it is no file, or others than its owner may write it.
+        TokenFileError: it is not a regular file, or others than its owner may write it.
     """
     with open(path, "rb", opener=unblocked) as file:
         status = os.fstat(file.fileno())
@@ -214,7 +214,7 @@ def _parsed(data: bytes, path: Path) -> tuple[Any, Lines]:
 
 
 def _time(value: Any) -> Any:
-    """A time as YAML reads it; in YAML a day is one too, and times without a zone are UTC."""
+    """A date or time that YAML has read, as a time with a zone; without one it is UTC."""
     if isinstance(value, dt.datetime):
         return value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
     if isinstance(value, dt.date):

@@ -1,7 +1,6 @@
-"""The interface of verifiers: one takes a token and returns the outcome of its verification.
+"""The interface of verifiers: a verifier takes a token and returns the outcome of its verification.
 
-The one interface between those who have a token (the actor of a tool call with its proof, an
-HTTP request with its bearer) and those who know keys. ``noop`` and ``jwks`` implement it.
+``noop`` and ``jwks`` implement it; ``actors`` (proofs) and ``authenticator`` (bearer tokens) use it.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 Status = Literal["absent", "unchecked", "verified", "rejected", "unavailable"]
-"""absent: no token; unchecked: nobody verifies; unavailable: could not be verified now (seed 004)."""
+"""absent: there is no token; unchecked: nothing is verified; unavailable: it cannot be verified now (seed 004)."""
 
 FailureKind = Literal["crypto", "claims", "policy", "network", "internal"]
-"""crypto: signature or key; claims: exp, nbf, iss, aud, sub; policy: not trusted; network: no keys to be had."""
+"""crypto: signature or key; claims: exp, nbf, iss, aud, sub; policy: not trusted; network: no keys can be had."""
 
 _NOTHING: Mapping[str, Any] = {}
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What became of a token."""
+    """The result of verifying a token."""
 
     status: Status
     verifier: str

@@ -1,8 +1,8 @@
 --[[
-purpose:   A source gave no keys.
-guarantee: The copy of its last good keys stays as it is. An event tells of the beginning of trouble, once for the fleet.
+purpose:   Notes that a source of keys failed.
+guarantee: The copy of its last good keys stays. When a source begins to fail, one event for the whole fleet says so.
 args:      source label trouble kind rest_ms keep_ms events_max
-           rest_ms = how long nobody is to ask again
+           rest_ms = for how long nobody may ask the source
 reply:     the time, Unix milliseconds
 errors:    none
 --]]

@@ -1,9 +1,9 @@
 --[[
-purpose:   The keys that a source just gave, for every process of the fleet.
-guarantee: Replaces the copy as a whole; ends trouble with the source. An event tells of new keys, and of the end of
-           trouble, once for the fleet.
+purpose:   Shares the keys that a source just gave with every process of the fleet.
+guarantee: Replaces the copy as a whole; the source no longer counts as failing. One event for the whole fleet says
+           that keys are new, and one that a failing source has recovered.
 args:      source label document rest_ms keep_ms events_max
-           rest_ms = how long nobody is to ask again
+           rest_ms = for how long nobody may ask the source
 reply:     the time, Unix milliseconds
 errors:    none
 --]]

@@ -1,11 +1,11 @@
 --[[
-purpose:   Newer keys of a source if the fleet has them; else whether the caller may ask the key server.
-guarantee: One caller at a time is told to ask, however many processes there are, and nobody before whoever asked last
-           says so (`keep_keys`, `fail_keys`).
+purpose:   Gives newer keys of a source, if the fleet has them; else says whether the caller may ask the key server.
+guarantee: One process at a time is told to ask. The next one is not told so before the time that the last one has set
+           (`keep_keys`, `fail_keys`), or before its lease has ended.
 args:      source have lease_ms
            have = when the caller's keys were fetched, 0 for none; lease_ms = how long asking may take, 0 = only look
 reply:     {now, verdict, fetched, document, wait_ms, trouble, trouble kind}; verdict take | ask | busy | wait
-           (busy: somebody is asking right now), wait_ms = when the next may ask
+           (busy: another process is asking right now), wait_ms = when the next process may ask
 errors:    none
 full:      reading; a lease is a word
 --]]

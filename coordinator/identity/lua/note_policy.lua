@@ -1,8 +1,8 @@
 --[[
-purpose:   The degraded-mode policy that a process goes by from now on.
-guarantee: An event tells of a change once, however many processes make it.
+purpose:   Notes the degraded-mode policy that a process applies from now on.
+guarantee: There is one event about a change, however many processes make it.
 args:      policy verifier events_max
-reply:     1 if the fleet went by another one before
+reply:     1 if the fleet had another policy before
 errors:    none
 full:      two words
 --]]
