@@ -1,7 +1,6 @@
-"""The section ``auth``: who is let in at the HTTP endpoint.
+"""The section ``auth``: who may call the HTTP endpoint.
 
-What follows from it and other settings is in ``effective_auth``; what it means to a running process is the
-business of ``coordinator.identity.authenticator``.
+``effective_auth`` combines it with other settings, and ``coordinator.identity.authenticator`` applies it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The section ``connections``: what workflow steps and the gateway reach beyond the coordinator.
+"""The section ``connections``: the servers and programs that workflow steps and the gateway use.
 
-Here it is as the file states it, checked for itself. ``${NAME}`` in a text stands for an environment
-variable of the process that connects; so tokens stay out of the file, and out of what shows it.
+``${NAME}`` in a text stands for an environment variable of the process that connects. So tokens are neither in the file
+nor in what shows the settings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from coordinator.settings.fields import camel, defaults_of
 from coordinator.settings.problems import Faults, KeyPath
 
 RESERVED = ("items", "sessions", "navigator", "flows", "gateway", "workflow")
-"""Toolsets, and other first parts of names that tools of the coordinator have."""
+"""Names that no connection may have, because the coordinator's own tools have them or begin with them."""
 
 ConnectionName = Annotated[
     str,
@@ -36,18 +36,18 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "cli": ("command", "workingDirectory", "env"),
     "rest": ("baseUrl", "headers", "allowHosts", "allowPrivate"),
 }
-"""What each kind takes besides ``kind``."""
+"""The fields of each kind, besides ``kind``."""
 
 _SHORTEST_SECRET = 4
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""What stands for an environment variable."""
+"""A reference to an environment variable."""
 
 
 class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One entry of ``connections``.
 
     Raises:
-        Faults: a field that its kind does not take, or one that it lacks.
+        Faults: a field that its kind does not have, or a missing one that it needs.
     """
 
     kind: Literal["mcp", "cli", "rest"]
@@ -88,7 +88,7 @@ Connections = dict[ConnectionName, Connection]
 
 
 def connection_problems(connections: Mapping[str, Connection] | None) -> Iterator[tuple[KeyPath, str]]:
-    """What is wrong with names: where, and a sentence."""
+    """What is wrong with the names of connections: where, and a sentence about it."""
     for name in connections or ():
         if name in RESERVED:
             yield ("connections", name), f"connections.{name}: the coordinator's own tools begin with {name!r}"
@@ -104,10 +104,10 @@ def interpolated(text: str, environment: Mapping[str, str]) -> str:
 
 
 class Interpolator:
-    """Replaces ``${NAME}`` and remembers the values put there, any of which may be a secret.
+    """Replaces ``${NAME}`` and remembers the values, because each of them may be a secret.
 
     Args:
-        environment: what the names stand for.
+        environment: the values by name.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -121,7 +121,7 @@ class Interpolator:
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
-    """The output of a program that was given secrets, with each replaced by ``***``; very short ones are left."""
+    """The output of a program that knows secrets, with each secret replaced by ``***``, except very short ones."""
     lines = {line for secret in secrets for line in secret.splitlines() if len(line) >= _SHORTEST_SECRET}
     for line in sorted(lines, key=len, reverse=True):
         text = text.replace(line, "***")

@@ -1,4 +1,4 @@
-"""What is fine in each setting but not in all of them together."""
+"""Finds settings that contradict each other, though each is valid by itself."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ _MOST_NAMES = 1000
 
 
 def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator[tuple[KeyPath, str]]:
-    """What is fine one by one but not together: where (empty: nowhere in particular), and a sentence.
+    """Contradictions between settings: where (empty: in no particular place), and a sentence about it.
 
-    The times have to fit inside each other: a store call inside a request, a request
-    inside the drain of a stopping process.
+    The times must fit into each other: a store call into a request, a request into the drain of a stopping process.
 
     Args:
-        broken: settings that are wrong in themselves and stand here with their defaults.
+        broken: settings that were invalid and have been replaced by their defaults.
     """
     if not {"redis_timeout_ms", "request_deadline_ms", "drain_seconds"} & set(broken):
         if settings.redis_timeout_ms >= settings.request_deadline_ms:
@@ -68,7 +67,7 @@ def toolset_problems(names: Sequence[str]) -> Iterator[str]:
 
 
 def _work_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[KeyPath, str]]:
-    """What is wrong between the sections about work items; those in ``broken`` say nothing that could be judged."""
+    """Contradictions between the sections about work items, except those in ``broken``."""
     if not {"traits", "work_item_schemas"} & set(broken):
         yield from _unknown_traits(settings)
     if not {"work_item_schemas", "note_schemas"} & set(broken):
@@ -101,7 +100,7 @@ def _unknown_default(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _auth_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[KeyPath, str]]:
-    """What is wrong in ``auth``, and between it and the address."""
+    """Contradictions in ``auth``, and between it and the address to listen on."""
     if {"auth", "actor_authentication"} & set(broken):
         return
     auth, mode = settings.auth, auth_mode(settings)

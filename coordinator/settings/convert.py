@@ -26,16 +26,16 @@ Report = Callable[[KeyPath, str], None]
 """Takes the place inside the data and a full sentence about it."""
 
 RENAMED = {"auditing": "actor_authentication"}
-"""Names of sections in earlier formats of the file."""
+"""Former names of sections -> present names."""
 
 BAD: Any = object()
-"""Stands for a value that was reported."""
+"""Stands for an invalid value whose problem was reported."""
 
 
 def from_text(field: Field, text: str) -> Any:
-    """The value of a simple setting as written in the environment or on the command line.
+    """The value of a simple setting from the environment or the command line.
 
-    Lists are comma-separated; empty entries do not count.
+    Lists are comma-separated; empty entries are ignored.
 
     Raises:
         msgspec.ValidationError: the text does not fit the setting's type.
@@ -47,7 +47,7 @@ def from_text(field: Field, text: str) -> Any:
 
 
 def section(data: Any, cls: type[Struct], path: KeyPath, report: Report) -> dict[KeyPath, Any]:
-    """The settings present in a mapping, flattened to ``path -> value``; sections are entered."""
+    """The settings in a mapping and in its sections, flattened to ``path -> value``."""
     found: dict[KeyPath, Any] = {}
     if data is None and path:
         return found  # a section whose entries are all commented out
@@ -101,7 +101,7 @@ def convert(value: Any, annotation: Any, path: KeyPath, report: Report) -> Any:
 
 
 def _struct(value: Any, cls: type[Struct], path: KeyPath, report: Report) -> Any:
-    """A struct that is one value of a bigger setting, such as an entry of a mapping."""
+    """A struct that is a part of a larger setting, such as an entry of a mapping."""
     known = {field.encode_name: field for field in msgspec.structs.fields(cls)}
     if not isinstance(value, dict):
         report(path, f"{_name(path)} must be a mapping, not {shown(value)}; its keys: {', '.join(known)}")
@@ -128,7 +128,7 @@ def _struct(value: Any, cls: type[Struct], path: KeyPath, report: Report) -> Any
 
 
 def _check_key(key: Any, annotation: Any, path: KeyPath, report: Report) -> None:
-    """Reports a name that may not stand in a mapping."""
+    """Reports a key that the mapping may not have."""
     try:
         msgspec.convert(key, annotation)
     except msgspec.ValidationError:
@@ -146,7 +146,7 @@ def _unknown_setting(path: KeyPath, known: Iterable[str]) -> str:
 
 
 def got(annotation: Any, value: object) -> str:
-    """``, not 99``; nothing where the value is a secret."""
+    """``, not 99``; empty if the value is a secret."""
     return "" if is_secret(annotation) else f", not {shown(value)}"
 
 
@@ -155,6 +155,6 @@ def _name(path: KeyPath) -> str:
 
 
 def _detail(error: msgspec.ValidationError) -> str:
-    """Where inside the value msgspec found the fault, if it lies deeper than its top."""
+    """Where msgspec found the fault, if that is deeper inside the value."""
     message = str(error)
     return f" ({message})" if " - at `$" in message else ""

@@ -1,4 +1,4 @@
-"""What several settings together say about the HTTP endpoint: who is let in, under which URL it is known."""
+"""Derives from several settings how the HTTP endpoint authenticates, and the URL that clients know it by."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Mode = Literal["none", "optional", "required"]
 
 
 def auth_verifier(settings: Settings) -> VerifierSettings | None:
-    """What verifies bearer tokens; None: nothing does."""
+    """The verifier of bearer tokens; None: there is none."""
     stated = settings.auth.verifier or settings.actor_authentication.verifier
     return None if stated.type == "noop" else stated
 
 
 def auth_mode(settings: Settings) -> Mode:
-    """The mode in force."""
+    """The mode in force, with ``auto`` resolved."""
     auth = settings.auth
     if auth.mode != "auto":
         return auth.mode
@@ -29,13 +29,13 @@ def resource_url(settings: Settings) -> str:
     """The URL that clients know this server by, without a slash at its end."""
     if settings.auth.resource:
         return settings.auth.resource.rstrip("/")
-    # Clients on this machine are all that can know an address that is none.
+    # 0.0.0.0 and :: are no addresses to connect to, so name the one that at least clients on this machine can use.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 (compared, not bound)
     return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens on ``host``; names other than localhost count as far away."""
+    """Whether only this machine can reach ``host``. A name other than localhost counts as reachable from elsewhere."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

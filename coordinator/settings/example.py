@@ -57,7 +57,7 @@ def _entry(field: Field, indent: str) -> list[str]:
 
 
 def _sample(field: Field) -> list[str]:
-    """A setting that is left out until somebody takes the comment signs away."""
+    """A setting that is shown as an example, commented out."""
     text = textwrap.wrap(field.description, _WIDTH - 2)
     facts = f"{field.allowed}; only in this file; takes effect on SIGHUP" if field.reload else field.allowed
     yaml = field.example.rstrip("\n").split("\n")

@@ -1,4 +1,4 @@
-"""What the struct says about each setting: names in every source, type, limits in words."""
+"""Derives the facts about each setting from the structs: its names in every source, its type, its limits in words."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class Field:
     type: Any
     """The annotation, limits included."""
     default: Any
-    """``msgspec.NODEFAULT`` if a section that is written must name it."""
+    """``msgspec.NODEFAULT`` if it must be given wherever its section is."""
     description: str
     unit: str
     group: str
     """A heading that starts at this field, or empty."""
     secret: bool
     simple: bool
-    """A scalar or a list of scalars, so that one text can hold it."""
+    """Whether it is a scalar or a list of scalars, so that one text can hold it."""
     reload: bool
     """Whether a running process takes over a new value."""
     example: str
-    """YAML for the example file, which shows it commented out; empty where the default says enough."""
+    """YAML for the example file, which shows it commented out; empty: the default is enough of an example."""
     alias: str
-    """An environment variable without our prefix that says the same, or empty."""
+    """Another environment variable, without our prefix, that sets it too; empty: there is none."""
     twin: str = ""
-    """The name of the environment variable, where it is not made from the setting's."""
+    """The name of its environment variable, if that is not derived from the setting's name."""
 
     @property
     def name(self) -> str:
@@ -50,12 +50,12 @@ class Field:
 
     @property
     def environment(self) -> str | None:
-        """The environment twin; None for what only a file can say."""
+        """Its environment variable; None: only a file can set it."""
         return (self.twin or ENVIRONMENT_PREFIX + "_".join(self.path).upper()) if self.simple else None
 
     @property
     def flag(self) -> str | None:
-        """The flag; None for sections, which only file and environment can set."""
+        """Its flag; None: it is in a section, which only file and environment can set."""
         return "--" + self.path[0].replace("_", "-") if self.simple and len(self.path) == 1 else None
 
     @property
@@ -98,7 +98,7 @@ def is_secret(annotation: Any) -> bool:
 
 
 def may_be_one(annotation: Any) -> bool:
-    """Whether a file may give the only entry of a list of this type without brackets."""
+    """Whether a list of this type with one entry may be written without brackets in a file."""
     return bool(_meta(annotation).get("extra", {}).get("one"))
 
 
@@ -197,7 +197,7 @@ def _inner(shape: Any) -> Any:
 
 
 def _meta(annotation: Any) -> dict[str, Any]:
-    """The union of what the annotation's ``Meta`` objects say."""
+    """Description and extra of the annotation's ``Meta`` objects, merged."""
     merged: dict[str, Any] = {}
     for item in getattr(annotation, "__metadata__", ()):
         if isinstance(item, msgspec.Meta):

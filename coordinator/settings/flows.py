@@ -1,4 +1,4 @@
-"""The section ``flows``: which tools the steps of workflows may call beside the coordinator's own."""
+"""The section ``flows``: further tools that the steps of workflows may call."""
 
 from __future__ import annotations
 

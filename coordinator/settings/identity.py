@@ -1,8 +1,7 @@
-"""The sections about who is calling: how proofs are verified, and what is trusted when that cannot be done.
+"""The section ``actor_authentication``: how proofs are verified, and which identity counts if that fails.
 
-The names, defaults and rules are those of seed 004 (``actor_authentication``); the struct of a
-verifier serves wherever tokens are verified. What the sections mean to a running process is the
-business of ``coordinator.identity``.
+Names, defaults and rules are those of seed 004. ``VerifierSettings`` is used wherever tokens are verified, also in
+``auth``. ``coordinator.identity`` applies the settings.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Policy = Literal["accept-cached", "accept-self-reported", "reject"]
 POLICIES: tuple[Policy, ...] = ("accept-cached", "accept-self-reported", "reject")
 POLICY_VARIABLE = "DEGRADED_MODE_POLICY"
 BASE_VARIABLE = "AGENT_CONFIG_DIR"
-"""Names the directory that a relative ``jwks_path`` starts at."""
+"""The variable with the directory that a relative ``jwks_path`` starts at."""
 
 STATIC_SOURCES = ("oidc_discovery", "jwks_uri", "jwks_path")
 DID_SOURCES = ("did_allowlist", "did_pattern")
@@ -47,14 +46,14 @@ Did = Annotated[
 
 
 class _Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the sections of this module are."""
+    """The base of the structs in this module."""
 
 
 class VerifierSettings(_Section, frozen=True, kw_only=True):
-    """What verifies tokens, and which it accepts (seed 004, verifier).
+    """A verifier of tokens: where its keys come from, and which tokens it accepts (seed 004, verifier).
 
-    Where the keys come from is either any of ``oidc_discovery``, ``jwks_uri`` and ``jwks_path``, whose keys
-    are merged, or the ``did_*`` settings.
+    The keys come either from ``oidc_discovery``, ``jwks_uri`` and ``jwks_path`` (the keys of all that are given are
+    merged), or from the issuers that ``did_allowlist`` and ``did_pattern`` name.
     """
 
     type: Annotated[
@@ -174,7 +173,7 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Names of the settings that say where keys come from."""
+        """The names of the given settings that say where keys come from."""
         return tuple(name for name in (*STATIC_SOURCES, *DID_SOURCES) if getattr(self, name))
 
 
@@ -211,13 +210,13 @@ class ActorAuthentication(_Section, frozen=True, kw_only=True):
 
     @property
     def policy(self) -> Policy:
-        """The degraded-mode policy, in one spelling."""
+        """The degraded-mode policy in its normal spelling."""
         stated = self.degraded_mode_policy.lower().replace("_", "-")
         return next(policy for policy in POLICIES if policy == stated)
 
 
 def verifier_problems(verifier: VerifierSettings, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """What is wrong between the settings of a verifier: where, and a sentence about it."""
+    """Contradictions between the settings of a verifier: where, and a sentence about it."""
     name = ".".join(map(str, path))
     if verifier.did_pattern and (problem := _open_pattern(verifier.did_pattern)):
         yield (*path, "did_pattern"), f"{name}.did_pattern {problem}"
@@ -246,9 +245,9 @@ def verifier_problems(verifier: VerifierSettings, path: KeyPath) -> Iterator[tup
 
 
 def unused_verifier(verifier: VerifierSettings, path: KeyPath, sources: Mapping[str, str]) -> str | None:
-    """A sentence if keys are configured but nobody says that they are to be used.
+    """A sentence if keys are configured but ``type`` is missing, which would make the verifier check nothing.
 
-    A verifier whose ``type`` was forgotten would check nothing; an explicit ``noop`` is an operator's choice.
+    An explicit ``noop`` is the operator's choice.
 
     Args:
         sources: where each setting came from.

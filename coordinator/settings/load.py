@@ -1,4 +1,4 @@
-"""Puts flags, environment, file and defaults together."""
+"""Merges flags, environment, file and defaults into the settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CONFIG_VARIABLE = "FLEET_CONFIG"
 TOKEN_VARIABLE = "FLEET_TOKEN"  # noqa: S105 (the name of a variable)
-"""Where commands that speak for a client have its credential, as MCP has it for stdio."""
+"""The variable with the credential of a client, for commands that act for it (as MCP defines it for stdio)."""
 
 INTERNAL_ENVIRONMENT: dict[str, str] = {
     CONFIG_VARIABLE: "path of the YAML file, where --config does not say it",
@@ -34,12 +34,12 @@ INTERNAL_ENVIRONMENT: dict[str, str] = {
     "FLEET_REDIS_SERVER": "binary to run as the embedded Redis",
     TOKEN_VARIABLE: "bearer token of the one client that `fleet stdio` serves, and of `fleet top`",
 }
-"""Variables that are no settings but are known; any other FLEET_* variable stops the start."""
+"""Known variables that are not settings. Any other unknown FLEET_* variable is an error."""
 
 S = TypeVar("S", bound=Struct)
 Values = dict[KeyPath, Any]
 Check = Callable[[S, Collection[str]], Iterable[tuple[KeyPath, str]]]
-"""Finds what is wrong between settings, given also the names of those that are wrong in themselves."""
+"""Finds contradictions between settings; also gets the names of the settings that are invalid by themselves."""
 
 
 @dataclasses.dataclass(slots=True, frozen=True)
@@ -52,14 +52,14 @@ class Loaded(Generic[S]):
     config: Path | None
     """The YAML file that was read, if any."""
     lines: Lines
-    """Where in the file each entry is."""
+    """The line of each entry in the file."""
     reread: Callable[[], Loaded[S]]
     """Loads once more from the same flags, environment and file. Raises SettingsError."""
     places: includes.Places = dataclasses.field(default_factory=dict)
-    """Where the parts of a section are that is put together from several files."""
+    """The places of all entries of a section that is merged from several files."""
 
     def place(self, at: KeyPath) -> str:
-        """Where something is said: ``/etc/fleet.yaml:12``; empty: in no file."""
+        """The place of an entry: ``/etc/fleet.yaml:12``; empty: it is in no file."""
         found = includes.nearest(self.places, at)
         return found or (f"{self.config}:{_line(self.lines, at)}" if self.config is not None else "")
 
@@ -68,12 +68,12 @@ LoadedSettings = Loaded[Settings]
 
 
 class _Problems:
-    """Collects what is wrong."""
+    """Collects problems."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []
         self.broken: set[str] = set()
-        """Top-level names of the settings concerned."""
+        """The top-level names of the settings with problems."""
 
     def add(self, sentence: str, name: object = None) -> None:
         self.sentences.append(sentence)
@@ -117,7 +117,7 @@ def load(
     config: Path | None = None,
     check: Check[S] = lambda settings, broken: (),
 ) -> Loaded[S]:
-    """Fills any settings struct; ``load_settings`` without what only the coordinator knows.
+    """Fills any settings struct; ``load_settings`` adds what is specific to the coordinator's.
 
     Raises:
         SettingsError: with every problem found.
@@ -163,7 +163,7 @@ def _config_path(env: Mapping[str, str], config: Path | None) -> Path | None:
 
 
 def _from_file(cls: type[Struct], path: Path, lines: Lines, places: includes.Places, problems: _Problems) -> Values:
-    # Imported here: a process that is given no file should not pay 100 ms for a YAML parser.
+    # Imported here, because importing the YAML parser takes 100 ms, and many processes have no file.
     from coordinator.settings.yaml_file import read_yaml
 
     try:
@@ -200,7 +200,7 @@ def _names(cls: type[Struct]) -> Collection[str]:
 
 
 def _line(lines: Lines, at: KeyPath) -> int:
-    """The line of the nearest thing known; keys that came in through ``<<`` have none of their own."""
+    """The line of an entry, or of the nearest entry around it: keys merged in with ``<<`` have no line of their own."""
     while at and at not in lines:
         at = at[:-1]
     return lines.get(at, 1)
@@ -263,10 +263,7 @@ def _convert_text(
 
 
 def _build(cls: type[S], values: Values, path: tuple[str, ...], problems: _Problems) -> S | None:
-    """The struct and its sections from flattened values; what is not there takes its default.
-
-    None if it cannot be built; ``problems`` has the reason.
-    """
+    """The struct and its sections from flattened values and defaults; None: it cannot be built, see ``problems``."""
     arguments: dict[str, Any] = {}
     whole = True
     for field in msgspec.structs.fields(cls):
@@ -299,10 +296,10 @@ def _data_dir(loaded: LoadedSettings) -> str:
 
 
 def _actor_authentication(loaded: LoadedSettings, env: Mapping[str, str]) -> identity.ActorAuthentication:
-    """With the place of a key file made absolute.
+    """The section with an absolute path to the key file.
 
     Raises:
-        SettingsError: keys are configured that nobody would use.
+        SettingsError: keys are configured that would not be used.
     """
     section = loaded.settings.actor_authentication
     path = ("actor_authentication", "verifier")
@@ -320,11 +317,12 @@ def _key_directory(env: Mapping[str, str]) -> Path | None:
 
 
 def _locate(loaded: LoadedSettings, name: str, part: str = "", base: Path | None = None) -> Locate:
-    """Makes paths absolute that the setting ``name`` states.
+    """A function that makes the paths in the setting ``name`` absolute.
 
     Args:
-        part: of the setting, which is the path.
-        base: where a relative one starts; None: where the person who wrote it would look.
+        part: the part of the setting that holds the path.
+        base: where a relative path starts; None: at the config file's directory if the setting comes from the file,
+            else at the working directory.
     """
     source = loaded.sources[name].removeprefix("file ")
     if base is None:

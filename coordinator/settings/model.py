@@ -1,16 +1,20 @@
 """Every setting of the coordinator, declared once.
 
-A field's name is its key in the YAML file; its flag is the name with dashes
-(``--data-dir``), its environment twin the name in capitals (``FLEET_DATA_DIR``). All else
-that has to do with settings (loading, errors, ``config/fleet.yaml``, ``fleet config show``,
-the flags of the commands) is derived from this struct.
+A field's name is its key in the YAML file; its flag is the name with dashes (``--data-dir``), its environment twin the
+name in capitals (``FLEET_DATA_DIR``). Everything else about settings (loading, errors, ``config/fleet.yaml``,
+``fleet config show``, the flags of commands) is derived from this struct.
 
-What ``Meta.extra`` may hold: ``unit``; ``group`` (a heading in the example file; valid
-for the fields that follow too); ``allowed`` (words for what a pattern accepts);
-``secret`` (the value is never shown); ``reload`` (a running process takes over a new value);
-``example`` (YAML that the example file shows commented out); ``alias`` (an environment variable
-of another name that says the same); ``environment`` (the name of the environment twin, where it is
-not made from the setting's); ``one`` (a file may give a list's only entry without brackets).
+Keys of ``Meta.extra``:
+
+- ``unit``
+- ``group``: a heading in the example file, for this field and those that follow
+- ``allowed``: what a pattern accepts, in words
+- ``secret``: the value is never shown
+- ``reload``: a running process takes over a new value
+- ``example``: YAML that the example file shows commented out
+- ``alias``: another environment variable that sets the same
+- ``environment``: the name of the environment twin, if it is not derived from the field's
+- ``one``: a list with one entry may be written without brackets in a file
 """
 
 from __future__ import annotations
@@ -52,13 +56,13 @@ Origin = Annotated[
 
 
 TOOLSETS = ("items", "flows", "sessions", "navigator", "gateway")
-"""What there is to be served, in the order of ``coordinator.toolsets``."""
+"""All toolsets, in the order of ``coordinator.toolsets``."""
 APART = ("sessions", "navigator")
 """Toolsets that cannot be served together: they share tool names."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What one process of the fleet runs with; see ``load_settings``."""
+    """The settings of a process; made by ``load_settings``."""
 
     host: Annotated[
         str,

@@ -109,7 +109,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def overload_problems(overload: Overload, request_deadline_ms: int) -> list[tuple[str, str]]:
-    """What contradicts what: the field and the problem."""
+    """Contradictions in the section: the field and the problem."""
     found = []
     if overload.most_limit < overload.least_limit:
         found.append(("most_limit", f"must not be below least_limit ({overload.least_limit})"))

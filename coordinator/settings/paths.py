@@ -1,4 +1,4 @@
-"""Paths as people write them in settings, made absolute; and files that they name, opened."""
+"""Makes paths in settings absolute, and opens files safely."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 from coordinator.settings.problems import SettingsError, is_text, short, shown
 
 Locate = Callable[[str], str]
-"""Makes the path that a setting states absolute. Raises SettingsError: it can't be one."""
+"""Makes the path in a setting absolute. Raises SettingsError: it is not a path."""
 
 
 def located(written: str, base: Path, where: str) -> Path:
-    """The absolute path; ``~`` is somebody's home, and a relative path starts at ``base``.
+    """The absolute path; ``~`` is a user's home, and a relative path starts at ``base``.
 
     Args:
-        where: says what states the path.
+        where: the place of the path, for messages.
 
     Raises:
-        SettingsError: no file can be called so.
+        SettingsError: it cannot be the path of a file.
     """
     try:
         path = Path(written).expanduser()
-    except RuntimeError:  # it has no other for this
+    except RuntimeError:  # what pathlib raises for an unknown user
         user = short(written.partition("/")[0])
         raise SettingsError([f"{where} must be a path, not {shown(written)}: {user} is nobody's home here"]) from None
     if "\0" in written:
@@ -35,5 +35,5 @@ def located(written: str, base: Path, where: str) -> Path:
 
 
 def unblocked(path: str, flags: int) -> int:
-    """An ``opener`` for ``open`` that returns at once: opening a pipe would wait for a writer, for ever."""
+    """An ``opener`` for ``open`` that never blocks: otherwise, opening a pipe could wait for a writer for ever."""
     return os.open(path, flags | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""What went wrong with the settings, said in full: all problems together, each with its place."""
+"""Problems with settings: all are reported together, each with its place."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from typing import Any
 
 KeyPath = tuple[str | int, ...]
-"""Where in the settings something is: names of sections and keys, and positions in lists."""
+"""The path to something in the settings: names of sections and keys, and positions in lists."""
 
 
 class SettingsError(Exception):
-    """Settings that stop the start.
+    """The settings are invalid.
 
     Args:
         problems: one sentence each: where, which setting, what is allowed.
@@ -27,10 +27,10 @@ class SettingsError(Exception):
 
 
 class Faults(ValueError):
-    """Raised by a struct's ``__post_init__`` for what is wrong in parts of it.
+    """Raised by a struct's ``__post_init__`` if its fields contradict each other.
 
     Args:
-        faults: where, as seen from the struct, and a sentence about it.
+        faults: where (relative to the struct), and a sentence about it.
     """
 
     def __init__(self, faults: Iterable[tuple[KeyPath, str]]) -> None:
@@ -39,10 +39,10 @@ class Faults(ValueError):
 
 
 def unknown(what: str, name: str, known: Iterable[str], within: str = "") -> str:
-    """``unknown setting 'prot'; did you mean 'port'?``, else all that is known.
+    """``unknown setting 'prot'; did you mean 'port'?``; without a similar name, the message lists all known ones.
 
     Args:
-        within: what the name is a part of, put before it.
+        within: a prefix of the name, such as ``steps.``.
     """
     names = sorted(known)
     close = get_close_matches(name, names, n=1, cutoff=0.6)
@@ -51,7 +51,7 @@ def unknown(what: str, name: str, known: Iterable[str], within: str = "") -> str
 
 
 def is_text(text: str) -> bool:
-    """Whether the text can be written: arguments, variables and names of files may hold bytes that are no UTF-8."""
+    """Whether the text can be encoded. Arguments, variables and file names may hold bytes that are not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -65,5 +65,5 @@ def shown(value: Any) -> str:
 
 
 def short(text: str, most: int = 80) -> str:
-    """A text that somebody wrote, cut to the given number of characters."""
+    """A text, cut to the given number of characters."""
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -1,4 +1,4 @@
-"""Masks what must not be shown in the text of a setting."""
+"""Masks secrets in settings."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def redacted(text: str) -> str:
 
 
 def shown_value(value: Any, annotation: Any) -> Any:
-    """A setting as plain data, with the secrets in it masked.
+    """A setting as plain data, with its secrets masked.
 
-    Of a secret only references to environment variables (``${TOKEN}``) and URLs without passwords are left.
+    Of a secret, only references to environment variables (``${TOKEN}``) remain, or a URL without its password.
     """
     kind = bare(non_null(bare(annotation)))
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Decides which settings a running process takes over, and what happens to the others."""
+"""Decides which settings a running process takes over from a changed file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ S = TypeVar("S", bound=Struct)
 
 
 def taken_over(running: S, fresh: S) -> S:
-    """The running settings with what a process takes over from fresh ones."""
+    """The running settings, with the fresh values of those that a running process takes over."""
     return _mixed(running, fresh, {field.path for field in fields_of(type(running)) if field.reload}, ())
 
 
 def needing_restart(running: Struct, fresh: Struct) -> tuple[str, ...]:
-    """Names of settings that have changed and stay as they are until the next start."""
+    """The names of changed settings that take effect only at the next start."""
     return tuple(
         field.name
         for field in fields_of(type(running))
@@ -32,23 +32,23 @@ def needing_restart(running: Struct, fresh: Struct) -> tuple[str, ...]:
 
 
 def config_version(settings: Settings) -> str:
-    """A short hash of what a reload can change: equal in front-ends whose tools follow the same rules."""
+    """A short hash of the settings that a reload can change: equal in front-ends that apply the same rules."""
     shown = {field.name: field.value_in(settings) for field in fields_of(Settings) if field.reload}
     return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()[:12]
 
 
 def settings_digest(settings: Settings) -> str:
     """A short hash of the settings, equal for processes that run with the same ones."""
-    # Without the store's URL: it holds a secret, and a supervisor's differs from its children's.
+    # Without the store's URL, which holds a secret, and differs between a supervisor and its children.
     shown = msgspec.structs.replace(settings, redis_url="")
     return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()[:12]
 
 
 def loosened_by_omission(before: Loaded[Settings], now: Loaded[Settings]) -> Iterator[str]:
-    """Settings that would let more in only because they are no longer stated: a sentence about each.
+    """Security settings that would become looser only because they are no longer stated: a sentence about each.
 
-    A file that is being written, or has lost a part, looks like one from which somebody has removed these settings
-    on purpose. So whoever wants a running process to let more in has to say so.
+    A file that is being written, or has lost a part, looks as if somebody had removed these settings on purpose. So to
+    loosen a running process, the operator has to state the new value.
     """
     if before.lines and not now.lines:
         yield f"{now.config} says nothing any more; a restart would go back to the defaults"

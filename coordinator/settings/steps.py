@@ -1,4 +1,4 @@
-"""The section ``steps``: how workers execute steps, and where these wait."""
+"""The section ``steps``: how workers execute steps, and where steps wait for them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The sections about work items: which notes each type of work needs, and labels.
+"""The sections about work items: which notes each type of work needs, and status labels.
 
-Here they are as the file states them, checked for themselves; what they mean to the tools
-is the items toolset's business.
+The items toolset applies them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from msgspec import Meta, Struct
 from coordinator.settings.problems import Faults, KeyPath
 
 CANCELLED = "cancelled"
-"""The one label that cannot be configured away."""
+"""The label of cancelled items, which cannot be changed."""
 
 _MOST_NOTES = 100
 
@@ -44,7 +43,7 @@ Trigger = Literal["start", "complete", "block", "hold", "resume", "cancel", "reo
 
 
 class _Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """What all parts of these sections are; printed without what is not said."""
+    """The base of the structs in this module; fields with their defaults are not printed."""
 
 
 class NoteSettings(_Section, frozen=True, kw_only=True):
@@ -110,7 +109,7 @@ Labels = dict[Trigger, Label | None]
 
 
 def repeated(names: Iterable[str], path: KeyPath, what: str) -> Iterator[tuple[KeyPath, str]]:
-    """The names of a list at ``path`` that were there before: where, and a sentence."""
+    """Repeated names in a list at ``path``: where, and a sentence about it."""
     seen: dict[str, int] = {}
     for position, name in enumerate(names):
         if name in seen:

@@ -1,4 +1,4 @@
-"""Reads a YAML file into plain data plus the line of every entry."""
+"""Reads a YAML file into plain data, together with the line of every entry."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from coordinator.settings.problems import KeyPath, SettingsError, short
 Lines = dict[KeyPath, int]
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Of a file."""
+"""The largest file."""
 MAX_ENTRIES = 1_000_000
-"""Of a file; what an alias stands for counts wherever it is used, so a small file can have any number."""
+"""Entries of a file. Each use of an alias counts all its entries again, so even a small file may have too many."""
 _REASON_MOST = 200
-"""Characters of what the parser says, which may quote the file."""
+"""Characters of a message of the parser, which may quote the file."""
 _KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 
@@ -39,10 +39,10 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
 
 
 def text_of(path: Path, *, pipes: bool = False) -> tuple[str | None, str]:
-    """The text of a file, or None and why there is none.
+    """The text of a file; or None, and why it cannot be read.
 
     Args:
-        pipes: it may be one, and is waited for then; otherwise nothing but a regular file is read.
+        pipes: whether it may be a pipe, which is waited for; otherwise it must be a regular file.
     """
     try:
         with open(path, "rb", opener=None if pipes else unblocked) as file:
@@ -80,7 +80,7 @@ def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], Lines]:
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
         raise SettingsError([f"{where}: {_reason(error)}"]) from None
     except (YAMLError, ValueError, LookupError, TypeError, RecursionError) as error:
-        # The latter are ruamel's way of saying that a value does not fit its tag (a 13th month) or is too deep.
+        # ruamel raises the other ones for values that do not fit their tag (a 13th month) or are nested too deep.
         raise SettingsError([f"{path}: not valid YAML: {error}"]) from None
     if data is None:
         return {}, {}
@@ -111,7 +111,7 @@ def _collect(path: Path, node: Node, at: KeyPath, lines: Lines, above: list[Node
 
 
 def _check_text(path: Path, scalar: Node) -> None:
-    """Refuses half of a surrogate pair, which an escape can name, but nobody can write as UTF-8 later."""
+    """Refuses half of a surrogate pair: an escape can produce it, but it cannot be written as UTF-8 later."""
     try:
         scalar.value.encode()
     except UnicodeEncodeError:

@@ -1,1 +1,1 @@
-"""The section ``gateway`` of the settings: its structs, and the files that it is put together from."""
+"""The section ``gateway`` of the settings: its structs, and the merging of the files that it includes."""

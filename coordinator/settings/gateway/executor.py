@@ -1,4 +1,4 @@
-"""What a transition or a capability of the gateway has executed, how reliably, and who may have it executed."""
+"""Executors, guards and reliability: what a transition or capability of the gateway executes, how, and for whom."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RestPath = Annotated[
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A part of the section; printed without what is not said."""
+    """The base of the structs of the section; fields with their defaults are not printed."""
 
 
 class Required(Part, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Guard(Part, frozen=True, kw_only=True):
     """A condition for firing a transition.
 
     Raises:
-        Faults: a field that its kind lacks, or that means nothing to it.
+        Faults: a missing field that its kind needs, or one that means nothing to it.
     """
 
     kind: GuardKind
@@ -77,26 +77,26 @@ class Retry(Part, frozen=True, kw_only=True):
 
 
 class Fallback(Part, frozen=True, kw_only=True):
-    """What is executed when the executor failed for good."""
+    """What is executed after the executor has failed for good."""
 
     strategy: Literal["first_success"] = "first_success"
     executors: Annotated[tuple[Executor, ...], Meta(min_length=1, max_length=10)]
 
 
 class Reliability(Part, frozen=True, kw_only=True):
-    """How an executor is executed."""
+    """Timeout, retries and fallback of an executor."""
 
     timeout_ms: Milliseconds | None = None
-    """Of one attempt."""
+    """The longest time of one attempt."""
     retry: Retry = Retry()
     fallback: Fallback | None = None
 
 
 class Executor(Part, frozen=True, kw_only=True):
-    """What does the work: a kind with its fields, or the name of a capability that has it.
+    """What does the work: a kind with its fields, or the name of a capability whose executor is used.
 
     Raises:
-        Faults: a field that the kind lacks, or that means nothing to it.
+        Faults: a missing field that its kind needs, or one that means nothing to it.
     """
 
     kind: Kind | None = None
@@ -177,7 +177,7 @@ _GUARD_NEEDS: Mapping[str, str] = {
 
 
 def _wrong(part: Struct, taken: tuple[str, ...], needed: set[str]) -> list[tuple[KeyPath, str]]:
-    """Fields that are set and mean nothing, and those that are missing."""
+    """Fields that are given but mean nothing to the kind, and needed ones that are missing."""
     faults: list[tuple[KeyPath, str]] = []
     kind = getattr(part, "kind", None)
     what = f"kind {kind}" if kind is not None else "a reference to a capability"

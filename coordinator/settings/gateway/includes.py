@@ -1,9 +1,9 @@
-"""Puts the section together from the files that it includes, and remembers where everything was said.
+"""Merges the section with the files that it includes, and remembers the place of every entry.
 
-Included files are merged in order, then what includes them on top: mappings merge deep, of
-single values the later one counts, lists are appended. ``${NAME}`` stands for an environment
-variable; where it is not set the text stays as it is. What executors and connections say is
-left for the process that executes them, so that secrets are in no other.
+Included files are merged in order, and the including file on top of them: mappings are merged deeply, of single values
+the last one counts, and lists are concatenated. ``${NAME}`` is replaced by an environment variable; if that is not set,
+the text stays as it is. In executors and connections it is not replaced here, but in the process that executes them,
+so that secrets are in no other process.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Places = dict[KeyPath, str]
 
 SECTION = "gateway"
 _LATE = ("executor", "executors", "connections")
-"""Keys below which variables are left for whoever executes or connects."""
+"""Below these keys, variables are not replaced here."""
 _DIRECTORY, _AUDIT_FILE = "workingDirectory", ("audit", "path")
-"""What names places of files; relative ones start at the file that states them."""
+"""Keys with paths. A relative path starts at the directory of the file that states it."""
 _MOST_FILES = 200
 
 
 class _Node(Struct):
-    """A value of a file; mappings and lists hold nodes."""
+    """A value in a file. Mappings and lists contain nodes."""
 
     value: Any
     file: Path
@@ -48,11 +48,11 @@ class _Node(Struct):
 
 
 def expanded(section: Any, lines: Lines, file: Path) -> tuple[Any, Places]:
-    """The section with all that it includes, and the place of everything in it.
+    """The section merged with all that it includes, and the place of every entry.
 
     Args:
-        section: what the file says.
-        lines: of the whole file.
+        section: the section as the file has it.
+        lines: the lines of the whole file.
 
     Raises:
         SettingsError: an included file cannot be used, or files include each other; with its place.
@@ -64,7 +64,7 @@ def expanded(section: Any, lines: Lines, file: Path) -> tuple[Any, Places]:
 
 
 class _Budget:
-    """Files that may still be read."""
+    """How many files may still be read."""
 
     def __init__(self) -> None:
         self.left = _MOST_FILES
@@ -85,7 +85,7 @@ def _node(value: Any, lines: Lines, file: Path, at: KeyPath, line: int = 1) -> _
 
 
 def _included(node: _Node, file: Path, above: tuple[Path, ...], budget: _Budget) -> _Node:
-    """The body of a file on top of what it includes."""
+    """The content of a file, merged with what it includes."""
     if not isinstance(node.value, dict) or "include" not in node.value:
         return node
     stated = node.value["include"]
@@ -106,15 +106,15 @@ def _included(node: _Node, file: Path, above: tuple[Path, ...], budget: _Budget)
 
 
 def _said(node: _Node) -> str:
-    """A wrong entry, for a sentence."""
+    """A wrong entry, in words."""
     if isinstance(node.value, dict | list):
         return "a mapping" if isinstance(node.value, dict) else "a list"
     return shown(node.value)
 
 
 def _read(file: Path, place: str) -> _Node:
-    """An included file: the keys of the section, or a config file with the section in it."""
-    # Imported here: a process that is given no file should not pay 100 ms for a YAML parser.
+    """Reads an included file: it holds either the keys of the section, or the section itself."""
+    # Imported here, because importing the YAML parser takes 100 ms, and many processes have no file.
     from coordinator.settings.yaml_file import parse_yaml, text_of
 
     text, reason = text_of(file)
@@ -138,7 +138,7 @@ def _merged(lower: _Node, upper: _Node) -> _Node:
 
 
 def _plain(node: _Node, at: KeyPath, places: Places, late: bool) -> Any:
-    """The value as JSON can hold it."""
+    """The value as plain JSON data."""
     places[at] = node.place
     if isinstance(node.value, dict):
         return {key: _plain(entry, (*at, key), places, late or key in _LATE) for key, entry in node.value.items()}
@@ -155,7 +155,7 @@ def _plain(node: _Node, at: KeyPath, places: Places, late: bool) -> Any:
 
 
 def _beside(node: _Node, text: str, at: KeyPath) -> str:
-    """A path where the person who wrote it would look; one that a variable begins is left alone."""
+    """A path relative to its file, made absolute; unless it begins with a variable."""
     if not text or text.startswith("${"):
         return text
     return os.path.normpath(located(text, node.file.parent, f"{node.place}: {'.'.join(map(str, at))}"))
@@ -166,7 +166,7 @@ def _filled(text: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def nearest(places: Mapping[KeyPath, str], at: KeyPath) -> str | None:
-    """The place of the nearest thing that is known."""
+    """The place of an entry, or of the nearest known entry around it."""
     while at:
         if at in places:
             return places[at]

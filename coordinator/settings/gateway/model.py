@@ -1,7 +1,6 @@
-"""The section ``gateway``: what agents find behind the seven tools (seed 001).
+"""The section ``gateway``: the capabilities and workflows that agents find behind the seven tools (seed 001).
 
-The section as the files state it, checked for itself; what it means is the business of
-``coordinator.toolsets.gateway``. Its keys are those of the gateway whose tools the seed describes.
+``coordinator.toolsets.gateway`` applies it. The keys are those of the gateway that the seed describes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from coordinator.settings.gateway.executor import Executor, Guard, ItemName, Mil
 from coordinator.settings.problems import Faults
 
 PROXY = "proxy_default"
-"""The definition that sessions with a single capability have; no workflow can be called so."""
+"""The definition of sessions with a single capability. No workflow can have this name."""
 
 Texts = Annotated[tuple[str, ...], Meta(max_length=100)]
 Schema = dict[str, Any]
@@ -31,7 +30,7 @@ ToolName = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class Described(Part, frozen=True, kw_only=True):
-    """What agents find something by, and what it takes from them."""
+    """How agents find something, and the input that it takes."""
 
     title: str = ""
     description: str = ""
@@ -42,7 +41,7 @@ class Described(Part, frozen=True, kw_only=True):
 
 
 class Offered(Described, frozen=True, kw_only=True):
-    """What is done at a call, how reliably, and who may call."""
+    """What a call executes, how reliably, and who may call."""
 
     guards: tuple[Guard, ...] = ()
     reliability: Reliability | None = None
@@ -88,7 +87,7 @@ class Exposure(Offered, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """What it is called in the catalogue."""
+        """Its name in the catalogue."""
         return self.name or self.as_ or self.capability or ""
 
 
@@ -110,14 +109,14 @@ class Proxy(Part, frozen=True, kw_only=True, rename={"imports": "import"}):
 
 
 class Branch(Part, frozen=True, kw_only=True):
-    """Where a transition leads to if its guard holds after the executor's success."""
+    """An alternative target of a transition, if the guard holds after the executor has succeeded."""
 
     when: Guard
     target: FieldName
 
 
 class OnEnter(Part, frozen=True, kw_only=True):
-    """What is executed on every entry into a state."""
+    """What is executed whenever the state is entered."""
 
     executor: Executor | None = None
     output: dict[str, Any] = {}
@@ -139,7 +138,7 @@ class Transition(Part, frozen=True, kw_only=True):
     prefill: dict[str, Any] = {}
     branches: tuple[Branch, ...] = ()
     evidence: Annotated[tuple[str, ...], Meta(max_length=10, extra={"one": True})] = ()
-    """Kinds of evidence that it leaves, beside its executor's."""
+    """The kinds of evidence that it adds, besides its executor's."""
 
 
 class State(Part, frozen=True, kw_only=True):
@@ -150,7 +149,7 @@ class State(Part, frozen=True, kw_only=True):
     guidance: str = ""
     terminal: bool = False
     outcome: Literal["success", "failure"] | None = None
-    """How a workflow that ends here has ended; none: success."""
+    """The outcome of a workflow that ends here; None: success."""
     on_enter: OnEnter | None = None
     link_filter: LinkFilter | None = None
     transitions: dict[FieldName, Transition] = {}
@@ -163,7 +162,7 @@ class State(Part, frozen=True, kw_only=True):
 
 
 class OnTimeout(Part, frozen=True, kw_only=True):
-    """Where a workflow goes when its time is over."""
+    """The state that a workflow goes to when its time is over."""
 
     target: FieldName
 
@@ -182,10 +181,10 @@ class Workflow(Described, frozen=True, kw_only=True):
 
 
 class Audit(Part, frozen=True, kw_only=True):
-    """Where the audit goes: always into Redis, and with ``file`` also into a file of JSON lines.
+    """Where the audit goes: always into Redis, and with the sink ``file`` also into a file of JSON lines.
 
     Raises:
-        Faults: a file without a path.
+        Faults: the sink ``file`` without a path, or a path with another sink.
     """
 
     sink: Literal["stream", "file"] = "stream"
@@ -197,7 +196,7 @@ class Audit(Part, frozen=True, kw_only=True):
 
 
 class Discovery(Part, frozen=True, kw_only=True):
-    """What of all this agents can find."""
+    """What agents can find."""
 
     include: tuple[Literal["workflows", "capabilities", "proxy", "connections"], ...] = (
         "workflows",
@@ -208,14 +207,14 @@ class Discovery(Part, frozen=True, kw_only=True):
 
 
 class Limits(Part, frozen=True, kw_only=True):
-    """Bounds of what is executed."""
+    """Limits of executors and sessions."""
 
     attempt_timeout_ms: Milliseconds = 30_000
-    """Of an attempt whose reliability states none."""
+    """The timeout of an attempt, if its reliability states none."""
     max_attempt_timeout_ms: Milliseconds = 3_600_000
-    """No attempt takes longer, whatever is stated."""
+    """The longest timeout of an attempt, whatever is stated."""
     submit_wait_ms: Annotated[int, Meta(ge=100, le=600_000)] = 30_000
-    """How long start and submit wait for what they have begun."""
+    """How long start and submit wait for the end of what they have begun."""
     proxy_hours: Annotated[int, Meta(ge=1, le=8_760)] = 24
     """How long a session with a capability is kept after its last call."""
 
