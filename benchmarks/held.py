@@ -28,9 +28,10 @@ from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.rules.specs import new_item
 from coordinator.toolsets.items.store.items import ItemStore
-from coordinator.toolsets.items.store.work import Selector, WorkStore
+from coordinator.toolsets.items.store.work import WorkStore
 
 SELECTORS = {
     "no filter": Selector(),

@@ -32,7 +32,8 @@ from coordinator.store import Store
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.work import Selector, WorkStore
+from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.store.work import WorkStore
 
 CALLERS = 32
 AGENTS = 64

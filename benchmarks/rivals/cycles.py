@@ -26,8 +26,8 @@ from coordinator.store import Script, keys
 from coordinator.store.address import parse
 from coordinator.store.scripts import pack_key
 from coordinator.toolsets.items.rules.configured import schema_config
+from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store import work
-from coordinator.toolsets.items.store.work import Selector
 
 TTL_MS = 900_000
 _pack = msgspec.msgpack.Encoder().encode

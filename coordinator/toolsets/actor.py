@@ -1,12 +1,12 @@
-"""Who acts: the actor that a call names, the result of verifying it, and the interface of what does so.
+"""Actors: the actor that a call names, the result of verifying it, and the interface of the resolver that verifies.
 
-Shared by every toolset whose tools take an ``actor`` (seed 004, Actor Attribution). The
-resolver itself is in ``coordinator.identity``; handlers get it with their services.
+Shared by every toolset whose tools take an ``actor`` (seed 004, Actor Attribution). The resolver itself is in
+``coordinator.identity``; handlers get it with their services.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -25,15 +25,15 @@ ActorKind = Annotated[str, Meta(description="What the actor is.", extra_json_sch
 
 
 FILLED_BY_CALLER = {"filled_by_caller": True}
-"""``Meta.extra`` of an argument that may be absent only if the caller is known (and then is himself)."""
+"""``Meta.extra`` of an argument that may be absent only if the caller is authenticated, who is then filled in."""
 
 
 REFUSED_ALONE = {"refused_alone": True}
-"""``Meta.extra`` of a member of a batch's elements without which only the element is refused, and not the call."""
+"""``Meta.extra`` of a required member of a batch's elements: if it is missing, the element is refused, not the call."""
 
 
 class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """An actor claim as a caller makes it."""
+    """An actor as a caller states it."""
 
     id: Annotated[
         str,
@@ -53,7 +53,7 @@ class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class CallerActor(Actor, forbid_unknown_fields=True, omit_defaults=True):
-    """The caller himself as an actor: his id is that of a verified credential, so it needs no proof.
+    """The authenticated caller as an actor. Its id comes from a verified credential, so it needs no proof.
 
     Only authentication makes one; arguments never decode to it.
     """
@@ -68,7 +68,7 @@ class ActorEcho(msgspec.Struct, omit_defaults=True):
 
 
 class Verification(msgspec.Struct, omit_defaults=True):
-    """What became of an actor's proof (seed 004, VerificationStatus)."""
+    """The result of verifying an actor's proof (seed 004, VerificationStatus)."""
 
     status: Annotated[
         str,
@@ -94,11 +94,11 @@ class Trusted(msgspec.Struct, frozen=True):
     """An actor after verification and policy."""
 
     id: str
-    """The identity that ownership and idempotency count on."""
+    """The identity that counts for ownership and idempotency."""
     echo: ActorEcho
     verification: Verification
     caller: Caller | None = None
-    """The actor with the roles and permissions that his verified proof states; none: he brought none."""
+    """The actor with the roles and permissions of its verified proof; None: it has no such proof."""
 
 
 class Distrusted(ToolFailure):
@@ -126,9 +126,9 @@ class ActorResolver(Protocol):
 
 
 async def attributed(resolve: ActorResolver, actor: Actor) -> Trusted:
-    """An actor for a record of who did something. The record includes the result of verification, so no policy applies.
+    """The actor for a record of who did something. The record shows the result of verification, so no policy applies.
 
-    Nothing may be granted on account of it.
+    Never grant anything to an actor resolved like this.
     """
     try:
         return await resolve(actor)
@@ -140,7 +140,7 @@ def given(actor: Actor | UnsetType, field: str = "actor") -> Actor:
     """The actor of a call that needs one.
 
     Raises:
-        ToolFailure: VALIDATION_ERROR: there is none, and no bearer token says who is calling either.
+        ToolFailure: VALIDATION_ERROR: none was given, and the caller is not authenticated either.
     """
     if actor is UNSET:
         raise invalid(field, f"is required; allowed: an object with {', '.join(Actor.__struct_fields__)}")
@@ -168,25 +168,36 @@ def checked(actor: Actor, field: str = "actor") -> Actor:
 
 
 def signature(actor: Actor | None) -> tuple[str, str, str | None] | None:
-    """What a request id stands for of an actor: all but the proof, which a repeated call may have renewed."""
+    """The parts of an actor that a repeated call must give again: all but the proof, which may have been renewed."""
     return None if actor is None else (actor.id, actor.kind, actor.parent)
 
 
 def stored_actor(text: str) -> ActorEcho | UnsetType:
-    """The actor that a record names, as JSON; empty: none."""
+    """The actor in a record, from its JSON; UNSET if that is empty."""
     return _actor(text) if text else UNSET
 
 
 def stored_verification(text: str) -> Verification | UnsetType:
-    """What a record says became of the actor's proof, as JSON; empty: there was no actor."""
+    """The verification in a record, from its JSON; UNSET if that is empty."""
     return _verification(text) if text else UNSET
 
 
-def attribution(who: Trusted | None) -> tuple[str, str, str]:
-    """An actor in a record: the trusted id, and as JSON the actor and the result of verifying its proof."""
+class Attribution(NamedTuple):
+    """An actor as scripts record it."""
+
+    id: str
+    """The trusted id; '' without an actor."""
+    actor: str
+    """The actor as JSON."""
+    verification: str
+    """The result of verifying its proof, as JSON."""
+
+
+def attribution(who: Trusted | None) -> Attribution:
+    """An actor as scripts record it; None: there is none."""
     if who is None:
-        return "", "", ""
-    return who.id, _encode(who.echo).decode(), _encode(who.verification).decode()
+        return Attribution("", "", "")
+    return Attribution(who.id, _encode(who.echo).decode(), _encode(who.verification).decode())
 
 
 def echo(actor: Actor) -> ActorEcho:

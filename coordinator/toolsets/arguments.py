@@ -1,4 +1,4 @@
-"""Decodes the arguments of a call into the tool's struct, or says in a sentence what is wrong with them."""
+"""Decodes the arguments of a call into the tool's struct, or explains in a sentence what is wrong with them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) -> Any:
     """The arguments as the tool's struct.
 
-    Strictly first, as the fast path does it; else text is also taken for numbers,
-    booleans and null where only these are allowed ("5", "true"), because many an agent
-    quotes them, and null for leaving out what need not be there, as many a client writes it.
+    Decodes strictly at first, as the fast path does. If that fails, decodes leniently: many agents quote values, so
+    "5" and "true" are accepted where only a number, boolean or null is allowed; and many clients write null for an
+    optional argument, so that counts as absent.
 
     Args:
-        schema: the tool's input schema, for the words of a refusal.
+        schema: the tool's input schema, for the wording of refusals.
 
     Raises:
         ToolFailure: VALIDATION_ERROR, naming the field and what is allowed there.
@@ -48,9 +48,9 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
 
 
 def _unwritable(value: object) -> tuple[str, str] | None:
-    """Where something is that could be neither stored nor shown, and what is allowed there.
+    """The place of a value that can be neither stored nor shown, and what is allowed there; None: there is none.
 
-    Some JSON readers take lone surrogates (``"\\ud800"``) and infinite numbers (``1e999``); the fast path's does not.
+    Some JSON parsers accept lone surrogates (``"\\ud800"``) and infinite numbers (``1e999``); the fast path's does not.
     """
     if isinstance(value, Mapping):
         for name, one in value.items():
@@ -70,12 +70,12 @@ def _unwritable(value: object) -> tuple[str, str] | None:
 
 
 def _forgiving(tool: Tool, arguments: object) -> Any:
-    # Where only a known caller may leave out who he is, the tool itself refuses others.
+    # An actor may be missing here. If the caller is not authenticated either, the tool itself refuses the call.
     return msgspec.convert(without_nulls(identified_schema(tool.arguments), arguments), tool.arguments, strict=False)
 
 
 def may_wait(tool: Tool, arguments: object) -> bool:
-    """Whether a call may take its time; one with arguments that will be refused does not."""
+    """Whether a call may wait. A call with invalid arguments does not: it is refused at once."""
     if tool.waits is None:
         return not tool.fast
     try:

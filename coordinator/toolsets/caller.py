@@ -1,4 +1,4 @@
-"""Who a connection belongs to: the principal of a verified bearer token."""
+"""The authenticated caller of a request: the principal of a verified bearer token."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import msgspec
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The caller of a request as he was authenticated; never made from tool arguments."""
+    """An authenticated caller; never made from tool arguments."""
 
     id: str
-    """The identity that ownership counts on."""
+    """The identity that counts for ownership."""
     kind: str = "external"
     """Actor kind, for calls that name no actor (seed 004, Actor Attribution)."""
     roles: frozenset[str] = frozenset()
     permissions: frozenset[str] = frozenset()
     listed: bool = False
-    """Known by the token file, which can be asked later what he may do then."""
+    """Whether it is in the token file, so that its permissions can be looked up again later."""

@@ -1,4 +1,4 @@
-"""All toolsets of the product. Apart from the package, so that commands which need a part start without the rest."""
+"""All toolsets of the product. In a module of its own, so that importing one toolset does not import all of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What ``tools/list`` says about a tool, generated from its contract structs.
 
-JSON Schema 2020-12, the dialect MCP assumes where a schema names none. ``$schema`` is left
-out on purpose: clients whose validator knows only an older dialect refuse to compile a
-schema that names a newer one, and nothing we generate differs between the two.
+The schemas are JSON Schema 2020-12, the dialect that MCP assumes by default. ``$schema`` is left out on purpose:
+clients whose validator knows only an older dialect would refuse a schema that names this one, and nothing that we
+generate differs between the two.
 """
 
 from __future__ import annotations
@@ -40,16 +40,15 @@ TOOL_ERROR: dict[str, Any] = {
 
 
 class ContractError(Exception):
-    """A contract struct that cannot be published: a defect of the toolset that declares it."""
+    """A contract struct cannot be published: a defect of the toolset that declares it."""
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def input_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of a tool's arguments; made once and shared, so not to be changed.
+    """The schema of a tool's arguments. Cached and shared: do not change it.
 
     Raises:
-        ContractError: a struct in it accepts unknown fields, so that a misspelt argument
-            would be dropped without a word.
+        ContractError: a struct in it accepts unknown fields, so that a misspelt argument would be silently dropped.
     """
     (name,), definitions = _components([arguments])
     for schema in definitions.values():
@@ -60,7 +59,7 @@ def input_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def identified_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
-    """``input_schema`` for callers who are known; shared, so not to be changed."""
+    """``input_schema`` for authenticated callers. Cached and shared: do not change it."""
     schema = dict(input_schema(arguments))
     required = [name for name in schema.get("required", ()) if name not in _marked(arguments, FILLED_BY_CALLER)]
     schema.pop("required", None)
@@ -69,11 +68,10 @@ def identified_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def output_schema(results: tuple[type[msgspec.Struct], ...]) -> dict[str, Any]:
-    """The schema of a tool's structured content, failures included; shared, so not to be changed.
+    """The schema of a tool's structured content, failures included. Cached and shared: do not change it.
 
-    A failed call has structured content too (``{"error": ...}``), and there are clients
-    that hold it against this schema although ``isError`` is set. So the schema tells the
-    truth about all that can come: one of the results, or ``error``.
+    A failed call has structured content too (``{"error": ...}``), and some clients check it against this schema
+    although ``isError`` is set. So the schema covers everything that can come: one of the results, or ``error``.
 
     Args:
         results: the structs that the tool may return.
@@ -87,7 +85,7 @@ def output_schema(results: tuple[type[msgspec.Struct], ...]) -> dict[str, Any]:
     required = root.pop("required", [])
     root["properties"] = {**root.get("properties", {})}
     own = root["properties"].get("error")
-    # A result may have a member of that name too, of another type.
+    # A result may have a member ``error`` of its own, of another type.
     root["properties"]["error"] = TOOL_ERROR if own is None else {**_described(own), "anyOf": [own, TOOL_ERROR]}
     root.pop("additionalProperties", None)
     if required:
@@ -110,10 +108,11 @@ def behaviour(tool: Tool) -> dict[str, bool]:
 
 
 def describe(tool: Tool, name: str | None = None, *, identified: bool = False) -> dict[str, Any]:
-    """The tool as ``tools/list`` shows it, under ``name`` where that differs from its own.
+    """The tool as ``tools/list`` shows it.
 
     Args:
-        identified: to a caller who is known, so that he need not say who he is.
+        name: the published name; None: the tool's own.
+        identified: for authenticated callers, who need not name themselves as actors.
     """
     return {
         "name": name or tool.name,
@@ -142,7 +141,7 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
         else:
             schema.pop("required", None)
         for member in schema["properties"].values():
-            # Stands for what is not given, and is refused like any other value that is not listed.
+            # This default only marks an absent value. A caller that gave it would be refused.
             if "default" in member and member["default"] not in member.get("enum", [member["default"]]):
                 del member["default"]
     return names[: len(structs)], components
@@ -150,12 +149,12 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
 
 @lru_cache(maxsize=_REMEMBERED)
 def _type_info(struct: type[msgspec.Struct]) -> msgspec.inspect.StructType:
-    """What msgspec knows of a struct; remembered, since the schemas of all tools ask for the same ones many times."""
+    """What msgspec knows about a struct; cached, because the schemas of all tools need the same ones many times."""
     return msgspec.inspect.type_info(struct)  # type: ignore[return-value]
 
 
 def _structs(info: object, seen: set[int]) -> Iterator[type[msgspec.Struct]]:
-    """Every struct class within a type, as ``msgspec.inspect`` describes it."""
+    """Every struct class within a type as ``msgspec.inspect`` describes it."""
     if id(info) in seen or not isinstance(info, msgspec.inspect.Type | msgspec.inspect.Field | tuple):
         return
     seen.add(id(info))
@@ -167,7 +166,7 @@ def _structs(info: object, seen: set[int]) -> Iterator[type[msgspec.Struct]]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _left_out(struct: type[msgspec.Struct]) -> frozenset[str]:
-    """Fields that have no default and yet can be absent from the JSON, because they may be UNSET."""
+    """Fields without a default that can still be absent from the JSON, because they may be UNSET."""
     hints = get_type_hints(struct)
     return frozenset(
         field.encode_name
@@ -177,7 +176,7 @@ def _left_out(struct: type[msgspec.Struct]) -> frozenset[str]:
 
 
 def _marked(struct: type[msgspec.Struct], mark: dict[str, bool]) -> set[str]:
-    """Fields whose ``Meta.extra`` has the mark: the decoder lets them be absent, and the schema requires them."""
+    """Fields whose ``Meta.extra`` has the mark: the schema requires them, but the decoder accepts their absence."""
     return {
         field.encode_name
         for field in _type_info(struct).fields
@@ -186,8 +185,8 @@ def _marked(struct: type[msgspec.Struct], mark: dict[str, bool]) -> set[str]:
 
 
 def _assembled(root: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
-    """The root with just the definitions that it reaches, in alphabetical order."""
-    # The docstring of the struct is for those who read the code; the tool has a description.
+    """The root with only the definitions that it refers to, in alphabetical order."""
+    # The struct's docstring is for readers of the code; callers see the tool's description.
     root.pop("description", None)
     reached: set[str] = set()
     pending = list(_references(root))
@@ -234,7 +233,7 @@ def _levels(root: dict[str, Any], node: dict[str, Any], above: frozenset[str]) -
     members += [node[key] for key in ("items", "additionalProperties") if isinstance(node.get(key), dict)]
     members += node.get("prefixItems", [])
     if not members:
-        # An object without fields is closed; an array without a type of its elements is open.
+        # An object without fields has no further levels; an array without a type of its elements may have any number.
         return 1 if node.get("additionalProperties") is False or node.get("maxItems") == 0 else None
     levels = [_levels(root, member, above) for member in members]
     return None if None in levels else 1 + max(level for level in levels if level is not None)
@@ -245,7 +244,7 @@ def at(schema: dict[str, Any], path: str) -> dict[str, Any] | None:
 
     Args:
         schema: an input schema.
-        path: as msgspec writes it, ``$.items[0].title`` or ``$[...].x``; ``$`` is the whole.
+        path: in msgspec's form, ``$.items[0].title`` or ``$[...].x``; ``$`` is the whole.
     """
     node: dict[str, Any] | None = schema
     for name, _index in re.findall(r"\.([^.\[\]]+)|(\[[^\]]*\])", path):
@@ -256,7 +255,7 @@ def at(schema: dict[str, Any], path: str) -> dict[str, Any] | None:
 
 
 def without_nulls(schema: dict[str, Any], value: Any) -> Any:
-    """The value without members that are null and need not be there, where null is not among what they may be."""
+    """The value without optional members that are null but must not be."""
     return _without_nulls(schema, schema, value)
 
 
@@ -289,7 +288,7 @@ def members_at(schema: dict[str, Any], path: str) -> list[str]:
 
 
 def _member(root: dict[str, Any], node: dict[str, Any], name: str) -> dict[str, Any] | None:
-    """The schema of member ``name``, or of the elements where that is empty."""
+    """The schema of the member ``name``; '': of the elements."""
     for option in _options(root, node):
         if name:
             found = option.get("properties", {}).get(name)
@@ -314,7 +313,7 @@ def _resolved(root: dict[str, Any], node: dict[str, Any] | None) -> dict[str, An
 def allowed(schema: dict[str, Any], node: dict[str, Any]) -> str:
     """What a value of this schema may be, in a few words: ``an integer from 1 to 20``."""
     node = _resolved(schema, node) or {}
-    # Values that are listed beside alternatives say more than the alternatives do.
+    # A list of values says more than the alternatives beside it.
     words = [_words(option) for option in ([node] if "enum" in node else _options(schema, node))]
     return " or ".join(dict.fromkeys(word for word in words if word)) or "any value"
 

@@ -1,4 +1,4 @@
-"""Times of the store as callers see them."""
+"""Formats the store's times for callers."""
 
 from __future__ import annotations
 

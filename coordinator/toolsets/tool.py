@@ -1,8 +1,8 @@
-"""What a tool is: a contract (two structs), a handler, and how it behaves.
+"""What a tool is: a contract (argument and result structs), a handler, and how it behaves.
 
-A toolset's ``tools`` make one ``Tool`` per tool of its seed; the transport lists them,
-decodes arguments into ``arguments``, calls ``handler`` and encodes what it returns. The
-same object serves the fast path, the SDK server, stdio and workflow steps.
+A toolset's ``tools`` make one ``Tool`` per tool of its seed. The transport lists them, decodes arguments into
+``arguments``, calls ``handler`` and encodes what it returns. The same object serves the fast path, the SDK's server,
+stdio and workflow steps.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ if TYPE_CHECKING:
 
 
 class Criticality(IntEnum):
-    """What an overloaded front-end does without first: the lower, the sooner a call is turned away."""
+    """How important a call is: an overloaded front-end turns away the lowest class first."""
 
     SHEDDABLE = 0
     """Searches, lists, overviews."""
     NORMAL = 1
     """New work: creating, claiming."""
     READ = 2
-    """What is read by its id."""
+    """Reads by id."""
     CRITICAL = 3
-    """What finishes work: heartbeats, releases, transitions, reports. Without it, work is lost and done again."""
+    """Calls that finish work: heartbeats, releases, transitions, reports. Without them, work is lost and done again."""
 
     @property
     def label(self) -> str:
-        """As metrics and settings spell it."""
+        """Its spelling in metrics and settings."""
         return self.name.lower()
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """What a handler knows of one request besides its arguments."""
+    """What a handler knows about a request besides its arguments."""
 
     project: str
-    """The partition the request addressed; matches ``^[a-z0-9][a-z0-9_-]{0,62}$``."""
+    """The partition that the request addresses; matches ``^[a-z0-9][a-z0-9_-]{0,62}$``."""
     request_id: str = ""
-    """For logs only; names the HTTP request, never used for idempotency."""
+    """Names the HTTP request in logs; never used for idempotency."""
     caller: Caller | None = None
-    """Who presented a verified credential; none: nobody identified himself."""
+    """The authenticated caller; None: the caller is anonymous."""
     trace: str = ""
-    """The trace that the call says it is part of; see ``coordinator.metrics.tracing``."""
+    """The trace context that came with the call; see ``coordinator.metrics.tracing``."""
     idle: Callable[[float], None] | None = None
-    """To be told, by a call that parks, for how many seconds it has done nothing but wait for its event."""
+    """A call that parks reports here for how many seconds it has only waited for its event."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A result in a form that its seed prescribes, where a struct (sent as it is and as JSON text) would not do."""
+    """A result in a form that its seed prescribes. (Other results are structs, sent as they are and as text.)"""
 
     text: tuple[str, ...] = ()
-    """The text blocks, verbatim; none: ``structured`` as JSON."""
+    """The text blocks, verbatim; empty: ``structured`` as JSON."""
     structured: Any = None
-    """The structured content; none: the result has text only. A list reaches clients of revisions
-    before 2026-07-28 as ``{"result": [...]}``: only an object is allowed there."""
+    """The structured content; None: the result has text only. Clients of revisions before 2026-07-28 get a list as
+    ``{"result": [...]}``, because these revisions allow only objects."""
     meta: Mapping[str, Any] | None = None
     """``_meta`` of the result."""
     is_error: bool = False
@@ -93,8 +93,8 @@ class Tool:
     description: str
     arguments: type[msgspec.Struct]
     result: tuple[type[msgspec.Struct], ...]
-    """What a call may return: one struct, or one for each operation of the tool; none: no output schema
-    is published."""
+    """What a call may return: one struct, or one for each operation of the tool; empty: no output schema is
+    published."""
     handler: Handler
     read_only: bool = False
     idempotent: bool = False
@@ -102,18 +102,18 @@ class Tool:
     open_world: bool = False
     """Whether it may reach beyond this system."""
     fast: bool = True
-    """Answers at once. False for calls that may wait or stream: these stay with the SDK."""
+    """Whether it answers at once. False: calls may wait or stream, so they are left to the SDK's server."""
     waits: Callable[[Any], bool] | None = None
-    """Whether a call with these arguments may wait, where that depends on them."""
+    """Whether a call with these arguments may wait; None: it does not depend on the arguments."""
     parks: bool = False
-    """Whether calls that wait do nothing most of that time but wait for an event."""
+    """Whether a waiting call spends almost all of its time waiting for an event, and so needs hardly any resources."""
     criticality: Criticality | Callable[[Any], Criticality] | None = None
-    """How much depends on calls, by their arguments where they differ; none: READ or NORMAL, by ``read_only``."""
+    """How important calls are, possibly by their arguments; None: READ or NORMAL, by ``read_only``."""
     refusal: Callable[[ToolFailure], Reply] | None = None
-    """How failures look, where the seed has a shape of its own for them; none: seed 004's ToolError."""
+    """Makes the answer to a failed call in the form of the seed; None: seed 004's ToolError."""
 
     def weigh(self, arguments: Any) -> Criticality:
-        """How much depends on a call with these arguments."""
+        """How important a call with these arguments is."""
         if callable(self.criticality):
             return self.criticality(arguments)
         if self.criticality is None:
@@ -134,12 +134,12 @@ class Toolset:
     instructions: str
     tools: tuple[Tool, ...]
     start: Callable[[], None] = lambda: None
-    """Begins in the background what calls will need; a process that serves calls it once. Does not wait."""
+    """Starts background work that calls will need. A serving process calls it once. Does not wait."""
     drain: Callable[[], Awaitable[None]] | None = None
-    """Ends calls that wait; the process is about to stop."""
+    """Ends waiting calls, because the process is about to stop."""
     hold: Callable[[bool], Awaitable[None]] | None = None
-    """Ends calls that wait and takes no more of them (True), or takes them again (False)."""
+    """Ends waiting calls and accepts no more of them (True), or accepts them again (False)."""
     configure: Callable[[Settings], None] = lambda settings: None
-    """Takes over settings that were read again, for every call that begins later. Does not fail."""
+    """Takes over reloaded settings, for every later call. Does not fail."""
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    """For people: by tool, the arguments of some calls."""
+    """Arguments of example calls, by tool."""

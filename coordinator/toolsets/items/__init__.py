@@ -1,17 +1,17 @@
 """Work items, dependencies, transitions and claims: seed 004.
 
-How it holds together. An item is one small hash. Where it stands is one number, its score: its
-class (role, and whether it is ready, held by a claim or waiting for a dependency), then priority,
-complexity and age. For each scope an item belongs to (everything, its parent's children, its
-tags, its type) there is one sorted set with that score: together, the ranked index. So the next item is the
-first of a range of scores, counting is counting such a range, and every change of state is one new score per
-scope, made in the same Lua script as its cause and all that follows from it.
+The central idea: an item is one small hash, and one number, its score, says where it stands: its class (role, and
+whether it is ready, held by a claim or waiting for a dependency), then priority, complexity and age. Each scope has a
+sorted set with the scores of its items; an item's scopes are everything, its parent's children, its tags and its type.
+Together these sets are the ranked index. So the next item is the first one in a range of scores, items are counted by
+counting a range, and a change of state is a new score in each scope. It is made in the same Lua script as its cause and
+everything that follows from it.
 
-``contract`` has the structs of arguments and results, ``rules`` the pure functions, ``store`` the calls of the
-scripts, ``tools`` what joins them. ``waiting`` holds the calls that wait for an item, ``metrics`` counts for
-metrics, ``audit`` recounts a project and names what does not agree.
+``contract`` has the structs of arguments and results, ``rules`` the pure functions, ``store`` the calls of the scripts,
+and ``tools`` what joins them. ``waiting`` holds the calls that wait for an item, ``metrics`` measures items for
+``/metrics``, and ``audit`` recounts a project and reports what does not agree.
 
-Each script in ``lua`` is one atomic operation. What they share is in ``lua/include``, by subject:
+Each script in ``lua`` is one atomic operation. The code they share is in ``lua/include``, by subject:
 
 - layout: ``item`` (begin here), ``claim_record``, ``classes`` (the score), ``texts``, ``index`` (writes the ranked
   index), ``batch`` (the same for many items at once), ``schema`` (note schemas), ``notes``

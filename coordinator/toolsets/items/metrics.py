@@ -1,8 +1,8 @@
-"""The figures about items that no call can know: one front-end of the fleet has the store count them now and then.
+"""Metrics about items that no single call knows. One front-end of the fleet measures them periodically.
 
-How many items there are in each role, how old the oldest ready one is, how long claims were held and how
-many lost the race for each: the scripts that refuse and end claims count in the project, whichever front-ends
-they run for, and whoever measures takes these counts away, so that each claim is in one process's histogram.
+These are: the number of items in each role, the age of the oldest ready item, how long claims were held, and how many
+callers lost the race for each claim. Scripts that refuse or end claims count these in the project's keys. The process
+that measures takes the counts away, so that each claim is in the histogram of one process only.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, PROJECTS, M
 
 
 class ItemMetrics(LeaderTask):
-    """Measures the items of all projects in one process of the fleet.
+    """Measures the items of all projects, in one process of the fleet.
 
     Args:
-        process: its name, which no other process of the fleet has.
+        process: the name of this process, unique in the fleet.
     """
 
     def __init__(self, store: Store, recorder: Recorder, process: str) -> None:

@@ -1,9 +1,9 @@
 """Parked claims of one process: the calls that wait for an item (``lua/include/waiters.lua``).
 
 A call is parked in Redis under the name of its request. The script that makes a suitable item ready also claims it for
-that call, and publishes the reply on this process's channel. This side only holds the futures. While it holds any, one
-short script per project and second reports that this process lives and puts expired claims back, for any number of
-parked calls.
+that call, and publishes the reply on this process's channel. This side only holds the futures. While it holds any, it
+runs one short script per project and second, for any number of parked calls. That script reports that this process
+lives, and puts expired claims back.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _log = structlog.get_logger(__name__)
 
 
 class _Missed(Exception):
-    """A wake-up may have been missed: the call has to be made again."""
+    """A wake-up may have been missed, so the call has to be made again."""
 
 
 class _Parked:
-    """A request that is parked, and how many calls wait for its answer: clients repeat calls."""
+    """A parked request, and the number of calls that wait for its answer (clients repeat calls)."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -56,7 +56,7 @@ class _Parked:
             return
         if isinstance(outcome, Exception):
             self.woken.set_exception(outcome)
-            self.woken.exception()  # retrieved: a call that has not looked yet is no defect
+            self.woken.exception()  # marks it as retrieved, in case that nobody awaits it
         else:
             self.woken.set_result(outcome)
 
@@ -67,7 +67,7 @@ class Parking:
     def __init__(self, store: Store, work: WorkStore) -> None:
         self._work = work
         self.process = uuid4().hex
-        """Names this process among those that hold parked calls."""
+        """The name of this process among those that hold parked calls."""
         self._parked: dict[tuple[str, str], _Parked] = {}
         """By project and request."""
         self._projects: dict[str, int] = {}
@@ -81,11 +81,13 @@ class Parking:
     async def claim(
         self, project: str, request: IdempotencyKey, run: Run, wait_ms: int, idle: Callable[[float], None] | None = None
     ) -> ClaimReply:
-        """A claim that waits up to ``wait_ms`` for an item; the reply says ``success`` or ``no_match``.
+        """A claim that waits up to ``wait_ms`` for an item; the outcome is ``success`` or ``no_match``.
 
-        ``run`` claims or parks, given how many milliseconds are left; ``idle`` is told for how many seconds
-        it was parked. A caller that is cancelled takes its place in the queue with it, unless the same
-        request waits elsewhere.
+        If the call is cancelled, its place in the queue is given up, unless another call waits for the same request.
+
+        Args:
+            run: claims or parks, given how many milliseconds are left.
+            idle: told for how many seconds the call was parked.
 
         Raises:
             ToolFailure: ``draining``, ``store_unavailable``, and what ``run`` raises.
@@ -99,9 +101,9 @@ class Parking:
         reply: ClaimReply | None = None
         try:
             while True:
-                if self._draining:  # since it was prepared: whoever was not parked yet has not been told
+                if self._draining:  # begun since _prepare; hold() has told only the calls that were parked then
                     raise _draining()
-                # Held before the call is parked: the wake-up may come before the answer does.
+                # Made before the call is parked, because the wake-up may come before the script's reply.
                 woken = parked.renewed()
                 reply = await run(max(1, int((until - loop.time()) * 1000)))
                 if reply.claims[0].outcome != "parked":
@@ -111,7 +113,7 @@ class Parking:
                 try:
                     await asyncio.wait((woken,), timeout=until - parked_at)
                 finally:
-                    # Also where its caller's credential ends: the call is answered then.
+                    # Also if the call is cancelled because its credential has ended: it is still answered and counted.
                     if idle is not None:
                         idle(loop.time() - parked_at)
                 if not woken.done():
@@ -130,7 +132,7 @@ class Parking:
                 self._metrics.claim_waited(_end_of(reply), loop.time() - began)
 
     async def hold(self, held: bool) -> None:
-        """Ends all parked calls with ``draining``, so that they are repeated elsewhere; or parks calls again."""
+        """Ends all parked calls with ``draining``, so that they are repeated elsewhere (True); or parks calls again."""
         self._draining = held
         if held:
             self._end_all(_draining())
@@ -141,7 +143,7 @@ class Parking:
         await self._subscription.close()
 
     async def _prepare(self, project: str) -> None:
-        """Makes sure, before a call is parked, that this process listens and is known to live."""
+        """Makes sure, before a call is parked, that this process listens and is registered as alive."""
         if self._draining:
             raise _draining()
         await self._subscription.ready()
@@ -155,7 +157,7 @@ class Parking:
         self._metrics.agents_waiting(self._calls)
         self._projects[project] = self._projects.get(project, 0) + 1
         if project not in self._tending:
-            # In a context of its own: it goes on for later calls when this one has ended.
+            # In an empty context, because it goes on for later calls when this one has ended.
             self._tending[project] = asyncio.create_task(
                 self._tend(project), name=f"parked claims of {project}", context=Context()
             )
@@ -177,12 +179,12 @@ class Parking:
             await self._work.end_wait(project, request, self.process, keep=False)
 
     async def _tend(self, project: str) -> None:
-        """Says that this process lives, and puts expired claims back when one ends."""
+        """Reports once a second that this process lives, and puts claims back as soon as they expire."""
         while True:
             pause = _TEND_SECONDS
             try:
                 earliest, now, known = await self._work.sweep(project, self.process, ALIVE_MS)
-                if not known:  # others took it for dead, and its calls out of their queues
+                if not known:  # this process was presumed dead, and its calls were removed from their queues
                     self._ask_again()
                 if earliest:
                     pause = min(pause, max((earliest - now) / 1000, _SOONEST_SECONDS))
@@ -191,7 +193,7 @@ class Parking:
             await asyncio.sleep(pause)
 
     def _ask_again(self) -> None:
-        """What was missed meanwhile is found by asking again."""
+        """Makes all parked calls again, because wake-ups may have been missed."""
         self._end_all(_Missed())
 
     def _end_all(self, problem: Exception) -> None:

@@ -1,8 +1,8 @@
 """Bases and field types that the contracts of the items toolset share.
 
-Every field of a contract is described for those who read ``tools/list``, mostly language models: in few words, and
-once. What means the same everywhere is an alias here; a field that means something of its own says so itself, around
-an alias that still gives its values. Enums and bounds of the aliases are only published; the rules check arguments.
+Every field of a contract has a short description for the readers of ``tools/list``, mostly language models. A field
+type that means the same everywhere is an alias here. A field with a meaning of its own adds a description to an alias,
+which still gives the allowed values. Enums and bounds of the aliases are only published; ``rules`` checks arguments.
 """
 
 from __future__ import annotations
@@ -36,12 +36,11 @@ OptionalItemRef = Annotated[str | None, Meta(description="Item: its UUID, or the
 RequestId = Annotated[
     str | None,
     Meta(
-        description="UUID made by the caller for one logical operation. With an actor, repeating the call, for "
-        "as long as the server keeps answers (10 minutes by default), returns the first one from any process instead "
-        "of acting twice."
+        description="A UUID that the caller makes up for one logical operation. With an actor, a repeated call returns "
+        "the first answer instead of acting twice, as long as the server keeps answers (10 minutes by default)."
     ),
 ]
-OptionalActor = Annotated[Actor | None, Meta(description="Who acts; keys idempotency and attribution.")]
+OptionalActor = Annotated[Actor | None, Meta(description="Who acts: recorded with changes, and needed for requestId.")]
 FenceToken = Annotated[
     Annotated[int, Meta(ge=1, le=9007199254740991)] | None,
     Meta(description="The fenceToken of the claim acted under; a stale one is refused."),
@@ -67,7 +66,7 @@ GivenNoteKey = Annotated[
     ),
 ]
 GivenPhase = Annotated[str, Meta(description="Phase it belongs to.", extra_json_schema={"enum": list(PHASES)})]
-WantsAncestors = Annotated[bool, Meta(description="Add the way from the root to each listed item.")]
+WantsAncestors = Annotated[bool, Meta(description="Add the ancestors of each listed item.")]
 
 # Results
 
@@ -107,7 +106,7 @@ ErrorKind = Annotated[
         extra_json_schema={"enum": list(ERROR_KINDS)},
     ),
 ]
-ContendedItemId = Annotated[str, Meta(description="UUID of the item that was fought over.")]
+ContendedItemId = Annotated[str, Meta(description="UUID of the contended item.")]
 NoteId = Annotated[str, Meta(description="The note's UUID.")]
 NoteKey = Annotated[str, Meta(description="The note's key.")]
 Phase = Annotated[str, Meta(description="Phase of the note.", extra_json_schema={"enum": list(PHASES)})]
@@ -150,7 +149,7 @@ class NoteProgress(Result, kw_only=True):
 
 
 class Ancestor(Result, kw_only=True):
-    """One step of the way from the root to an item."""
+    """One ancestor of an item."""
 
     id: ItemId
     title: Title

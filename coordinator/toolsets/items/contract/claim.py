@@ -70,8 +70,8 @@ class Selector(Arguments, kw_only=True):
     order_by: OrderBy = None
 
 
-# With defaults left out, 900 seconds that were given would be other arguments than the default for a request id:
-# what a field holds is compared with its default by identity.
+# Defaults are encoded, because msgspec would leave one out only if it is the very same object. Then 900 seconds that a
+# caller states would count as other arguments than the default, and a repeated request id as misused.
 class ClaimEntry(Arguments, kw_only=True, omit_defaults=False):
     """An item to claim: by id, or the best one for a selector."""
 
@@ -106,11 +106,11 @@ class ClaimItem(Arguments, kw_only=True):
     )
     request_id: Annotated[
         str,
-        Meta(description="UUID made by the caller for one logical operation; repeating the call is safe."),
+        Meta(description="A UUID that the caller makes up for one logical operation; repeating the call is safe."),
     ]
     claims: Annotated[
         list[ClaimEntry],
-        Meta(description="Items to claim; the last claimable one is acquired.", extra_json_schema={"maxItems": 100}),
+        Meta(description="Items to claim; the last one that can be is claimed.", extra_json_schema={"maxItems": 100}),
     ] = []
     releases: Annotated[
         list[ReleaseEntry],
@@ -126,11 +126,11 @@ class ClaimItem(Arguments, kw_only=True):
 
 
 EntryItemId = Annotated[str, Meta(description="The item's UUID; as the caller wrote it if it was not found.")]
-EntryError = Annotated[str, Meta(description="Why, where the outcome does not say enough.")]
+EntryError = Annotated[str, Meta(description="Why, if the outcome does not say enough.")]
 
 
 class ClaimResult(Result, kw_only=True):
-    """What became of one claim."""
+    """The outcome of one claim."""
 
     item_id: EntryItemId | UnsetType = UNSET
     outcome: Annotated[
@@ -150,7 +150,7 @@ class ClaimResult(Result, kw_only=True):
         Annotated[
             int,
             Meta(
-                description="Show it in later calls; grows with each new claim, a renewal keeps it.",
+                description="Pass it in later calls. Grows with each new claim; a renewal keeps it.",
                 extra_json_schema={"minimum": 1},
             ),
         ]
@@ -167,7 +167,7 @@ class ClaimResult(Result, kw_only=True):
 
 
 class ReleaseResult(Result, kw_only=True):
-    """What became of one release."""
+    """The outcome of one release."""
 
     item_id: EntryItemId
     outcome: Annotated[str, Meta(description="success: released.", extra_json_schema={"enum": list(RELEASE_OUTCOMES)})]

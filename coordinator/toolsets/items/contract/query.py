@@ -51,9 +51,9 @@ class QueryItems(Arguments, kw_only=True):
         Meta(description="get takes id; overview may take itemId.", extra_json_schema={"enum": list(OPERATIONS)}),
     ]
     id: Annotated[str | None, Meta(description="Get: the item; UUID or hex prefix.")] = None
-    item_id: Annotated[
-        str | None, Meta(description="Overview: of this item and its children; without it, of the roots.")
-    ] = None
+    item_id: Annotated[str | None, Meta(description="Overview: this item and its children; without it, the roots.")] = (
+        None
+    )
     parent_id: Annotated[str | None, Meta(description="Search: direct children of this item.")] = None
     depth: Annotated[Annotated[int, Meta(ge=0, le=3)] | None, Meta(description="Search: 0 for roots, to 3.")] = None
     role: Annotated[
@@ -96,10 +96,10 @@ class QueryItems(Arguments, kw_only=True):
     ] = None
     limit: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | None,
-        Meta(description="At most so many: search 50, overview 20 roots or 200 children unless given."),
+        Meta(description="Default: search 50, overview 20 roots or 200 children."),
     ] = None
     offset: Annotated[int, Meta(description="Search: how many to skip.", ge=0, le=1_000_000_000)] = 0
-    include_ancestors: Annotated[bool, Meta(description="Get and search: add the way from the root.")] = False
+    include_ancestors: Annotated[bool, Meta(description="Get and search: add the ancestors.")] = False
     include_children: Annotated[
         bool, Meta(description="Overview of the roots: add the 50 newest children of each.")
     ] = False

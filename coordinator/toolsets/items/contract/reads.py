@@ -42,7 +42,7 @@ from coordinator.toolsets.items.contract.work import TRIGGERS, Blocker, MissingK
 DIRECTIONS = ("incoming", "outgoing", "all")
 
 EffectiveUnblockRole = Annotated[ThresholdRole, Meta(description="The threshold in force.")]
-Truncated = Annotated[bool | UnsetType, Meta(description="True where there is more than one answer can hold.")]
+Truncated = Annotated[bool | UnsetType, Meta(description="True if there is more than one answer can hold.")]
 
 
 class QueryDependencies(Arguments, kw_only=True):

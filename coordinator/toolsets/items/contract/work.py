@@ -47,7 +47,7 @@ from coordinator.toolsets.items.contract.dependencies import ThresholdRole
 
 TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
 ERROR_CODES = ("not_claim_holder", "stale_fence", "rejected_by_policy")
-"""Codes that a transition is refused with; other refusals have only a sentence."""
+"""The codes of refused transitions; other refusals have only a sentence."""
 
 PreviousRole = Annotated[Role, Meta(description="Role before.")]
 MissingKeys = Annotated[list[str], Meta(description="Keys of required notes that are not filled.")]
@@ -116,7 +116,7 @@ class MissingNote(Result, kw_only=True):
 
 
 class TransitionResult(Result, kw_only=True):
-    """What became of one transition: the new state where ``applied``, else ``error`` and why."""
+    """The outcome of one transition: the new state if ``applied``, else ``error`` and why."""
 
     item_id: Annotated[str, Meta(description="The item's UUID; as the caller wrote it if it was not found.")]
     previous_role: PreviousRole | UnsetType = UNSET
@@ -188,9 +188,9 @@ class GetNextItem(Arguments, kw_only=True):
     role_changed_after: Time = None
     role_changed_before: Time = None
     order_by: OrderBy = None
-    limit: Annotated[int, Meta(description="At most so many items.", ge=1, le=20)] = 1
+    limit: Annotated[int, Meta(description="The greatest number of items.", ge=1, le=20)] = 1
     include_details: Annotated[bool, Meta(description="Add summary, tags and parentId.")] = False
-    include_ancestors: Annotated[bool, Meta(description="Add the way from the root.")] = False
+    include_ancestors: Annotated[bool, Meta(description="Add the ancestors of each item.")] = False
     include_claimed: Annotated[bool, Meta(description="Add claimed items, marked isClaimed.")] = False
 
 

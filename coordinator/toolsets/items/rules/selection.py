@@ -1,17 +1,35 @@
-"""Selectors of claim_item and get_next_item: what callers write, as scripts take it."""
+"""Selectors of claim_item and get_next_item: checks them and converts them for the scripts."""
 
 from __future__ import annotations
 
 from typing import Protocol
+
+import msgspec
 
 from coordinator.errors import invalid
 from coordinator.toolsets.items.contract.claim import ORDERS
 from coordinator.toolsets.items.rules import specs
 from coordinator.toolsets.items.rules.clock import interval
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
-from coordinator.toolsets.items.store.work import Selector
 
 ACTIONABLE = ("queue", "work", "review", "blocked")
+
+
+class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Filters and order for ``include/filters.lua``; filters that are not given are left out."""
+
+    role: int = 0
+    parent: str = ""
+    tags: list[str] = []
+    priority: int = -1
+    type: str = ""
+    complexity: int = 0
+    created_from: int = 0
+    created_to: int = 0
+    changed_from: int = 0
+    changed_to: int = 0
+    ancestor: str = ""
+    order: str = "priority"
 
 
 class Filters(Protocol):
@@ -30,9 +48,9 @@ class Filters(Protocol):
 
 
 def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]:
-    """Bounds of times as scripts take them: ms, 0 for open."""
+    """The bounds of a time for the scripts, in ms; 0: no bound."""
     low, high = interval(after, before, name)
-    # Nothing is as old as 1970: its first millisecond stands for all before it.
+    # An upper bound before 1970 becomes 1 ms, because 0 means no bound and nothing is as old as that.
     return low or 0, 0 if high is None else max(high, 1)
 
 

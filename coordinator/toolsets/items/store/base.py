@@ -1,4 +1,4 @@
-"""What the stores of this toolset have in common: idempotency, schema versions, id prefixes."""
+"""The base of the stores of this toolset: idempotency, schema versions, id prefixes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from coordinator.toolsets.items.rules.specs import size
 
 PACKAGE = "coordinator.toolsets.items"
 SLICE = 50
-"""Elements per script run where a call may be carried out in several: keeps each run short."""
+"""How many elements of a long call one script run takes, to keep each run short."""
 WEIGHT = 8
-"""What an element with one tag and little text weighs in ``slices``; each further tag weighs 1, and so does each
-``_TEXT_UNIT`` of text."""
+"""The weight (in ``slices``) of an element with one tag and little text. Each further tag, and each ``_TEXT_UNIT`` of
+text, adds 1."""
 _TEXT_UNIT = 4000
 """Bytes."""
 _PREFIXES = 100
-"""Looked up in one script run."""
+"""How many prefixes one script run looks up."""
 SCHEMA_DAYS = 7
 
 pack = msgspec.msgpack.Encoder().encode
@@ -39,18 +39,18 @@ Path = list[tuple[str, str, int]]
 _RESOLVE = Script(PACKAGE, "resolve_ids", list[list[Match]])
 _INSTALL = Script(PACKAGE, "install_schemas", int)
 SETTLE = Script(PACKAGE, "settle_debts", bool)
-"""Run after every script that may make items ready or change counts of blockers, until it has done all that such a
-script left to be done (``lua/include/debts.lua``)."""
+"""Finishes what a script has left undone (``lua/include/debts.lua``). Run until it is done, after every script that may
+make items ready or change counts of blockers."""
 
 
 def slices(
     elements: Sequence[T], texts: Callable[[T], Iterable[object]], more: Callable[[T], int] = lambda element: 0
 ) -> Iterator[Sequence[T]]:
-    """The parts that elements are sent in, in order: those that take a script longer go with fewer others.
+    """The slices in which elements are sent to a script, in order. Heavier elements make a slice shorter.
 
     Args:
-        texts: the fields of an element, of which the texts count.
-        more: what else an element weighs, besides the ``WEIGHT`` of any.
+        texts: the fields of an element, whose texts add to its weight.
+        more: what else adds to the ``WEIGHT`` of an element.
     """
     start = weight = 0
     for number, element in enumerate(elements):
@@ -67,13 +67,13 @@ def slices(
 class BaseStore:
     """Runs scripts of this toolset for any project.
 
-    Every method of it and of the stores built on it raises ToolFailure ``store_unavailable``
-    or ``store_full`` as ``Store.run`` says, and ``request_id_reused`` where it takes a request.
+    Every method of this class and its subclasses raises ToolFailure ``store_unavailable`` or ``store_full`` as
+    ``Store.run`` says, and ``request_id_reused`` if it takes a request.
     """
 
     def __init__(self, store: Store, settings: Settings, schemas: SchemaSource) -> None:
         self._store = store
-        # As text, as the server takes it: made once here and not with each call.
+        # Made into text once, not for each call.
         self._keep_ms = str(settings.idempotency_seconds * 1000)
         self._events = str(settings.events_max)
         self.schemas = schemas
@@ -82,17 +82,17 @@ class BaseStore:
     def _change(
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
     ) -> Coroutine[Any, Any, R]:
-        """A script that begins with an idempotency key and the number of events to keep."""
+        """Runs a script whose first arguments are an idempotency key and the number of events to keep."""
         return run_once(self._store, script, project, request, self._keep_ms, self._events, *args)
 
     async def _change_by_schema(
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
     ) -> R:
-        """As ``_change``, for scripts that go on with the schema version and the status labels.
+        """As ``_change``, for scripts whose next arguments are the schema version and the status labels.
 
-        The version is installed in the project when it is not there yet.
+        Installs the schema version in the project if that does not have it yet.
         """
-        with contextlib.suppress(ToolFailure):  # the next change notes it as well
+        with contextlib.suppress(ToolFailure):  # not vital: the next change notes the project too
             await self._projects.note(project)
         config = self.schemas.current
         labels = config.packed_labels
@@ -106,10 +106,10 @@ class BaseStore:
         return await self._change(script, project, request, config.version, labels, *args)
 
     async def resolve(self, project: str, ids: Sequence[str]) -> Sequence[str]:
-        """Full ids for ids and prefixes (inner form).
+        """The full ids of ids and prefixes (inner form).
 
-        A prefix that means no single item becomes ``?not_found`` or ``?ambiguous``: scripts
-        take these and refuse the element, so that a replay answers what the first call did.
+        A prefix that does not mean exactly one item becomes ``?not_found`` or ``?ambiguous``. Scripts refuse such an
+        element, so that the refusal is part of the recorded reply, and a repeated call gets it again.
         """
         prefixes = list({inner for inner in ids if len(inner) < 32 and not inner.startswith("?")})
         if not prefixes:
@@ -129,14 +129,14 @@ class BaseStore:
         return [one(inner) for inner in ids]
 
     async def resolve_one(self, project: str, text: str, field: str, request: IdempotencyKey = NO_KEY) -> str:
-        """The full id (inner form) for an id or prefix as a caller wrote it in a field.
+        """The full id (inner form) of the id or prefix that a caller wrote in a field.
 
-        A call that is repeated gets ``?not_found`` in place of a failure: its script answers
-        from the record, whatever became of the item since.
+        For a repeated call, returns ``?not_found`` in place of a failure: its script answers from the record, whatever
+        has become of the item since.
 
         Raises:
-            ToolFailure: naming the field: VALIDATION_ERROR for what is no item id, or with the candidates for
-                an ambiguous prefix; RESOURCE_NOT_FOUND.
+            ToolFailure: naming the field: VALIDATION_ERROR for a malformed id, or an ambiguous prefix (with the
+                candidates); RESOURCE_NOT_FOUND.
         """
         inner = parse(text, field)
         if len(inner) == 32:
@@ -147,5 +147,5 @@ class BaseStore:
         return pick(inner, matches, field)
 
     async def recorded(self, project: str, request: IdempotencyKey) -> bool:
-        """Whether an equal call was answered, or begun, before."""
+        """Whether the same call was answered, or begun, before."""
         return bool(request.key) and bool(await self._store.command("EXISTS", keys.request.key(project, request.key)))

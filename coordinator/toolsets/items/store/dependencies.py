@@ -23,41 +23,42 @@ class NewEdge(NamedTuple):
     source: str
     target: str
     code: str
-    """B: the source blocks the target, I: it is blocked by it, R: they are related."""
+    """B: the source blocks the target. I: the source is blocked by the target. R: they are related."""
     threshold: str
-    """Code of the role from which on the blocker no longer blocks, or '-' where none was given."""
+    """The code of the role that the blocker must reach, or '-' if none was given."""
 
 
 class _Far(NamedTuple):
-    """An edge between items whose levels have to be moved apart first."""
+    """An edge that cannot be created before its items' levels are moved apart (``lua/include/levels.lua``)."""
 
     position: int
     blocker: str
     blocked: str
     low: int
-    """The blocker's level, which is not below ``high``."""
+    """The blocker's level. It has to be below ``high``, but is not."""
     high: int
+    """The level of the blocked item."""
 
 
 class Linked(msgspec.Struct, array_like=True):
     """Reply of ``create_dependencies.lua``."""
 
     refusals: list[tuple[int, str, str]]
-    """Position, reason, and which end is the cause: ``from``, ``to``, or '' where it is the edge itself."""
+    """Position, reason, and the end that is the cause: ``from``, ``to``, or '' for the edge itself."""
     edges: list[tuple[str, str, str]]
     """Dependency id, from, to."""
     far: list[_Far]
-    """None, or one for which no edge was created; the refusals are of edges before it then."""
+    """Empty; or one edge because of which none was created. Then ``refusals`` covers only the edges before it."""
 
 
 class Unlinked(msgspec.Struct, array_like=True):
     """Reply of ``delete_dependencies.lua``."""
 
     deleted: int
-    """With those of the runs before."""
+    """How many, including those of earlier runs."""
     first: str
     second: str
-    """The ids that the first of equal calls was made with."""
+    """The ids that the call was first made with."""
     done: bool
 
 
@@ -71,10 +72,10 @@ class DependencyStore(BaseStore):
     """Dependency edges of any project."""
 
     async def link(self, project: str, request: IdempotencyKey, edges: Sequence[NewEdge]) -> Linked:
-        """Creates edges, all or none; the refusals say why none.
+        """Creates edges, all or none; if none, ``refusals`` says why.
 
-        Calls that join the same items in ways that exclude each other undo each other's repairs. Before one is made
-        again there is a pause, longer every time and at random, in which one of them comes to its end.
+        Concurrent calls that link the same items in contradictory ways can undo each other's repairs of levels. So
+        there is a random, growing pause before a repair is made again, in which one of the calls can finish.
         """
         packed, cyclic, pauses = pack(edges), list[int](), dict[int, float]()
         while True:
@@ -95,7 +96,7 @@ class DependencyStore(BaseStore):
     async def unlink(
         self, project: str, request: IdempotencyKey, mode: str, first: str, second: str = "", codes: str = "BIR"
     ) -> Unlinked:
-        """Deletes edges by mode ``id``, ``pair`` or ``all``; all of an item in bounded slices."""
+        """Deletes edges by mode: ``id``, ``pair`` (between two items) or ``all`` (of an item, in slices)."""
         deleted = 0
         while True:
             reply = await self._change(_UNLINK, project, request, mode, first, second, codes, deleted)
@@ -104,10 +105,14 @@ class DependencyStore(BaseStore):
             deleted = reply.deleted
 
     async def _move_apart(self, project: str, far: _Far, before: Iterable[NewEdge]) -> bool:
-        """Makes a large repair in slices; False where the edge closes a cycle, with stored edges and those ``before``.
+        """Makes a large repair of levels in slices.
 
-        Both ways are tried in turn, as ``lua/include/levels.lua`` does. If the graph changes meanwhile, the
-        moves made so far do no harm, and the next call does the rest.
+        Raising the blocked side and lowering the blocking side are tried in turn, as in ``lua/include/levels.lua``; the
+        one that finishes first is used. If the graph changes meanwhile, the moves made so far do no harm, and the next
+        call makes the rest.
+
+        Returns:
+            False: the edge would close a cycle, together with stored edges and the edges ``before`` it.
         """
         order = [
             (edge.source, edge.target) if edge.code == "B" else (edge.target, edge.source)

@@ -44,12 +44,12 @@ _DELETE = Script(PACKAGE, "delete_items", Deleted, rest=SETTLE)
 
 
 def _tags(text: object) -> int:
-    """What tags weigh."""
+    """The additional weight of tags."""
     return str(text).count(",")
 
 
 def _work(fields: dict[str, str | int | bool]) -> int:
-    """What an update weighs: one that moves an item may have very many below it to see to."""
+    """The additional weight of an update. One that moves an item fills a slice: many items may be below it."""
     return SLICE * WEIGHT if "pa" in fields else _tags(fields.get("g"))
 
 

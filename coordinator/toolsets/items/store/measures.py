@@ -1,4 +1,4 @@
-"""Figures about a project's items, for metrics."""
+"""Measurements of a project's items, for metrics."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store.base import PACKAGE
 
 EMPTY_SECONDS = 3_600
-"""How long a project without items goes on being looked at: well above ``project_list.NOTED_SECONDS``."""
+"""How long a project without items is still measured: well above ``project_list.NOTED_SECONDS``."""
 PROJECTS = 1_000
-"""Projects that are looked at: those changed last."""
+"""How many projects are measured: those changed last."""
 ENDS = {"c": "completed", "r": "released", "e": "expired"}
-"""How a claim ended, by the letter that ``include/holds.lua`` counts it under."""
-
-
+"""Letter in ``include/holds.lua`` -> how a claim ended."""
 _ONE = 2**44
-"""One claim in the numbers of ``include/holds.lua``; below it are ms."""
+"""``include/holds.lua`` packs two numbers into one: each claim adds this, plus the milliseconds that it was held."""
 
 
 class Held(NamedTuple):
@@ -29,29 +27,29 @@ class Held(NamedTuple):
     counts: dict[int, int]
     """How many, by bucket from 0."""
     seconds: float
-    """How long they were held, together."""
+    """The sum of the times they were held."""
 
 
 class Lost(NamedTuple):
-    """Claims that failed while another claim was held that has ended since."""
+    """How contended the ended claims were."""
 
     counts: dict[int, int]
-    """Claims by number of losers, in buckets; bucket 0 is for claims that nobody else tried."""
+    """Number of claims by number of losers (callers whose claim failed meanwhile), in buckets; bucket 0: no losers."""
     losers: int
     """The losers of all these claims."""
 
 
 class Measures(NamedTuple):
-    """What ``measure_items.lua`` found."""
+    """The measurements of one project."""
 
     roles: dict[str, int]
     """Items by role."""
     oldest_seconds: float
-    """Age of the oldest item that is ready in the queue; 0: there is none."""
+    """Age of the oldest ready item in the role queue; 0: there is none."""
     held: list[Held]
-    """Claims that have ended since somebody looked."""
+    """Claims that have ended since the last measurement."""
     lost: Lost
-    """The same claims, by who wanted the items meanwhile."""
+    """How contended these claims were."""
 
 
 class _Reply(msgspec.Struct, array_like=True):
@@ -65,13 +63,13 @@ _MEASURE = Script(PACKAGE, "measure_items", _Reply)
 
 
 class MeasureStore:
-    """Figures about the items of any project. Raises ToolFailure as ``Store.run`` says."""
+    """Measures the items of any project. Raises ToolFailure as ``Store.run`` says."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def measure(self, project: str) -> Measures:
-        """A project's figures. Each claim that has ended is reported once."""
+        """Measures a project. Each ended claim is reported once."""
         reply = await self._store.run(_MEASURE, project)
         roles = dict(zip(ROLE_NAMES, reply.roles, strict=True))
         oldest = max(0.0, (reply.now - reply.oldest) / 1000) if reply.oldest else 0.0
@@ -88,7 +86,7 @@ class MeasureStore:
                 counts[ENDS[kind]][bucket - 1] = count
                 seconds[ENDS[kind]] += amount / 1000
                 ended += count
-        # Each claim that ends is counted by how it did, and once more only if there was somebody else.
+        # The store counts every ended claim by how it ended, but by losers only if it had any. The rest had none.
         if (alone := ended - sum(contended.values())) > 0:
             contended[0] = alone
         held = [Held(end, found, seconds[end]) for end, found in counts.items() if found]

@@ -23,7 +23,7 @@ class StoredNote(NamedTuple):
     actor: str
     verification: str
     id: str
-    """Of a new note; one that is there already keeps its id."""
+    """The id of a new note; an existing note keeps its id."""
 
 
 class Written(NamedTuple):
@@ -60,7 +60,7 @@ class NoteStore(BaseStore):
     """Notes of any project."""
 
     async def upsert(self, project: str, request: IdempotencyKey, notes: Sequence[StoredNote]) -> list[Written]:
-        """Writes notes in bounded slices, each on its own."""
+        """Writes notes, each on its own, in slices."""
         results: list[Written] = []
         for number, part in enumerate(slices(notes, lambda note: note)):
             reply = await self._change_by_schema(_UPSERT, project, request.slice(number), pack(part))
@@ -70,11 +70,11 @@ class NoteStore(BaseStore):
     async def delete(
         self, project: str, request: IdempotencyKey, ids: Sequence[str], item: str, key: str
     ) -> tuple[int, list[int]]:
-        """Deletes by id, then by item and key; returns how many, and the positions of unknown ids."""
+        """Deletes notes by id, then by item and key; returns how many, and the positions of unknown ids."""
         return await self._change(_DELETE, project, request, pack(ids), item, key)
 
     async def read(self, project: str, note: str, item: str, role: str, bodies: bool) -> list[NoteRow]:
-        """One note by id, or those of an item, of a role if its letter is given; oldest first."""
+        """One note by id, or the notes of an item, oldest first; ``role`` is the letter of a phase, or '' for all."""
         rows: list[NoteRow] = []
         left: list[str] = []
         while True:

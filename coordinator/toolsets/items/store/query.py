@@ -1,4 +1,4 @@
-"""Reading items: one, those that a search finds, and the overviews. All that changes is that expired claims end."""
+"""Reads items: one, a search, the overviews. The only change that these reads make is to end expired claims."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, BaseStore, Path, pack
 
 OVERVIEW_BUDGET = 70
-"""Rows with counts that one run of an overview reads."""
+"""How many rows with counts one run of an overview reads."""
 ROW_SLICE = 100
 SHOWN_CHILDREN = 50
-"""Children of each root in the overview of the roots."""
+"""How many children of each root the overview of the roots shows."""
 
 
 class View(msgspec.Struct, array_like=True):
-    """Everything of an item, as ``include/view.lua`` shows it; False stands for absent."""
+    """A whole item, as ``include/view.lua`` packs it; False: absent."""
 
     id: str
     parent: str | bool
@@ -49,7 +49,7 @@ class View(msgspec.Struct, array_like=True):
 
 
 class ShortView(NamedTuple):
-    """What lists show of an item, as ``include/rows.lua`` has it; False stands for absent."""
+    """An item in a list, as ``include/rows.lua`` packs it; False: absent."""
 
     id: str
     parent: str | bool
@@ -78,14 +78,15 @@ class Root(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What a search found: one page, and how many match in all."""
+    """One page of a search."""
 
     rows: list[ShortView]
     ancestors: list[Path]
-    """Of each row; empty where not asked for."""
+    """Of each row; empty if they are not wanted."""
     claimed: list[bool]
-    """Of each row; empty where the search does not ask for claims."""
+    """Whether each row is claimed; empty if the search does not filter by claim."""
     total: int
+    """How many items match."""
 
 
 class Indexed(NamedTuple):
@@ -95,19 +96,19 @@ class Indexed(NamedTuple):
     rows: list[ShortView]
     ancestors: list[Path]
     more: list[str]
-    """Ids of the page whose rows are still to be read."""
+    """The ids of the page whose rows have not been read yet."""
     left: list[int]
-    """Where to go on; empty at the end."""
+    """Where the next run goes on; empty at the end."""
 
 
 class Listed(NamedTuple):
-    """An item that a search came across."""
+    """An item that a scan found."""
 
     id: str
     key: int | str
-    """What the search sorts by."""
+    """The value that the search sorts by."""
     created: int
-    """In ms; orders items with equal keys."""
+    """In ms; decides the order of items with equal keys."""
 
 
 class Scanned(NamedTuple):
@@ -132,21 +133,21 @@ _EXPIRE = Script(PACKAGE, "expire_claims", bool, rest=SETTLE)
 
 
 class Pace:
-    """How many items one run of a search looks at, so that it takes a few ms at most.
+    """How many items one run of a scan looks at, so that a run takes a few ms at most.
 
-    It follows how long the last run took as seen from here: less when the server is slow or
-    busy with other calls, more when it has nothing else to do.
+    It follows the measured time of the last run: fewer items when the server is slow or busy with other calls, more
+    when it is idle.
     """
 
     LEAST, START, MOST = 50, 150, 600
     TARGET = 0.0007
-    """Seconds that a run should take."""
+    """How long a run should take, in seconds."""
 
     def __init__(self) -> None:
         self.budget = self.START
 
     def took(self, seconds: float) -> None:
-        """Takes in how long a run took."""
+        """Adapts to the time that a run took."""
         if seconds > self.TARGET:
             self.budget = max(self.LEAST, self.budget * 2 // 3)
         else:
@@ -154,20 +155,20 @@ class Pace:
 
 
 class Best:
-    """The first ``size`` of the items that a search came across, in its order."""
+    """The first ``size`` of the items that a scan found, in the order of the search."""
 
     SLACK = 200
-    """How many more are kept at least before the rest is dropped, which takes a sort."""
+    """At least so many more are kept before the rest is dropped, because that takes a sort."""
 
     def __init__(self, size: int, descending_text: bool) -> None:
         self._size = size
         self._descending_text = descending_text
         self._kept: dict[str, Listed] = {}
         self.bound: tuple[int | str, int] | None = None
-        """Key and creation of the last of them, once there are as many."""
+        """Key and time of creation of the last of the first ``size``, once there are so many."""
 
     def add(self, listed: Iterable[Listed]) -> int:
-        """Takes items in; says how many of them were there already (their rank changed meanwhile)."""
+        """Adds items; returns how many were there already (an item is found again if its rank has changed)."""
         again = 0
         for item in listed:
             again += item.id in self._kept
@@ -193,12 +194,12 @@ class QueryStore(BaseStore):
 
     def __init__(self, store: Store, settings: Settings, schemas: SchemaSource) -> None:
         super().__init__(store, settings, schemas)
-        # One slice at a time in a process: however many search at once, other calls get in between.
+        # One scan at a time per process, so that other calls get their turn, however many searches there are.
         self._scanning = Semaphore()
         self._pace = Pace()
 
     async def read(self, project: str, item: str, ancestors: bool) -> tuple[View, Path]:
-        """One item in full, with its ancestors where asked for.
+        """One item in full, with its ancestors if these are wanted.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND.
@@ -209,7 +210,7 @@ class QueryStore(BaseStore):
             raise no_such_item("id") from None
 
     async def search(self, project: str, search: Search, ancestors: bool) -> Page:
-        """A page of what matches, and how many do."""
+        """A page of the matching items, and how many match."""
         if search.indexed:
             return await self._search_index(project, search, ancestors)
         return await self._scan(project, search, ancestors)
@@ -247,7 +248,7 @@ class QueryStore(BaseStore):
     async def _rows(
         self, project: str, search: Search, ids: list[str], ancestors: bool
     ) -> tuple[list[ShortView], list[Path], list[bool]]:
-        """Rows, ancestors and whether each is claimed, of those of the items that still match."""
+        """The rows of the items that still match, their ancestors, and whether each is claimed."""
         rows: list[ShortView] = []
         paths: list[Path] = []
         claimed: list[bool] = []

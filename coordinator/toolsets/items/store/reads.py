@@ -1,7 +1,7 @@
-"""What the read tools ask for: slices of the indexes, the edges and the transition stream.
+"""Reads slices of the indexes, of the edges and of the transition stream, for the read tools.
 
-None of these scripts writes. Each does a bounded amount of work, so a long answer takes several
-runs, between which other calls go on and items change: every run checks again what it was sent for.
+None of these scripts writes. Each does a bounded amount of work, so a long answer takes several runs. Between runs,
+other calls are served and items may change, so every run checks again that the items still belong to the answer.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, BaseStore, Path, pack
 
 READ_SLICE = 50
-"""Items that one run is asked for."""
+"""How many items one run reads."""
 HEAD_SLICE = 100
 STREAM_SLICE = 100
 MAX_ROWS = 10_000
-"""Rows of the transition stream that one call looks at; those of deleted items are among them."""
+"""How many rows of the transition stream one call looks at, including those of deleted items."""
 START = "0"
 
 
@@ -29,11 +29,11 @@ class BlockerRow(NamedTuple):
     """A blocker as ``include/pages.lua`` reports it."""
 
     field: str
-    """Of the edge: its code and the blocker's id."""
+    """The field of the edge: its code and the blocker's id."""
     title: str
     role: int
     mark: str
-    """The threshold."""
+    """The stored threshold (``rules.graph.given_threshold``)."""
     satisfied: bool
 
 
@@ -44,18 +44,20 @@ class Status(NamedTuple):
     returns: bool
     schema: Filled
     blockers: list[tuple[str, int, int]]
-    """Unsatisfied ones: id, role, role that is waited for."""
+    """The unsatisfied blockers: id, role, role that they must reach."""
 
 
 class Ranked(NamedTuple):
-    """One class of ``ranked_ids.lua``: its size, and ids and ranks in turn, best first."""
+    """One class of the reply of ``ranked_ids.lua``."""
 
     size: int
+    """How many items the class has."""
     flat: list[str]
+    """Ids and scores in turn, best first."""
 
     @property
     def cut(self) -> bool:
-        """Whether there are more."""
+        """Whether the class has more items than are listed."""
         return 2 * self.size > len(self.flat)
 
 
@@ -134,10 +136,12 @@ class ReadStore(BaseStore):
     async def edges(
         self, project: str, items: Sequence[str], most: int, known: Sequence[str] | None = None
     ) -> tuple[dict[str, list[Edge]], bool]:
-        """The edges of items, and whether those are all; items that do not exist have no entry.
+        """The edges of items, and whether these are all; items that do not exist have no entry.
 
-        Ends early once ``most`` edges have been read. With ``known``, a run that has room left goes on
-        to items that blocking edges lead to, other than the known ones, and they have entries too.
+        Args:
+            most: reading ends after so many edges.
+            known: if given, a run with room left reads ahead: it adds entries for items that blocking edges lead to,
+                except for the known ones.
         """
         found: dict[str, dict[tuple[str, str], Edge]] = {}
         follow, packed = int(known is not None), pack(known or ())
@@ -154,7 +158,7 @@ class ReadStore(BaseStore):
         return {item: list(held.values()) for item, held in found.items()}, position == len(items)
 
     async def heads(self, project: str, items: Iterable[str]) -> dict[str, Head]:
-        """What is shown of items that an answer refers to, by id; without those that do not exist."""
+        """Title, role and priority of items, by id; items that do not exist have no entry."""
         ids = list(dict.fromkeys(items))
         found: dict[str, Head] = {}
         for start in range(0, len(ids), HEAD_SLICE):
@@ -163,7 +167,7 @@ class ReadStore(BaseStore):
         return found
 
     async def status(self, project: str, item: str) -> Status:
-        """What decides the item's next transition, as of one moment.
+        """What decides the item's next transition, read at one moment.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND.
@@ -196,7 +200,7 @@ class ReadStore(BaseStore):
             raise no_such_item("parentId") from None
 
     async def listed(self, project: str, roles: Iterable[int], items: Sequence[str], ancestors: bool) -> list[Listed]:
-        """Those of the items that have one of the roles, blocked ones without their notes."""
+        """The items that (still) have one of the roles; those in role blocked come without their notes."""
         codes, config, position = "".join(map(str, roles)), self.schemas.current.version, 0
         found: list[Listed] = []
         while position < len(items):
@@ -209,7 +213,7 @@ class ReadStore(BaseStore):
     async def blocked(
         self, project: str, items: Iterable[str], most: int, details: bool, ancestors: bool
     ) -> tuple[list[Blocked], bool]:
-        """Up to ``most`` of the items that are blocked, and whether those are all."""
+        """The items that are blocked, at most ``most``, and whether these are all."""
         waiting, cursor = list(items), START
         found: dict[str, Blocked] = {}
         while waiting and (len(found) < most or cursor != START):
@@ -224,13 +228,13 @@ class ReadStore(BaseStore):
         return list(islice(found.values(), most)), not waiting and len(found) <= most
 
     async def claims(self, project: str) -> tuple[int, int]:
-        """How many claims are live, and how many have expired without being released."""
+        """How many claims are live, and how many have expired but are still on their items."""
         return await self._store.run(_CLAIMS, project)
 
     async def transitions(self, project: str, since: int, limit: int) -> tuple[list[Row], bool]:
-        """Up to ``limit`` role changes at or after ``since`` (ms), newest first, of items that exist.
+        """Up to ``limit`` role changes at or after ``since`` (ms) of existing items, newest first.
 
-        The flag says whether the search ended only because ``MAX_ROWS`` rows had been looked at.
+        The flag says whether reading ended early, because it had looked at ``MAX_ROWS`` rows.
         """
         rows: list[Row] = []
         before, looked_at = "+", 0
@@ -247,6 +251,6 @@ class ReadStore(BaseStore):
 
 
 def _joined(before: Blocked, more: Blocked) -> Blocked:
-    """An item with two pages of its blockers; one that is on both counts once."""
+    """An item with its blockers from two runs; a blocker that is in both counts once."""
     blockers = {blocker.field: blocker for blocker in (*before.blockers, *more.blockers)}
     return more._replace(blockers=list(blockers.values()))

@@ -9,6 +9,7 @@ import msgspec
 
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
+from coordinator.toolsets.actor import Attribution
 from coordinator.toolsets.items.rules.specs import NewItem, size
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, pack, slices
 from coordinator.toolsets.items.store.dependencies import NewEdge
@@ -25,7 +26,7 @@ class TreeReply(msgspec.Struct, array_like=True):
     items: list[str]
     edges: list[str]
     noted: str
-    """``Noted`` ones, as JSON: a text passes through the script at little cost."""
+    """The created notes (``Noted``) as JSON, because the script only passes them through."""
 
 
 class _Completion(msgspec.Struct, array_like=True):
@@ -67,8 +68,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _weight(note: StoredNote) -> int:
-    """What a note weighs more than any element: slices of a tree's notes are smaller, since any other call that finds
-    them left to be done writes them first."""
+    """The additional weight of a note. It makes slices of a tree's notes smaller, because another call may have to
+    write a slice that was left undone before it does its own work."""
     return 4 + size(note.body) // 1000
 
 
@@ -90,11 +91,11 @@ class TreeStore(BaseStore):
         return reply, _noted(reply.noted)
 
     async def descendants(self, project: str, root: str, most: int) -> list[str]:
-        """Ids below ``root``, level by level, as of one moment; where there are more than ``most``, not all."""
+        """The ids below ``root`` at one moment, level by level; if there are more than ``most``, only a part."""
         return await self._store.run(_DESCENDANTS, project, root, most)
 
     async def dependents(self, project: str, items: Sequence[str]) -> dict[str, list[str]]:
-        """What each existing item blocks, in bounded slices; unknown ones are left out."""
+        """What each of the items blocks, read in slices; items that do not exist are left out."""
         found: dict[str, list[str]] = {}
         for start in range(0, len(items), SLICE):
             rows = await self._store.run(_DEPENDENTS, project, pack(items[start : start + SLICE]))
@@ -106,16 +107,16 @@ class TreeStore(BaseStore):
         project: str,
         request: IdempotencyKey,
         trigger: str,
-        actor: tuple[str, str, str],
+        by: Attribution,
         plan: Sequence[str],
     ) -> list[Completed]:
-        """Completes or cancels items in order; ``actor`` is (trusted id, actor, verification), blank for none."""
-        who, results = pack(actor[1:]), list[Completed]()
+        """Completes or cancels items in the order of ``plan``."""
+        who, results = pack((by.actor, by.verification)), list[Completed]()
         run = _Completion(False, 1, "", [], "".join(plan))
         order, number = run.plan, 0
         while not run.done:
             run = await self._change_by_schema(
-                _COMPLETE, project, request.slice(number), trigger, actor[0], who, _COMPLETE_SLICE,
+                _COMPLETE, project, request.slice(number), trigger, by.id, who, _COMPLETE_SLICE,
                 order, run.position, pack(run.skipped),
             )  # fmt: skip
             results += _results(run.results)

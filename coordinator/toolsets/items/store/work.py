@@ -13,6 +13,7 @@ from coordinator.store import Script, ScriptFailure
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
+from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, Path, pack
 
 
@@ -22,7 +23,7 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     outcome: str
     item: str
     expires: int
-    """When the claim expires; for ``already_claimed``: in how many ms the other claim does."""
+    """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires."""
     first_claimed_at: int
     fence: int
 
@@ -51,7 +52,10 @@ class Advanced(msgspec.Struct, array_like=True):
     to_role: int
     label: str | bool
     cascades: list[Any]
+    """Of an applied transition: (id, title, role before, role after, applied, missing notes) of each parent that
+    follows. Of a refused one: what belongs to ``reason``, such as the blockers or the missing notes."""
     unblocked: list[tuple[str, str]]
+    """Id and title."""
     title: str
     filled: Filled
     verification: str = ""
@@ -70,23 +74,6 @@ class Next(msgspec.Struct, array_like=True):
     parent: str | bool
     claimed: bool
     ancestors: Path
-
-
-class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Filters and order as ``include/filters.lua`` takes them; what is not asked for is left out."""
-
-    role: int = 0
-    parent: str = ""
-    tags: list[str] = []
-    priority: int = -1
-    type: str = ""
-    complexity: int = 0
-    created_from: int = 0
-    created_to: int = 0
-    changed_from: int = 0
-    changed_to: int = 0
-    ancestor: str = ""
-    order: str = "priority"
 
 
 _CLAIM = Script(PACKAGE, "claim_item", ClaimReply, rest=SETTLE)
@@ -113,13 +100,13 @@ class WorkStore(BaseStore):
         claims: Sequence[tuple[str, int, int]],
         releases: Sequence[tuple[str, int]],
     ) -> Coroutine[Any, Any, ClaimReply]:
-        """Claims (id, ttl in ms, fence or 0) and releases (id, fence or 0) of one agent, in one step."""
+        """Claims (id, TTL in ms, fence or 0) and releases (id, fence or 0) items for one agent, in one step."""
         return self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases))
 
     async def advance(
         self, project: str, request: IdempotencyKey, transitions: Sequence[tuple[Any, ...]]
     ) -> list[Advanced]:
-        """Transitions in order, each whole or not at all, in bounded slices; each goes on where the last one ended."""
+        """Applies transitions in order, each completely or not at all, in slices."""
         results: list[Advanced] = []
         number = 0
         while len(results) < len(transitions):
@@ -132,7 +119,7 @@ class WorkStore(BaseStore):
     async def next(
         self, project: str, selector: Selector, limit: int, include_claimed: bool, ancestors: bool
     ) -> list[Next]:
-        """The best items for a selector, at most ``limit``; ``include_claimed`` adds held and shielded ones.
+        """The best items for a selector; ``include_claimed`` adds claimed items and those below claimed ones.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
@@ -153,8 +140,8 @@ class WorkStore(BaseStore):
             if not more:
                 if rows or again or not several:
                     return rows
-                again = True  # what came up behind the cursor meanwhile is found by one more search, as by claims
-            elif not after:  # among the items that come back from expired claims there may be better ones
+                again = True  # search once more: items may have become ready behind the cursor (as claim_next does)
+            elif not after:  # claims have expired, and their items may be better: start over
                 recorder().restarted("get_next_item")
                 rows.clear()
 
@@ -169,7 +156,7 @@ class WorkStore(BaseStore):
         wait_ms: int = 0,
         process: str = "",
     ) -> ClaimReply:
-        """Finds and claims; the outcome is ``success``, ``no_match`` or, with ``wait_ms``, ``parked``.
+        """Finds and claims the best item; the outcome is ``success``, ``no_match`` or, with ``wait_ms``, ``parked``.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent.
@@ -191,18 +178,18 @@ class WorkStore(BaseStore):
             after = found.item  # the cursor for the next run
             if found.outcome == "again":
                 again = 1
-            elif not after:  # among the items that come back from expired claims there may be better ones
+            elif not after:  # claims have expired, and their items may be better: start over
                 recorder().restarted("claim_item")
 
     async def end_wait(self, project: str, request: IdempotencyKey, process: str, keep: bool) -> ClaimReply:
-        """Ends a claim parked by ``process``; ``keep`` makes that nothing was found the answer for good."""
+        """Ends a claim parked by ``process``; with ``keep``, its recorded answer is that nothing was found."""
         return await self._change(_END_WAIT, project, request, int(keep), process)
 
     async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int, bool]:
-        """Puts expired claims back and serves parked ones; says that ``process`` lives.
+        """Puts expired claims back, serves parked calls, and registers ``process`` as alive.
 
         Returns:
-            When the earliest live claim expires, 0 for none, and the store's time, both in ms;
-            and whether the process was known to live.
+            When the earliest live claim expires (0: there is none) and the store's time, both in ms; and whether the
+            process was still registered.
         """
         return await self._store.run(_SWEEP, project, self._events, process, alive_ms)

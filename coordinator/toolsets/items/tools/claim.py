@@ -39,12 +39,12 @@ MAX_REF = 64
 _DESCRIPTION = (
     "Atomically claim or release work items for exclusive ownership. One claim per agent: claiming an item releases "
     "the agent's earlier one after the new one is acquired. Claims expire after ttlSeconds (default 900); claiming "
-    "an item again that is already held refreshes the TTL (heartbeat at half of it). requestId and actor are required. "
-    "A claim names an item by itemId, or a selector: then the best matching item that is ready and not below one held "
-    "by somebody else is found and claimed in one step, and with waitMs the call waits for one, in order of arrival. "
-    "Outcomes of claims: success, already_claimed (with retryAfterMs), not_found, terminal_item, stale_fence, "
-    "no_match, superseded (a later entry of the same call was acquired). Outcomes of releases: success, "
-    "not_claimed_by_you, not_found, stale_fence. Show fenceToken in later calls to be refused once the claim was lost."
+    "an item that you already hold renews the claim (do so at half of its time). requestId and actor are required. "
+    "A claim has either itemId or a selector. With a selector, the best matching item that is ready and not below an "
+    "item held by somebody else is found and claimed in one step; with waitMs the call waits for one, in order of "
+    "arrival. Outcomes of claims: success, already_claimed (with retryAfterMs), not_found, terminal_item, "
+    "stale_fence, no_match, superseded (a later entry of the same call was acquired). Outcomes of releases: success, "
+    "not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later calls: they are refused if the claim is lost."
 )
 
 _LOST = {
@@ -56,11 +56,11 @@ _COLLISIONS = {"already_claimed": "busy", "stale_fence": "stale_fence"}
 """Outcome of a claim -> how it is counted."""
 
 _NEW, _RENEWAL = Criticality.NORMAL, Criticality.CRITICAL
-"""Looked up once: a member of an enumeration takes a call in Python 3.11."""
+"""Names of their own, because in Python 3.11 looking up a member of an enumeration takes a call."""
 
 
 class _Named(Protocol):
-    """What claims and releases have in common."""
+    """An entry of claims or releases."""
 
     @property
     def item_id(self) -> str | None: ...
@@ -92,17 +92,18 @@ class Claims:
                 self._warn("agentId", "agentId of a claim is ignored: the trusted actor is another")
                 break
         record = idempotency_key(agent, args.request_id, "claim_item", claims, releases)
-        letting_go: list[tuple[str, int]] = []
+        freed_items: list[tuple[str, int]] = []
         if releases:
             ids = await self._work.resolve(call.project, _ids(releases, "releases"))
-            letting_go = list(map(_letting_go, ids, releases))
+            freed_items = list(map(_packed_release, ids, releases))
         if selector is not None:
-            reply = await self._by_selector(call, args, record, trusted, selector, letting_go)
+            reply = await self._by_selector(call, args, record, trusted, selector, freed_items)
         else:
             ids = _ids(claims, "claims")
             if ids and min(map(len, ids)) < FULL:
                 ids = await self._work.resolve(call.project, ids)
-            reply = await self._work.claim(call.project, record, agent, list(map(_taking, ids, claims)), letting_go)
+            wanted = list(map(_packed_claim, ids, claims))
+            reply = await self._work.claim(call.project, record, agent, wanted, freed_items)
         claimed = [_claimed(entry, reply.claims[n], agent, reply.now) for n, entry in enumerate(claims)]
         released = list(map(_released, releases, reply.releases))
         won = freed = 0
@@ -172,7 +173,7 @@ def _waits(args: ClaimItem) -> bool:
 
 
 def _weigh(given: ClaimItem) -> Criticality:
-    """A claim that shows its fence is renewed; one without may be for new work."""
+    """A claim with a fenceToken is a renewal; one without may be for new work."""
     for entry in given.claims:
         if entry.fence_token is None:
             return _NEW
@@ -209,19 +210,20 @@ def _check(args: ClaimItem) -> Selector | None:
 
 
 def _ids(entries: Sequence[_Named], field: str) -> Sequence[str]:
-    """The item of each entry, in the inner form: an id, or a prefix that is to be resolved."""
+    """The item of each entry in the inner form: an id, or a prefix that has to be resolved."""
     ids = [to_inner(entry.item_id or "") for entry in entries]
     if "" in ids:
         raise no_id(f"{field}[{ids.index('')}].itemId")
     return ids
 
 
-def _taking(item: str, entry: ClaimEntry) -> tuple[str, int, int]:
-    """A claim as the store takes it."""
+def _packed_claim(item: str, entry: ClaimEntry) -> tuple[str, int, int]:
+    """A claim for ``WorkStore.claim``."""
     return item, entry.ttl_seconds * 1000, entry.fence_token or 0
 
 
-def _letting_go(item: str, entry: ReleaseEntry) -> tuple[str, int]:
+def _packed_release(item: str, entry: ReleaseEntry) -> tuple[str, int]:
+    """A release for ``WorkStore.claim``."""
     return item, entry.fence_token or 0
 
 

@@ -37,7 +37,7 @@ _DESCRIPTION = (
 
 
 class Contexts:
-    """The handler of the tool that shows where things stand."""
+    """The handler of ``get_context``."""
 
     def __init__(self, reads: ReadStore) -> None:
         self._reads = reads
@@ -110,7 +110,7 @@ class Contexts:
     async def _of_roles(self, call: Call, args: GetContext, *roles: str) -> tuple[dict[str, list[Listed]], bool]:
         """The best items of each role, and whether there are more.
 
-        They are looked for in one run, so that one that goes from one of the roles to another is in one list.
+        All roles are read in one run, so that an item that changes its role meanwhile is in one list only.
         """
         letters = [classes.OF_ROLE[role] for role in roles]
         ranked = await self._reads.ranked(call.project, "", "".join(letters), rules.LISTED_PER_ROLE)

@@ -30,13 +30,13 @@ from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_ITEMS = 1000
 _OF_DEADLINE = 0.7
-"""The part of the request deadline that a call may delete for: it is to say itself how far it came."""
+"""How long a call may delete, as a part of the request deadline: before that, it reports itself how far it came."""
 
 _MANAGE = (
-    "Create, update or delete work items in one call. Items are handled one by one: those that are refused are "
-    "listed under failures and the others take effect. Depth follows from the parent; the deepest is 3. Update "
-    "changes only the fields given; the role is changed with advance_item. Delete with recursive removes the "
-    "descendants too; without it an item that has children is refused."
+    "Create, update or delete work items in one call. Items are handled one by one: refused ones are listed under "
+    "failures, the others take effect. Depth follows from the parent and is at most 3. Update changes only the given "
+    "fields; to change the role, use advance_item. Delete with recursive removes the descendants too; without it, an "
+    "item that has children is refused."
 )
 
 
@@ -145,7 +145,7 @@ class Items:
         return await keyed(self._services, args.actor, args.request_id, "manage_items", *asked)
 
     async def _resolved(self, project: str, given: Sequence[str | None], field: str) -> list[str | ToolFailure]:
-        """Inner ids for what callers wrote; '' where nothing was written, a failure where it is malformed."""
+        """The inner ids of what the caller wrote; '' if nothing was written, a failure if it is malformed."""
         parsed: list[str | ToolFailure] = []
         for text in given:
             try:
@@ -199,7 +199,7 @@ def _change(
     if isinstance(parent, ToolFailure):
         raise parent
     fields = rules.changes(spec, default_traits)
-    if spec.parent_id is None or parent:  # a blank one counts as left out: only null moves to the root
+    if spec.parent_id is None or parent:  # null moves to the root; a blank parentId counts as absent
         fields["pa"] = parent
     return item, fields
 

@@ -45,14 +45,14 @@ MAX_KEY = 200
 
 _MANAGE = (
     "Write notes by (itemId, key), or delete them. Writing an existing key replaces the note and keeps its id. Notes "
-    "are handled one by one; refused ones are listed under failures. itemContext says what the item's present phase "
-    "still needs. Delete by ids, and by itemId (all its notes, or with key that one); both add up."
+    "are handled one by one; refused ones are listed under failures. itemContext shows which notes the item's present "
+    "phase still needs. Delete by ids, by itemId (all notes of the item, or with key only that one), or by both."
 )
 _QUERY = "Read a note by id (get), or the notes of an item (list), oldest first."
 
 
 class Prepared(NamedTuple):
-    """A checked note; the item's id is parsed but not resolved."""
+    """A checked note. The item's id is parsed but not resolved yet."""
 
     item: str
     key: str
@@ -188,8 +188,8 @@ def _given(value: str | UnsetType, field: str) -> str:
 
 
 def _stored(item: str, note: Prepared) -> StoredNote:
-    _, actor, verification = attribution(note.who)
-    return StoredNote(item, note.key, note.role[0], note.body, note.filled, actor, verification, new_id())
+    by = attribution(note.who)
+    return StoredNote(item, note.key, note.role[0], note.body, note.filled, by.actor, by.verification, new_id())
 
 
 def _written(note: Prepared, reply: Written) -> WrittenNote:

@@ -34,18 +34,16 @@ from coordinator.toolsets.tool import Call, Criticality, Tool
 DEFAULT_ROOTS = 20
 
 _DESCRIPTION = (
-    "Read work items. get: everything about one, but its claim. search: all filters given must hold; answers a page "
-    "of short items and the total. overview: with itemId that item in full, its children counted by role and the "
-    "newest 200 (or limit) of them; without, the newest roots with counts by role and claim of their direct children, "
-    "with includeChildren also the 50 newest children of each. "
-    "A search is answered from the index, in a time that does not depend on the number of items, if it has at most "
-    "one of parentId, type, depth 0 and a single tag, beside that only role, priority and created bounds, and sorts by "
-    "createdAt, priority or complexity. Any other looks at every item of the narrowest of these filters in small "
-    "steps, at 1,000,000 items for some seconds; offset plus limit end at 10,000 there. Items that keep their "
-    "priority, complexity and filtered fields meanwhile are found exactly once; one that changes may be missed or, "
-    "when its priority or complexity changes, counted twice in total, but is never listed twice, and is listed only "
-    "if it still matches. query ignores case by Unicode case folding; sortBy title folds only A to Z and goes by "
-    "code point."
+    "Read work items. get: one item in full, without its claim. search: a page of short items that match all given "
+    "filters, and the total. overview with itemId: the item in full, the number of its children by role, and the "
+    "newest 200 (or limit) of them. overview without itemId: the newest roots, with the number of their direct "
+    "children by role and by claim; includeChildren adds the 50 newest children of each. "
+    "A search is fast at any number of items if it has at most one of parentId, type, depth 0 and a single tag, apart "
+    "from these only role, priority and created bounds, and sorts by createdAt, priority or complexity. Any other "
+    "search looks at every item that passes the narrowest of these filters, which takes some seconds at 1,000,000 "
+    "items; offset plus limit is then at most 10,000. An item that changes during such a search may be missed, or "
+    "counted twice in total, but is never listed twice, and only if it still matches. query ignores case (Unicode "
+    "case folding); sortBy title ignores the case of A to Z only and sorts by code point."
 )
 
 

@@ -31,13 +31,13 @@ MAX_LISTED_EDGES = 5_000
 BLOCKED_PER_ROLE = 500
 
 _DEPENDENCIES = (
-    "The dependencies of an item. direction incoming: what it waits for; outgoing: what waits for it. counts are over "
-    "all of them, whatever the filters. neighborsOnly=false adds the graph: everything that blocking dependencies "
-    "connect with the item, in an order that has blockers first, and the longest path in edges (depth)."
+    "The dependencies of an item. direction incoming: what it waits for; outgoing: what waits for it. counts cover all "
+    "of its dependencies, whatever the filters. neighborsOnly=false adds the graph: all items that blocking "
+    "dependencies connect with this one, blockers first, and the number of edges on the longest path (depth)."
 )
 _STATUS = (
     "What an item's next transition would be, without making it: Ready with nextRole and trigger, Blocked with the "
-    "unsatisfied blockers or a suggestion, or Terminal. Required notes are not looked at; see get_context."
+    "unsatisfied blockers or a suggestion, or Terminal. Does not check required notes; get_context does."
 )
 _BLOCKED = (
     "All items that are blocked: explicitly (role blocked), and those in queue, work or review that wait for an "
@@ -47,13 +47,13 @@ _BLOCKED = (
 
 
 class Reads:
-    """The handlers of the tools that show what waits for what."""
+    """The handlers of the tools that show dependencies and blocked items."""
 
     def __init__(self, reads: ReadStore) -> None:
         self._reads = reads
 
     async def query_dependencies(self, call: Call, args: QueryDependencies) -> QueryDependenciesResult:
-        """The dependencies of an item, and on request all that is connected with it."""
+        """The dependencies of an item, and on request the whole graph that it is in."""
         direction = one_of(not_blank(args.direction) or "all", DIRECTIONS, "direction")
         wanted_type = edge_type(args.type, "type") if not_blank(args.type) else None
         item = await self._reads.resolve_one(call.project, args.item_id, "itemId")
@@ -87,7 +87,7 @@ class Reads:
         """The items that are blocked, best first, with what blocks them."""
         above = not_blank(args.parent_id)
         parent = await self._reads.resolve_one(call.project, above, "parentId") if above else ""
-        # Looked for in one run: an item is blocked all the time that goes from one role to another.
+        # All roles are read in one run, so that a blocked item that changes its role meanwhile is not missed.
         ranked = await self._reads.ranked(
             call.project, parent, "".join(classes.MAYBE_BLOCKED.values()), BLOCKED_PER_ROLE
         )

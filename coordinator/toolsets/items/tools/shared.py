@@ -1,4 +1,4 @@
-"""What the tools of this toolset have in common."""
+"""Helpers that several tools of this toolset share."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def batch(elements: list[T] | None, field: str, most: int) -> list[T]:
 async def keyed(
     services: Services, actor: Actor | None, request_id: str | None, tool: str, *arguments: Any
 ) -> IdempotencyKey:
-    """The idempotency key of a call whose actor is optional; ``NO_KEY`` without a usable actor and id.
+    """The idempotency key of a call whose actor is optional; ``NO_KEY`` without a usable actor and request id.
 
-    Nobody is refused such a call for his proof. But a record is kept, and found again, only under
-    an identity that the policy trusts.
+    Such a call is never refused because of a bad proof. But it has a record only under an identity that the policy
+    trusts.
 
     Raises:
         ToolFailure: VALIDATION_ERROR for a malformed actor.
@@ -53,7 +53,7 @@ async def keyed(
 
 
 def check_signed(schemas: SchemaConfig, actors: Sequence[Actor | None], field: str) -> None:
-    """Refuses a batch with unsigned elements where the configuration asks for an actor on each.
+    """Refuses a batch with elements without an actor, if the settings require an actor on each.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the elements.
@@ -65,17 +65,17 @@ def check_signed(schemas: SchemaConfig, actors: Sequence[Actor | None], field: s
 
 
 def ancestors(path: list[tuple[str, str, int]]) -> list[Ancestor]:
-    """The way from the root as results show it."""
+    """The ancestors of an item as results show them."""
     return [Ancestor(id=dashed(item), title=title, depth=depth) for item, title, depth in path]
 
 
 def or_unset(value: str | bool | None) -> str | UnsetType:
-    """A text from a script, UNSET where it is absent (False)."""
+    """A text from a script; UNSET if it is absent (False)."""
     return value if isinstance(value, str) else UNSET
 
 
 def shown(inner: str, given: str) -> str:
-    """An id for a result: the UUID, or what the caller wrote where it could not be resolved."""
+    """An id for a result: the UUID, or what the caller wrote if that could not be resolved."""
     if inner.startswith("?"):
         return given
     return given.lower() if len(given) == LONGEST else dashed(inner)

@@ -38,15 +38,15 @@ MAX_COMPLETED = 2000
 
 _CREATE = (
     "Create a root item, children, dependency edges and notes in one step, all or nothing. Edges and notes name items "
-    "by ref; 'root' is the root. With createNotes every note that a schema asks for is added blank; a note whose key "
-    "the schema declares must have the schema's role. At most 125 items and edges "
-    "together, 600 notes, and 200,000 bytes of text."
+    "by ref; 'root' is the root. createNotes adds a blank note for every note that a schema asks for. A note whose key "
+    "is in the schema must have the schema's role. At most 125 items and edges together, 600 notes, and 200,000 bytes "
+    "of text."
 )
 _COMPLETE = (
-    "Complete (or cancel) all descendants of rootId, or the items of itemIds, in dependency order. An item whose "
-    "required notes are missing, that waits for another or that somebody else has claimed is refused, and what "
-    "depends on it is skipped. Cancel takes no notice of notes and dependencies. The root is left alone unless "
-    "includeRoot, and parents do not follow."
+    "Complete (or cancel) all descendants of rootId, or the items of itemIds, in dependency order. Refuses an item "
+    "that lacks required notes, waits for another item or is claimed by somebody else, and then skips the items that "
+    "depend on it. cancel ignores notes and dependencies. The root itself is included only with includeRoot; parents "
+    "of completed items do not change."
 )
 
 
@@ -74,16 +74,17 @@ class Trees:
         except ToolFailure:
             if not await self._trees.recorded(call.project, record):
                 raise
-            notes = []  # a repeated call, and other schemas: its record has the notes
+            notes = []  # the call is repeated, and the schemas have changed; the notes are in its record
         parent = ""
         if above := not_blank(args.parent_id):
             parent = await self._trees.resolve_one(call.project, above, "parentId", record)
         ids = {ref: new_id() for ref in items}
         specs = _stored(items, ids, parent, edges, level)
         rules.check_texts(specs, notes)
-        _, actor, verification = attribution(who)
+        by = attribution(who)
         written = [
-            StoredNote(ids[n.ref], n.key, n.role[0], n.body, bool(n.body), actor, verification, new_id()) for n in notes
+            StoredNote(ids[n.ref], n.key, n.role[0], n.body, bool(n.body), by.actor, by.verification, new_id())
+            for n in notes
         ]
         links = [NewEdge(new_id(), ids[e.source], ids[e.target], e.type[0], mark(e.unblock_at)) for e in edges]
         reply, noted = await self._trees.create(call.project, record, specs, links, written)
@@ -105,12 +106,12 @@ class Trees:
         except ToolFailure:
             if not await self._trees.recorded(call.project, record):
                 raise
-            plan = []  # a repeated call: its record has the order
+            plan = []  # the call is repeated; the order is in its record
         found = await self._trees.complete(call.project, record, trigger, attribution(who), plan)
         return _completed(found, trigger)
 
     async def _planned(self, call: Call, args: CompleteTree) -> list[str]:
-        """The items in order."""
+        """The items to complete, in dependency order."""
         if args.item_ids is not None:
             listed = await self._listed(call, args.item_ids)
             return rules.completion_order(await self._trees.dependents(call.project, listed), None)
@@ -133,7 +134,7 @@ class Trees:
         inner = [parse(text, f"itemIds[{n}]") for n, text in enumerate(given)]
         ids = list(await self._trees.resolve(call.project, inner))
         for number, item in enumerate(ids):
-            if item.startswith("?"):  # to say what the prefix may mean
+            if item.startswith("?"):  # resolve_one raises, with the candidates of an ambiguous prefix
                 ids[number] = await self._trees.resolve_one(call.project, given[number], f"itemIds[{number}]")
         return list(dict.fromkeys(ids))
 
@@ -157,7 +158,7 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
 def _stored(
     items: Mapping[str, TreeItem], ids: Mapping[str, str], parent: str, edges: Sequence[Edge], level: Mapping[str, int]
 ) -> list[NewItem]:
-    """The items as the store takes them, the root first; ids and levels go by ref.
+    """The items for the store, the root first; ``ids`` and ``level`` are by ref.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field.
@@ -176,7 +177,7 @@ def _created(
     reply: TreeReply,
     noted: Sequence[Noted],
 ) -> CreateWorkTreeResult:
-    """The answer; items (the root first), schemas and edges go by ref, what the store says by id."""
+    """The answer. ``items`` (the root first), ``schemas`` and ``edges`` are by ref, the store's reply is by id."""
     made = dict(zip(items, reply.items, strict=True))
     refs = {item: ref for ref, item in made.items()}
     exists = {(note.item, note.key) for note in noted}
@@ -214,7 +215,7 @@ def _created(
 
 
 def _expected(item: str, schema: Resolved | None, exists: Collection[tuple[str, str]]) -> list[ExpectedNote]:
-    """The notes that a schema asks for of an item, and which of them there are already."""
+    """The notes that a schema asks of an item, and which of them exist already."""
     return [expected(note, (item, note.key) in exists) for note in schema.notes] if schema else []
 
 

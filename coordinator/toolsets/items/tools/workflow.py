@@ -32,15 +32,14 @@ MAX_TRANSITIONS = 100
 
 _ADVANCE = (
     "Apply trigger-based role transitions, in order, each on its own. Triggers: start (queue to work, work to review "
-    "or terminal, review to terminal), complete, block, hold, resume, cancel, reopen. Forward moves need satisfied "
-    "dependencies; an item with a live claim only obeys its holder. Parents follow by cascade. Reports what each "
-    "transition unblocked."
+    "or terminal, review to terminal), complete, block, hold, resume, cancel, reopen. Moving forward needs satisfied "
+    "dependencies. Only the holder can move an item with a live claim. Parents follow by cascade. Reports the items "
+    "that each transition unblocked."
 )
 _NEXT = (
-    "The best items to work on: those of the role that wait for no dependency, that nobody has claimed and that are "
-    "not below an item somebody has claimed, by priority (high first), then complexity (low first, unset last), then "
-    "age, or by orderBy. Answers in time that does not depend on the number of items. To take one at once, use "
-    "claim_item with a selector."
+    "The best items to work on: in the given role, waiting for no dependency, and neither claimed nor below a claimed "
+    "item. Ordered by priority (high first), then complexity (low first, unset last), then age; or by orderBy. Fast at "
+    "any number of items. To find and claim the best item in one step, use claim_item with a selector instead."
 )
 
 _COLLISIONS = {"not_claim_holder": "not_holder", "stale_fence": "stale_fence"}
@@ -48,7 +47,7 @@ _COLLISIONS = {"not_claim_holder": "not_holder", "stale_fence": "stale_fence"}
 
 
 class Workflow:
-    """The handlers of the tools that say what to do next, and move it on."""
+    """The handlers of ``advance_item`` and ``get_next_item``."""
 
     def __init__(self, work: WorkStore, services: Services) -> None:
         self._work = work
@@ -99,7 +98,7 @@ class Workflow:
         runnable = [n for n, who in enumerate(trusted) if not isinstance(who, ToolFailure)]
         if not runnable:
             return []
-        # Items of refused elements are not even looked up.
+        # Only their items are looked up: for an element whose actor was refused, nothing is read.
         ids = dict(zip(runnable, await self._work.resolve(project, [wanted[n] for n in runnable]), strict=True))
         elements = [
             rules.refused_element(trigger, who)
@@ -119,7 +118,7 @@ class Workflow:
         return GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
 
     async def _trusted_by_element(self, transitions: list[Transition]) -> list[Trusted | ToolFailure | None]:
-        """Who makes each transition, or why he is not believed; None for those without an actor."""
+        """The trusted actor of each transition, or why it was refused; None: the transition has no actor."""
         found: list[Trusted | ToolFailure | None] = []
         for number, transition in enumerate(transitions):
             if transition.actor is None:
