@@ -10,7 +10,7 @@ import pytest
 from coordinator import __version__
 from coordinator.definitions import shipped
 from coordinator.errors import ToolFailure
-from tests.navigator.client import Client, Json
+from tests.navigator.client import Client, Json, offered
 from tests.support.workflows import WORKFLOW, Tree
 
 pytestmark = pytest.mark.anyio
@@ -227,6 +227,22 @@ async def test_the_end_is_a_target_only_where_it_is_named(nav: Client) -> None:
         for workflow, source in (("hotfix", "triage"), ("change", "deliver"))
     ]
     assert answers == [{"valid": True}, {"valid": False, "reason": "Target activity not found: workflow-end"}]
+
+
+async def test_an_end_that_a_branch_leads_to_by_naming_no_target_is_valid(tree: Tree, client: Make) -> None:
+    """What nav_action takes; other ends, which nothing leads to, stay what they are."""
+    tree.workflow("w", "first", "second")
+    more = "decisions[1]:\n  - id: d\n    name: D\n    branches[2]{id,label}:\n      over,Over\n      out,Out\n"
+    tree.activity("w", "01", "first", more="transitions[1]{to}:\n  second\n" + more)
+    nav = client()
+    now = await nav.must(await nav.start("w"), "complete_step", step_id="do")
+    assert offered(now)[:3] == ["transition second", "transition __terminal__", "get_resource"]
+    asked = {"workflow_id": "w", "from_activity": "first"}
+    assert await nav("validate_transition", **asked, to_activity="__terminal__") == {"valid": True}
+    reason = "No valid transition. Valid: second, __terminal__"
+    assert await nav("validate_transition", **asked, to_activity="first") == {"valid": False, "reason": reason}
+    reason = "Target activity not found: workflow-end"
+    assert await nav("validate_transition", **asked, to_activity="workflow-end") == {"valid": False, "reason": reason}
 
 
 async def test_health(nav: Client) -> None:

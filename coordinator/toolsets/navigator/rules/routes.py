@@ -81,6 +81,12 @@ def chosen_target(activity: Activity, state: State, activities: Activities) -> s
     return None
 
 
+def targets(activity: Activity, activities: Activities) -> list[str]:
+    """Where the definition leads from an activity, whatever variables and answers say; each once."""
+    declared = (entry.target for entries in _lists(activity) for entry in entries)
+    return [target for target in dict.fromkeys((*declared, *activity.targets())) if _known(target, activities)]
+
+
 def ends(target: str, activities: Activities) -> bool:
     """Whether going there ends the workflow."""
     return target in TERMINALS and target not in activities

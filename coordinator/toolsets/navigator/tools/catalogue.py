@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from coordinator import __version__
-from coordinator.definitions import META, TERMINALS, Library
+from coordinator.definitions import META, Library
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.navigator.contract.base import NoArguments
 from coordinator.toolsets.navigator.contract.catalogue import (
@@ -23,7 +23,7 @@ from coordinator.toolsets.navigator.contract.catalogue import (
     ValidateTransition,
     Validity,
 )
-from coordinator.toolsets.navigator.rules import documents
+from coordinator.toolsets.navigator.rules import documents, routes
 from coordinator.toolsets.navigator.tools.shared import Documents, missing, workflow_found
 from coordinator.toolsets.tool import Call, Criticality, Handler, Reply, Tool
 
@@ -100,8 +100,7 @@ class Catalogue:
         source = workflow.activity(args.from_activity)
         if source is None:
             return Validity(valid=False, reason=missing("Source activity not found", args.from_activity).message)
-        known = workflow.activities.keys() | TERMINALS
-        targets = [target for target in source.targets() if target in known]
+        targets = routes.targets(source, {name: one.activity for name, one in workflow.activities.items()})
         if args.to_activity not in workflow.activities and args.to_activity not in targets:
             return Validity(valid=False, reason=missing("Target activity not found", args.to_activity).message)
         if args.to_activity not in targets:
