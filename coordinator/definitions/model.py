@@ -326,6 +326,8 @@ class Workflow(Part, frozen=True, kw_only=True):
     skills: SkillUse | UnsetType = UNSET
     initial_activity: OptionalText = UNSET
     """Absent where every activity is an entry point of its own."""
+    schema: OptionalText = field(name="$schema", default=UNSET)
+    """Where the format is described that the file keeps to."""
 
     @property
     def primary_skill(self) -> str | None:

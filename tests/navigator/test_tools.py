@@ -169,6 +169,11 @@ async def test_a_workflow_is_shown_with_the_id_that_it_is_called_by(tree: Tree, 
     assert (await client()("get_workflow", workflow_id="one"))["id"] == "one"
 
 
+async def test_a_workflow_is_shown_with_the_format_that_it_keeps_to(tree: Tree, client: Make) -> None:
+    tree.workflow("one", "a", more='"$schema": ../schemas/workflow.schema.json\n')
+    assert (await client()("get_workflow", workflow_id="one"))["$schema"] == "../schemas/workflow.schema.json"
+
+
 async def test_an_activity_is_shown_with_its_defaults_and_all_that_its_file_says(tree: Tree, client: Make) -> None:
     tree.workflow("one", "a")
     tree.write(
