@@ -55,7 +55,7 @@ loops[1]:
         skill: meta/worker
       - id: store
         name: Store it
-checkpoints[5]:
+checkpoints[7]:
   - id: go
     name: Go ahead
     message: "Ready to go: shall we?"
@@ -119,6 +119,22 @@ checkpoints[5]:
     message: Cannot go on by itself
     blocking: false
     defaultOption: nowhere
+    autoAdvanceMs: 1
+    options[1]:
+      - id: first
+        label: First
+  - id: timeless
+    name: With a default but no time
+    message: Does not go on by itself
+    blocking: false
+    defaultOption: first
+    options[1]:
+      - id: first
+        label: First
+  - id: undecided
+    name: Timed without any default
+    message: Cannot go on by itself
+    blocking: false
     autoAdvanceMs: 1
     options[1]:
       - id: first

@@ -318,6 +318,8 @@ async def test_exactly_one_way_of_answering_is_needed(sessions: Sessions, given:
         ),
         ("go", {"option_id": ""}, "Invalid option '' for checkpoint 'go'. Valid options: [proceed, stop, plain]"),
         ("go", {"auto_advance": True}, "Cannot auto-advance checkpoint 'go': missing defaultOption or autoAdvanceMs"),
+        ("timeless", {"auto_advance": True}, "Cannot auto-advance checkpoint 'timeless': missing defaultOption or"),
+        ("undecided", {"auto_advance": True}, "Cannot auto-advance checkpoint 'undecided': missing defaultOption or"),
         ("stubborn", {"auto_advance": True}, "Cannot auto-advance checkpoint 'stubborn': it is blocking"),
         ("broken", {"auto_advance": True}, "Default option 'nowhere' not found in checkpoint 'broken'"),
         ("go", {"condition_not_met": True}, "Cannot dismiss checkpoint 'go': it has no condition field"),

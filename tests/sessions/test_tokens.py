@@ -147,6 +147,7 @@ def test_a_signature_does_not_make_anything_a_token(payload: bytes, reason: str)
         ("", tokens.MALFORMED),
         ("not-valid", tokens.MALFORMED),
         (".", tokens.MALFORMED),
+        (".00", tokens.MALFORMED),
         ("a.b.c", tokens.MALFORMED),
         ("e30.", tokens.MALFORMED),
         ("e30.00", tokens.UNSIGNED),

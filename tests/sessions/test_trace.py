@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ async def whole(sessions: Sessions, token: str) -> list[Json]:
 
 
 async def test_each_call_is_an_event_with_what_the_token_showed(sessions: Sessions) -> None:
+    began = time.time()
     start = await sessions.start("lab", "orchestrator")
     moved = await sessions("next_activity", session_token=start, activity_id="prepare")
     worker = await sessions("start_session", agent_id="worker-1", session_token=moved.token)
@@ -55,6 +57,15 @@ async def test_each_call_is_an_event_with_what_the_token_showed(sessions: Sessio
     assert "agent_id 'worker-1' does not match" in events[2]["vw"][0]
     assert [event["spanId"] for event in await whole(sessions, read.token)] == [event["spanId"] for event in events]
     assert not any(part in json.dumps(events) for part in (start, moved.token, "session_token"))
+    times = [event["ts"] for event in events]
+    assert sorted(times) == times
+    assert int(began) <= times[0] <= times[-1] <= time.time()
+
+
+def test_an_event_says_how_many_milliseconds_its_call_took() -> None:
+    kept = trace.entry("get_activity", 0.01234, "prepare", "worker-1").decode()
+    (event,) = trace.events("sid", "lab", "", 0, [f'[1000,"","",{kept}]'])
+    assert event.ms == 12.3
 
 
 async def test_what_reads_the_trace_or_the_status_is_not_in_it(sessions: Sessions) -> None:

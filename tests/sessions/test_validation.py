@@ -100,6 +100,7 @@ def test_conditions(workflow: LoadedWorkflow, act: str, target: str, claimed: st
         ("measure", "end-workflow", False),
         ("prepare", "__terminal__", False),
         ("report", "measure", False),
+        ("report", "nowhere", False),
         ("gone", "__terminal__", False),
     ],
 )
@@ -154,6 +155,44 @@ def test_an_activity_may_be_the_last_where_every_way_out_depends_on_something(
     assert (list(validation.transition(act, "__terminal__", loop)) == []) is ends
 
 
+@pytest.mark.parametrize(
+    ("target", "claimed", "warned"),
+    [
+        ("hub", "x", False),  # stays where it is
+        ("plain", "", False),
+        ("plain", "default", False),
+        ("plain", "x", False),  # neither a condition nor a default is stated that "x" could be at odds with
+        ("likely", "", False),
+        ("likely", "default", False),
+        ("likely", "level exists", False),
+        ("either", "x", True),
+    ],
+)
+def test_a_condition_may_be_stated_of_a_default_and_left_out_of_other_ways(
+    tmp_path: Path, target: str, claimed: str, warned: bool
+) -> None:
+    tree = Tree(tmp_path)
+    tree.workflow("loop", "begin")
+    when = "    condition:\n      type: simple\n      variable: level\n      operator: exists\n"
+    tree.activity(
+        "loop",
+        "02",
+        "hub",
+        more="transitions[5]:\n"
+        f"  - to: hub\n{when}"
+        "  - to: plain\n"
+        f"  - to: likely\n{when}    isDefault: true\n"
+        f"  - to: either\n{when}"
+        "  - to: either\n    isDefault: true\n",
+    )
+    tree.activity("loop", "03", "strict", more=f"transitions[1]:\n  - to: hub\n{when}")
+    loop = Definitions([tmp_path], 0).current.workflows["loop"]
+    told = "Condition mismatch for transition to 'either': the workflow has 'level exists' but agent claimed 'x'."
+    assert list(validation.condition("hub", target, claimed, loop)) == ([told] if warned else [])
+    report = ActivityReport(activity_id="strict", outcome="done", transition_condition="default")
+    assert len(list(validation.activity_manifest([report], loop))) == 1  # has no default
+
+
 def test_versions(workflow: LoadedWorkflow) -> None:
     assert list(validation.drift("1.2.3", workflow)) == []
     assert list(validation.drift("", workflow)) == []
@@ -170,6 +209,7 @@ def test_step_manifests_by_example(workflow: LoadedWorkflow) -> None:
     assert found(None)[0].startswith(MISSING.format("measure"))
     assert found(None, "report")[0].startswith(MISSING.format("report"))
     assert found(steps("x"), "report") == []  # has no steps
+    assert found(steps("x"), "gone") == ["Cannot validate manifest: activity 'gone' not found"]
     assert found([]) == ["Missing steps in manifest: [one, two, three]"]
     assert found(steps("two", "one", "four")) == [
         "Missing steps in manifest: [three]",
@@ -297,6 +337,12 @@ async def test_of_very_many_warnings_the_first_are_shown_and_the_rest_is_counted
     listed = len("Unexpected steps in manifest: []") + 1000 * 300 + 999 * 2
     assert answer.warnings[1].endswith(f"... ({listed - validation.MAX_WARNING} more characters)")
     assert sum(map(len, answer.warnings)) < 20_000
+
+
+def test_what_just_fits_is_shown_whole_and_one_more_is_counted() -> None:
+    longest = ["x" * validation.MAX_WARNING] * validation.MAX_WARNINGS
+    assert validation.bounded(longest) == longest
+    assert validation.bounded([*longest, "y"]) == [*longest, "1 more warnings are left out; put these right first."]
 
 
 @pytest.mark.anyio

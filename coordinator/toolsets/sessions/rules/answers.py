@@ -125,7 +125,7 @@ def too_early(checkpoint: str, how: How, waited_ms: int, least_ms: int) -> ToolF
             f"Checkpoint response too fast ({waited}s < {least}s minimum). Present the checkpoint to the user and "
             "wait for an answer."
         )
-    return ToolFailure("checkpoint_too_early", words, retry_after_ms=max(1, least_ms - waited_ms))
+    return ToolFailure("checkpoint_too_early", words, retry_after_ms=least_ms - waited_ms)
 
 
 def effect(option: Option) -> dict[str, Any]:

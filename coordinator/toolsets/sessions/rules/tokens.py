@@ -138,8 +138,8 @@ def read(token: str, wanted: type[T], signer: Signer | None, most: int) -> T:
     """
     if len(token) > most:
         raise Unreadable("oversized", OVERSIZED)
-    text, dot, signature = token.partition(".")
-    if not dot or not text or not signature or "." in signature:
+    text, _, signature = token.partition(".")
+    if not text or not signature or "." in signature:
         raise Unreadable("malformed", MALFORMED)
     try:
         raw = text.encode("ascii")

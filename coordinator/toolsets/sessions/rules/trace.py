@@ -150,7 +150,7 @@ def _event(sid: str, workflow: str, parent: str, number: int, stored: Stored) ->
         aid=said.aid,
         err=stored.problem or UNSET,
         vw=warnings if warnings and not failed else UNSET,
-        psid=parent if parent and said.name == "start_session" and number == 0 else UNSET,
+        psid=parent if parent and number == 0 else UNSET,  # the first event of a session is its start
     )
 
 

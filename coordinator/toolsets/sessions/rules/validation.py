@@ -105,7 +105,7 @@ def ends(act: str, target: str, workflow: LoadedWorkflow) -> bool:
 
 def drift(version: str, workflow: LoadedWorkflow) -> Iterator[str]:
     """Whether the definition is another one than that which the session began with."""
-    if version and workflow.version and version != workflow.version:
+    if version and version != workflow.version:
         yield (
             f"Workflow version drift: session started with v{version} but current definition is "
             f"v{workflow.version}. Load the workflow again before relying on what was read earlier."
@@ -174,8 +174,6 @@ def step_manifest(act: str, manifest: Sequence[StepReport] | None, workflow: Loa
 
 
 def _compared(expected: Sequence[str], given: Sequence[str]) -> Iterator[str]:
-    if tuple(given) == expected:
-        return
     known, reported = set(expected), set(given)
     if missing := [step for step in expected if step not in reported]:
         yield f"Missing steps in manifest: [{', '.join(missing)}]"
