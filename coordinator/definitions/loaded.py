@@ -99,9 +99,9 @@ class Folder:
         return _numbered(self.templates, index, 2)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LoadedWorkflow:
-    """A workflow with its activities."""
+    """A workflow with its activities. It never changes, so what is worked out for it can be kept by its identity."""
 
     workflow: Workflow
     id: str

@@ -5,6 +5,7 @@ What takes time to write is kept with the definition it was made from.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,10 +14,6 @@ from msgspec import UNSET
 from coordinator.definitions import META, Checkpoint, Library, LoadedText, LoadedWorkflow, toon
 
 SEPARATOR = "\n\n---\n\n"
-
-_MOST_SUMMARIES = 500
-
-_summaries: dict[tuple[str, str], str] = {}
 
 
 def pretty(result: msgspec.Struct) -> str:
@@ -53,14 +50,8 @@ def listing(library: Library) -> str:
 
 def summary(workflow: LoadedWorkflow, token: str) -> str:
     """The workflow part of get_workflow with summary, in TOON."""
-    key = (workflow.id, workflow.digest)
-    text = _summaries.get(key)
-    if text is None:
-        if len(_summaries) >= _MOST_SUMMARIES:
-            _summaries.clear()
-        text = _summaries[key] = toon.write(_summary(workflow))
     # A token holds nothing that TOON would quote.
-    return f"{text}\nsession_token: {token}"
+    return f"{_summary(workflow)}\nsession_token: {token}"
 
 
 def checkpoint(definition: Checkpoint, handle: str) -> str:
@@ -91,7 +82,8 @@ def headed(token: str, text: str) -> str:
     return f"session_token: {token}\n\n{text}"
 
 
-def _summary(workflow: LoadedWorkflow) -> dict[str, Any]:
+@lru_cache(maxsize=128)
+def _summary(workflow: LoadedWorkflow) -> str:
     said = workflow.workflow
     shown: dict[str, Any] = {
         "id": workflow.id,
@@ -108,7 +100,7 @@ def _summary(workflow: LoadedWorkflow) -> dict[str, Any]:
         {"id": name, "name": one.activity.name, "required": one.activity.required}
         for name, one in workflow.activities.items()
     ]
-    return shown
+    return toon.write(shown)
 
 
 def _option(option: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -17,7 +18,6 @@ MAX_WARNINGS = 50
 """Warnings of one call."""
 MAX_WARNING = 2_000
 """Characters of a warning."""
-_MOST_KEPT = 2_000
 
 
 class Way(NamedTuple):
@@ -54,22 +54,13 @@ class Exits(NamedTuple):
     """What has to be done before."""
 
 
-_exits: dict[tuple[str, str, str], Exits] = {}
-
-
+@lru_cache(maxsize=512)
 def exits(workflow: LoadedWorkflow, activity_id: str) -> Exits | None:
     """The ways out of an activity; None if there is none of this id. Worked out once for a definition."""
-    key = (workflow.id, workflow.digest, activity_id)
-    found = _exits.get(key)
-    if found is None:
-        activity = workflow.activity(activity_id)
-        if activity is None:
-            return None
-        if len(_exits) >= _MOST_KEPT:
-            _exits.clear()
-        steps = tuple(step.id for step in activity.steps)
-        found = _exits[key] = Exits(tuple(ways(activity)), activity.targets(), steps)
-    return found
+    activity = workflow.activity(activity_id)
+    if activity is None:
+        return None
+    return Exits(tuple(ways(activity)), activity.targets(), tuple(step.id for step in activity.steps))
 
 
 def ways(activity: Activity) -> Iterator[Way]:
