@@ -8,7 +8,7 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ import uvloop
 
 from coordinator.cli.authentication import build_authenticator
 from coordinator.cli.described import described_toolsets
-from coordinator.cli.exits import CommandFailed
 from coordinator.cli.lifecycle import ORPHAN_SECONDS, Lifecycle
 from coordinator.cli.operators import QuietServer, operators_port, server_config
 from coordinator.cli.reload import SettingsInForce
@@ -198,14 +197,16 @@ class McpServer(QuietServer):
                 timeout_graceful_shutdown=settings.drain_seconds,
             )
         )
-        self.on_listening: Callable[[], Awaitable[None]] | None = None
+        self.on_listening: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._sock = sock
         self._fresh: set[asyncio.Task[Any]] = set()
+        self._announcing: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.on_listening is not None:
-            await self.on_listening()
+            # Requests are served meanwhile.
+            self._announcing = asyncio.create_task(self.on_listening(), name="announcing")
 
     def leave(self) -> None:
         """Stops listening, and ends when the last request is answered."""
@@ -228,18 +229,18 @@ class McpServer(QuietServer):
 
 
 async def announce(app: FrontEnd, lifecycle: Lifecycle, port: int) -> None:
-    """Says that this process is ready, having asked it: a request to the shared port might reach another one.
+    """Says that this process does its work, having asked it: a request to the shared port might reach another one.
 
-    Who is told to end before that ends without having been ready.
-
-    Raises:
-        CommandFailed: it is not ready.
+    A store that has gone meanwhile is waited for. Requests have come by now, and an end would cut them off. That an
+    operator drains this process makes no difference. Who is told to end before that ends without having been ready.
     """
-    ready, found = await app.readiness()
-    if app.draining:
-        return
-    if not ready:
-        raise CommandFailed(f"the front-end is not ready: {msgspec.json.encode(found).decode()}")
+    while True:
+        _, found = await app.readiness()
+        if app.draining:
+            return
+        if found["checks"]["redis"]["ok"] and found["checks"]["scripts"]["ok"]:
+            break
+        await asyncio.sleep(_PROBE_SECONDS)
     lifecycle.ready()
     _log.info("front-end ready", port=port)
 

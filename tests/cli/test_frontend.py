@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from coordinator.cli import frontend
-from coordinator.cli.exits import CommandFailed
 from coordinator.cli.frontend import McpServer, announce
 from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.sockets import listening
@@ -49,12 +48,28 @@ async def test_it_says_that_it_is_ready() -> None:
 
 
 @pytest.mark.anyio
-async def test_it_fails_when_it_is_not() -> None:
-    store, told = FakeStore(), Told()
-    store.error = unavailable("is not there")
-    with pytest.raises(CommandFailed, match="not ready"):
-        await announce(make_app(store=store), told, 8420)
-    assert not told.heard
+async def test_it_waits_for_a_store_that_is_away() -> None:
+    told = Told()
+
+    class Returning(FakeStore):
+        async def ping(self) -> float:
+            self.error = None if self.pings else unavailable("is not there")
+            assert not told.heard
+            return await super().ping()
+
+    store = Returning()
+    await announce(make_app(store=store), told, 8420)
+    assert told.heard
+    assert store.pings == 2
+
+
+@pytest.mark.anyio
+async def test_it_does_its_work_though_an_operator_drains_it() -> None:
+    app, told = make_app(), Told()
+    await app.take_no_new_work("process:host/fe-0")
+    await announce(app, told, 8420)
+    assert told.heard
+    assert not (await app.readiness())[0]
 
 
 @pytest.mark.anyio
@@ -71,6 +86,26 @@ async def test_told_to_end_meanwhile_it_does_not_fail() -> None:
     await announce(app, told, 8420)
     assert app.draining
     assert not told.heard
+
+
+@pytest.mark.anyio
+async def test_it_serves_before_it_says_so() -> None:
+    sock, said = listening("127.0.0.1", 0), asyncio.Event()
+    server = McpServer(make_app(), Settings(), sock)
+
+    async def announced() -> None:
+        reader, writer = await asyncio.open_connection(*sock.getsockname())
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 OK\r\ndate: ")
+        writer.close()
+        said.set()
+
+    server.on_listening = announced
+    running = asyncio.create_task(server.serve([sock]))
+    async with asyncio.timeout(20):
+        await said.wait()
+    server.should_exit = True
+    await running
 
 
 @contextlib.asynccontextmanager
