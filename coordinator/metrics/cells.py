@@ -13,6 +13,7 @@ kernel keeps the page, and an aligned double is never half written.
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import struct
@@ -260,6 +261,9 @@ class _File:
 
         Existing cells keep their mapping, which shows the same pages.
         """
-        with self._path.open("ab") as file:
+        with self._path.open("r+b") as file:
+            if file.read(HEADER) != self._memory[:HEADER]:
+                raise FileNotFoundError(errno.ENOENT, "somebody has removed the file", str(self._path))
+            file.seek(0, os.SEEK_END)
             file.write(bytes(_CHUNK))
         self._map()

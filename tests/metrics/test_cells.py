@@ -318,6 +318,27 @@ def test_a_full_disk_costs_numbers_and_nothing_else(tmp_path: Path, monkeypatch:
     cells.close()
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_file_that_somebody_removes_costs_numbers_and_nothing_else(tmp_path: Path, again: bool) -> None:
+    cells = SharedCells(tmp_path, "fe-0")
+    kept = cells.number(REQUESTS, {"tool": "kept", "outcome": "ok"})
+    for number in range(1000):
+        cells.number(REQUESTS, {"tool": f"before{number}", "outcome": "ok"}).inc()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    others = SharedCells(tmp_path, "fe-0") if again else None
+    if others is not None:
+        others.number(REQUESTS, {"tool": "other", "outcome": "ok"}).inc()
+    for number in range(2000):
+        cells.number(REQUESTS, {"tool": f"after{number}", "outcome": "ok"}).inc()
+    kept.inc()
+    assert kept.get() == 1
+    if others is not None:
+        assert samples(Exposition(tmp_path).text())["coordinator_requests_total{outcome=ok,tool=other}"] == 1
+        others.close()
+    cells.close()
+
+
 def test_the_text_is_that_of_the_library(tmp_path: Path) -> None:
     """Same files, read by prometheus-client's own collector."""
     recorders = [Recorder(SharedCells(tmp_path, slot), slot) for slot in ("fe-0", "fe-1", "w-0")]
