@@ -157,6 +157,9 @@ session_item = Family("sni", "hash", ttl="workflows.session_days", doc="the sess
 run = Family("sr", "hash", reason="goes when its retention is over", doc="a run of steps: name, status, counters")
 run_spec = Family("sp", "string", reason="goes with its run", doc="what a run was created with; never changes")
 history = Family("sh", "list", reason="goes with its run", doc="the finished steps of a run, in order of their end")
+results = Family(
+    "so", "hash", reason="goes with its run", doc="long results of a run's finished steps, by their numbers"
+)
 step = Family("st", "hash", reason="goes when its outcome is recorded", doc="a step that is not finished")
 step_ids = Family("si", "string", single=True, reason="one counter", doc="the last id of a run or step so far")
 step_leases = Family("sl", "zset", single=True, reason="empties as steps finish", doc="steps that run, by end of lease")

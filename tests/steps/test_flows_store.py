@@ -14,11 +14,9 @@ from coordinator.steps.times import CRASHES
 from coordinator.store import keys
 from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.flows.rules import planner, spec
-from coordinator.toolsets.flows.store import flows
 from coordinator.toolsets.flows.store.flows import NewFlow
 from tests.items.moments import server_time
 from tests.steps.rig import NOTHING, Rig, fork, join, then
-from tests.support.between import after
 
 pytestmark = pytest.mark.anyio
 
@@ -482,74 +480,6 @@ async def test_a_finished_flow_of_five_steps_takes_little_memory(rig: Rig) -> No
             taken[family.name] = taken.get(family.name, 0) + size
     each = sum(taken.values()) / count
     assert each <= 1500, {name: size / count for name, size in taken.items()}
-
-
-async def test_a_read_brings_only_so_many_results(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows, "MAX_READ_BYTES", 10_000)
-    flow = await rig.create(then(*"abcd"))
-    for step in await rig.worker.take(4):
-        await rig.worker.done(step, Plan(), '"' + "x" * 4000 + '"')
-    results = [step.result_json or "" for step in (await rig.flow(flow)).steps]
-    assert [len(result) for result in results[:2]] == [4002, 4002]
-    assert results[2:] == ['{"truncated":true,"bytes":4002}'] * 2
-
-
-async def test_a_large_flow_is_read_in_slices(rig: Rig) -> None:
-    names = [f"s{number}" for number in range(20)]
-    flow = await rig.create(then(*names, "late", "open"), steps=30)
-    steps = {step.key: step for step in await rig.worker.take(16) + await rig.worker.take(16)}
-    for name in names:
-        await rig.worker.done(steps[name], Plan(), f'"{name * 200_000}"')
-    reading = asyncio.create_task(rig.flows.get("default", flow))
-    await asyncio.sleep(0)
-    await rig.worker.done(steps["late"], Plan(), '"late"')
-    found = await reading
-    assert found is not None
-    assert [step.key for step in found.steps] == [*names, "late", "open"]
-    cut = [step.key for step in found.steps if "truncated" in (step.result_json or "")]
-    assert cut
-    assert cut == names[-len(cut) :]
-    await rig.store.command("CONFIG", "RESETSTAT")
-    assert await rig.statuses(flow) == {**dict.fromkeys([*names, "late"], "done"), "open": "running"}
-    stats = (await rig.store.command("INFO", "commandstats")).decode()
-    assert "cmdstat_fcall:calls=1," not in stats
-
-
-async def test_a_large_flow_that_runs_again_while_it_is_read_is_shown_as_it_is_then(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = [f"s{number}" for number in range(9)]
-    flow = await rig.create(then(*names))
-    first, *others = await rig.worker.take(9)
-    await rig.worker.failed(first)
-    for step in others:
-        await rig.worker.done(step, Plan(), f'"{step.key * 200_000}"')
-
-    async def change() -> None:
-        await rig.flows.retry("default", NO_KEY, flow, "bob")
-        *again, last = reversed(await rig.worker.take(9))
-        for step in again:
-            await rig.worker.done(step, Plan())
-        await rig.worker.done(last)
-
-    after(monkeypatch, rig.store, 1, change)
-    found = await rig.flow(flow)
-    assert found.row.status == "completed"
-    assert [(step.key, step.status) for step in found.steps] == [(name, "done") for name in names]
-
-
-async def test_results_of_single_steps_are_read_whole(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coordinator.toolsets.flows.store.flows.MAX_READ_BYTES", 2_000)
-    flow = await rig.create(then("a", "b", "c", "d"))
-    steps = {step.key: step for step in await rig.worker.take(3)}
-    for key in "ab":
-        await rig.worker.done(steps[key], Plan(), f'"{key * 1500}"')
-    assert await rig.flows.results("default", flow, ["a", "b", "c", "d", "e"]) == {
-        "a": f'"{"a" * 1500}"',
-        "b": f'"{"b" * 1500}"',
-    }
-    await rig.worker.report(steps["c"], "F", Plan(), '{"error":"no"}')
-    assert await rig.flows.results("default", flow, ["c"]) == {"c": None}
 
 
 async def test_changes_are_told(rig: Rig) -> None:

@@ -10,6 +10,7 @@ reply:     {lost, fired, suspects {job id, list}, whether there is something for
 errors:    none
 --]]
 -- @include attempts
+-- @include history
 local most = tonumber(batch)
 
 local function due(key, before)

@@ -1,4 +1,5 @@
 -- @include handoff
+-- @include history
 -- What follows a step (or begins a run), as Python planned it: see Plan and NewStep in model.py.
 --   plan = {create {step...}, forks {{name, arrivals}...}, arrive false|{name, step}, complete, error}
 --   step = {key, ready|gate|done, pool, priority, delay ms, expires ms, context, arguments}

@@ -18,13 +18,21 @@ if not run then return cmsgpack.pack({}) end
 local reply, kept, again = {0, run.s, false}, {}, {}
 if run.s == 'f' or run.s == 'x' then
   for _, packed in ipairs(redis.call('LRANGE', K_HISTORY .. flow, 0, -1)) do
-    local row = cmsgpack.unpack(packed)
-    if not row[10] then
+    local number, key, _, attempt, _, started, _, result, by, more = unpack(cmsgpack.unpack(packed), 1, 10)
+    if not more then
       kept[#kept + 1] = packed
-    elseif row[10].u == 'n' then
+    elseif more.u == 'n' then
       redis.call('HINCRBY', K_RUN .. flow, 'i', -1) -- it comes again, and was the last that was created
     else
-      again[#again + 1] = row
+      local st = {id = whole(flow + number), r = flow, k = key, f = whole(attempt + 1), e = at, q = more.q, z = more.z,
+        a = more.a, t = more.t, y = more.y}
+      local long = type(result) == 'number'
+      if more.u == 'o' then
+        st.v, st.a = 'recorded', long and redis.call('HGET', K_RESULTS .. flow, number) or result
+        st.b, st.g = started and whole(flow + started), by or nil
+      end
+      if long then redis.call('HDEL', K_RESULTS .. flow, number) end
+      again[#again + 1] = st
     end
   end
 end
@@ -35,13 +43,7 @@ if #again > 0 then
   redis.call('HDEL', K_RUN .. flow, 'e', 'x')
   set_status(run, 'r')
   emit(env.cap, 'flow_retried', flow, 'a', actor)
-  for _, row in ipairs(again) do
-    local more = row[10]
-    local st = {id = whole(flow + row[1]), r = flow, k = row[2], f = whole(row[4] + 1), e = at, q = more.q,
-      z = more.z, a = more.a, t = more.t, y = more.y}
-    if more.u == 'o' then
-      st.v, st.a, st.b, st.g = 'recorded', row[8], row[6] and whole(flow + row[6]), row[9] or nil
-    end
+  for _, st in ipairs(again) do
     if st.t == 'g' and not st.v then open_gate(st) else make_ready(st) end
   end
   reply[1], reply[3] = #again, hand_over()

@@ -15,7 +15,7 @@ for _, id in ipairs(old) do
     redis.call('ZREM', K_FLOWS .. head[1], id)
     redis.call('ZREM', K_OWNED .. head[2], id)
   end
-  redis.call('UNLINK', K_RUN .. id, K_RUN_SPEC .. id, K_HISTORY .. id)
+  redis.call('UNLINK', K_RUN .. id, K_RUN_SPEC .. id, K_HISTORY .. id, K_RESULTS .. id)
   redis.call('ZREM', K_ENDED, id)
 end
 return cmsgpack.pack({#old, redis.call('ZCARD', K_ENDED)})

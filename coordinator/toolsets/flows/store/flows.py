@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -12,12 +12,14 @@ from msgspec import Struct
 from coordinator.metrics.tracing import carried
 from coordinator.steps.model import Plan
 from coordinator.steps.runs import INCLUDES, RunStore
-from coordinator.store import Script
+from coordinator.store import Script, keys
 from coordinator.store.idempotency import IdempotencyKey, recorded_reply
 
 PACKAGE = "coordinator.toolsets.flows"
 MAX_READ_BYTES = 4 * 1024 * 1024
 """Results that one read of a flow brings along; beyond that they are left out and marked."""
+_MOST_READS = 3
+"""How often a flow is read again that changes while it is read."""
 PAGE = 100
 MAX_PAGES = 200
 """Pages of flows that one list looks through at most."""
@@ -32,13 +34,15 @@ _OPEN: dict[str, StepStatus] = {"q": "ready", "h": "ready", "r": "running", "d":
 _ENDS: dict[str, StepStatus] = {"D": "done", "F": "failed", "X": "cancelled"}
 _ROW_FIELDS = ("n", "s", "u", "t", "e", "x", "m")
 """Of a run's header, in the order of ``list_flows.lua``."""
+_RESULT = 7
+"""Where in the row of a finished step its result is: JSON, the length of a long one, or False."""
 
 _CREATE = Script(PACKAGE, "create_flow", tuple[int, bool], includes=INCLUDES)
 _CANCEL = Script(PACKAGE, "cancel_flow", list[Any], includes=INCLUDES)
 _RELEASE = Script(PACKAGE, "release_step", list[Any], includes=INCLUDES)
 _RETRY = Script(PACKAGE, "retry_flow", list[Any], includes=INCLUDES)
 _READ: Script[Any] = Script(PACKAGE, "read_flow", includes=INCLUDES)
-_RESULTS = Script(PACKAGE, "read_results", list[tuple[str, str, str | bool]])
+_RESULTS = Script(PACKAGE, "read_results", list[tuple[int, str, str, str | int | bool]])
 _LIST = Script(PACKAGE, "list_flows", list[tuple[str, str, str, str, str, str, str, str]])
 _FIND: Script[Any] = Script(PACKAGE, "find_step")
 _TRIM = Script(PACKAGE, "trim_flows", tuple[int, int], includes=INCLUDES)
@@ -110,6 +114,25 @@ class FlowRecord(Struct, frozen=True, kw_only=True):
     steps: list[StepRecord]
 
 
+class _Read(NamedTuple):
+    """What the store has of a workflow."""
+
+    facts: dict[str, str]
+    """Its header."""
+    spec: bytes
+    rows: list[list[Any]]
+    """Its finished steps, as ``pack_row`` in history.lua writes them."""
+    open_steps: list[list[bytes]]
+
+    def record(self, flow: int) -> FlowRecord:
+        steps = [*(_finished(flow, row) for row in self.rows), *(_open(*values) for values in self.open_steps)]
+        steps.sort(key=lambda step: step.id)
+        values = [self.facts.get(name, "") for name in _ROW_FIELDS]
+        return FlowRecord(
+            row=_row(str(flow), *values), priority=self.facts.get("p", "normal"), spec=self.spec, steps=steps
+        )
+
+
 class FoundStep(Struct, frozen=True, kw_only=True):
     """A step and its workflow, for checks before a release."""
 
@@ -142,28 +165,49 @@ class FlowStore(RunStore):
 
     async def get(self, project: str, flow: int) -> FlowRecord | None:
         """A workflow with all its steps; None: unknown, or its retention is over."""
-        found = await self._store.run(_READ, project, flow, MAX_READ_BYTES, 0)
+        found = None
+        for _ in range(_MOST_READS):
+            found = await self._read(project, flow)
+            if found is None or await self._take_long_results(project, flow, found.rows):
+                break
+            # It has begun again meanwhile, or is gone.
+        return found.record(flow) if found is not None else None
+
+    async def _read(self, project: str, flow: int) -> _Read | None:
+        found = await self._store.run(_READ, project, flow)
         if found is None:
             return None
-        head, spec, rows, open_steps, till, total, left = found
-        while till < total:
-            # What changes meanwhile shows in the later slices; a flow that runs again begins a new history.
-            ended = _facts(head).get("e")
-            found = await self._store.run(_READ, project, flow, left, till)
-            if found is None or ended not in (None, _facts(found[0]).get("e")):
-                return await self.get(project, flow)
-            head, spec, more, open_steps, till, total, left = found
-            rows += more
-        facts = _facts(head)
-        steps = [*(_finished(flow, row) for row in rows), *(_open(*values) for values in open_steps)]
-        steps.sort(key=lambda step: step.id)
-        values = [facts.get(name, "") for name in _ROW_FIELDS]
-        return FlowRecord(row=_row(str(flow), *values), priority=facts.get("p", "normal"), spec=spec, steps=steps)
+        head, spec, rows, open_steps = found
+        return _Read(_facts(head), spec, [_unpack(row) for row in rows], open_steps)
 
-    async def results(self, project: str, flow: int, keys: Iterable[str]) -> dict[str, str | None]:
+    async def _take_long_results(self, project: str, flow: int, rows: Sequence[list[Any]]) -> bool:
+        """Puts long results in the place of their lengths, as far as one read may bring along; False: they are gone."""
+        left, taken = MAX_READ_BYTES, []
+        for row in rows:
+            if type(row[_RESULT]) is int:
+                left -= row[_RESULT]
+                if left >= 0:
+                    taken.append(row)
+                else:
+                    row[_RESULT] = f'{{"truncated":true,"bytes":{row[_RESULT]}}}'
+        if not taken:
+            return True
+        found = await self._store.command("HMGET", keys.results.key(project, str(flow)), *(row[0] for row in taken))
+        for row, result in zip(taken, found, strict=True):
+            row[_RESULT] = result and result.decode()
+        return None not in found
+
+    async def results(self, project: str, flow: int, wanted: Iterable[str]) -> dict[str, str | None]:
         """What these steps of a workflow returned, by key, as JSON; None: it failed. Steps that have not ended lack."""
-        rows = await self._store.run(_RESULTS, project, flow, *keys)
-        return {key: result if status == "D" and isinstance(result, str) else None for key, status, result in rows}
+        found: dict[str, str | None] = {}
+        for number, key, status, result in await self._store.run(_RESULTS, project, flow, *wanted):
+            if status == "D" and type(result) is int:
+                stored = await self._store.command("HGET", keys.results.key(project, str(flow)), number)
+                if stored is None:
+                    continue  # the flow runs again
+                result = stored.decode()
+            found[key] = result if status == "D" and isinstance(result, str) else None
+        return found
 
     async def list(
         self,
@@ -213,9 +257,10 @@ class FlowStore(RunStore):
         return (reply[0], _STATUSES[reply[1]]) if reply else None
 
     async def find_step(self, project: str, step: int) -> FoundStep | None:
-        """A step by its id alone; None: unknown."""
+        """A step by its id alone, without its result; None: unknown."""
         run = await self._store.run(_FIND, project, step)
-        flow = await self.get(project, int(run)) if run else None
+        read = await self._read(project, int(run)) if run else None
+        flow = read.record(int(run)) if read is not None else None
         for found in flow.steps if flow else ():
             if flow is not None and found.id == step:
                 return FoundStep(flow=flow.row, step=found, spec=flow.spec)
@@ -288,8 +333,8 @@ def _row(id: str, name: str, status: str, creator: str, created: str, ended: str
     )
 
 
-def _finished(flow: int, packed: bytes) -> StepRecord:
-    number, key, status, attempt, ready, started, ended, result, *more = _unpack(packed)
+def _finished(flow: int, row: Sequence[Any]) -> StepRecord:
+    number, key, status, attempt, ready, started, ended, result, *more = row
     return StepRecord(
         id=flow + number,
         key=key,
@@ -298,7 +343,7 @@ def _finished(flow: int, packed: bytes) -> StepRecord:
         ready_at=flow + ready,
         started_at=None if started is False else flow + started,
         completed_at=flow + ended,
-        result_json=None if result is False else result,
+        result_json=result if isinstance(result, str) else None,
         approved_by=more[0] or None if more else None,
     )
 
