@@ -18,31 +18,35 @@ end
 
 -- Creates a step of a run: hands it to the workers, opens the gate, or records that it is done (`again`: pack_row's).
 local function create_step(run, new, delay, again)
+  local key, state, pool, priority, delay_ms, expires_ms, context, arguments = unpack(new)
   local number = redis.call('HINCRBY', K_RUN .. run.id, 'i', 1)
-  local priority = new[4] ~= '' and new[4] or run.p
-  local st = {id = whole((tonumber(run.id) or 0) + number), r = run.id, k = new[1], f = 1, e = at,
-    q = list_of(none(new[3]) or run.q, priority), z = none(new[7]), a = none(new[8])}
-  local wait = new[5] + (delay or 0)
-  if new[2] == 'done' then
+  local st = {id = whole((tonumber(run.id) or 0) + number), r = run.id, k = key, f = 1, e = at,
+    q = list_of(none(pool) or run.q, none(priority) or run.p), z = none(context), a = none(arguments)}
+  if state == 'done' then
     st.b = st.e
     redis.call('RPUSH', K_HISTORY .. run.id, pack_row(st, 'D', 'null', again))
-  elseif new[2] == 'gate' then
-    st.y = new[6] > 0 and new[6] or nil
+  elseif state == 'gate' then
+    st.y = expires_ms > 0 and expires_ms or nil
     open_gate(st)
   else
-    make_ready_after(st, wait)
+    make_ready_after(st, delay_ms + (delay or 0))
   end
 end
 
 -- Creates all that a plan says; whether the run goes on afterwards is up to the toolset.
 local function follow(run, plan, delay)
-  for _, fork in ipairs(plan[2]) do redis.call('HSET', K_RUN .. run.id, 'j' .. fork[1], fork[2]) end
+  local create, forks, arrival, _, error = unpack(plan, 1, 5)
+  for _, fork in ipairs(forks) do
+    local counter, arrivals = unpack(fork)
+    redis.call('HSET', K_RUN .. run.id, 'j' .. counter, arrivals)
+  end
   -- Where the run fails with it, what is done already would be done again by a retry of the flow.
-  local again = plan[5] ~= '' and 'n' or nil
-  for _, new in ipairs(plan[1]) do create_step(run, new, delay, again) end
-  local arrival = plan[3]
-  if arrival and redis.call('HINCRBY', K_RUN .. run.id, 'j' .. arrival[1], -1) == 0 then
-    redis.call('HDEL', K_RUN .. run.id, 'j' .. arrival[1])
-    create_step(run, arrival[2])
+  local again = error ~= '' and 'n' or nil
+  for _, new in ipairs(create) do create_step(run, new, delay, again) end
+  if not arrival then return end
+  local counter, joined = unpack(arrival)
+  if redis.call('HINCRBY', K_RUN .. run.id, 'j' .. counter, -1) == 0 then
+    redis.call('HDEL', K_RUN .. run.id, 'j' .. counter)
+    create_step(run, joined)
   end
 end

@@ -14,12 +14,12 @@ local stored, _, refused = recall(request, fingerprint)
 if refused then return refused end
 if stored then return {stored} end
 
-local new = cmsgpack.unpack(flow)
+local name, creator, owner, most_steps, priority, pool, delay_ms, parent, trace = unpack(cmsgpack.unpack(flow))
 local id = math.max(now, tonumber(redis.call('GET', K_STEP_IDS) or 0) + 1)
-redis.call('SET', K_STEP_IDS, whole(id + new[4]))
+redis.call('SET', K_STEP_IDS, whole(id + most_steps))
 
-local run = {id = whole(id), s = 'r', p = new[5] ~= 'normal' and new[5] or nil, q = none(new[6])}
-local fields = {'n', new[1], 'u', new[2], 'h', new[3], 's', 'r', 'k', new[4]}
+local run = {id = whole(id), s = 'r', p = priority ~= 'normal' and priority or nil, q = none(pool)}
+local fields = {'n', name, 'u', creator, 'h', owner, 's', 'r', 'k', most_steps}
 local function also(field, value)
   if not value then return end
   fields[#fields + 1] = field
@@ -27,13 +27,13 @@ local function also(field, value)
 end
 also('p', run.p)
 also('q', run.q)
-also('m', none(new[8]))
-also('tr', none(new[9]))
+also('m', none(parent))
+also('tr', none(trace))
 also('t', id ~= now and at)
 redis.call('HSET', K_RUN .. run.id, unpack(fields))
 redis.call('SET', K_RUN_SPEC .. run.id, spec)
 redis.call('ZADD', K_FLOWS .. 'r', run.id, run.id)
-redis.call('ZADD', K_OWNED .. new[3], run.id, run.id)
+redis.call('ZADD', K_OWNED .. owner, run.id, run.id)
 emit(env.cap, 'flow_created', run.id)
-follow(run, cmsgpack.unpack(plan), new[7])
+follow(run, cmsgpack.unpack(plan), delay_ms)
 return remember(request, fingerprint, 'D', cmsgpack.pack({id, hand_over()}), keep_ms)

@@ -24,17 +24,18 @@ local function settle(id, attempt, how, result, what)
   if how == 'B' and not over then give_back(st, what) return 1 end
   if how == 'Y' and not over then fail_attempt(st, what) return 1 end
   if how == 'B' then cancel_step(st) return 2 end
-  local done = how == 'D'
+  local done, complete, error = how == 'D', false, ''
+  if not over then complete, error = unpack(what, 4, 5) end -- of a plan, see include/plan.lua of steps
   -- A retry of the flow runs the step again that ended it, also where no branch matched its result.
-  local ends = not over and what[5] ~= '' or over and not done
+  local ends = error ~= '' or over and not done
   record(st, done and 'D' or 'F', result, ends and 'f' or over and 'o' or nil)
   emit(env.cap, done and 'step_done' or 'step_failed', st.r, 's', st.id, 'n', st.k, 'f', st.f)
   if over then return 2 end
   follow(run, what)
-  if what[4] then
+  if complete then
     end_flow(run, 'c')
-  elseif what[5] ~= '' then
-    end_flow(run, 'f', what[5])
+  elseif error ~= '' then
+    end_flow(run, 'f', error)
   end
   return 1
 end

@@ -10,10 +10,10 @@ full:      deleting frees memory
 -- @include clock
 local old = redis.call('ZRANGEBYSCORE', K_ENDED, '-inf', whole(server_time() - retention_ms), 'LIMIT', 0, batch)
 for _, id in ipairs(old) do
-  local head = redis.call('HMGET', K_RUN .. id, 's', 'h')
-  if head[1] then
-    redis.call('ZREM', K_FLOWS .. head[1], id)
-    redis.call('ZREM', K_OWNED .. head[2], id)
+  local status, owner = unpack(redis.call('HMGET', K_RUN .. id, 's', 'h'))
+  if status then
+    redis.call('ZREM', K_FLOWS .. status, id)
+    redis.call('ZREM', K_OWNED .. owner, id)
   end
   redis.call('UNLINK', K_RUN .. id, K_RUN_SPEC .. id, K_HISTORY .. id, K_RESULTS .. id)
   redis.call('ZREM', K_ENDED, id)
