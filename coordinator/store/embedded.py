@@ -94,6 +94,8 @@ class EmbeddedServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = threading.Event()
         self._url = ""
+        self._served = False
+        """Whether it has ever served, so that there are data."""
 
     def start(self) -> str:
         """Starts the server, waits until it serves and returns its URL, which holds the password.
@@ -102,7 +104,7 @@ class EmbeddedServer:
 
         Raises:
             DataDirBusy: another fleet uses the directory.
-            DataDirUnusable: it cannot be made or written.
+            DataDirUnusable: it cannot be made or written, or the data of before are not there any more.
             ServerMissing, StoreTooOld: no binary that can be used.
             ServerFailed: the server ended before it served.
         """
@@ -114,6 +116,7 @@ class EmbeddedServer:
             for attempt in range(_PORT_ATTEMPTS):
                 try:
                     self._launch(binary)
+                    self._served = True
                     return self._url
                 except _PortTaken as error:
                     if attempt == _PORT_ATTEMPTS - 1:
@@ -169,7 +172,11 @@ class EmbeddedServer:
 
     def _own(self) -> None:
         """Creates the directory and takes its owner lock."""
-        (self.data_dir / "redis").mkdir(mode=0o700, parents=True, exist_ok=True)
+        data = self.data_dir / "redis"
+        if self._served and not (data.is_dir() and any(data.iterdir())):
+            # A volume that was unmounted, for one: with an empty store all that was acknowledged would seem gone.
+            raise DataDirUnusable(f"the data in {data} are gone: put them back, or start again to begin without any")
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._owner_lock is not None:
             return
         lock = open(self.data_dir / "owner.lock", "a+", encoding="ascii")  # noqa: SIM115 (kept open)

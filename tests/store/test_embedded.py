@@ -84,6 +84,26 @@ def test_data_is_there_after_a_kill_and_a_restart(tmp_path: Path, binary: Binary
         assert one.get("key2") == b"x" * 1000
 
 
+def test_no_empty_store_takes_the_place_of_data_that_have_gone(tmp_path: Path) -> None:
+    home, away = tmp_path / "data", tmp_path / "moved"
+    with EmbeddedServer(home) as server:
+        with client(server.url) as one:
+            one.set("kept", "yes")
+        home.rename(away)
+        kill(server)
+        for made in (lambda: None, home.mkdir, (home / "redis").mkdir):
+            made()
+            before = sorted(home.rglob("*"))
+            with pytest.raises(DataDirUnusable, match="are gone"):
+                server.start()
+            assert sorted(home.rglob("*")) == before
+        (home / "redis").rmdir()
+        home.rmdir()
+        away.rename(home)
+        with client(server.start()) as one:
+            assert one.get("kept") == b"yes"
+
+
 @pytest.mark.parametrize("fsync", ["always", "everysec"])
 def test_it_is_set_up_to_keep_what_it_answers(tmp_path: Path, binary: Binary, fsync: Any) -> None:
     with EmbeddedServer(tmp_path, fsync, binary=binary) as server:
