@@ -20,6 +20,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder, tracing
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.model import StepRun
 from coordinator.steps.run_kind import RunKind
 from coordinator.steps.store import NOT_RECORDED, RECORDED, REFUSED, RETURN, Report, StepStore, Taken
@@ -126,6 +127,7 @@ class Engine:
         self._free = asyncio.Event()
         self._specs = Specs()
         self._tracing = tracing.active()
+        self._warn = ThrottledWarnings()
 
     def start(self) -> None:
         """Begins with empty slots."""
@@ -391,7 +393,7 @@ class Engine:
                 taken = await self._steps.report(script, batch.project, want, reports, queue_first=queue_first)
             except ToolFailure as failure:
                 self._reply_lost = repeated = True
-                _log.warning("outcomes cannot be reported, trying again", reason=failure.message, steps=len(reports))
+                self._warn("report", "outcomes cannot be reported, trying again", reason=failure.message)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _PAUSE_MOST)
             except Exception:

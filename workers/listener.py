@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import redis.exceptions
-import structlog
 
 from coordinator.errors import ToolFailure
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.store import Popped, StepStore, Taken
 from coordinator.steps.times import IDLE_SECONDS
 from coordinator.store import Store, StoreError
 from workers.engine import Engine
 
-_log = structlog.get_logger(__name__)
 _PAUSE = 0.5
 
 
@@ -38,6 +36,7 @@ class Listener:
         self._steps = steps
         self._queue = queue
         self._source = steps.take if steps.handoff.direct else self._pop
+        self._warn = ThrottledWarnings()
         self._bells = [f"{steps.handoff.prefix}bell:{name}" for name in queues]
 
     async def run(self) -> None:
@@ -48,13 +47,12 @@ class Listener:
                 if not await self._engine.take(self._source):
                     await self._wait()
             except (ToolFailure, StoreError, redis.exceptions.RedisError, OSError) as error:
-                _log.warning("no work can be taken, trying again", reason=str(error))
+                self._warn("take", "no work can be taken, trying again", reason=str(error))
                 await asyncio.sleep(_PAUSE)
 
     async def _wait(self) -> None:
         """Waits for a bell, at most until it is time to look anyway."""
-        client: Any = self._queue.client
-        rung = await client.blpop(self._bells, timeout=IDLE_SECONDS)
+        rung = await self._queue.pop_first(self._bells, IDLE_SECONDS)
         if rung is not None and self._engine.want() == 0 and not self._engine.paused:
             await self._queue.command("RPUSH", rung[0], 1)
 

@@ -19,6 +19,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from coordinator.metrics import recorder, tracing
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.run_kind import Configurable, Isolated, RunKind, opened
@@ -92,6 +93,7 @@ class WorkerProcess:
         self._on_begin = on_begin
         self._stop = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "plain-jobs")
+        self._warn = ThrottledWarnings()
         self.store: Store | None = None
         """The store, once it answers."""
         self.at_work = False
@@ -142,7 +144,7 @@ class WorkerProcess:
             except (AddressError, StoreTooOld):
                 raise
             except StoreError as error:
-                _log.warning("no answer from Redis, trying again", error=str(error))
+                self._warn("start", "no answer from Redis, trying again", error=str(error))
                 await self._pause(_PAUSE)
             else:
                 return store
@@ -263,7 +265,7 @@ class WorkerProcess:
                 worker = await asyncio.to_thread(StepWorker, connection, self._slot, names, on_stop, on_pause)
                 await asyncio.to_thread(worker.begin)
             except redis.exceptions.RedisError as error:
-                _log.warning("no answer from Redis, trying again", error=str(error))
+                self._warn("start", "no answer from Redis, trying again", error=str(error))
                 await self._pause(_PAUSE)
             else:
                 return worker

@@ -6,7 +6,6 @@ A process that makes a step ready wakes the relay of some worker; the sweep find
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import redis.exceptions
 import structlog
@@ -46,10 +45,9 @@ class Relay:
             both.create_task(self._move(), name="outbox-relay")
 
     async def _listen(self) -> None:
-        client: Any = self._store.client
         while True:
             try:
-                woken = await client.blpop([keys.relay_wakeups.key(keys.FLEET)], timeout=IDLE_SECONDS)
+                woken = await self._store.pop_first([keys.relay_wakeups.key(keys.FLEET)], IDLE_SECONDS)
             except (redis.exceptions.RedisError, OSError):
                 await asyncio.sleep(_PAUSE)
             else:

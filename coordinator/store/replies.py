@@ -23,6 +23,7 @@ _UNAVAILABLE = {
     "BUSY": "is busy with a long script",
     "UNKILLABLE": "is busy with a long script",
     "NOAUTH": "no longer accepts this connection",
+    "NOPERM": "does not permit this process what it needs",
 }
 # If a command or error() fails inside a script, the server appends the place. It does not for a returned error.
 _PLACE = re.compile(r" script: .*@user_function:\s?\d+\.$")

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,6 +15,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from coordinator.errors import ToolFailure
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import address, keys, replies
 from coordinator.store.errors import (
     ScriptError,
@@ -47,6 +48,8 @@ OUTCOMES = (
 """ok: a call without a request id. Calls with one are new (the id was not known), replay (it was known) or mismatch (it
 was used before with other arguments)."""
 
+_LATE_SECONDS = 2.0
+"""How much later than it should a blocking call may be answered."""
 _log = logging.getLogger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 _MAX_CACHED_KEYS = 10_000
@@ -100,6 +103,7 @@ class Store:
         self._loaded_on = 0
         self._client: redis.asyncio.Redis | None = None
         self._opened = False
+        self._warn = ThrottledWarnings()
         self.server = ServerInfo("", "")
 
     async def open(self) -> None:
@@ -240,6 +244,21 @@ class Store:
             )
         return self._client
 
+    async def pop_first(self, lists: Sequence[str | bytes], seconds: float) -> tuple[bytes, bytes] | None:
+        """Takes the first element of the first of these lists that has one, and says of which; waits for one.
+
+        Args:
+            seconds: how long the server waits at most; None is returned then.
+
+        Raises:
+            redis.exceptions.RedisError, OSError: the server does not answer, or not in time.
+        """
+        client: Any = self.client
+        # Not by a timeout of the client: before Python 3.12 it may lose that the caller was cancelled.
+        async with asyncio.timeout(seconds + _LATE_SECONDS):
+            found = await client.blpop(lists, timeout=seconds)
+        return None if found is None else (found[0], found[1])
+
     async def _finish(self, rest: Script[bool], project: str) -> None:
         """Runs what a script left undone (``Script.rest``). If that fails, the next call that depends on it does it."""
         with contextlib.suppress(ToolFailure):
@@ -304,7 +323,11 @@ class Store:
     def _failure(self, error: ServerError, script: Script[Any] | None = None) -> Exception:
         if error.code == "READONLY":
             self._link.recycle("is no longer the primary")
-        return replies.failure(error, script)
+        failure = replies.failure(error, script)
+        if isinstance(failure, ToolFailure):
+            # Callers hear what is wrong, but not in the server's words.
+            self._warn(error.code, "the store refuses calls", reason=str(error))
+        return failure
 
     async def _check_version(self) -> ServerInfo:
         text = await self._link.execute("INFO", "server")

@@ -8,15 +8,17 @@ from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import Any
 
-import structlog
-from redis.exceptions import RedisError
+import redis.exceptions
+from redis.asyncio.client import PubSub
 
 from coordinator.errors import ToolFailure
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store.store import Store
 
 _LISTEN_SECONDS = 2.0
 _PAUSE_SECONDS = 0.2
-_log = structlog.get_logger(__name__)
+SILENCE_SECONDS = 5.0
+"""After so long without a message the server is asked for a sign of life, and given as long to answer."""
 
 
 class Subscription:
@@ -44,6 +46,7 @@ class Subscription:
         self._on_begin = on_begin
         self._task: asyncio.Task[None] | None = None
         self._begun = asyncio.Event()
+        self._warn = ThrottledWarnings()
 
     @property
     def begun(self) -> bool:
@@ -85,11 +88,32 @@ class Subscription:
             try:
                 async with self._store.client.pubsub() as messages:
                     await messages.subscribe(*self._channels)
-                    async for message in messages.listen():
-                        self._heard(message)
-            except (RedisError, OSError) as error:
-                _log.warning("a subscription was lost", subscription=self._name, reason=type(error).__name__)
+                    await self._hear(messages)
+            except (redis.exceptions.RedisError, OSError) as error:
+                self._warn(
+                    "lost",
+                    "a subscription was lost",
+                    subscription=self._name,
+                    reason=f"{type(error).__name__}: {error}",
+                )
                 await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _hear(self, messages: PubSub) -> None:
+        """Takes messages until the connection breaks, or the server gives no sign of life.
+
+        A server that stands still keeps its connections, while the calls of this process may have moved on to another.
+        """
+        asked = False
+        while True:
+            message = await messages.get_message(timeout=SILENCE_SECONDS)
+            if message is not None:
+                asked = False
+                self._heard(message)
+            elif asked:
+                raise redis.exceptions.ConnectionError("the server is silent")
+            else:
+                asked = True
+                await messages.ping()
 
     def _heard(self, message: dict[str, Any]) -> None:
         if message["type"] == "subscribe":

@@ -24,6 +24,7 @@ from tests.store.calls import REFUSE
         ("TRYAGAIN Multiple keys request during rehashing of slot", "store_unavailable"),
         ("NOREPLICAS Not enough good replicas to write.", "store_unavailable"),
         ("BUSY Redis is busy running a script.", "store_unavailable"),
+        ("NOPERM User fleet has no permissions to run the 'fcall' command", "store_unavailable"),
     ],
 )
 @pytest.mark.parametrize("script", [REFUSE, None])

@@ -205,6 +205,21 @@ async def test_a_password_that_is_changed_fails_calls_until_it_is_changed_back(
     assert await fragile.run(BUMP, "p", "a") == 1
 
 
+async def test_a_user_that_may_not_call_functions_is_turned_away_and_the_log_says_why(fragile: Store) -> None:
+    assert await fragile.run(BUMP, "p", "a") == 1
+    await fragile.command("ACL", "SETUSER", "default", "-fcall")
+    with capture_logs() as logged:
+        for _ in range(3):
+            with pytest.raises(ToolFailure, match="does not permit") as raised:
+                await fragile.run(BUMP, "p", "a")
+            assert raised.value.code == "store_unavailable"
+    (line,) = logged
+    assert line["event"] == "the store refuses calls"
+    assert "fcall" in line["reason"]
+    await fragile.command("ACL", "SETUSER", "default", "+fcall")
+    assert await fragile.run(BUMP, "p", "a") == 2
+
+
 async def _refused_for(store: Store, why: str, logged: list[Any]) -> bool:
     """Whether callers are turned away and the log, not they, is told why."""
     try:

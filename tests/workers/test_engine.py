@@ -13,6 +13,7 @@ import structlog
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from structlog.testing import capture_logs
 
 import workers.attempts
 from coordinator.errors import ToolFailure
@@ -335,7 +336,9 @@ async def test_outcomes_are_reported_until_the_store_has_them(
     flow = await bench.create(chain({"args": {"value": 1}}))
     await bench.engine.take(bench.steps.take)
     flaky.before, flaky.after = before, after
-    assert await bench.result(flow) == ("done", "1")
+    with capture_logs() as logged:
+        assert await bench.result(flow) == ("done", "1")
+    assert [line["event"] for line in logged] == ["outcomes cannot be reported, trying again"]
     await wait_until(lambda: bench.engine.busy == 0)
     assert bench.tools.began["start"] == 1
     assert bench.engine.lost_reply()

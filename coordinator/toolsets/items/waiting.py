@@ -15,10 +15,10 @@ from contextvars import Context
 from uuid import uuid4
 
 import msgspec
-import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.store.subscription import Subscription
@@ -30,7 +30,6 @@ _SOONEST_SECONDS = 0.02
 _NAME = 32
 _decode = msgspec.msgpack.Decoder(ClaimReply).decode
 Run = Callable[[int], Awaitable[ClaimReply]]
-_log = structlog.get_logger(__name__)
 
 
 class _Missed(Exception):
@@ -77,6 +76,7 @@ class Parking:
         self._subscription = Subscription(store, channels, "parked claims", self._wake, self._ask_again)
         self._draining = False
         self._metrics = recorder()
+        self._warn = ThrottledWarnings()
 
     async def claim(
         self, project: str, request: IdempotencyKey, run: Run, wait_ms: int, idle: Callable[[float], None] | None = None
@@ -189,7 +189,7 @@ class Parking:
                 if earliest:
                     pause = min(pause, max((earliest - now) / 1000, _SOONEST_SECONDS))
             except (ToolFailure, StoreError) as failure:
-                _log.warning("parked claims cannot be tended", project=project, reason=str(failure))
+                self._warn("tend", "parked claims cannot be tended", project=project, reason=str(failure))
             await asyncio.sleep(pause)
 
     def _ask_again(self) -> None:

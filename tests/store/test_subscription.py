@@ -1,0 +1,129 @@
+"""Subscriptions while their server is away, or stands still."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+import coordinator.store.subscription
+from coordinator.store import Store
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.subscription import Subscription
+from tests.store.conftest import MakeStore
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+async def store(server: EmbeddedServer, make_store: MakeStore) -> Store:
+    store: Store = make_store(server.url, timeout_ms=500)
+    await store.open()
+    return store
+
+
+class Heard:
+    """A subscription, and what it says."""
+
+    def __init__(self, store: Store) -> None:
+        self.messages: list[bytes] = []
+        self.begun = 0
+        self.subscription = Subscription(
+            store, ("fc:test",), "test", lambda _, data: self.messages.append(data), self._begin
+        )
+
+    def _hear(self, channel: str, data: bytes) -> None:
+        self.messages.append(data)
+
+    def _begin(self) -> None:
+        self.begun += 1
+
+
+@pytest.fixture
+async def heard(store: Store) -> AsyncIterator[Heard]:
+    heard = Heard(store)
+    await heard.subscription.ready()
+    yield heard
+    await heard.subscription.close()
+
+
+def kill(server: EmbeddedServer, how: signal.Signals) -> None:
+    assert server.pid is not None
+    os.kill(server.pid, how)
+
+
+async def test_a_server_that_stands_still_is_left(
+    heard: Heard, store: Store, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator.store.subscription, "SILENCE_SECONDS", 0.1)
+    await store.command("PUBLISH", "fc:test", "first")
+    await wait_until(lambda: heard.messages == [b"first"])
+    kill(server, signal.SIGSTOP)
+    try:
+        with capture_logs() as logged:
+            await wait_until(lambda: any("silent" in line.get("reason", "") for line in logged), what="the loss")
+    finally:
+        kill(server, signal.SIGCONT)
+    await wait_until(lambda: heard.begun == 2, what="another subscription")
+    await wait_until(lambda: store.connected)
+    await store.command("PUBLISH", "fc:test", "second")
+    await wait_until(lambda: heard.messages == [b"first", b"second"])
+
+
+async def test_a_quiet_subscription_is_kept(heard: Heard, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator.store.subscription, "SILENCE_SECONDS", 0.05)
+    await store.command("PUBLISH", "fc:test", "first")
+
+    async def pings() -> int:
+        stats = (await store.command("INFO", "commandstats")).decode()
+        return int(stats.partition("cmdstat_ping:calls=")[2].partition(",")[0] or 0)
+
+    most = await pings() + 5
+
+    async def asked() -> bool:
+        return await pings() > most
+
+    await wait_until(asked, what="signs of life to be asked for")
+    assert heard.begun == 1
+
+
+async def test_an_outage_is_logged_as_one(
+    heard: Heard, store: Store, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator.store.subscription, "_PAUSE_SECONDS", 0.001)
+    tried = 0
+    pubsub = store.client.pubsub
+
+    def counting() -> object:
+        nonlocal tried
+        tried += 1
+        return pubsub()
+
+    monkeypatch.setattr(store.client, "pubsub", counting)
+    with capture_logs() as logged:
+        kill(server, signal.SIGKILL)
+        await wait_until(lambda: tried >= 10, what="attempts to subscribe again")
+    assert [line["event"] for line in logged].count("a subscription was lost") == 1
+
+
+async def test_who_waits_for_a_list_gives_a_server_up_that_stands_still(store: Store, server: EmbeddedServer) -> None:
+    await store.command("RPUSH", "fc:{!fleet}:ob", "a")
+    assert await store.pop_first(["fc:none", "fc:{!fleet}:ob"], 1) == (b"fc:{!fleet}:ob", b"a")
+    assert await store.pop_first(["fc:none"], 0.01) is None
+    kill(server, signal.SIGSTOP)
+    try:
+        with pytest.raises(TimeoutError):
+            await store.pop_first(["fc:none"], 0.01)
+    finally:
+        kill(server, signal.SIGCONT)
