@@ -24,6 +24,7 @@ from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.model import StepRun
 from coordinator.steps.run_kind import RunKind
 from coordinator.steps.store import NOT_RECORDED, RECORDED, REFUSED, RETURN, Report, StepStore, Taken
+from coordinator.store.errors import StoreError
 from workers.attempts import GRACE_SECONDS, Attempt, Interruption
 
 _log = structlog.get_logger(__name__)
@@ -176,7 +177,7 @@ class Engine:
     async def _fetch(self, source: Callable[[int], Awaitable[Taken]], want: int) -> int:
         try:
             taken = await source(want)
-        except ToolFailure:
+        except (ToolFailure, StoreError):
             self._reply_lost = True
             raise
         finally:

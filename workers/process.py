@@ -288,6 +288,9 @@ class WorkerProcess:
                 await asyncio.get_running_loop().run_in_executor(self._thread, worker.trim)
             except redis.exceptions.RedisError:
                 pass  # the next time will do
+            except Exception:
+                # RQ stumbles over what others have left in its keys; steps do not depend on its maintenance.
+                _log.exception("RQ's registries could not be tidied")
             await asyncio.sleep(_TIDY_SECONDS)
 
     async def _pause(self, seconds: float) -> None:

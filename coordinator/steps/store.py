@@ -15,6 +15,7 @@ from coordinator.steps.model import StepRun
 from coordinator.store import Script, Store, keys
 from coordinator.store.leader_lease import LeaderLeases
 from coordinator.store.project_list import ProjectList
+from coordinator.store.replies import decoded
 
 PACKAGE = "coordinator.steps"
 REFUSED, RECORDED, OVER, NOT_RECORDED = 0, 1, 2, -1
@@ -107,7 +108,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 def _read(reply: list[bytes]) -> Taken:
-    taken: Taken = _taken(reply[0])
+    taken: Taken = decoded(_taken, reply[0])
     if len(reply) > 1:
         taken.specs = reply[1:]
     return taken

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from coordinator.errors import ToolFailure
 from coordinator.store.errors import ScriptFailure, ServerError
 from coordinator.store.scripts import Script
+
+R = TypeVar("R")
 
 RETRY_MS = 500
 """When to come back to a store that cannot serve just now; callers add jitter of their own."""
@@ -32,6 +35,18 @@ _PLACE = re.compile(r" script: .*@user_function:\s?\d+\.$")
 def unavailable(why: str) -> ToolFailure:
     """The store does not serve; ``why`` completes "the store ..."."""
     return ToolFailure("store_unavailable", f"the store {why}", retry_after_ms=RETRY_MS)
+
+
+def decoded(decode: Callable[[Any], R], reply: Any) -> R:
+    """What a script answered.
+
+    Raises:
+        ServerError: it cannot be read: something in the store is not as the product writes it.
+    """
+    try:
+        return decode(reply)
+    except ValueError as error:
+        raise ServerError(f"an answer of the store cannot be read: {error}") from None
 
 
 def lacks_function(error: Exception) -> bool:

@@ -168,7 +168,7 @@ class Store:
                 # After a replay too: the process that made the first call may have died before it finished the rest.
                 outcome, rest = outcome if len(reply) > 1 else "replay", script.rest
                 reply = reply[0]
-            result: R = reply if script.decode is None else script.decode(reply)
+            result: R = reply if script.decode is None else replies.decoded(script.decode, reply)
         except BaseException as error:
             if self.observe is not None:
                 self.observe(script.name, perf_counter() - started, _outcome(error))

@@ -36,6 +36,14 @@ async def test_projects_are_listed_by_when_they_were_noted(alone: Store, what: L
     assert [*await projects.ages(most=1)] == ["a"]
 
 
+async def test_what_cannot_be_a_project_is_not_listed(alone: Store, what: List) -> None:
+    projects = ProjectList(alone, what)
+    await projects.note("a-b_1")
+    for odd in (b"", b"\xff", b"Upper", b"two words", b"-a", b"a" * 64):
+        await alone.command("ZADD", KEYS[what], 1, odd)
+    assert [*await projects.ages()] == ["a-b_1"]
+
+
 async def test_lists_are_apart(alone: Store) -> None:
     await ProjectList(alone, "steps").note("one")
     assert await ProjectList(alone, "items").ages() == {}

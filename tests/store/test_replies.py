@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import msgspec
 import pytest
 import redis.exceptions
 
 from coordinator.errors import ToolFailure
 from coordinator.store import ScriptFailure, ServerError
-from coordinator.store.replies import failure, lacks_function
+from coordinator.store.replies import decoded, failure, lacks_function
 from tests.store.calls import REFUSE
 
 
@@ -55,6 +58,12 @@ def test_a_declared_code_is_a_refusal(reply: str, code: str, detail: str) -> Non
 def test_everything_else_is_a_defect(reply: str) -> None:
     assert type(failure(ServerError(reply), REFUSE)) is ServerError
     assert type(failure(ServerError(reply))) is ServerError
+
+
+@pytest.mark.parametrize("reply", [b"\xc1", b"\xa1\xff", b"\xa1a"])
+def test_what_cannot_be_read_is_a_defect(reply: bytes) -> None:
+    with pytest.raises(ServerError, match="cannot be read"):
+        decoded(msgspec.msgpack.Decoder(int | Literal["b"]).decode, reply)
 
 
 def test_that_a_function_is_not_there_is_told_from_everything_else() -> None:

@@ -21,7 +21,7 @@ from coordinator.metrics import tracing
 from coordinator.steps.model import Plan, Retry, StepRun
 from coordinator.steps.store import Report, Taken
 from coordinator.steps.times import IDLE_SECONDS
-from coordinator.store import Store, keys
+from coordinator.store import ServerError, Store, keys
 from coordinator.store.idempotency import NO_KEY
 from tests.support.wait import PATIENCE, wait_until
 from tests.tracing.logged import Logged
@@ -360,6 +360,22 @@ async def test_steps_that_came_with_a_lost_reply_are_given_back(
     await bench.engine.take(bench.steps.take)
     (step,) = (await bench.ended(flow)).steps
     assert (step.status, step.attempt) == ("done", 2)
+
+
+async def test_steps_that_were_taken_by_a_script_that_failed_are_given_back(bench: Bench, store: Store) -> None:
+    flow = await bench.create(chain({}))
+    # Not as RQ writes it: the script fails there, when it has leased the step already.
+    await store.command("SET", "fc:{RQ}:job:odd", "x")
+    await store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "odd")
+    bench.start(listen=False)
+    with pytest.raises(ServerError, match="WRONGTYPE"):
+        await bench.engine.take(bench.steps.take)
+    assert bench.engine.lost_reply()
+    await store.command("ZINCRBY", keys.step_leases.key("default"), -2000, flow + 1)
+    assert await bench.steps.reclaim("default", bench.engine.held_in("default")) == 1
+    await bench.engine.take(bench.steps.take)
+    assert (await bench.ended(flow)).row.status == "completed"
+    assert await store.command("DEL", "fc:{RQ}:job:odd")
 
 
 async def test_a_step_whose_outcome_is_about_to_be_sent_is_held(bench: Bench) -> None:

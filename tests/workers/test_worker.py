@@ -164,6 +164,16 @@ def test_a_worker_outlives_a_restart_of_its_store(alone: Alone) -> None:
     assert known.queue_names() == queue_names(["default"])
 
 
+def test_a_worker_serves_where_rq_cannot_read_its_own_registries(start: Start, connection: Redis) -> None:
+    queue = Queue(QUEUE, connection=connection, serializer=JSONSerializer)
+    connection.zadd(queue.started_job_registry.key, {b"\xff:\xff": 1})
+    worker = start()
+    worker.wait_logged("RQ's registries could not be tidied")
+    job = queue.enqueue(NOOP, result_ttl=60)
+    wait_until_sync(lambda: finished(job), what="the job to be executed")
+    assert process_alive(worker.process.pid)
+
+
 def test_stock_commands_suspend_and_stop_it(start: Start, connection: Redis) -> None:
     queue = Queue(QUEUE, connection=connection, serializer=JSONSerializer)
     suspend(connection)
