@@ -49,9 +49,24 @@ class Watched:
             start(connection, parsed, plan, caller)
 
         protocol._start = starting
+        self.received = 0
+        """Bytes that came."""
+        receive = protocol.data_received
+
+        def receiving(connection: Any, data: bytes) -> None:
+            receive(connection, data)
+            self.received += len(data)
+
+        protocol.data_received = receiving
 
     def took_more_than(self, count: int) -> bool:
         return self.short + self.planned > count
+
+    def send(self, client: Client, data: bytes) -> None:
+        """Sends what the server takes as one piece, and waits until it has."""
+        upto = self.received + len(data)
+        client.send(data)
+        wait_until_sync(lambda: self.received >= upto, what="that all is received")
 
     def parsed(self) -> int:
         """How many requests were since the last time."""
@@ -151,6 +166,85 @@ def test_a_known_head_with_another_body_is_looked_at_afresh(watched: Watched) ->
         # More than one request at once.
         client.send(data * 3)
         assert [total(client.answer()[2]) for _ in range(3)] == [5, 5, 5]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["anonymous", "callers"])
+def test_a_body_is_waited_for_to_its_last_byte(tmp_path: Path, known: bool) -> None:
+    """Also where what has come of it is all of a message, but for blanks."""
+    front = Front(tmp_path, Rig(), mode="optional")
+    headers, body = modern("tools/call", ADD)
+    request = raw((headers, body + b"  "), *(bearer(front.all) if known else []))
+    with serving(front.make) as live:
+        watched = Watched(live)
+        with Client(live.port) as client:
+            for _ in range(3):
+                client.send(request)
+                assert client.answer()[0] == 200
+            assert watched.short == 1
+            watched.send(client, request[:-2])
+            client.send(request[-2:])
+            assert total(client.answer()[2]) == 5
+            client.send(request)
+            assert total(client.answer()[2]) == 5
+        assert watched.short == 2
+
+
+@pytest.mark.parametrize("begin", ["POST /mcp HTTP/1.1\r\nx-note: ", ""], ids=["head", "body"])
+def test_a_known_request_inside_of_another_is_none(watched: Watched, begin: str) -> None:
+    inner = raw(modern("tools/call", ADD))
+    first = begin.encode() or raw((modern("tools/call", ADD)[0], inner))[: -len(inner)]
+    with Client(watched.live.port) as client:
+        for _ in range(3):
+            client.send(inner)
+            assert total(client.answer()[2]) == 5
+        assert watched.short == 1
+        watched.send(client, first)
+        client.send(inner)
+        assert client.answer()[0] == (200 if begin else 400)
+        assert watched.short == 1
+        client.send(inner)
+        assert total(client.answer()[2]) == 5
+    assert watched.short == 2
+
+
+def test_what_comes_after_an_early_answer_is_still_the_body_of_its_request(watched: Watched) -> None:
+    inner = raw(modern("tools/call", ADD))
+    whole = raw((modern("tools/call", ADD)[0], inner)).replace(b"/mcp", b"/none", 1)
+    with Client(watched.live.port) as client:
+        for _ in range(3):
+            client.send(inner)
+            assert total(client.answer()[2]) == 5
+        client.send(whole[: -len(inner)])
+        assert client.answer()[0] == 404
+        watched.send(client, inner)
+        assert watched.short == 1
+        client.send(raw(modern("tools/call", ADD, 2)))
+        assert json.loads(client.answer()[2])["id"] == 2
+
+
+def test_the_second_half_of_a_head_is_no_head(watched: Watched) -> None:
+    request = raw(modern("tools/call", ADD))
+    at = request.index(b"\r\n") + 2
+    with Client(watched.live.port) as client:
+        client.send(request)
+        assert total(client.answer()[2]) == 5
+        for _ in range(2):
+            watched.send(client, request[:at])
+            client.send(request[at:])
+            assert total(client.answer()[2]) == 5
+        client.send(request[at:])
+        assert client.answer()[0] == 400
+    assert watched.short == 0
+
+
+def test_a_known_request_waits_for_the_answer_to_one_that_is_not(watched: Watched, rig: Rig) -> None:
+    warm(watched, modern("tools/call", ADD, 2))
+    with Client(watched.live.port) as client:
+        client.send(raw(modern("tools/call", call("late", {"gate": "g"}), 1), ("x-request-id", "a")))
+        wait_until_sync(lambda: rig.waiting == {"g"})
+        client.send(raw(modern("tools/call", ADD, 2)))
+        open_gate(rig)
+        assert [json.loads(client.answer()[2])["id"] for _ in range(2)] == [1, 2]
 
 
 def test_who_sends_on_before_the_answer_is_answered_in_order(watched: Watched, rig: Rig) -> None:
