@@ -174,9 +174,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         if not isinstance(entered, tuple):
             # Turned away without making a task: under overload most calls end here.
             self._write(entered)
-            self._used = self.loop.time()
-            if self._idle_timer is None and not self.transport.is_closing():
-                self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
+            self._begin_idle()
             return
         self._task = self.loop.create_task(self._answer(parsed, *entered))
         # The server waits for these when it ends.
@@ -217,13 +215,16 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
             self.tasks.discard(task)
         if self.transport.is_closing():
             return
-        self._used = self.loop.time()
-        if self._idle_timer is None:
-            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
+        self._begin_idle()
         if self._held:
             held, self._held = self._held, b""
             self.flow.resume_reading()
             self.data_received(held)
+
+    def _begin_idle(self) -> None:
+        self._used = self.loop.time()
+        if self._idle_timer is None and not self.transport.is_closing():
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
         """Closes a connection that has been idle for too long. One timer per connection; not one per answer."""

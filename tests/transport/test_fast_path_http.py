@@ -334,6 +334,44 @@ def test_answers_that_nobody_reads_are_not_heaped_up(tmp_path: Path, known: bool
         assert watched.short == sent + 1
 
 
+def test_blank_lines_before_a_request_are_no_head(watched: Watched) -> None:
+    request = raw(modern("tools/call", ADD))
+    _, _, body = request.partition(b"\r\n\r\n")
+    with Client(watched.live.port) as client:
+        for _ in range(2):
+            client.send(b"\r\n\r\n" + request)
+            assert total(client.answer()[2]) == 5
+        client.send(b"\r\n\r\n" + body)
+        assert client.answer()[0] == 400
+    assert watched.short == 0
+
+
+def test_a_connection_that_has_ended_leaves_no_timer(watched: Watched) -> None:
+    with Client(watched.live.port) as client:
+        for _ in range(3):
+            client.send(raw(modern("tools/call", ADD)))
+            assert total(client.answer()[2]) == 5
+        timer = watched.connection._idle_timer
+        assert not timer.cancelled()
+    wait_until_sync(timer.cancelled)
+
+
+def test_a_defect_closes_the_connection_and_is_logged(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise RuntimeError
+
+    with serving(lambda: make_app(rig), keep_alive=300) as live:
+        watched = Watched(live)
+        request = modern("tools/call", ADD)
+        warm(watched, request)
+        monkeypatch.setattr(live.app, "call", fail)
+        with capture_logs() as logged, Client(live.port) as client:
+            client.send(raw(request))
+            assert client.closed()
+        assert [(line["event"], line["log_level"]) for line in logged] == [("a request failed", "error")]
+        assert live.app.in_flight == 0
+
+
 def test_draining_closes_after_the_answer(watched: Watched) -> None:
     request = modern("tools/call", ADD)
     warm(watched, request)

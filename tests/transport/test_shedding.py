@@ -66,10 +66,10 @@ class Busy:
 
 
 @contextlib.contextmanager
-def busy_with(rig: Rig) -> Iterator[Busy]:
+def busy_with(rig: Rig, **options: int) -> Iterator[Busy]:
     watcher = Watcher()
     admission = Admission(Overload(), watcher, time.monotonic, lambda: 0.5)
-    with serving(lambda: make_app(rig, admission=admission, hooks=Hooks())) as live:
+    with serving(lambda: make_app(rig, admission=admission, hooks=Hooks()), **options) as live:
         yield Busy(live, rig, admission, watcher)
 
 
@@ -125,6 +125,19 @@ def test_the_short_way_says_what_the_usual_way_says(busy: Busy, make: Any) -> No
             answers.append(json.loads(client.answer()[2]))
     assert answers[0] == answers[1] == answers[2]
     assert busy.rig.calls == []
+
+
+def test_who_is_turned_away_and_says_no_more_is_cut_off(rig: Rig) -> None:
+    with busy_with(rig, keep_alive=1) as busy, Client(busy.port) as client:
+        for _ in range(2):
+            client.send(raw(modern("tools/call", ADD)))
+            assert total(client.answer()[2]) == 5
+        busy.flood()
+        hits = busy.hits()
+        client.send(raw(modern("tools/call", ADD)))
+        assert "retry-after" in client.answer()[1]
+        assert busy.hits() == hits + 1
+        assert client.closed()
 
 
 UNUSUAL = ("mcp-param-of-somebody", "1")
