@@ -18,7 +18,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.tracing import Scope
-from coordinator.steps.model import Failure, NewStep, Outcome, Plan, Retry, StepRun, Success, Work
+from coordinator.steps.model import Failure, NewStep, Outcome, Plan, StepRun, Success, Work
 from coordinator.steps.results import failure_json, presentable, result_json
 from coordinator.steps.run_kind import RunKind, timeout
 from coordinator.steps.store import DONE, FAILED, GIVEN_BACK, RETRIED, Report
@@ -34,8 +34,6 @@ GRACE_SECONDS = 5.0
 """How long an interrupted attempt may take to end before its slot is given up."""
 RETURN_MS = 1_000
 """When a step that this worker cannot carry out is offered again."""
-JITTER = 0.2
-"""Retries come up to this share earlier or later than their policy says, never after its longest delay."""
 
 
 class Attempt:
@@ -207,7 +205,7 @@ class Attempt:
             retry = self._work.retry
             if step.failures + 1 < retry.max_attempts and self._work.retries(outcome):
                 self.outcome = "retry"
-                return self._report(RETRIED, text, _delay(retry, step.failures, outcome.after_ms))
+                return self._report(RETRIED, text, retry.delay(step.failures, random.random(), outcome.after_ms))
         try:
             plan = _sound(kind.planner.plan(step, spec, outcome))
         except Exception:
@@ -243,11 +241,3 @@ def _known(step: StepRun) -> Outcome | None:
     if step.verdict == "expired":
         return Failure("nobody released it in time", "expired", retryable=False)
     return Success(_decode(step.arguments)) if step.verdict == "recorded" else None
-
-
-def _delay(retry: Retry, failures: int, asked: int) -> int:
-    """Milliseconds before the next attempt, after so many earlier failures; within reason not before ``asked``."""
-    longest = retry.max_delay_ms
-    delay = min(longest, retry.delay_ms if retry.backoff == "fixed" else retry.delay_ms << min(failures, 40))
-    jittered = random.uniform(delay * (1 - JITTER), min(longest, delay * (1 + JITTER)))
-    return max(round(jittered), min(asked, longest))

@@ -15,6 +15,9 @@ from coordinator.store.keys import DEFAULT_PROJECT
 Backoff = Literal["fixed", "exponential"]
 Verdict = Literal["", "poisoned", "expired", "recorded"]
 
+JITTER = 0.2
+"""Retries come up to this share earlier or later than their policy says, never after its longest delay."""
+
 
 class StepRun(Struct, array_like=True, frozen=True):
     """One attempt of one step, handed to this worker: the reply of the script that took it."""
@@ -82,6 +85,19 @@ class Retry(Struct, frozen=True):
     delay_ms: int = 1_000
     backoff: Backoff = "exponential"
     max_delay_ms: int = 60_000
+
+    def delay(self, failures: int, share: float, asked: int = 0) -> int:
+        """Milliseconds before the next attempt.
+
+        Args:
+            failures: attempts that failed before the last one.
+            share: where it lies between the earliest (0.0) and the latest (1.0) that jitter makes it.
+            asked: what the refusing side asks for; counts up to the longest delay.
+        """
+        longest = self.max_delay_ms
+        delay = min(longest, self.delay_ms if self.backoff == "fixed" else self.delay_ms << min(failures, 40))
+        earliest, latest = delay * (1 - JITTER), min(longest, delay * (1 + JITTER))
+        return max(round(earliest + (latest - earliest) * share), min(asked, longest))
 
 
 class Work(Struct, frozen=True):

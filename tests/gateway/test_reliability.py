@@ -10,6 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.settings.gateway.executor import Executor
+from coordinator.store import Store
+from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.gateway import run_kind
 from coordinator.toolsets.gateway.rules.calls import key_of
 from coordinator.toolsets.gateway.rules.guards import Principal
@@ -122,6 +124,76 @@ async def test_a_server_that_asks_for_time_gets_it(working: Working, web: Web) -
     began = time.monotonic()
     await lab.call("get", x=1)
     assert 1.0 <= time.monotonic() - began < 30.0
+
+
+def calling(executor: Json, **retry: object) -> Json:
+    """A workflow with a transition that executes this, with these retries."""
+    call = {"target": "b", "executor": executor, "output": {"child": "$.output"}, "reliability": {"retry": retry}}
+    return states(a={"transitions": {"call": call}}, b={"terminal": True})
+
+
+def child(script: str, *args: str) -> Json:
+    """A workflow that ends well if this script does, and badly otherwise."""
+    run = {"actor": "deterministic", "target": "done", "executor": sh(script, *args)}
+    return states(begin={"transitions": {"run": run}}, done={"terminal": True})
+
+
+@pytest.mark.parametrize(("attempts", "state"), [(3, "b"), (2, "a")])
+async def test_another_sub_workflow_follows_one_that_failed(
+    working: Working, tmp_path: Path, attempts: int, state: str
+) -> None:
+    third = child('echo >> "$1"; test $(wc -l < "$1") = 3', str(tmp_path / "began"))
+    executor = {"kind": "workflow", "definitionId": "child"}
+    lab = await working(
+        workflows={"child": third, "w": calling(executor, maxAttempts=attempts, retryOn=["permanent_error"])}
+    )
+    started = await lab.start("w")
+    await lab.reply("workflow.submit", **lab.link(started, "call"))
+    assert (await lab.get(started))["state"] == state
+    audit = await lab.audit(started)
+    children = [entry.payload["workflowId"] for entry in audit if entry.type == "sub_workflow.started"]
+    assert len(set(children)) == len(children) == attempts
+    retrying = [entry.payload for entry in audit if entry.type == "executor.retrying"]
+    assert [one["attempt"] for one in retrying] == [*range(1, attempts)]
+    assert all(one["failure"]["type"] == "permanent_error" for one in retrying)
+    assert [entry.type for entry in audit].count("executor.failed") == (state == "a")
+
+
+async def test_another_sub_workflow_follows_one_that_takes_too_long_after_a_while(working: Working) -> None:
+    waits = states(asks={"transitions": {"answer": {"target": "done"}}}, done={"terminal": True})
+    executor = {"kind": "workflow", "definitionId": "child", "timeoutMs": 100}
+    lab = await working(
+        workflows={"child": waits, "w": calling(executor, maxAttempts=2, backoff="fixed", initialDelayMs=500)}
+    )
+    started = await lab.start("w")
+    refused = await lab.follow_refused(started, "call")
+    assert refused["error"]["details"]["errorClass"] == "timeout"
+    audit = await lab.audit(started)
+    begun = [entry for entry in audit if entry.type == "sub_workflow.started"]
+    assert [entry.type for entry in audit].count("sub_workflow.timed_out") == len(begun) == 2
+    (delay,) = [entry.payload["delayMs"] for entry in audit if entry.type == "executor.retrying"]
+    assert 400 <= delay <= 600
+
+
+async def test_only_what_fails_as_the_policy_says_is_begun_again(working: Working) -> None:
+    executor = {"kind": "workflow", "definitionId": "child"}
+    lab = await working(workflows={"child": child("exit 1"), "w": calling(executor, maxAttempts=3)})
+    started = await lab.start("w")
+    await lab.follow_refused(started, "call")
+    assert [entry.type for entry in await lab.audit(started)].count("sub_workflow.started") == 1
+
+
+async def test_another_flow_follows_one_that_failed(working: Working, store: Store, project: str) -> None:
+    bad = {"start": {"name": "bad", "tool": "query_items", "args": {"operation": "nonsense"}, "done": True}}
+    executor = {"kind": "flow", "flow": bad}
+    lab = await working(workflows={"w": calling(executor, maxAttempts=2, retryOn=["permanent_error"])})
+    started = await lab.start("w")
+    refused = await lab.follow_refused(started, "call")
+    assert "step 'bad' failed" in refused["error"]["message"]
+    flows = await FlowStore(store, lab.settings).list(project, limit=10)
+    assert [flow.status for flow in flows] == ["failed", "failed"]
+    audit = await lab.audit(started)
+    assert [entry.type for entry in audit].count("executor.retrying") == 1
 
 
 async def test_fallbacks_take_over_with_the_same_key(working: Working, web: Web, tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ class GatewayExecutor:
         if workflow is None:
             return permanent(f"there is no workflow {name!r} among the definitions that this one started with")
         # All attempts start the same one.
-        identity = "\0".join((task.workflow, task.place, str(task.candidate)))
+        identity = "\0".join((task.workflow, task.place, str(task.candidate), str(task.tries)))
         child = "wf_" + blake2b(identity.encode(), digest_size=8).hexdigest()
         try:
             given = checks.checked(workflow.input_schema, call.input, "input")
@@ -210,9 +210,8 @@ class GatewayExecutor:
         if found["status"] == "running":
             return Success({"id": found["id"], "status": "running"})
         if found["status"] != "completed":
-            return permanent(
-                f"the flow {found['id']} {found['status']}: {found.get('reason', 'no reason is on record')}"
-            )
+            reason = found.get("reason", "no reason is on record")
+            return Success({"id": found["id"], "status": found["status"], "reason": reason})
         results = {
             one["name"]: msgspec.json.decode(one["result_json"])
             for one in found["steps"]

@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from coordinator.errors import ToolFailure
 from coordinator.settings.gateway.executor import Reliability
-from coordinator.steps.model import Failure, Outcome, Plan, Retry, StepRun, Success, Work
+from coordinator.steps.model import Failure, Outcome, Plan, StepRun, Success, Work
 from coordinator.steps.run_kind import Configurable, Executor
 from coordinator.store import Script
 from coordinator.toolsets.gateway.rules import planner
-from coordinator.toolsets.gateway.rules.bundle import Bundle
+from coordinator.toolsets.gateway.rules.bundle import Bundle, retry_of, retry_on
 from coordinator.toolsets.gateway.rules.calls import Call, Unresolved, call_of, key_of
 from coordinator.toolsets.gateway.rules.task import Advance, Task, unpacked
 from coordinator.toolsets.gateway.snapshot import Snapshot, timed_out
@@ -186,25 +186,16 @@ class GatewayRunKind:
 
 
 def _job(kind: str, task: Task, bundle: Bundle, hash: str, call: Call, reliability: Reliability | None) -> Job:
-    stated = reliability.retry if reliability is not None else None
-    retry = Retry()
-    if stated is not None:
-        retry = Retry(
-            max_attempts=stated.max_attempts,
-            delay_ms=0 if stated.backoff == "none" else stated.initial_delay_ms,
-            backoff="exponential" if stated.backoff == "exponential" else "fixed",
-            max_delay_ms=stated.max_delay_ms,
-        )
     limit = bundle.attempt_ms(reliability)
     return Job(
         tool=kind,
         timeout_ms=limit + GRACE_MS,
-        retry=retry,
+        retry=retry_of(reliability),
         call=call,
         task=task,
         bundle=bundle,
         hash=hash,
-        retry_on=frozenset(stated.retry_on if stated is not None else ()),
+        retry_on=retry_on(reliability),
         limit_ms=limit,
     )
 

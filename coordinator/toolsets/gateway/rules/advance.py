@@ -64,7 +64,7 @@ class AdvanceBuilder:
                 version=task.version,
             )  # fmt: skip
         task.first_done = True
-        task.phase, task.candidate, task.draft, task.target = "run", 0, None, ""
+        task.phase, task.candidate, task.tries, task.draft, task.target = "run", 0, 0, None, ""
 
     def _record_evidence(self, transition: Transition | None) -> None:
         """Records the evidence that the hop has left."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from coordinator.settings.gateway.executor import Executor, Reliability
 from coordinator.settings.gateway.model import Limits, Workflow
+from coordinator.steps.model import Retry
 from coordinator.toolsets.gateway.rules.resolve import executors_of
 
 _encode = msgspec.json.Encoder().encode  # the order of states and transitions is that of links
@@ -65,6 +66,24 @@ def packed(root: str, workflow: Workflow, others: Mapping[str, Workflow], limits
 def unpacked(text: bytes) -> Bundle:
     """The bundle that was stored."""
     return _decode(text)
+
+
+def retry_of(reliability: Reliability | None) -> Retry:
+    """How often and how fast failed attempts are followed by others."""
+    stated = reliability.retry if reliability is not None else None
+    if stated is None:
+        return Retry()
+    return Retry(
+        max_attempts=stated.max_attempts,
+        delay_ms=0 if stated.backoff == "none" else stated.initial_delay_ms,
+        backoff="exponential" if stated.backoff == "exponential" else "fixed",
+        max_delay_ms=stated.max_delay_ms,
+    )
+
+
+def retry_on(reliability: Reliability | None) -> frozenset[str]:
+    """The classes of failures after which that is done."""
+    return frozenset(reliability.retry.retry_on if reliability is not None else ())
 
 
 def candidate(executor: Executor, reliability: Reliability | None, number: int) -> Executor | None:

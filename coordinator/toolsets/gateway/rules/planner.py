@@ -20,7 +20,7 @@ from coordinator.settings.gateway.model import OnEnter, State, Transition, Workf
 from coordinator.steps.model import Failure, Outcome
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.advance import AdvanceBuilder
-from coordinator.toolsets.gateway.rules.bundle import Bundle, candidate
+from coordinator.toolsets.gateway.rules.bundle import Bundle, candidate, retry_of, retry_on
 from coordinator.toolsets.gateway.rules.depth import MAX_DEPTH, too_deep
 from coordinator.toolsets.gateway.rules.guards import Circumstances, evaluate
 from coordinator.toolsets.gateway.rules.mapping import written
@@ -109,13 +109,14 @@ class _Run:
         if executor is None or used is None:
             return self.builder.fail(Failure("the executor is not there any more", PERMANENT))
         if isinstance(outcome, Failure):
-            return self._failed(outcome, used, executor, reliability)
+            late = used.kind == "workflow" and bool(self.task.wait)
+            return self._failed(outcome, used, executor, reliability, begun=late)
         if used.kind == "workflow":
             return self._sub_workflow(outcome.value, used, executor, reliability)
         if used.kind == "flow":
             waiting = self._flow(outcome.value, used)
             if isinstance(waiting, Failure):
-                return self._failed(waiting, used, executor, reliability)
+                return self._failed(waiting, used, executor, reliability, begun=True)
             if waiting is not None:
                 return waiting
         self._succeeded(used)
@@ -163,23 +164,26 @@ class _Run:
             task.wait = value["child"]
             self.builder.record("sub_workflow.started", definitionId=used.definition_id, workflowId=task.wait)
             return self.builder.wait_for("child", expires_ms=used.timeout_ms or 0, child=task.wait)
-        child, task.wait = task.wait, ""
+        child = task.wait
         if value.get("outcome") != machine.SUCCESS:
             what = value.get("outcome") or "was forgotten"
             self.builder.record("sub_workflow.failed", workflowId=child, outcome=what)
             failure = Failure(f"the sub-workflow {child} ended: {what}, in state {value.get('state')!r}", PERMANENT)
-            return self._failed(failure, used, executor, reliability)
+            return self._failed(failure, used, executor, reliability, begun=True)
+        task.wait = ""
         self.builder.record("sub_workflow.completed", workflowId=child, state=value.get("state"))
         self._succeeded(used)
         return self._executed(value.get("context") or {})
 
     def _flow(self, value: Any, executor: Executor) -> Advance | Failure | None:
-        """Looks at the flow again later, or fails if it took too long; None: it has completed."""
+        """Looks at the flow again later, or fails if it failed or took too long; None: it has completed."""
         task = self.task
-        if value.get("status") != "running":
+        if value["status"] == "completed":
             task.wait = ""
             return None
         task.wait = str(value["id"])
+        if value["status"] != "running":
+            return Failure(f"the flow {task.wait} {value['status']}: {value['reason']}", PERMANENT)
         if task.waited_ms >= (executor.timeout_ms or FLOW_TIMEOUT_MS):
             return Failure(f"the flow {task.wait} took too long, and goes on", "timeout")
         delay = min(FLOW_POLL_MAX_MS, max(FLOW_POLL_MS, task.waited_ms // 2))
@@ -195,14 +199,29 @@ class _Run:
         if kind is not None:
             self.task.marks = [*self.task.marks, kind]
 
-    def _failed(self, failure: Failure, used: Executor, executor: Executor, reliability: Reliability | None) -> Advance:
-        """Goes on with the next fallback, if there is one."""
+    def _failed(
+        self, failure: Failure, used: Executor, executor: Executor, reliability: Reliability | None, *, begun: bool
+    ) -> Advance:
+        """Goes on with another attempt or with the next fallback, if there is one.
+
+        Args:
+            begun: whether it is what an attempt has begun, a sub-workflow or flow, that failed or took too long: a
+                worker repeats only attempts.
+        """
         task = self.task
-        about = {**self._about(used), "errorClass": failure.type, "message": failure.message}
-        self.builder.record("executor.failed", **about)
-        if task.wait and used.kind == "workflow":
+        if task.wait and used.kind == "workflow" and failure.type == "timeout":
             self.builder.record("sub_workflow.timed_out", workflowId=task.wait)
         task.wait, task.waited_ms = "", 0
+        if begun and failure.type in retry_on(reliability) and task.tries + 1 < retry_of(reliability).max_attempts:
+            share = int(_digest(task.place, str(task.candidate), str(task.tries)), 16) / 2**64
+            delay = retry_of(reliability).delay(task.tries, share)
+            task.tries += 1
+            why = {"error": failure.message, "type": failure.type}
+            self.builder.record("executor.retrying", attempt=task.tries, delayMs=delay, failure=why)
+            return self.builder.wait_for("run", delay_ms=delay)
+        about = self._about(used)
+        self.builder.record("executor.failed", **about, errorClass=failure.type, message=failure.message)
+        task.tries = 0
         if candidate(executor, reliability, task.candidate + 1) is not None:
             task.candidate += 1
             return self._execute(executor, reliability)
@@ -238,7 +257,7 @@ class _Run:
         on_enter = self._on_enter(target)
         if on_enter is None:
             return self._entered(draft)
-        task.phase, task.candidate = "enter", 0
+        task.phase, task.candidate, task.tries = "enter", 0, 0
         if on_enter.executor is None:
             return self._entered(self._mapped(on_enter.output, None, draft))
         return self._execute(on_enter.executor, on_enter.reliability)

@@ -80,6 +80,8 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     """The id of the sub-workflow or flow that the hop waits for; empty: none."""
     waited_ms: int = 0
     """How long it has waited for a flow so far."""
+    tries: int = 0
+    """Sub-workflows or flows of the candidate that have failed so far."""
 
     chain: list[HopTaken] = []
     """Hops taken after the one that was asked for."""
