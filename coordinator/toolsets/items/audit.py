@@ -1,11 +1,10 @@
-"""Recounts a project: whether all that is derived from its items agrees with them.
+"""Audits a project: checks that all indexes and counters agree with its items.
 
-Readiness, ranks, counts and claims are kept as indexes and counters beside the items, changed in
-the same script as their cause (``coordinator.toolsets.items``). ``audit`` derives them anew and
-names every difference. It changes nothing, but for paying what a call has left owed (``lua/include/debts.lua``), and
-may run while the project is in use: it walks the keys in slices (SCAN), and each thing is judged on reads of one
-moment. What needs the whole project at once, the counters of lapsed claims, is only judged when nothing changed
-meanwhile.
+Readiness, ranks, counts and claims are kept in indexes and counters beside the items, and changed in the same script as
+their cause (``coordinator.toolsets.items``). ``audit`` derives them anew and reports every difference. It changes
+nothing, except that it finishes what a call has left undone (``lua/include/debts.lua``). It may run while the project
+is in use: it walks the keys in slices (SCAN), and each key is judged on reads of one moment. The counters of lapsed
+claims cover the whole project, so they are judged only if nothing has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _TRIES = 8
 _BENEATH = keys.beneath.suffix
 _ITEM, _EDGES, _NOTES, _NOTE = (family.suffix for family in (keys.item, keys.edges, keys.notes, keys.note))
 _AGENT_AT = 44
-"""Where the agent's name begins in a claim, in hex digits."""
+"""The position of the agent's name in a claim, in hex digits."""
 SLICE = 100
-"""Things judged in one script run: keeps each run around a millisecond."""
+"""How many subjects are judged in one script run, to keep a run around a millisecond."""
 
 Read = tuple[str, ...]
 """A command, the key without the project's prefix, further arguments."""
@@ -43,35 +42,38 @@ class Difference(NamedTuple):
 
 
 class Report(msgspec.Struct):
-    """What an audit saw."""
+    """The result of an audit."""
 
     items: int = 0
-    """Item keys looked at."""
+    """How many items it has looked at."""
     edges: int = 0
-    """Dependencies looked at."""
+    """How many dependencies it has looked at."""
     claims: int = 0
-    """Items with a claim, live or lapsed."""
+    """How many items had a claim, live or lapsed."""
     counters_judged: bool = True
-    """False when the project changed during the audit, so that counters over all of it mean nothing."""
+    """False: the project changed during the audit, so that the counters over all of it could not be judged."""
     restless: int = 0
-    """Things that changed at every attempt to look at them and were not judged."""
+    """How many subjects changed at every attempt to read them, and were not judged."""
     differences: list[Difference] = []
 
 
 class _Subject(NamedTuple):
-    """One thing to judge: what to read, what these replies ask to read beside it, and the judgement."""
+    """One thing to judge."""
 
     key: str
     first: list[Read]
+    """What to read at first."""
     beside: Callable[[list[Any]], list[Read]]
+    """What else to read, given the replies to ``first``."""
     judge: Callable[[list[Any], list[Any]], Iterable[str]]
+    """The problems, given the replies to both."""
 
 
 async def audit(store: Store, project: str) -> Report:
-    """Recounts one project.
+    """Audits one project.
 
-    Takes time in proportion to the server's keys, and memory in proportion to the project's
-    claims that have expired.
+    Takes time in proportion to the number of keys in the server, and memory in proportion to the project's lapsed
+    claims.
 
     Raises:
         ToolFailure: ``store_unavailable``, or VALIDATION_ERROR for a bad project name.
@@ -137,7 +139,7 @@ class _Audit:
             pass
 
     async def _scan(self, command: str, *words: str | bytes, key: bytes | None = None) -> AsyncIterator[bytes]:
-        """The elements of SCAN, HSCAN or ZSCAN; of the latter two, fields and values in turn."""
+        """The elements of SCAN, HSCAN or ZSCAN; for the latter two, fields and values in turn."""
         head = () if key is None else (key,)
         cursor: bytes | str = "0"
         while True:
@@ -159,8 +161,8 @@ class _Audit:
     async def _judge(self, subjects: list[_Subject]) -> None:
         """Judges each subject on reads of one moment.
 
-        What to read beside is known only after a first look, so both are then read together;
-        subjects that changed in between get another try.
+        Only a first look tells what else to read. So after that look, everything is read together; a subject that has
+        changed in between is tried again.
         """
         pending = subjects
         for _ in range(_TRIES):
@@ -184,7 +186,7 @@ class _Audit:
                 return
         self._report.restless += len(pending)
 
-    # --- what there is to judge, by family
+    # --- the subjects of each key family
 
     async def _item(self, name: str, item: str) -> AsyncIterator[_Subject]:
         def beside(first: list[Any]) -> list[Read]:
@@ -312,7 +314,7 @@ class _Audit:
             yield entry(item)
 
     def _bounds(self, item: str, role: int) -> _Subject:
-        """What is known to be ready below an item that has children. One that is put aside gets its bounds later."""
+        """The bounds of an item with children: the best that is ready below it. An item put aside gets them later."""
 
         def first_of(family: str, band: int) -> Read:
             low, high = band * recount.BAND_SPAN, (band + 1) * recount.BAND_SPAN - 1
@@ -361,7 +363,7 @@ class _Audit:
             yield self._member(name, ("HGET", name, agent), item, "h", agent.encode().hex())
 
     def _member(self, name: str, kept: Read, item: str, field: str = "w", agent: str = "") -> _Subject:
-        """An entry of an index that an existing item must stand behind; the item's side has the rest."""
+        """An index entry, for which there must be an item. (The rest is judged with the item.)"""
 
         def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
             if first[0] is not False and (first[1] is False or (agent and first[1][_AGENT_AT:] != agent)):
@@ -370,7 +372,7 @@ class _Audit:
         return _Subject(name, [kept, ("HGET", f"{_ITEM}:{item}", field)], _nothing, judge)
 
     async def _queue(self, name: str, queue: str) -> AsyncIterator[_Subject]:
-        """Parked claims of one selector. It may be listed for longer: those of a dead process expire."""
+        """The queue of one selector's parked claims must be listed in ``waiting``. (It may be there for longer.)"""
 
         def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
             if first[0] and first[1] is False:
@@ -397,11 +399,11 @@ def _beside(one: _Subject, look: list[Any]) -> list[Read]:
     try:
         return one.beside(look)
     except ValueError:
-        return []  # its judge stumbles over the same
+        return []  # the judge reports the same problem
 
 
 def _problems(one: _Subject, first: list[Any], beside: list[Any]) -> Iterator[str]:
-    """What its judge says; what cannot be read is a difference too, and no reason to leave the rest unseen."""
+    """The problems of a subject. Data that cannot be read is a problem too, and does not end the audit."""
     try:
         yield from one.judge(first, beside)
     except (KeyError, ValueError) as error:
@@ -425,7 +427,7 @@ def _joined(subjects: list[_Subject]) -> list[Read]:
 
 
 def _split(replies: list[Any], lengths: Iterable[int]) -> list[list[Any]]:
-    """The replies of joined reads, apart again."""
+    """Splits the replies to joined reads again."""
     parts, at = [], 0
     for length in lengths:
         parts.append(replies[at : at + length])

@@ -1,14 +1,14 @@
 --[[
-purpose:   Applies trigger-based transitions one after the other, each with all that follows from it.
-guarantee: Each element is applied whole or not at all: ownership, fence, dependencies and gates are
+purpose:   Applies trigger-based transitions one after the other, each with everything that follows from it.
+guarantee: Each element is applied completely or not at all: ownership, fence, dependencies and gates are
            checked in the step that changes the item, cascades included.
 args:      request fingerprint keep_ms events_max config labels transitions
            labels = packed {trigger -> label}; transitions = packed
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0}
-reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification}, of the
-           first transitions only where these changed items with very many edges or tags: the others are for another run
+reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification}. If the
+           first transitions change items with very many edges or tags, the list ends early; the caller sends the rest
            applied: reason ''; cascades {id, title, from, to, applied, missing keys}; unblocked {id, title};
-           verification as it is recorded
+           verification as recorded
            refused: in place of cascades, for dependencies {blocker, role, needed}, for gate missing
            keys, for claim {expires, whether no actor was given}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED

@@ -1,7 +1,7 @@
 --[[
-purpose:   Of some items those that are blocked, by their role or by an unsatisfied dependency, and by what.
-guarantee: Ends when about 200 edges were read; the caller goes on from there. Items that are gone
-           or free by now are left out.
+purpose:   Finds which of some items are blocked, by their role or by an unsatisfied dependency, and by what.
+guarantee: Ends when about 200 edges were read; the caller goes on from there. Items that no longer exist or are no
+           longer blocked are left out.
 args:      cursor details ancestors ids
            cursor = where the first item's edges go on, '0' from their beginning; details and
            ancestors = 1 or 0; ids = packed list

@@ -1,5 +1,5 @@
 --[[
-purpose:   How many claims are live and how many have expired without being released.
+purpose:   Counts the live claims, and those that have expired but are still on their items.
 guarantee: O(log n), exact at the server's present time; writes nothing.
 args:      none
 reply:     {live, expired}

@@ -1,10 +1,10 @@
 --[[
-purpose:   Claims and releases of one agent in one step: claims in order, then releases in order.
-guarantee: One winner per item among any number of callers. The agent's earlier claim is let go only
-           after a new one was acquired. One claim per agent: of several claimable entries the last is
-           acquired and the others are `superseded`; nothing is reported as held that is not.
+purpose:   Claims and releases items for one agent in one step: first the claims in order, then the releases.
+guarantee: One winner per item among any number of callers. The agent's earlier claim is released only after a new
+           one was acquired. One claim per agent: of several claimable entries the last is acquired and the others
+           are `superseded`, so an item that is reported as held is held.
 args:      request fingerprint keep_ms events_max agent claims releases
-           claims = packed {id, ttl_ms, fence}, releases = packed {id, fence}; '' for none; fence 0 = none shown
+           claims = packed {id, ttl_ms, fence}, releases = packed {id, fence}; '' for none; fence 0 = none given
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}}
 errors:    REQUEST_ID_REUSED UNSETTLED
 --]]

@@ -1,14 +1,14 @@
 --[[
-purpose:   Finds the best item for a selector and claims it; with `wait_ms`, parks the call when there is
-           none. Then the releases.
-guarantee: Finding and claiming are one step, so an item that is found is not lost to another caller. Parked
-           calls are served in order of arrival (include/waiters.lua). A repeated call that is parked
-           already keeps its place, and its answer ends every call with the same request.
-           A search of several runs that finds nothing is made once more: what was ready before the second one began
-           is found by one of them, unless its rank rises again.
+purpose:   Finds the best item for a selector and claims it; with `wait_ms`, parks the call if there is none. Then makes
+           the releases.
+guarantee: Finding and claiming are one step, so an item that was found cannot be lost to another caller. Parked
+           calls are served in order of arrival (include/waiters.lua). A repeated call that is parked already keeps
+           its place, and its answer ends every call with the same request. A search of several runs that finds
+           nothing is repeated once. So an item that was ready before the second search is found by one of the two,
+           unless its rank rises again.
 args:      request fingerprint keep_ms events_max agent ttl_ms packed_selector queue releases wait_ms process after again
            packed_selector = packed (include/filters.lua), queue = its hash; releases = packed {id, fence}, '' for none;
-           wait_ms = 0 not to wait; after = cursor of the run before, or ''; again = 1 in the second search, else 0
+           wait_ms = 0: do not wait; after = cursor of the last run, or ''; again = 1 in the second search, else 0
 reply:     {now, {{outcome, id, expires, first claimed at, fence}}, releases {outcome, id}} as claim_item;
            outcome success, no_match, more (id = cursor for the next run, '' to begin again), again (begin the second
            search), parked

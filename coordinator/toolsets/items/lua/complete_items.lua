@@ -1,12 +1,11 @@
 --[[
 purpose:   Completes or cancels items in a given order, a bounded number per run.
-guarantee: Each item is checked and changed in one step: claim, dependencies, gate, role. What depends on
-           an item that was refused is skipped. Each run is kept under a record of its own, the order in that
-           of the first, so any process can go on from the last one. Parents do not follow (seed 004:
-           the root is never completed).
+guarantee: Each item is checked and changed in one step: claim, dependencies, gate, role. Items that depend on a
+           refused item are skipped. Each run has a record of its own, and the first run's record has the order, so
+           any process can go on after the last run. Parents do not follow (seed 004: the root is never completed).
 args:      request fingerprint keep_ms events_max config labels trigger actor who budget plan position skipped
            who = packed {actor, verification}; plan = ids one after the other, 32 characters each;
-           position, skipped (packed) = of the run before, or 1 and none
+           position, skipped (packed) = from the reply of the last run, or 1 and none
 reply:     {done, next position, results, skipped ids, plan of the first run or ''}
            results = JSON list of {id, title, outcome, detail}
            outcome: applied (detail label), gate (missing keys), skipped (reason), claimed, waiting (count)

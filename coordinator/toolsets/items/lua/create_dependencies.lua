@@ -1,14 +1,14 @@
 --[[
 purpose:   Creates dependency edges, all or none.
-guarantee: No duplicate (from, to, type), no self-edge, no cycle among blocking edges (seed 004 rules,
-           over the whole batch), and every blocked item's readiness is right in the same step, or owed in it.
+guarantee: No duplicate (from, to, type), no self-edge, no cycle among blocking edges (seed 004 rules, over the whole
+           batch). The readiness of every blocked item is updated in the same step, or recorded there as a debt.
 args:      request fingerprint keep_ms events_max edges cyclic
            edges = packed list of {dependency id, from, to, code B|I|R, threshold mark}; cyclic = packed list of
            the positions of edges that the caller knows to close a cycle
-reply:     {failures {position, reason, end}, ids, far}; no failures when all were created. end = from or to
-           where that is the cause, else ''. far = {}, or, where no edge was created because one needs a large
-           repair of levels: {{position, blocker, blocked, levels of both}}, with the failures of edges before it;
-           the caller makes it in slices (shift_levels.lua) and comes again
+reply:     {failures {position, reason, end}, ids, far}; no failures if all were created. end = the end that is the
+           cause (from or to), else ''. far = {}; or {{position, blocker, blocked, levels of both}} if no edge was
+           created because one needs a large repair of levels. Then failures covers the edges before it, and the
+           caller makes the repair in slices (shift_levels.lua) and calls again
 errors:    REQUEST_ID_REUSED
 --]]
 -- @include clock

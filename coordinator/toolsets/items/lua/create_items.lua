@@ -1,7 +1,7 @@
 --[[
-purpose:   Creates items one by one, each on its own.
-guarantee: Each item appears whole (hash, texts, indexes) or not at all; its depth is right at the time
-           it appears. The caller sends bounded slices.
+purpose:   Creates items, each on its own.
+guarantee: Each item appears completely (hash, texts, indexes) or not at all, with the right depth. The caller sends
+           bounded slices.
 args:      request fingerprint keep_ms events_max config labels specs
            specs = packed list of specs (include/create.lua)
 reply:     list of {'created', depth, id} or {reason, 0, id}

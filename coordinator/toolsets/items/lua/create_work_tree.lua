@@ -1,12 +1,12 @@
 --[[
 purpose:   Creates a root, its children, edges between them and notes on them.
-guarantee: All or nothing: the only thing that can fail, the parent, is looked at before anything is
-           written. Very many notes are owed, and paid before an item can be changed. Cycles cannot come up, since
-           all edges are between new items; the caller has checked those and worked out levels and blocker counts.
+guarantee: All or nothing: the parent is the only thing that can fail, and it is checked before anything is written.
+           Very many notes become a debt, which is settled before any item is changed. There can be no cycles: all
+           edges are between new items, and the caller has checked them and computed levels and blocker counts.
 args:      request fingerprint keep_ms events_max config labels specs edges noted notes...
            specs = packed list of specs (include/create.lua), root first; edges = packed list of
-           {id, from, to, code, mark}; notes = parts as they are owed (include/debts.lua), more than one
-           where they are very many or long; noted = text for the reply
+           {id, from, to, code, mark}; notes = the notes in the form of debts (include/debts.lua), in several parts
+           if there are very many or long ones; noted = text for the reply
 reply:     {reason or '', depth of the root, item ids, edge ids, noted}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]

@@ -1,11 +1,11 @@
 --[[
 purpose:   Deletes edges by dependency id, by pair, or all of one item.
-guarantee: Both ends of an edge go together and the blocked item's readiness with it. All of an item with very
-           many go in several runs; the progress is kept under the request, and any process can go on from it.
+guarantee: Both ends of an edge are deleted and the blocked item's readiness is updated in one step. For an item with
+           very many edges it takes several runs; the progress is recorded, so any process can go on from there.
 args:      request fingerprint keep_ms events_max mode first second codes before
            mode = id | pair | all; first, second = ids (second '' unless pair); codes = any of BIR;
-           before = how many edges the runs before have deleted
-reply:     {number of edges deleted, with those of the runs before, first, second, whether that is all}
+           before = how many edges earlier runs have deleted
+reply:     {edges deleted, those of earlier runs included; first; second; whether these are all}
 errors:    REQUEST_ID_REUSED UNSETTLED
 full:      deleting frees memory
 --]]

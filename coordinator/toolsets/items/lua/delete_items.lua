@@ -1,10 +1,10 @@
 --[[
 purpose:   Deletes items, with `recursive` their subtrees, deepest first, a bounded number per run.
-guarantee: An item goes only when it has no children, so nothing is ever orphaned, whoever adds items
-           meanwhile; of very many edges some go before it. Where a run ends early the progress is kept under the
-           request, and any process can go on from it. An id that is listed twice counts once.
+guarantee: An item is deleted only if it has no children, so nothing is ever orphaned, even if others add items
+           meanwhile. If it has very many edges, some of these are deleted before it. If a run ends early, the progress
+           is recorded, so any process can go on from there. An id that is listed twice counts once.
 args:      request fingerprint keep_ms events_max recursive budget ids state
-           recursive = 1 or 0, ids = packed list, state = packed progress of the run before or ''
+           recursive = 1 or 0, ids = packed list, state = packed progress of the last run or ''
 reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
            ids = the list to go on with, empty when done
 errors:    REQUEST_ID_REUSED UNSETTLED

@@ -1,6 +1,6 @@
 --[[
-purpose:   Deletes notes by id, then those of an item or the one under a key of it.
-guarantee: A note goes together with its mark on the item. One that is listed twice counts once.
+purpose:   Deletes notes by id, then all notes of an item, or its note under a key.
+guarantee: A note is deleted together with its mark on the item. A note that is listed twice counts once.
 args:      request fingerprint keep_ms events_max ids item key
            ids = packed list; item = id or ''; key = '' for all notes of the item
 reply:     {deleted, positions of unknown ids}

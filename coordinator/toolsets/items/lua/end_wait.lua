@@ -1,12 +1,12 @@
 --[[
-purpose:   Ends a parked claim: its time is over, its client left, or its process stops.
-guarantee: Either the claim was placed before, and its reply comes back, or the waiter is gone and none will
-           be placed. With `keep` = 1 that nothing was found is the answer for good, for every call with the
-           request. Else a repeated call parks again, or stays parked if it has moved to another process.
+purpose:   Ends a parked claim, because its time is over, its client has left, or its process stops.
+guarantee: Either the claim was placed before, and its reply is returned; or the waiter is removed, and no claim will
+           be placed. With `keep` = 1, "nothing was found" is recorded as the answer to every call with the request.
+           Else a repeated call parks again, or stays parked if it has moved to another process.
 args:      request fingerprint keep_ms events_max keep process
 reply:     as claim_next
 errors:    REQUEST_ID_REUSED
-full:      what was parked is taken away
+full:      it removes what was parked
 --]]
 -- @include clock
 -- @include idempotency

@@ -4,7 +4,7 @@ guarantee: Bounded: at most 50 claims a run.
 args:      events_max
 reply:     whether none are left
 errors:    UNSETTLED
-full:      what has expired is taken away
+full:      it removes what has expired
 --]]
 -- @include clock
 -- @include settle

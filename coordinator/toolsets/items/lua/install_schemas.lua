@@ -1,6 +1,6 @@
 --[[
-purpose:   Makes a version of the note schemas known to the project's scripts.
-guarantee: The version is there whole or not at all; installing it again only renews its time to live.
+purpose:   Installs a version of the note schemas for the project's scripts.
+guarantee: The version is stored completely or not at all; installing it again only renews its time to live.
 args:      version keep_seconds fields...
            fields = field and value in turn, as include/schema.lua describes
 reply:     number of fields

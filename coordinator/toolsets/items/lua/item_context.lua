@@ -1,5 +1,5 @@
 --[[
-purpose:   One item as an agent that is about to work on it sees it: notes and claim, ancestors where asked for.
+purpose:   Reads an item for an agent that is about to work on it: notes and claim, and ancestors if wanted.
 guarantee: One consistent view. The claim is shown whether it is live or expired.
 args:      id config ancestors
            config = schema version, '' where none is configured; ancestors = 1 or 0

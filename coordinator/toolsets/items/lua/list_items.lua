@@ -1,7 +1,7 @@
 --[[
-purpose:   Items of some roles for lists, with their notes, but for blocked ones, and ancestors where asked for.
-guarantee: Ends when about 500 notes were read; the caller goes on from there. Items that are gone
-           or have a role that is not asked for by now are left out.
+purpose:   Reads items of some roles for lists: with their notes (unless blocked), and ancestors if wanted.
+guarantee: Ends when about 500 notes were read; the caller goes on from there. Items that no longer exist, or no
+           longer have one of the roles, are left out.
 args:      roles config ancestors ids
            roles = their codes; config = schema version, '' if there are none; ancestors = 1 or 0; ids = packed list
 reply:     {ids finished, list of {id, title, role, schema inputs, ancestors}}

@@ -1,11 +1,11 @@
 --[[
-purpose:   Counts a project's items, and takes what is known of claims that have ended.
-guarantee: O(log n), whatever the number of items. What it takes of ended claims nobody else gets.
+purpose:   Counts a project's items, and takes away the counts of claims that have ended.
+guarantee: O(log n) at any number of items. Each ended claim is reported to one caller only.
 args:      none
 reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
            fields and numbers in turn: see include/holds.lua}
 errors:    none
-full:      it only takes away
+full:      it only deletes
 --]]
 -- @include classes
 local key, counts = K_RANKED .. '*', {}

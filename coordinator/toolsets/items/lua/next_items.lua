@@ -1,19 +1,19 @@
 --[[
-purpose:   The best items of one role that can be worked on, in the selector's order; with those held by
-           claims among them for callers that want to see them too.
-guarantee: Reads the head of the ranked index: O(log n + limit), whatever the number of items, where the
-           selector has at most one filter. So it is with items below held ones, where only role, priority,
-           complexity, parent or ancestor are asked for. Expired claims are put back first, in a bounded batch; a
-           larger one when too few items are ready.
+purpose:   Finds the best items of one role that can be worked on, in the selector's order; on request also those held
+           by claims.
+guarantee: Reads the head of the ranked index: O(log n + limit) at any number of items, if the selector has at most one
+           filter. Items below held ones do not change that, if the selector has only role, priority, complexity,
+           parent or ancestor. Expired claims are put back first, in a bounded batch; in a larger one if too few
+           items are ready.
 args:      events_max held packed_selector limit ancestors after
-           held = 0 ready items without those below a held one, 1 held and ready ones wherever they stand;
-           packed_selector = packed (include/filters.lua); ancestors = 1 or 0; after = cursor of the run before,
-           or ''; NOT_FOUND says which field names no item
+           held = 0: ready items, except those below a held one; 1: all held and ready items;
+           packed_selector = packed (include/filters.lua); ancestors = 1 or 0; after = cursor of the last run,
+           or ''; the detail of NOT_FOUND is the field that names no item
 reply:     {rows, more, after}; row = {id, title, role, priority, complexity, summary, tags, parent,
-           claimed, ancestors}; more = whether to go on, with the cursor `after`; from the beginning, without
-           these rows, where that is '': expired claims were left whose items may suit
+           claimed, ancestors}; more = whether to go on, with the cursor `after`. If that is '', the caller begins
+           anew, without these rows: claims have expired whose items may match
 errors:    NOT_FOUND UNSETTLED
-full:      reading; the few bytes that it writes do not count
+full:      it reads; the few bytes that it writes do not matter
 --]]
 -- @include clock
 -- @include select

@@ -1,7 +1,7 @@
 --[[
-purpose:   What decides an item's next transition: its role, what its schema depends on, its unsatisfied blockers.
-guarantee: One consistent view. Edges, of which an item has 600 at most, are read only where a blocker is
-           unsatisfied and the role can move forward.
+purpose:   Reads what decides an item's next transition: its role, what its schema depends on, its unsatisfied blockers.
+guarantee: One consistent view. Edges (an item has 600 at most) are read only if a blocker is unsatisfied and the role
+           can move forward.
 args:      id
 reply:     {role, whether a blocked item has a role to return to, schema inputs without notes,
            blockers {id, role, needed role}}

@@ -1,5 +1,5 @@
 --[[
-purpose:   One item in full with the counts of its children and the newest of them.
+purpose:   Reads one item in full, with the counts of its children and the newest of them.
 guarantee: One consistent view; bounded by `limit`.
 args:      id limit
 reply:     {full view, counts by role code, rows of children}

@@ -1,11 +1,11 @@
 --[[
-purpose:   The newest roots, each with the counts of its children and, where asked for, children.
-guarantee: One consistent view of about `budget` rows; the caller goes on from there, with those that are roots
-           still. Writes nothing: claims that expired and were not put back yet are counted as expired.
-           When very many are in that state it does nothing but say so.
+purpose:   Reads the newest roots, each with the counts of its children and, if wanted, the newest children.
+guarantee: One consistent view of about `budget` rows; the caller goes on from there, with those that still are
+           roots. Writes nothing: claims that have expired but were not put back yet are counted as expired. If there
+           are very many of these, it only says so (`late`).
 args:      limit ids shown budget
-           limit = how many roots; ids = packed list of those left by the run before, or ''; shown = how many of each
-           one's children to show, 0 for none
+           limit = how many roots; ids = packed list of those left by the last run, or ''; shown = how many children
+           of each to show, 0 for none
 reply:     {late, list of {row, counts by role code, {active, expired, unclaimed}, children {row, counts}}, ids left},
            late = whether expired claims have to be put back first
 errors:    none

@@ -1,6 +1,6 @@
 --[[
-purpose:   The best items of some classes, by id, within everything or one parent's children.
-guarantee: O(log n + limit) for each class; expired claims stay in the class where they are.
+purpose:   Lists the ids of the best items of some classes, among all items or one parent's children.
+guarantee: O(log n + limit) for each class; items with expired claims stay in their class.
 args:      parent classes limit
            parent = id or '' for all items; classes = letters (include/classes.lua)
 reply:     for each class {how many there are, {id, score, id, score ...} best first}

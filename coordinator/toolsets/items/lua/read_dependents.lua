@@ -1,6 +1,6 @@
 --[[
-purpose:   What each of some items blocks.
-guarantee: One consistent view; unknown ids have an empty list and an empty title.
+purpose:   Reads what each of some items blocks.
+guarantee: One consistent view; for an unknown id, exists is false and the list is empty.
 args:      ids
            ids = packed list
 reply:     list of {id, exists, ids of items that it blocks}

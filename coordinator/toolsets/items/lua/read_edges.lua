@@ -1,7 +1,7 @@
 --[[
-purpose:   The dependency edges of several items and, while the budget lasts, of items that blocking edges
-           lead to from there.
-guarantee: Ends when about 500 edges or 100 items were read, whatever the items have.
+purpose:   Reads the dependency edges of several items and, while the budget lasts, of items that blocking edges lead
+           to from there.
+guarantee: Ends when about 500 edges or 100 items were read.
 args:      cursor follow ids known
            cursor = where the first item's edges go on, '0' from their beginning; follow = 1 or 0;
            ids = packed list; known = packed list of items not to be followed to

@@ -1,5 +1,5 @@
 --[[
-purpose:   What is shown of items that others refer to. The caller sends bounded slices.
+purpose:   Reads what is shown of items that other items refer to. The caller sends bounded slices.
 guarantee: One consistent view; items that do not exist are left out.
 args:      ids
            ids = packed list

@@ -1,5 +1,5 @@
 --[[
-purpose:   One item in full, with its ancestors where asked for.
+purpose:   Reads one item in full, with its ancestors if wanted.
 guarantee: One consistent view.
 args:      id ancestors
 reply:     {full view, ancestors {id, title, depth}}

@@ -1,5 +1,5 @@
 --[[
-purpose:   What items block, or what blocks them, with the levels of these.
+purpose:   Reads what items block, or what blocks them, with the levels of these neighbours.
 guarantee: Ends when about 300 edges were read; the caller goes on from there.
 args:      step ids added
            step = 1 what they block, -1 what blocks them; ids = packed list; added = packed {id -> list of ids

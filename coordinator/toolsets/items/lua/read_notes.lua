@@ -1,6 +1,6 @@
 --[[
-purpose:   One note by id, or the notes of an item.
-guarantee: One consistent view of an item with up to a hundred notes and little text; more are read in further runs.
+purpose:   Reads one note by id, or the notes of an item.
+guarantee: One consistent view of an item with up to a hundred notes and little text; more notes take further runs.
            An item that does not exist has no notes.
 args:      id item role bodies ids
            id = note id or ''; item = id or ''; role = letter or '' for all; bodies = 1 or 0; ids = packed list of

@@ -1,6 +1,6 @@
 --[[
-purpose:   The rows of a search's page, once its order is known.
-guarantee: Items that are gone or do not meet what was asked any more are left out.
+purpose:   Reads the rows of a search's page, once its order is known.
+guarantee: Items that no longer exist or no longer match are left out.
 args:      asked ids ancestors
            asked as for scan_items.lua; ids = packed list
 reply:     {rows, ancestors of each, whether each is claimed}

@@ -1,5 +1,5 @@
 --[[
-purpose:   Role changes since a time, newest first, without those of items that were deleted.
+purpose:   Lists role changes since a time, newest first, except those of deleted items.
 guarantee: Reads at most `count` entries of the stream a run.
 args:      since before count
            since = ms, inclusive; before = '+', or '(' and the entry where the run before ended

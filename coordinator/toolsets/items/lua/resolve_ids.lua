@@ -1,5 +1,5 @@
 --[[
-purpose:   The items whose ids begin with each of some hex prefixes (at least four digits).
+purpose:   Finds the items whose ids begin with each of some hex prefixes (at least four digits).
 guarantee: Ids are kept in buckets by their first four digits, in order; at most ten matches a prefix.
 args:      prefixes
            prefixes = packed list of lower-case hex

@@ -1,15 +1,15 @@
 --[[
-purpose:   One slice of a search that has to look at the items themselves.
+purpose:   Makes one slice of a search that has to look at the items themselves.
 guarantee: About `budget` items a run. The first run chooses the narrowest of the scopes offered. All sets of
-           the scope are walked together in order of rank, which a change of role or claim leaves as it
-           is, so an item whose priority and complexity stay as they are is seen exactly once.
+           the scope are walked together in order of rank. A change of role or claim does not change the rank, so an
+           item is seen exactly once if its priority and complexity stay the same.
 args:      asked state bound budget
            asked = packed map: scopes {name of the condition it answers or '', scopes}, classes, span
            (include/ranges.lua), conditions (include/conditions.lua), sorting and descending
            (include/sorting.lua); state = packed reply up to `last`, or '';
            bound = packed {key, created} that listed items must not come after, or ''
 reply:     {choice, score, last, done, looked at, matches, listed {id, key, created}}
-           choice, score, last = where to go on; smaller keys come first but for descending titles
+           choice, score, last = where to go on; smaller keys come first, except for descending titles
 errors:    none
 --]]
 -- @include clock

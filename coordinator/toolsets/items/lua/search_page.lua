@@ -1,10 +1,10 @@
 --[[
-purpose:   One page of a search that the ranked index answers by itself, with the total.
-guarantee: The page is one consistent view, found in time that does not depend on the number of items but
-           for the logarithm. A page far down takes several runs; the reply says where to go on.
+purpose:   Finds one page of a search that the ranked index answers by itself, and the total.
+guarantee: The page is one consistent view, found in time logarithmic in the number of items. A page far down takes
+           several runs; the reply says where to go on.
 args:      scope classes span sorting newest offset limit ancestors state
            scope, classes, span as in include/ranges.lua, span packed; sorting = a age, p priority, c complexity;
-           newest = 1 newest (highest) first, or 0; state = packed `left` of the run before, or ''
+           newest = 1 newest (highest) first, or 0; state = packed `left` of the last run, or ''
 reply:     {total, rows, ancestors of each, ids of the page beyond the first 100, left = {} at the end}
 errors:    none
 --]]

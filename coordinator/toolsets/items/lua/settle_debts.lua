@@ -1,8 +1,8 @@
 --[[
-purpose:   Pays what scripts before have left to be done, a bounded part per run.
-guarantee: What is paid is taken off what is owed in the same step, so any process can go on.
+purpose:   Does what earlier scripts have left undone (their debts), a bounded part per run.
+guarantee: What is done is removed from the debts in the same step, so any process can go on.
 args:      none
-reply:     whether nothing is owed any more, as far as this run has seen
+reply:     whether no debts are left, as far as this run has seen
 errors:    none
 --]]
 -- @include clock

@@ -1,10 +1,10 @@
 --[[
-purpose:   Moves levels of items (include/levels.lua), so that an edge that is to come needs no repair.
-guarantee: An item is moved only where all that it blocks stays above it, or all that blocks it below: the levels
-           are an order of the graph after each step, wherever it ends.
+purpose:   Moves levels of items (include/levels.lua), so that a new edge needs no repair.
+guarantee: An item is moved only if everything that it blocks stays above it, and everything that blocks it below it. So
+           the levels are a valid order of the graph after each step, wherever it ends.
 args:      step moves
            step = 1 up, -1 down; moves = packed {id, level, id, level ..}, the furthest first
-reply:     {how many were seen to, whether all of these have their place now}
+reply:     {how many moves were handled, whether all of these items have their new level now}
 errors:    none
 --]]
 -- @include neighbours

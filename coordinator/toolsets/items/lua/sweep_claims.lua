@@ -1,12 +1,12 @@
 --[[
-purpose:   Puts expired claims back and hands the items to parked callers. Run by a process with parked
-           calls when the earliest claim expires; also says that the process lives.
+purpose:   Puts expired claims back and hands the items to parked callers. A process with parked calls runs it when the
+           earliest claim expires, and at least once a second to register as alive.
 guarantee: Bounded: at most 100 claims a run.
 args:      events_max process alive_ms
-reply:     when the earliest live claim expires (ms), 0 when there is none; now; whether the process was
-           known to live, else its parked calls may have been dropped
+reply:     when the earliest live claim expires (ms), 0 if there is none; now; whether the process was
+           still registered as alive, else its parked calls may have been dropped
 errors:    none
-full:      what has expired is taken away
+full:      it removes what has expired
 --]]
 -- @include clock
 -- @include settle

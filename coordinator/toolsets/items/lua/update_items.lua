@@ -1,8 +1,8 @@
 --[[
-purpose:   Partial updates, each item on its own.
-guarantee: An update is applied whole or not at all. Moving an item under another parent checks cycles
-           and the depth of its whole subtree first and shifts the subtree's depths in the same step; one of
-           more than 700 items keeps its depth.
+purpose:   Updates items partially, each on its own.
+guarantee: An update is applied completely or not at all. Moving an item under another parent first checks cycles
+           and the depth of its whole subtree, and changes the subtree's depths in the same step. A subtree of more
+           than 700 items can only be moved to the same depth.
 args:      request fingerprint keep_ms events_max config labels changes
            changes = packed list of {id, fields}; fields by letter as in include/item.lua, p priority,
            c complexity; false clears, pa = '' moves to the root

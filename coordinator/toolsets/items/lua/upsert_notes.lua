@@ -1,10 +1,10 @@
 --[[
 purpose:   Writes notes by (item, key), each on its own.
-guarantee: A note is stored with its mark on the item in one step, so gates see it at once. The caller
-           sends bounded slices.
+guarantee: A note and its mark on the item are stored in one step, so gates see it at once. The caller sends bounded
+           slices.
 args:      request fingerprint keep_ms events_max config labels notes
            notes = packed list of notes (include/notes.lua)
-reply:     list of {reason or '', note id, item, role of the item, schema inputs, verification as it is stored}
+reply:     list of {reason or '', note id, item, role of the item, schema inputs, stored verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 -- @include clock

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def unsatisfied(found: Iterable[tuple[str, int, int]]) -> list[Blocker]:
-    """Blockers that an item still waits for, from (id, role, role that is waited for) as scripts give them."""
+    """The blockers that an item still waits for, from a script's rows (id, role, role that it must reach)."""
     return [
         Blocker(from_item_id=dashed(blocker), current_role=ROLE_NAMES[role], required_role=ROLE_NAMES[needed])
         for blocker, role, needed in found

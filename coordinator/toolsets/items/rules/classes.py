@@ -1,4 +1,4 @@
-"""Index classes by role (``lua/include/classes.lua``), and one order over several of them."""
+"""The classes of the ranked index by role (``lua/include/classes.lua``), and merging several classes in order."""
 
 from __future__ import annotations
 
@@ -13,24 +13,29 @@ if TYPE_CHECKING:
     from coordinator.toolsets.items.store.reads import Ranked
 
 OF_ROLE = {"queue": "qQ1", "work": "wW2", "review": "rR3", "blocked": "bB4", "terminal": "tT"}
-"""All items of a role: those that are ready, held by a claim, and waiting for a dependency (terminal ones do not)."""
+"""All classes of a role: ready, held by a claim, waiting for a dependency (terminal items never wait)."""
 MAYBE_BLOCKED = {"blocked": "bB4", "queue": "1Q", "work": "2W", "review": "3R"}
-"""Those that hold every blocked item of a role: one that is held may wait as well."""
+"""The classes of a role that may have blocked items. Those held by a claim are among them: a held item may wait too."""
 
 
 def best_of_each(classes: Iterable[Ranked], roles: Iterable[str]) -> Iterator[Iterator[str]]:
-    """The ids of each role, best first; ``roles`` are the letters of their classes, which come in this order."""
+    """The ids of each role, best first.
+
+    Args:
+        classes: what the store found, in the order of ``roles``.
+        roles: the letters of each role's classes.
+    """
     left = iter(classes)
     for letters in roles:
         yield best_first(list(islice(left, len(letters))))
 
 
 def best_first(classes: Sequence[Ranked]) -> Iterator[str]:
-    """The ids of several classes in one order: by rank, then by id."""
+    """The ids of several classes merged into one order: by rank, then by id."""
     for _, item in merge(*(_pairs(ranked.flat) for ranked in classes)):
         yield item
 
 
 def _pairs(flat: Sequence[str]) -> Iterator[tuple[float, str]]:
-    """Rank, which is the score without the class, and id of each."""
+    """The rank (the score without the class) and the id of each item."""
     return ((float(score) % CLASS_SPAN, item) for item, score in zip(flat[::2], flat[1::2], strict=True))

@@ -1,4 +1,4 @@
-"""Times that callers give, ISO-8601, as the store's milliseconds."""
+"""Converts the times that callers give (ISO-8601) into the store's milliseconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant(text: str, field: str, *, up: bool = False) -> int:
-    """Milliseconds since 1970 of an ISO-8601 time with a zone; finer parts are cut off, or rounded ``up``.
+    """Milliseconds since 1970 of an ISO-8601 time with a zone; fractions are cut off, or rounded ``up``.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field, for anything else.
@@ -27,7 +27,7 @@ def instant(text: str, field: str, *, up: bool = False) -> int:
 
 
 def interval(after: str | None, before: str | None, name: str) -> tuple[int | None, int | None]:
-    """Both bounds in ms, inclusive, of ``<name>After`` and ``<name>Before``; None for one that is blank or left out.
+    """The bounds ``<name>After`` and ``<name>Before`` in ms, inclusive; None if a bound is blank or absent.
 
     Raises:
         ToolFailure: VALIDATION_ERROR for a malformed time or an empty range.

@@ -1,4 +1,4 @@
-"""From the settings to what this toolset goes by: schemas, traits, labels, and who must sign."""
+"""Makes this toolset's configuration from the settings: schemas, traits, labels, and whether actors are required."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
 from coordinator.toolsets.items.rules.schema import Lifecycle, NoteSpec, Schema, SchemaConfig
 
 DEFAULT_NAME = "default"
-"""A schema of this name is the default where the settings name none."""
+"""A schema of this name is the default, unless the settings name another."""
 _LIFECYCLES: Mapping[str, Lifecycle] = {
     "auto": "auto",
     "manual": "manual",
@@ -20,7 +20,7 @@ _LIFECYCLES: Mapping[str, Lifecycle] = {
 
 
 def schema_config(settings: Settings) -> SchemaConfig:
-    """One version of the configuration, from settings that were checked."""
+    """The configuration from valid settings."""
     schemas = _schemas(settings)
     return SchemaConfig(
         schemas=schemas,
@@ -32,7 +32,7 @@ def schema_config(settings: Settings) -> SchemaConfig:
 
 
 def labels(settings: Settings) -> Mapping[str, str]:
-    """Status label by trigger (seed 004): a section replaces the built-in labels, but never that of cancel."""
+    """Status labels by trigger (seed 004). Those in the settings replace all built-in labels but that of cancel."""
     if settings.status_labels is None:
         return DEFAULT_LABELS
     stated: dict[str, str] = {trigger: label for trigger, label in settings.status_labels.items() if label is not None}

@@ -1,4 +1,4 @@
-"""get_context: its bounds, and what results show of notes, claims and transitions."""
+"""get_context: its limits, and how its results show notes, claims and transitions."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from coordinator.toolsets.items.store.reads import Claim, Row
 
 LISTED_PER_ROLE = 200
-"""Items of one role that get_context lists."""
+"""How many items of one role get_context lists."""
 MAX_TRANSITIONS = 200
 DEFAULT_TRANSITIONS = 50
 
 
 def transitions_wanted(limit: int | None) -> int:
-    """The limit in force: 1 to 200, 50 where none was given."""
+    """The limit in force: 1 to 200, by default 50."""
     return DEFAULT_TRANSITIONS if limit is None else min(max(limit, 1), MAX_TRANSITIONS)
 
 
 class Standing:
-    """How an item's notes stand against its schema, in its present role (seed 004, item mode)."""
+    """An item's notes compared with its schema, in its present role (seed 004, item mode)."""
 
     def __init__(self, role: str, schema: Resolved | None, filled: Filled) -> None:
         self._role = role
@@ -41,7 +41,7 @@ class Standing:
 
     @property
     def gate(self) -> GateStatus:
-        """Whether notes are missing; dependencies are another matter."""
+        """Whether notes are missing. Dependencies do not count here."""
         return GateStatus(
             can_advance=self._role != "terminal" and not self.missing,
             phase=self._role,
@@ -68,7 +68,7 @@ class Standing:
 
 
 def claim_detail(claim: Claim) -> ClaimDetail:
-    """A claim with its holder: the one place that names it (seed 004, tiered disclosure)."""
+    """A claim with its holder. No other result names the holder (seed 004, tiered disclosure)."""
     return ClaimDetail(
         claimed_by=claim.holder,
         claimed_at=iso(claim.claimed),

@@ -1,4 +1,4 @@
-"""Dependency edges as callers ask for them (seed 004, manage_dependencies)."""
+"""Checks the dependency edges that callers ask for (seed 004, manage_dependencies)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_EDGES = 150
 
 
 class Edge(NamedTuple):
-    """A checked edge. Its ends are item ids, parsed but not resolved, or refs of the items of a new tree."""
+    """A checked edge. Its ends are item ids that are not resolved yet, or refs of items of a new tree."""
 
     source: str
     target: str
@@ -33,7 +33,7 @@ class Edge(NamedTuple):
 
 
 def edge_type(value: str | None, field: str) -> str:
-    """One of BLOCKS, IS_BLOCKED_BY, RELATES_TO; any case, '-' for '_'.
+    """One of BLOCKS, IS_BLOCKED_BY, RELATES_TO. Accepts any case, and '-' in place of '_'.
 
     Raises:
         ToolFailure: VALIDATION_ERROR.
@@ -45,7 +45,7 @@ def edge_type(value: str | None, field: str) -> str:
 
 
 def threshold(value: str | None, kind: str, field: str) -> str | None:
-    """The threshold of an edge, None where none is given.
+    """The threshold of an edge; None if none is given.
 
     Raises:
         ToolFailure: VALIDATION_ERROR.
@@ -60,12 +60,12 @@ def threshold(value: str | None, kind: str, field: str) -> str | None:
 
 
 def mark(unblock_at: str | None) -> str:
-    """The stored threshold: a role's code, or '-' where none was given."""
+    """The stored form of a threshold: a role's code, or '-' if none was given."""
     return str(ROLE_CODES[unblock_at]) if unblock_at else "-"
 
 
 def asked(args: ManageDependencies) -> list[Any]:
-    """What the call asks for: the part that its request id stands for."""
+    """The parts of a call that a repeated call must give again."""
     return [
         args.operation, args.dependencies, args.pattern, args.type, args.unblock_at, args.item_ids, args.source,
         args.targets, args.sources, args.target, args.id, args.from_item_id, args.to_item_id, args.delete_all,
@@ -98,7 +98,8 @@ def edges_asked_for(args: ManageDependencies) -> list[DependencySpec]:
     """The edges of a create, from ``dependencies`` or ``pattern``.
 
     Raises:
-        ToolFailure: VALIDATION_ERROR: both or neither, an incomplete pattern, none or too many.
+        ToolFailure: VALIDATION_ERROR: both or neither is given, the pattern is incomplete, or there are no or too many
+            edges.
     """
     if (args.dependencies is not None) == bool(not_blank(args.pattern)):
         raise invalid("dependencies", "give either dependencies or pattern")
@@ -122,14 +123,14 @@ def checked(specs: list[DependencySpec], args: ManageDependencies) -> tuple[list
 
 
 def refusal(number: int, reason: str, end: str, pattern: str | None) -> Failure:
-    """Why a script refused an edge of a call, with the field of the end that is the cause."""
+    """The failure for an edge that a script refused; names the field of the end that is the cause."""
     source, target = _ends(pattern, number)
     field = {"from": f"{source}: ", "to": f"{target}: "}.get(end, "")
     return Failure(index=number, error=field + refused(reason))
 
 
 def _ends(pattern: str | None, number: int) -> tuple[str, str]:
-    """The fields that the ends of an edge stand in."""
+    """The fields that hold the ends of an edge."""
     return {
         "linear": (f"itemIds[{number}]", f"itemIds[{number + 1}]"),
         "fan-out": ("source", f"targets[{number}]"),

@@ -1,4 +1,4 @@
-"""The dependency graph as callers see it: edges of one item, and the walk over all that they connect."""
+"""The dependency graph as callers see it: the edges of one item, and the walk over all that they connect."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 
 MAX_ITEMS = 5_000
-"""Items that one graph may hold: each costs 40 bytes of the answer and a hundredth of a script run."""
+"""How many items a graph may have. Each takes 40 bytes of the answer and a hundredth of a script run."""
 MAX_EDGES = 50_000
 
 _TYPES = {"b": "BLOCKS", "i": "IS_BLOCKED_BY", "r": "RELATES_TO"}
 
 
 class Edge(NamedTuple):
-    """One edge, as one of its items holds it (``lua/include/graph.lua`` has the codes)."""
+    """One edge as stored with one of its items, its holder (``lua/include/graph.lua`` explains the codes)."""
 
     code: str
     other: str
@@ -43,12 +43,12 @@ class Edge(NamedTuple):
 
     @property
     def direction(self) -> str:
-        """incoming: the other item blocks the holder. Of RELATES_TO: which end the holder is."""
+        """incoming: the other item blocks the holder; outgoing: the reverse. For RELATES_TO: the holder's end."""
         return "outgoing" if self.code in "BiR" else "incoming"
 
     @property
     def relates(self) -> bool:
-        """Whether it blocks nothing."""
+        """Whether it is a RELATES_TO, which blocks nothing."""
         return self.code in "Rr"
 
     @property
@@ -58,7 +58,7 @@ class Edge(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What is shown of an item that another one refers to."""
+    """Title, role and priority of an item that another one refers to."""
 
     id: str
     title: str
@@ -67,17 +67,17 @@ class Head(NamedTuple):
 
 
 def given_threshold(mark: str) -> str | None:
-    """The role for a stored threshold mark; None where none was given."""
+    """The role in a stored threshold; None if none was given."""
     return None if mark == "-" else ROLE_NAMES[int(mark)]
 
 
 def edges_of(flat: Sequence[str]) -> list[Edge]:
-    """The edges for stored fields and values in turn."""
+    """The edges from stored fields and values, in turn."""
     return [Edge(field[0], field[1:], value) for field, value in zip(flat[::2], flat[1::2], strict=True)]
 
 
 def dependency(item: str, edge: Edge, heads: Mapping[str, Head]) -> DependencyView:
-    """An edge of ``item`` as results show it, with what is known of its ends."""
+    """An edge of ``item`` as results show it, with its ends as far as ``heads`` has them."""
     source, target = (item, edge.other) if edge.outward else (edge.other, item)
     given = edge.unblock_at
     return DependencyView(
@@ -97,7 +97,7 @@ def _info(head: Head) -> ItemInfo:
 
 
 def counts(edges: Sequence[Edge]) -> DependencyCounts:
-    """How many of each direction; RELATES_TO apart."""
+    """The number of edges by direction; RELATES_TO is counted separately."""
     blocking = [edge.direction for edge in edges if not edge.relates]
     return DependencyCounts(
         incoming=blocking.count("incoming"),
@@ -107,7 +107,7 @@ def counts(edges: Sequence[Edge]) -> DependencyCounts:
 
 
 class Graph(NamedTuple):
-    """Items, blockers first, and the longest path among them in edges."""
+    """Items, blockers first, and the number of edges on the longest path between them."""
 
     chain: list[str]
     depth: int
@@ -115,16 +115,16 @@ class Graph(NamedTuple):
 
 
 class Walk:
-    """Breadth-first over blocking edges in both directions, from one item.
+    """A breadth-first walk from one item over blocking edges in both directions.
 
-    The caller reads edges: as long as ``wanted`` names items it hands what it found to ``add``. It may
-    read ahead, about items that were not asked for yet. What is read piece by piece may change
-    meanwhile; the result is then a mixture of states, but always complete and free of repetitions.
+    The caller does the reading: as long as ``wanted`` names items, it passes their edges to ``add``. It may also pass
+    edges of items that were not asked for yet. If the graph changes between reads, the result is a mixture of states,
+    but each item that was reached is in it exactly once.
     """
 
     def __init__(self, start: str, max_items: int = MAX_ITEMS, max_edges: int = MAX_EDGES) -> None:
         self._found: dict[str, str] = {start: start}
-        """Every item of the graph, and the one that led to it."""
+        """Every item of the graph -> the item that led to it."""
         self._waiting = deque([start])
         self._read: dict[str, list[Edge]] = {}
         self._blocks: dict[str, dict[str, None]] = {}
@@ -133,7 +133,7 @@ class Walk:
         self.edges_left = max_edges
 
     def wanted(self, most: int) -> list[str]:
-        """Up to ``most`` items whose edges are to be read next; none at the end."""
+        """Up to ``most`` items whose edges have to be read next; none: the walk is over."""
         wanted: list[str] = []
         while self._waiting and len(wanted) < most:
             item = self._waiting.popleft()
@@ -147,16 +147,16 @@ class Walk:
         return wanted
 
     def before(self, wanted: Iterable[str]) -> list[str]:
-        """The items that led to those: reading ahead need not go back there."""
+        """The items that led to these; reading ahead need not read them again."""
         return list({self._found[item] for item in wanted})
 
     def add(self, wanted: Iterable[str], edges: Mapping[str, list[Edge]], complete: bool) -> None:
-        """Takes what was read about the items asked for, and about others.
+        """Takes the edges that were read.
 
         Args:
-            wanted: what ``wanted`` returned; one without edges does not exist any more.
-            edges: by item.
-            complete: False where reading ended early, after ``edges_left`` edges.
+            wanted: what ``wanted`` returned. An item without an entry in ``edges`` does not exist any more.
+            edges: by item; may have further items.
+            complete: False: reading ended early, after ``edges_left`` edges.
         """
         self._truncated |= not complete
         self.edges_left -= sum(map(len, edges.values()))
@@ -182,7 +182,7 @@ class Walk:
             self._blocks.setdefault(blocker, {})[blocked] = None
 
     def graph(self) -> Graph:
-        """What was found: every item after all that block it, those that nothing blocks in the order found."""
+        """The result: every item comes after all items that block it; unblocked ones are in the order found."""
         level = dict.fromkeys(self._found, 0)
         open_blockers = dict.fromkeys(self._found, 0)
         for item in self._found:
@@ -198,6 +198,6 @@ class Walk:
                     open_blockers[blocked] -= 1
                     if open_blockers[blocked] == 0:
                         chain.append(blocked)
-        # A circle cannot be stored; it can only appear where edges moved between two reads.
+        # There are no stored cycles. One can only appear if edges have changed between two reads.
         chain += [item for item, count in open_blockers.items() if count > 0]
         return Graph(chain, max(level.values(), default=0), self._truncated)

@@ -1,4 +1,4 @@
-"""Ids: UUIDs outside, 32 hex digits inside; items may also be named by a hex prefix."""
+"""Ids: UUIDs for callers, 32 hex digits inside (the inner form). Callers may also name items by a hex prefix."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 _DASHED = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 MIN_PREFIX = 4
 FULL = 32
-"""Digits of a whole id in the inner form."""
+"""The digits of a full id in the inner form."""
 LONGEST = 36
-"""Characters of an id that a caller may give: those of a UUID with its dashes."""
+"""The characters of a UUID with its dashes, the longest id that a caller may give."""
 
 
 def new_id() -> str:
@@ -43,7 +43,7 @@ def parse(text: str, field: str) -> str:
     """An item id in the inner form.
 
     Raises:
-        ToolFailure: VALIDATION_ERROR for what ``to_inner`` does not take.
+        ToolFailure: VALIDATION_ERROR for a malformed id.
     """
     found = to_inner(text)
     if not found:
@@ -52,12 +52,12 @@ def parse(text: str, field: str) -> str:
 
 
 def no_id(field: str) -> ToolFailure:
-    """The refusal of what is no item id."""
+    """The failure for a malformed item id."""
     return invalid(field, "must be a UUID or a hex prefix of 4 to 32 digits")
 
 
 def no_such_item(field: str) -> ToolFailure:
-    """What is said of an id in a field where no item has it."""
+    """The failure for an id that no item has."""
     return ToolFailure("RESOURCE_NOT_FOUND", f"{field}: no such item")
 
 
@@ -91,7 +91,7 @@ class Match(NamedTuple):
 
 
 def pick(prefix: str, matches: list[Match], field: str) -> str:
-    """The one item that a prefix in a field means.
+    """The one item that a prefix means.
 
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND; VALIDATION_ERROR with up to ten candidates when

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 Move = tuple[str, int]
-"""An item and the level that it is to have."""
+"""An item and the level that it has or gets."""
 
 
 class Repair:
-    """What has to move so that a blocker stands below what it blocks.
+    """Finds the moves after which every blocker has a lower level than what it blocks.
 
     Args:
-        start: the end of the edge that moves.
-        level: where to.
-        step: 1 raises what is blocked, -1 lowers blockers.
-        stop: the other end of the edge; who arrives there has found a cycle.
+        start: the end of the new edge that moves first.
+        level: its new level.
+        step: 1 raises the blocked items, -1 lowers the blockers.
+        stop: the other end of the new edge; reaching it means that the edge closes a cycle.
     """
 
     def __init__(self, start: str, level: int, step: int, stop: str) -> None:
         self.step = step
         self.cyclic = False
         self.torn = False
-        """Whether items were seen to block themselves: the graph has changed while it was read."""
+        """Whether items seemed to block themselves, because the graph has changed while it was read."""
         self._level = level
         self._stop = stop
         self._moved = {start: level}
@@ -31,15 +31,15 @@ class Repair:
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to be looked at."""
+        """Whether no more items have to be looked at."""
         return self.cyclic or self.torn or not self._unseen
 
     def wanted(self, most: int) -> list[str]:
-        """Items whose neighbours have to be known next."""
+        """The items whose neighbours have to be read next."""
         return list(self._unseen)[:most]
 
     def look(self, items: Sequence[str], found: Iterable[Sequence[Move]]) -> None:
-        """Goes on with the neighbours of the first of ``items``, each with the level it has now."""
+        """Takes neighbours (with their present levels) of items, in order; the last items may have none yet."""
         todo: list[str] = []
         for item, near in zip(items, found, strict=False):
             del self._unseen[item]
@@ -52,7 +52,7 @@ class Repair:
                 self.cyclic |= other == self._stop
                 if (bound - self._moved.get(other, level)) * self.step > 0:
                     self._moved[other] = bound
-                    self.torn |= abs(bound - self._level) > len(self._moved)  # no path without a circle is as long
+                    self.torn |= abs(bound - self._level) > len(self._moved)  # longer than any path without a cycle
                     if other in self._near:
                         todo.append(other)
                     else:
@@ -61,7 +61,7 @@ class Repair:
                 return
 
     def moves(self) -> list[Move]:
-        """Where items have to stand at least, the furthest first."""
+        """The items to move and their new levels, those that move furthest first."""
         return sorted(self._moved.items(), key=lambda move: -move[1] * self.step)
 
 

@@ -1,4 +1,4 @@
-"""What a search asks for, checked and put into the terms of the ranked index (seed 004, query_items)."""
+"""Checks the arguments of a search and translates them into ranges of the ranked index (seed 004, query_items)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from coordinator.toolsets.items.rules.specs import MAX_TAGS_ASKED, MAX_TITLE, na
 
 DEFAULT_LIMIT = 50
 MAX_REACH = 10_000
-"""How far down a search goes that has to look at the items: offset and limit together."""
+"""The greatest sum of offset and limit of a search that has to look at the items."""
 FEW_ROOTS = 50
-"""Roots of which an overview lists the children within any deadline."""
+"""For so many roots, an overview can list the children within any deadline."""
 _LAST_TIME = 2**41 - 1
 _EVER = 2**53
 _HELD = "QWRBT"
@@ -28,9 +28,9 @@ _SORTS |= {"created": "a", "modified": "m"}
 
 
 class Span(NamedTuple):
-    """Ranges of scores, as ``include/ranges.lua`` has them: the same creation times in each of the groups.
+    """Ranges of scores for ``include/ranges.lua``: the same range of creation times in each of several groups.
 
-    A group is priority * 16 + complexity; times are ms since ``RANK_EPOCH``.
+    The number of a group is priority * 16 + complexity. Times are in ms since ``RANK_EPOCH``.
     """
 
     first_group: int
@@ -43,20 +43,20 @@ _EVERYTHING = Span(0, 2 * 16 + NO_COMPLEXITY, 0, _LAST_TIME)
 
 
 class Part(NamedTuple):
-    """A part of the ranked index that holds every match, because it answers one of the conditions."""
+    """A part of the ranked index that contains every match, because its scopes are one of the conditions."""
 
     condition: str
     scopes: list[str]
 
 
 class Search(NamedTuple):
-    """A checked search, as ``search_page.lua`` and ``scan_items.lua`` take it."""
+    """A checked search, for ``search_page.lua`` and ``scan_items.lua``."""
 
     parts: list[Part]
     classes: str
     span: Span
     conditions: dict[str, Any]
-    """By letter, as ``include/conditions.lua`` has them."""
+    """By the letters of ``include/conditions.lua``."""
     sorting: str
     descending: bool
     limit: int
@@ -64,14 +64,14 @@ class Search(NamedTuple):
 
     @property
     def indexed(self) -> bool:
-        """Whether the index answers it without a look at the items."""
+        """Whether the index answers it, without looking at the items."""
         if self.sorting not in "apc" or len(self.conditions) > 1:
             return False
         part = self.parts[0]
         return len(part.scopes) == 1 and all(name == part.condition for name in self.conditions)
 
     def packable(self) -> dict[str, Any]:
-        """What the scripts that look at items take."""
+        """The search for the scripts that look at items."""
         return {
             "scopes": self.parts,
             "classes": self.classes,
@@ -83,7 +83,7 @@ class Search(NamedTuple):
 
 
 def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int] | None:
-    """Both bounds in ms, inclusive; None where neither is given."""
+    """Both bounds in ms, inclusive; None if neither is given."""
     low, high = interval(after, before, name)
     if low is None and high is None:
         return None
@@ -92,7 +92,7 @@ def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]
 
 @cache
 def _folding() -> dict[str, list[str]]:
-    """By a character of folded text: the characters outside ASCII whose folded form has it."""
+    """A character of folded text -> the characters outside ASCII whose folded form contains it."""
     found: dict[str, list[str]] = {}
     for code in range(0x80, 0x20000):
         folded = chr(code).casefold()
@@ -103,10 +103,10 @@ def _folding() -> dict[str, list[str]]:
 
 
 def folds(text: str) -> dict[str, str]:
-    """What the characters outside ASCII fold to that can take part in a match of a folded text.
+    """The characters outside ASCII that a script has to fold to find a folded text, and what they fold to.
 
-    A script that folds ASCII and these finds the text exactly where full Unicode case folding
-    would: no other character's folded form has a character of the text.
+    A script that folds ASCII and these finds the text exactly where full Unicode case folding would, because the folded
+    form of any other character contains no character of the text.
     """
     return {other: other.casefold() for part in set(text) for other in _folding().get(part, ())}
 
@@ -116,7 +116,7 @@ def _tag_list(text: str) -> list[str]:
 
 
 def _span(args: QueryItems) -> Span | None:
-    """The range that holds every match; None: it is empty."""
+    """The range that contains every match; None: it is empty."""
     first, last = 0, 2
     if priority := not_blank(args.priority):
         first = last = PRIORITY_CODES[one_of(priority, PRIORITY_NAMES, "priority")]
@@ -128,7 +128,7 @@ def _span(args: QueryItems) -> Span | None:
 
 
 def _classes(role: str | None, status: str | None) -> str:
-    """The classes that hold every match: only a held one has live claims, and all in it have a claim."""
+    """The classes that contain every match. Only items of a held class have live claims, and each has some claim."""
     roles = [one_of(role, ROLES, "role")] if role else list(ROLES)
     letters = "".join(OF_ROLE[name] for name in roles)
     if status == "claimed":
@@ -206,7 +206,7 @@ def _sorting(name: str | None) -> str:
 
 
 def may_take_long(args: QueryItems) -> bool:
-    """Whether the call looks at the items, maybe at very many, or lists very many. Never fails."""
+    """Whether the call may look at, or list, very many items. Never fails."""
     operation = args.operation.lower()
     if operation == "overview":
         return args.include_children and (args.limit or 0) > FEW_ROOTS

@@ -1,7 +1,7 @@
-"""Derives from an item's stored fields everything that scripts keep up to date beside them, for the audit to compare.
+"""Derives from an item's stored fields what scripts keep in indexes and counters, so that the audit can compare.
 
-The rules are written a second time on purpose: ``lua/include/item.lua`` and its neighbours update indexes and
-counters change by change, this module derives them from the fields alone. Field letters are those of ``item.lua``.
+The rules are written a second time here on purpose. ``lua/include/item.lua`` and its neighbours update indexes and
+counters change by change; this module derives them from the fields alone. Field letters are those of ``item.lua``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 CLASSES = "qQ1wW2rR3tT-bB4"
-"""Letters of the classes: ready, held, waiting of each role; '-' stands for a class that cannot be."""
+"""The letters of the classes ready, held and waiting of each role; '-': there is no such class."""
 READY, HELD, WAITING = 0, 1, 2
 TERMINAL, BLOCKED = 3, 4
 MAX_DEPTH = 3
@@ -18,11 +18,11 @@ INLINE_BYTES = 64
 RANK_EPOCH = 1_577_836_800_000
 NO_COMPLEXITY = 15
 CLASS_SPAN = 2**47
-"""Scores of one class."""
+"""How many scores a class has."""
 BAND_SPAN = 2**45
-"""Scores of one class and priority."""
+"""How many scores a band has. (A band is one class and priority.)"""
 OPEN_ROLES = (0, 1, 2, 4)
-"""Roles whose items can be ready."""
+"""The roles whose items can be ready."""
 
 Fields = Mapping[str, str]
 
@@ -32,7 +32,7 @@ _RANGES = {"d": (0, MAX_DEPTH), "pr": (0, 2), "rv": (1, 1), "nb": (1, None), "lo
 
 
 class Score(NamedTuple):
-    """What an item's score says (``lua/include/classes.lua``)."""
+    """The parts of an item's score (``lua/include/classes.lua``)."""
 
     role: int
     state: int
@@ -51,7 +51,7 @@ def parsed(text: str) -> Score:
     """The parts of a score.
 
     Raises:
-        ValueError: it is none that an item can have.
+        ValueError: no item can have this score.
     """
     score = int(float(text))
     found = Score(
@@ -65,7 +65,7 @@ def parsed(text: str) -> Score:
 
 
 class Claim(NamedTuple):
-    """A claim as the item keeps it; times in ms."""
+    """A claim as stored with the item; times in ms."""
 
     fence: int
     expires: int
@@ -74,15 +74,13 @@ class Claim(NamedTuple):
     agent: str
 
     def packed(self) -> bytes:
-        """As it is stored (``lua/include/item.lua``)."""
+        """Its stored form (``lua/include/item.lua``)."""
         times = (self.expires, self.claimed, self.first)
         return self.fence.to_bytes(4) + b"".join(time.to_bytes(6) for time in times) + self.agent.encode()
 
 
 def claim_of(fields: Fields) -> Claim | None:
-    """The claim of an item, live or lapsed; None where only a fence is left, or nothing.
-
-    ``h`` is there in hex digits.
+    """The claim of an item, live or lapsed; None: there is only a fence, or nothing. ``h`` is given in hex digits.
 
     Raises:
         ValueError: it cannot be read.
@@ -95,17 +93,17 @@ def claim_of(fields: Fields) -> Claim | None:
 
 
 class Edge(NamedTuple):
-    """One edge as the item at one end holds it."""
+    """One edge as stored with the item at one end, its holder."""
 
     code: str
-    """B b IS_BLOCKED_BY I i, RELATES_TO R r; capital at the end that it was created from."""
+    """BLOCKS: B, b. IS_BLOCKED_BY: I, i. RELATES_TO: R, r. A capital at the end that the edge was created from."""
     other: str
     dependency: str
     threshold: int
 
     @property
     def waits(self) -> bool:
-        """Whether the item that holds the edge waits for the other one."""
+        """Whether the holder waits for the other item."""
         return self.code in "bI"
 
     @property
@@ -115,35 +113,35 @@ class Edge(NamedTuple):
 
 
 def edge(field: str, value: str) -> Edge:
-    """The edge behind one field of an item's edge hash."""
+    """The edge in one field of an item's edge hash."""
     mark = value[32:]
     return Edge(field[:1], field[1:], value[:32], TERMINAL if mark == "-" else int(mark))
 
 
 def satisfied(role: int, threshold: int) -> bool:
-    """Whether a blocker of this role lets what it blocks go on; one in BLOCKED never does."""
+    """Whether a blocker in this role no longer blocks; one in role blocked always does."""
     return role != BLOCKED and role >= threshold
 
 
 def scopes(fields: Fields) -> list[str]:
-    """Everything, the parent's children, each tag, the type."""
+    """The scopes that an item belongs to: everything, the parent's children, each tag, the type."""
     tags = fields.get("g", "").replace(",", " ").split()
     kind = [f"y{fields['y']}"] if "y" in fields else []
     return ["*", f"p{fields.get('pa', '')}", *(f"g{tag}" for tag in dict.fromkeys(tags)), *kind]
 
 
 def is_held(fields: Fields) -> bool:
-    """Whether the class says that a claim holds the item."""
+    """Whether the item is in a class held by a claim."""
     return parsed(fields["w"]).state == HELD
 
 
 def lapsed(fields: Fields) -> bool:
-    """Whether an expired claim's record is still on the item, and counted as such."""
+    """Whether the record of an expired claim is still on the item (and counted as lapsed)."""
     return claim_of(fields) is not None and not is_held(fields)
 
 
 def class_letter(fields: Fields) -> str:
-    """The class that role, claim and blockers make."""
+    """The class that follows from role, claim and blockers."""
     score = parsed(fields["w"])
     waits = "nb" in fields and score.role != TERMINAL
     state = HELD if score.state == HELD else WAITING if waits else READY
@@ -151,7 +149,10 @@ def class_letter(fields: Fields) -> str:
 
 
 def own_problems(fields: Fields, texts: Collection[str], now: int) -> Iterator[str]:
-    """What is wrong with an item's fields taken by themselves; ``texts`` are its long ones.
+    """What is wrong with an item's own fields.
+
+    Args:
+        texts: the names of its long texts.
 
     Raises:
         KeyError: a field is missing.
@@ -204,7 +205,7 @@ def _claim(fields: Fields, now: int) -> Iterator[str]:
 
 
 def claim_problems(item: str, fields: Fields, lease: str | bool, held_by_agent: str | bool) -> Iterator[str]:
-    """The item's class, and its agent's lease and entry, against its claim; False stands for a missing one."""
+    """Compares the item's class, and its agent's lease and entry (False: missing), with its claim."""
     claim, letter = claim_of(fields), parsed(fields["w"]).letter
     if class_letter(fields) != letter:
         yield f"is in class {letter}, should be in {class_letter(fields)}"
@@ -221,7 +222,7 @@ def claim_problems(item: str, fields: Fields, lease: str | bool, held_by_agent: 
 
 
 def depth_problems(fields: Fields, parent_depth: str | bool) -> Iterator[str]:
-    """The depth against the parent's; False where no parent exists."""
+    """Compares the depth with the parent's (False: there is no such parent)."""
     if "pa" in fields and parent_depth is False:
         yield f"is below {fields['pa']}, which does not exist"
         return
@@ -231,7 +232,7 @@ def depth_problems(fields: Fields, parent_depth: str | bool) -> Iterator[str]:
 
 
 def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str]:
-    """The item's entry in the index of one of its scopes; False where it is missing."""
+    """Compares the item's score with that in the index of one of its scopes (False: missing)."""
     if score is False:
         yield f"is missing in {scope}"
     elif float(score) != float(fields["w"]):
@@ -239,21 +240,21 @@ def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str
 
 
 def bands(role: int) -> range:
-    """The bands of a role's ready class, one per priority: how the scores of its items begin."""
+    """The bands of a role's ready class, one per priority."""
     return range(role * 12, role * 12 + 3)
 
 
 def bound_of(item: str, band: int) -> str:
-    """The member that is an item's bound in a band."""
+    """The member (of ``beneath``) that is an item's bound in a band."""
     return item + chr(48 + band)
 
 
 def bound_problems(role: int, firsts: Sequence[Sequence[str]], bounds: Sequence[str | bool]) -> Iterator[str]:
-    """An item's bounds of one role against the first scores, as (member, score), of what is ready below it.
+    """Compares an item's bounds of one role with the best of what is ready below it.
 
     Args:
-        firsts: of the children and of the children's own bounds, each for every band.
-        bounds: by band, False for a missing one.
+        firsts: the first entry (member, score) per band: of the children, then of the children's own bounds.
+        bounds: by band; False: missing.
     """
     for band, bound, *found in zip(bands(role), bounds, firsts[:3], firsts[3:], strict=True):
         best = min((float(first[1]) for first in found if first), default=None)
@@ -263,9 +264,12 @@ def bound_problems(role: int, firsts: Sequence[Sequence[str]], bounds: Sequence[
 
 
 def bound_belongs(member: str, score: str, parent: str, above: str | bool, aside: str | bool) -> bool:
-    """Whether a bound stands where its score says, below the right parent ('' for roots); ``above`` as the item has it.
+    """Whether a bound belongs into the set of ``parent`` ('' for roots), and has a score of the right band.
 
-    One of another class is put aside, and its item says so.
+    A bound that was put aside has a score of the held class, and its item says so (``aside``).
+
+    Args:
+        above: the parent that the item itself names.
     """
     band, item = int(float(score)) // BAND_SPAN, member[:32]
     ready = {bound_of(item, number): number for role in OPEN_ROLES for number in bands(role)}.get(member)
@@ -274,7 +278,7 @@ def bound_belongs(member: str, score: str, parent: str, above: str | bool, aside
 
 
 def blocker_problems(fields: Fields, waits_for: Iterable[tuple[Edge, str | bool]]) -> Iterator[str]:
-    """Whether ``nb`` counts the blockers that are not satisfied: (edge, the blocker's score or False)."""
+    """Compares ``nb`` with the number of unsatisfied blockers: (edge, the blocker's score; False: missing)."""
     unsatisfied = sum(
         isinstance(score, str) and not satisfied(int(float(score)) // CLASS_SPAN // 3, found.threshold)
         for found, score in waits_for
@@ -287,7 +291,14 @@ def edge_problems(
     item: str, found: Edge, value: str, here: Sequence[str | bool], there: Sequence[str | bool],
     mirrored: str | bool, dependency: str | bool,
 ) -> Iterator[str]:  # fmt: skip
-    """One edge against its other end: score and level of both items, the edge as kept there, its ends by id."""
+    """Compares an edge with its other end.
+
+    Args:
+        value: the stored value of the edge.
+        here, there: score and level of the holder and of the other item.
+        mirrored: the value of the edge as stored with the other item; False: missing.
+        dependency: the ends that the dependency's id leads to; False: missing.
+    """
     field = found.code + found.other
     if here[0] is False or there[0] is False:
         yield f"has an edge {field} from or to an item that does not exist"
@@ -303,7 +314,12 @@ def edge_problems(
 
 
 def note_problems(item: str, key: str, mark: str, note: Sequence[str | bool], size: int) -> Iterator[str]:
-    """The mark that gates read against its note: item, key and role as kept there, bytes of the body."""
+    """Compares the mark of a note, which gates read, with the note itself.
+
+    Args:
+        note: item, key and role in the note; False: missing.
+        size: the bytes of its body.
+    """
     if note[0] is False:
         yield f"marks a note {key} that does not exist"
     elif list(note) != [item, key, mark[32:33]]:

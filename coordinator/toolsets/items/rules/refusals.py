@@ -1,4 +1,4 @@
-"""The sentence for each reason for which a script refuses an element of a batch."""
+"""Reasons with which scripts refuse an element of a batch -> sentences for callers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TRANSITION = {
 
 
 def refused(reason: str) -> str:
-    """The sentence for an item or edge that a script refused."""
+    """The sentence for a refused item or edge."""
     return _ITEM[reason]
 
 

@@ -1,8 +1,8 @@
 """Note schemas (seed 004): which notes an item needs, from its type, tags and traits.
 
-A ``SchemaConfig`` is one version of what the operator configured. Front-ends install it in
-Redis under its hash, where scripts enforce gates from it (``lua/include/schema.lua`` has the
-same resolution order); here it renders what callers are shown.
+A ``SchemaConfig`` is one version of the operator's configuration. Front-ends install it in Redis under its hash, and
+scripts enforce gates with it (``lua/include/schema.lua`` resolves schemas in the same order). Here it is used to render
+answers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Resolved(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """What a script reports of an item's notes, with what its schema depends on."""
+    """A script's report about an item's notes, with the fields that decide its schema; False: absent."""
 
     type: str | bool
     tags: str | bool
@@ -68,24 +68,24 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True)
 class SchemaConfig:
-    """One version of the configured schemas. The empty one resolves nothing."""
+    """One version of the configured schemas. With the empty one, no item has a schema."""
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     traits: Mapping[str, tuple[NoteSpec, ...]] = field(default_factory=dict)
     default: str | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: DEFAULT_LABELS)
-    """Status label by trigger (and ``cascade``); a trigger that is missing has none."""
+    """Status labels by trigger (and ``cascade``); a trigger that is not in it has no label."""
     require_actor: bool = False
     """Whether transitions and notes without an actor are refused."""
 
     @cached_property
     def version(self) -> str:
-        """Hash of everything that scripts see; '' where no schema is configured."""
+        """A hash of everything that scripts see; '' if no schema is configured."""
         return blake2b(_pack(self.packed()), digest_size=8).hexdigest() if self.schemas else ""
 
     @cached_property
     def packed_labels(self) -> bytes:
-        """The labels as scripts take them."""
+        """The labels, packed for scripts."""
         return _pack(dict(self.labels))
 
     def packed(self) -> list[tuple[str, bytes]]:
@@ -100,7 +100,7 @@ class SchemaConfig:
         return fields
 
     def resolve(self, type_name: str | None, tags: str | None, traits: Sequence[str]) -> Resolved | None:
-        """Type first, then the first tag that names a schema, then the default; traits on top."""
+        """The schema named by the type, else by the first tag that names one, else the default; traits are added."""
         name = type_name if type_name in self.schemas else None
         if name is None:
             name = next(
@@ -116,7 +116,7 @@ class SchemaConfig:
         return Resolved(tuple(notes.values()), base.lifecycle)
 
     def resolve_reported(self, item: Filled) -> Resolved | None:
-        """The schema of an item from what a script reported of it."""
+        """The schema of an item from a script's report."""
         traits = item.traits.split(",") if isinstance(item.traits, str) else []
         return self.resolve(_text(item.type), _text(item.tags), traits)
 
@@ -124,8 +124,8 @@ class SchemaConfig:
 class SchemaSource:
     """Holds the version in force; a reload replaces it at once for every later call.
 
-    A call that ``steady`` has wrapped uses one version from its beginning to its end: what
-    its scripts enforced is what its answer shows, although a reload came between.
+    A handler wrapped by ``steady`` uses one version from beginning to end. So its answer shows what its scripts have
+    enforced, even if there was a reload in between.
     """
 
     def __init__(self, config: SchemaConfig | None = None) -> None:
@@ -134,7 +134,7 @@ class SchemaSource:
 
     @property
     def current(self) -> SchemaConfig:
-        """The version that the present call goes by."""
+        """The version for the present call."""
         return self._held.get() or self._latest
 
     @current.setter
@@ -142,7 +142,7 @@ class SchemaSource:
         self._latest = config
 
     def steady(self, handler: Handler) -> Handler:
-        """The handler, with one version for each of its calls."""
+        """The handler, with one and the same version throughout each call."""
 
         async def run(call: Call, arguments: Any) -> msgspec.Struct:
             self._held.set(self._latest)
@@ -176,7 +176,7 @@ def expected(note: NoteSpec, exists: bool) -> ExpectedNote:
 
 
 class Phase(NamedTuple):
-    """How the required notes of one phase stand."""
+    """The state of the required notes of one phase."""
 
     progress: NoteProgress
     missing: list[NoteSpec]
@@ -193,7 +193,7 @@ class Phase(NamedTuple):
 
 
 def phase(schema: Resolved, role: str, notes: Sequence[tuple[str, bool]]) -> Phase:
-    """Counts of the required notes of ``role`` and the ones that are missing or blank."""
+    """The state of the required notes of ``role``; blank notes count as missing."""
     filled = {key for key, is_filled in notes if is_filled}
     required = [note for note in schema.notes if note.required and note.role == role]
     missing = [note for note in required if note.key not in filled]

@@ -1,4 +1,4 @@
-"""Limits of item fields (seed 004), and items as the scripts take them."""
+"""Checks the fields of items against their limits (seed 004), and makes items for the scripts."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAME
 MAX_TITLE = 500
 MAX_SUMMARY = 2000
 MAX_TEXT = 500_000
-"""Bytes of a long text: the time that the store needs for a text grows with its length."""
+"""Bytes of a long text. Limited because the store's time for a text grows with its length."""
 MAX_TYPE = 200
 MAX_LABEL = 200
 MAX_TAGS = 32
 MAX_TAGS_ASKED = 20
-"""Tags of a search or a selector."""
+"""The most tags of a search or a selector."""
 MAX_TRAITS = 32
 MAX_NAME = 100
-"""Characters of a tag, and of a trait's name."""
+"""Characters of a tag or of a trait's name."""
 TAG = re.compile(r"[a-z0-9][a-z0-9-]*")
-"""What one tag looks like."""
+"""The syntax of a tag."""
 _BLANK = re.compile(r"[^\S \t\n\v\f\r]")
-"""White space outside ASCII, which patterns of Lua do not take for such."""
+"""White space outside ASCII, which patterns of Lua do not recognize."""
 
 
 class NewItem(NamedTuple):
-    """A new item as ``include/create.lua`` takes it; '' and 0: not given."""
+    """A new item for ``include/create.lua``; '' and 0: not given."""
 
     id: str
     parent: str
@@ -50,18 +50,18 @@ class NewItem(NamedTuple):
     properties: str
     traits: str
     level: int = 0
-    """In the order of dependencies."""
+    """Its level in the order of dependencies."""
     blockers: int = 0
-    """Dependencies that are not satisfied."""
+    """The number of unsatisfied dependencies."""
 
 
 def given(value: Any) -> Any:
-    """None for what was left out."""
+    """The value; None if it is absent."""
     return None if value is UNSET else value
 
 
 def title(value: Any) -> str:
-    """Raises ToolFailure VALIDATION_ERROR unless 1 to 500 characters, not blank."""
+    """The title. Raises ToolFailure VALIDATION_ERROR unless it has 1 to 500 characters and is not blank."""
     text = given(value)
     if text is None or not text.strip():
         raise invalid("title", "is required and must not be blank")
@@ -71,7 +71,7 @@ def title(value: Any) -> str:
 
 
 def summary(value: Any) -> str:
-    """Raises ToolFailure VALIDATION_ERROR over 2000 characters."""
+    """The summary, '' for none. Raises ToolFailure VALIDATION_ERROR over 2000 characters."""
     text = given(value) or ""
     if len(text) > MAX_SUMMARY:
         raise invalid("summary", f"must be at most {MAX_SUMMARY} characters, not {len(text)}")
@@ -79,9 +79,9 @@ def summary(value: Any) -> str:
 
 
 def tags(value: Any, field: str = "tags", most: int = MAX_TAGS) -> str:
-    """The tags as given, '' for none; white space outside ASCII becomes spaces, so that scripts can split them.
+    """The tags as given, '' for none. White space outside ASCII becomes spaces, so that scripts can split the tags.
 
-    Each tag is a place in the index, written as often as it is named, so there are bounds.
+    Tags are limited because each one is an entry in the index.
 
     Raises:
         ToolFailure: VALIDATION_ERROR for a malformed tag, or too many or too long ones.
@@ -129,13 +129,13 @@ def role(value: Any) -> int:
 
 
 def not_blank(value: Any) -> str:
-    """The text, '' where it is blank or absent."""
+    """The text; '' if it is blank or absent."""
     text: str | None = given(value)
     return text if text and text.strip() else ""
 
 
 def long_text(value: Any, field: str) -> str:
-    """A description, metadata, properties or the body of a note; '' where it is blank or absent.
+    """A description, metadata, properties or the body of a note; '' if it is blank or absent.
 
     Raises:
         ToolFailure: VALIDATION_ERROR over 500,000 bytes.
@@ -147,12 +147,12 @@ def long_text(value: Any, field: str) -> str:
 
 
 def size(text: str) -> int:
-    """Its bytes in UTF-8."""
+    """The bytes of the text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode())
 
 
 def names_in(text: str) -> list[str]:
-    """Names of a comma list: trimmed, without empties and repeats."""
+    """The names in a comma-separated list: trimmed, without empty and repeated ones."""
     return list(dict.fromkeys(_listed(text)))
 
 
@@ -161,7 +161,7 @@ def _listed(text: str) -> list[str]:
 
 
 def traits(names: list[str], field: str) -> str:
-    """Traits as they are stored. Raises ToolFailure VALIDATION_ERROR for too many or too long ones."""
+    """The stored form of traits. Raises ToolFailure VALIDATION_ERROR for too many or too long ones."""
     if len(names) > MAX_TRAITS or any(len(name) > MAX_NAME for name in names):
         raise invalid(field, f"must be at most {MAX_TRAITS} traits of at most {MAX_NAME} characters")
     return ",".join(names)
@@ -184,7 +184,7 @@ def _object(properties: str) -> dict[str, Any] | None:
 
 
 def traits_in(properties: str) -> list[str]:
-    """The traits that a properties text itself carries, as they are stored; malformed JSON has none (seed 004)."""
+    """The traits in a properties text; malformed JSON has none (seed 004)."""
     found = (_object(properties) or {}).get("traits") if properties else None
     if isinstance(found, str):
         return names_in(found)
@@ -193,7 +193,7 @@ def traits_in(properties: str) -> list[str]:
 
 
 def with_traits(properties: str | None, names: list[str]) -> str | None:
-    """The properties as shown: traits merged in, other keys kept, verbatim where nothing changes."""
+    """The properties as results show them: with the traits merged in; verbatim if that changes nothing."""
     if traits_in(properties or "") == names:
         return properties
     merged = {**((_object(properties) if properties else None) or {}), "traits": names}
@@ -230,7 +230,7 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
 
 
 def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str | int | bool]:
-    """The fields of a partial update as ``update_items.lua`` takes them, without the parent.
+    """The fields of a partial update for ``update_items.lua``, without the parent.
 
     Null clears; a blank title, priority or summary changes nothing (seed 004).
 

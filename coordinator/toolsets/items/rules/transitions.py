@@ -1,4 +1,4 @@
-"""advance_item: elements as the script takes them, and its replies as results."""
+"""advance_item: makes the elements for its script, and results from the script's replies."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 
 def check_one_actor(transitions: Sequence[Transition]) -> None:
-    """Raises ToolFailure VALIDATION_ERROR unless all elements or none name the same actor."""
+    """Raises ToolFailure VALIDATION_ERROR unless all elements have the same actor, or none has one."""
     if len({t.actor.id if t.actor else None for t in transitions}) > 1:
         raise invalid("transitions", "either every element has the same actor.id or none has an actor")
 
 
 def asked(transitions: Sequence[Transition]) -> list[tuple[Any, ...]]:
-    """What a batch asks for, without proofs: the part that a request id stands for."""
+    """The parts of a batch that a repeated call must give again: everything but the proofs."""
     return [(t.item_id, t.trigger, t.summary, signature(t.actor), t.fence_token) for t in transitions]
 
 
 def element(item: str, trigger: str, who: Trusted | None, transition: Transition) -> tuple[Any, ...]:
-    """One transition as ``advance_item.lua`` takes it."""
+    """One transition for ``advance_item.lua``."""
     return item, trigger, *attribution(who), transition.summary or "", transition.fence_token or 0
 
 
@@ -47,10 +47,10 @@ _REFUSED = "refused "
 
 
 def refused_element(trigger: str, failure: ToolFailure) -> tuple[Any, ...]:
-    """An element whose actor is malformed or not trusted, as ``advance_item.lua`` takes it.
+    """An element for ``advance_item.lua`` whose actor is malformed or not trusted.
 
-    It names no item, so nothing is looked up, and its reason is kept with the others: a repeated call
-    gets the first answer, even if its proofs have expired since.
+    It names no item, so nothing is looked up. The reason is recorded with the reply, so a repeated call gets the first
+    answer, even if its proofs have expired since.
     """
     return f"?{_REFUSED}{failure.code} {failure.message}", trigger, "", "", "", "", 0
 
@@ -75,13 +75,17 @@ def rendered(
     reply: Advanced | None,
     schemas: SchemaConfig,
 ) -> TransitionResult:
-    """The result of one element from the script's reply; none: every element was refused, and it was not run."""
+    """The result of one element from the script's reply.
+
+    Args:
+        reply: None: the script was not run, because every element was refused.
+    """
     if reply is None:
         return refused_actor(transition, trigger, cast("ToolFailure", who))
     if reply.reason.startswith(_REFUSED):
         code, message = reply.reason.removeprefix(_REFUSED).split(" ", 1)
         return refused_actor(transition, trigger, ToolFailure(code, message))
-    if isinstance(who, ToolFailure):  # of a repeated call: the first one's proof was good
+    if isinstance(who, ToolFailure):  # a repeated call: when it was first made, its proof was valid
         who = who.claim if isinstance(who, Distrusted) else None
     schema = schemas.resolve_reported(reply.filled)
     if reply.reason:
@@ -93,7 +97,7 @@ def rendered(
 
 
 def _add_notes(result: TransitionResult, schema: Resolved, filled: Filled) -> None:
-    """What the new role asks for (seed 004: expectedNotes, guidancePointer, noteProgress)."""
+    """Adds the notes that the new role asks for (seed 004: expectedNotes, guidancePointer, noteProgress)."""
     role = str(result.new_role)
     existing = {key for key, _ in filled.notes}
     result.expected_notes = [expected(note, note.key in existing) for note in schema.notes if note.role == role]
@@ -118,7 +122,7 @@ def _applied(transition: Transition, trigger: str, who: Trusted | None, reply: A
         status_label=reply.label if isinstance(reply.label, str) else UNSET,
         summary=transition.summary or UNSET,
         actor=who.echo if who else UNSET,
-        # For a repeated call: the result of verifying the first one's proof.
+        # From the reply, because for a repeated call the result of verifying the first call's proof counts.
         verification=stored_verification(reply.verification),
     )
 

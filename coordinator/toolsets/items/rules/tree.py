@@ -1,4 +1,4 @@
-"""create_work_tree and complete_tree as pure steps: references, order, levels."""
+"""create_work_tree and complete_tree: checks of their arguments, levels, and the order of completion."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ROOT = "root"
 MAX_ELEMENTS = 125
 MAX_NOTES = 600
 MAX_NOTES_EACH = 500
-"""Of one item, as ``upsert_notes.lua`` has it."""
+"""The most notes of one item (also in ``upsert_notes.lua``)."""
 MAX_TEXT = 200_000
-"""Bytes of all texts together."""
+"""The bytes of all texts together."""
 MAX_KEY = 200
 MAX_REF = 100
 
@@ -170,12 +170,15 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
 
 
 def check_texts(items: Iterable[NewItem], notes: Iterable[TreeNoteSpec]) -> None:
-    """Raises ToolFailure VALIDATION_ERROR, about the longest part, where the texts of a tree are too long together.
+    """Checks the total length of a tree's texts.
 
     Args:
         items: the root first.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming the longest part: root, children or notes.
     """
-    # But for the ids.
+    # The first two fields are ids.
     root, *children = [sum(size(field) for field in given if isinstance(field, str)) for _, _, *given in items]
     parts = {"root": root, "children": sum(children), "notes": sum(size(note.body) for note in notes)}
     total = sum(parts.values())
@@ -187,9 +190,9 @@ def check_texts(items: Iterable[NewItem], notes: Iterable[TreeNoteSpec]) -> None
 
 
 def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) -> list[str]:
-    """Items, the keys of ``dependents``, in dependency order; ``last`` comes last.
+    """The items (the keys of ``dependents``) in dependency order; ``last`` comes last.
 
-    What was read while edges came and went may have a cycle, though there never was one: its items come at the end.
+    If edges changed while they were read, there may seem to be a cycle; its items come at the end.
     """
     waits: dict[str, set[str]] = {item: set() for item in dependents}
     for item, blocked in dependents.items():
@@ -201,7 +204,7 @@ def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) 
     try:
         sorter.prepare()
     except CycleError:
-        pass  # gives what is in no cycle all the same
+        pass  # it still gives the items that are in no cycle
     while ready := sorter.get_ready():
         order += ready
         sorter.done(*ready)

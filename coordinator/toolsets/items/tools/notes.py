@@ -199,7 +199,7 @@ def _written(note: Prepared, reply: Written) -> WrittenNote:
         key=note.key,
         role=note.role,
         actor=note.who.echo if note.who else UNSET,
-        # For a repeated call: the result of verifying the first one's proof.
+        # From the reply, because for a repeated call the result of verifying the first call's proof counts.
         verification=stored_verification(reply.verification),
     )
 

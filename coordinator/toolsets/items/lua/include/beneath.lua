@@ -37,21 +37,21 @@ local function lower_bounds(id, depth, score)
   end
 end
 
--- All members that may stand for an item.
+-- All members that an item may have.
 local function bound_members(id)
   local list = {}
   for n, band in ipairs(READY_BANDS) do list[n] = bound_member(id, band) end
   return list
 end
 
--- Takes an item's bounds out of those of its parent.
+-- Removes an item's bounds from its parent's set.
 local function remove_bounds(item, parent)
   local members = bound_members(item.id)
   for _, member in ipairs(members) do known_bounds[member] = nil end
   redis.call('ZREM', K_BENEATH .. (parent or ''), unpack(members))
 end
 
--- Moves the bounds of an item that has moved away from a parent. One that is put aside gets them later.
+-- Moves the bounds of an item that has moved away from a parent. An item that is put aside gets them later.
 local function move_bounds(item, from)
   local scores = redis.call('ZMSCORE', K_BENEATH .. (from or ''), unpack(bound_members(item.id)))
   remove_bounds(item, from)
@@ -66,7 +66,7 @@ local function first_score(key, low, high)
   return tonumber(redis.call('ZRANGEBYSCORE', key, low, high, 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
 
--- Gives an item that was put aside its bounds again.
+-- Gives the bounds back to an item that was put aside.
 local function restore_bounds(item)
   item.k = nil
   redis.call('HDEL', K_ITEM .. item.id, 'k')
@@ -79,7 +79,7 @@ local function restore_bounds(item)
   end
 end
 
--- Whether all that is ready is entered; where an older version left it, enters some more.
+-- Whether all ready items are entered; if not (a project of an older version), enters some more.
 local function bounds_complete()
   local form = redis.call('GET', K_FORM)
   if form == COMPLETE then return true end

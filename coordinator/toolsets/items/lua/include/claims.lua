@@ -49,12 +49,12 @@ local function sweep_batch(now, events_max, budget)
   return redis.call('ZCOUNT', K_LEASES, '-inf', now) == 0
 end
 
--- Moves items of up to `budget` expired claims to the class where nobody holds them; true when none are left.
+-- Moves the items of up to `budget` expired claims into classes that are not held; true if no more are left.
 local function sweep_claims(now, events_max, budget)
   return redis.call('ZCOUNT', K_LEASES, '-inf', now) == 0 or sweep_batch(now, events_max, budget)
 end
 
--- Takes the claim's record off the item and stores it; whether it has to be indexed anew, by the caller.
+-- Removes the claim's record from the item and stores it; returns whether the caller has to index the item anew.
 local function clear_claim(item, now)
   local held = is_held(item)
   if held then record_hold(item, math.min(item.expires, now), item.expires <= now) end

@@ -1,5 +1,5 @@
 -- @include index
--- What a search asks of an item beyond its place in the index. Conditions are a map, each optional: pa parent, d depth,
+-- The conditions of a search that the index cannot answer. They are a map, each optional: pa parent, d depth,
 -- g tags (map), y type, m and r = {from, to} in ms for modified and role changed, cl status of its claim, q text in
 -- folded form. fold = what each character outside ASCII folds to, as far as it matters for the text. A change that did
 -- not happen yet counts as the creation.
@@ -11,7 +11,7 @@ local function fold_case(text, fold)
   return text
 end
 
--- Of tags as stored, any of those in a map.
+-- Whether the stored tags have any of those in a map.
 local function has_tag(tags, wanted)
   for tag in each_tag(tags or '') do
     if wanted[tag] then return true end

@@ -6,8 +6,8 @@
 -- level, 17 unsatisfied blockers}; '' means not given. The last two are known where a whole tree is created with its
 -- edges. `run` as in include/transition.lua, with all_new: that none of the items is there yet.
 
--- A parent whose lifecycle is auto-reopen returns to work when a child is added (seed 004), and takes along those
--- above it that are in queue, as any item does that comes to work.
+-- A parent whose lifecycle is auto-reopen returns to work when a child is added (seed 004). Its ancestors in role queue
+-- follow, as for any item that goes to work.
 local function reopen_parent(parent, run)
   if parent.role ~= TERMINAL then return end
   local schema = schema_of(parent, run.config)
@@ -28,9 +28,9 @@ local function load_parent(id)
   return known_parents[id]
 end
 
-local project_begun = false -- whether this run has seen to it
+local project_begun = false -- whether begin_project has run
 
--- Has a project that begins here say that its bounds (include/beneath.lua) are complete.
+-- In a project without items, notes that the bounds (include/beneath.lua) are complete.
 local function begin_project()
   project_begun = true
   if redis.call('EXISTS', K_RANKED .. '*') == 0 then redis.call('SET', K_FORM, COMPLETE) end

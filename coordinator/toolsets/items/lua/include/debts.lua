@@ -33,7 +33,7 @@ local function owe_counts(counts, events_max)
   if parts[1] then store_debts(parts) end
 end
 
--- Owes it to items that they are offered to parked callers.
+-- Records as a debt that items are to be offered to parked calls.
 local function owe_offers(ids, events_max)
   local parts = {}
   for first = 1, #ids, ITEMS_IN_PART do
@@ -43,7 +43,7 @@ local function owe_offers(ids, events_max)
   if parts[1] then store_debts(parts) end
 end
 
--- The reply of a script; the store's side sees by its form that something is owed, and has it paid.
+-- The reply of a script. By its form, Store.run sees whether there are debts, and settles them.
 local function with_debts(reply)
   return has_debts and {reply, 'owed'} or reply
 end

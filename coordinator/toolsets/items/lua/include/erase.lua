@@ -5,8 +5,8 @@
 local left_in_scopes = {} -- by scope, the ids that this run has removed and that are still indexed there
 local spared_edges = {} -- by id, the field of the edge that goes only with its item
 
--- An edge that the item waits for, nil where it waits for nothing: as long as it has that, it cannot become ready while
--- its other edges go.
+-- An edge through which the item waits, or nil. As long as that edge is there, the item cannot become ready while its
+-- other edges are removed.
 local function spared_edge(item)
   if item.nb and not spared_edges[item.id] then
     each_edge(item.id, function(code, other, value)
@@ -29,9 +29,9 @@ local function leave_out(edges, field)
   end
 end
 
--- Removes one item that has no children, with its claim, edges, notes and index entries; `unindex_erased` is to follow
--- once for all. Dependents lose a blocker and may become ready. Of very many edges it removes some and leaves the item.
--- Returns whether it is gone, and how many edges and notes were removed.
+-- Removes an item that has no children, with its claim, edges, notes and index entries; `unindex_erased` has to follow,
+-- once for all items. Dependents lose a blocker and may become ready. If the item has very many edges, only some of
+-- these are removed. Returns whether the item was removed, and how many edges and notes were.
 local function erase_item(item, events_max)
   local id = item.id
   local edges = edges_to_remove(id)
@@ -55,7 +55,7 @@ local function erase_item(item, events_max)
   return true, #edges / 2 + #notes
 end
 
--- Takes removed items out of the scopes that they share with others.
+-- Removes the erased items from the scopes that they share with others.
 local function unindex_erased()
   for scope, ids in pairs(left_in_scopes) do
     if string.sub(scope, 1, 1) ~= 'p' then call_in_parts('ZREM', K_RANKED .. scope, ids) end

@@ -1,7 +1,7 @@
 -- @include index
--- What a selector asks of an item. A selector is a map of what it does ask: role (queue unless given), parent,
--- tags (any of them), priority, type, complexity (at most), created_from, created_to, changed_from,
--- changed_to (ms), ancestor, order ('priority' unless given, 'oldest', 'newest').
+-- Selectors: which items a caller wants. A selector is a map, each field optional: role (default queue), parent, tags
+-- (any of them), priority, type, complexity (at most), created_from, created_to, changed_from, changed_to (ms),
+-- ancestor, order ('priority' by default, 'oldest', 'newest').
 
 local function has_any_tag(item, tags)
   for tag in each_tag(item.g or '') do
@@ -26,7 +26,7 @@ local function is_below(item, ancestor)
   return false
 end
 
--- Whether all suits but the role.
+-- Whether everything but the role suits.
 local function matches_all(item, selector)
   return (not selector.parent or item.pa == selector.parent)
     and (not selector.type or item.y == selector.type)
@@ -38,7 +38,7 @@ local function matches_all(item, selector)
     and (not selector.ancestor or is_below(item, selector.ancestor))
 end
 
--- Whether an item suits a selector; the selector of any queued item is empty, and has it cheap.
+-- Whether an item suits a selector. The empty selector (any queued item) is checked first, because it is cheap.
 local function matches(item, selector)
   return item.role == (selector.role or QUEUE) and (next(selector) == nil or matches_all(item, selector))
 end
@@ -54,8 +54,8 @@ local function age_range(selector)
   return low, math.min((selector.created_to or math.huge) - RANK_EPOCH, GROUP_SIZE - 1)
 end
 
--- Ancestor protection: nobody is given an item below one that somebody else holds. By parent one answer, {holder}, to
--- be forgotten (`known_holders = nil`) when claims have changed.
+-- Ancestor protection: nobody gets an item below one that somebody else holds. The answers {holder} are cached by
+-- parent; the cache has to be dropped (`known_holders = nil`) when claims have changed.
 local known_holders
 
 -- The agent that holds something above, nil when nobody does, false when several do.

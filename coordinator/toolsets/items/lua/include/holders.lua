@@ -1,6 +1,6 @@
 -- @include queues
--- Finds the waiting calls of agents that hold an item above or below items that have just been freed: items below the
--- freed ones may be within reach of these agents only.
+-- Finds the waiting calls of agents that hold an item above or below just freed items, because the items below those
+-- may be within reach of these agents only.
 
 local looks_left = PASSED_MAX -- waiters that one run looks at for what they hold
 

@@ -29,7 +29,7 @@ local function index_tags_and_type(item)
   if item.y then redis.call('ZADD', K_RANKED .. 'y' .. item.y, item.score, item.id) end
 end
 
--- Has the index of what is ready below items (include/beneath.lua) know of one that is.
+-- Enters a ready item into the index of what is ready below its ancestors (include/beneath.lua).
 local function lower_bounds_above(item)
   if item.pa and is_ready_class(item.class) then lower_bounds(item.pa, item.d - 1, item.score) end
 end
@@ -57,7 +57,7 @@ local function index_two(item, other)
   lower_bounds_above(other)
 end
 
--- Puts an item whose scopes may have changed where it belongs, and takes it from where it was.
+-- Puts an item whose scopes may have changed into its present scopes, and removes it from former ones.
 local function reindex_item(item, scopes_before, score_before)
   local scopes_left = {}
   for _, scope in ipairs(scopes_before) do scopes_left[scope] = true end
@@ -70,14 +70,13 @@ local function reindex_item(item, scopes_before, score_before)
   lower_bounds_above(item)
 end
 
--- Sets the class of an item, or says again that it has it: a ready one is handed out then.
+-- Sets the class of an item; if it is a ready class, the item will be handed out (include/serve.lua).
 local function set_class(item, class)
   item.class, item.role = class, math.floor(class / STATES)
   if is_ready_class(class) then newly_ready[#newly_ready + 1] = item.id end
 end
 
--- Gives an item the class and the score that goes with it, to be stored and indexed by the caller; false where it is
--- in that class.
+-- Gives an item the class and the matching score, to be stored and indexed by the caller; false if it has that class.
 local function change_class(item, class)
   if item.class == class then return false end
   item.score = item.score + (class - item.class) * CLASS_SIZE

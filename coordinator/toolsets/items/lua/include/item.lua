@@ -11,14 +11,14 @@
 --   lo how many claims on it failed while the present claim is held (include/holds.lua)
 -- Texts over 64 bytes live in a second hash (include/texts.lua) under the same letters, and so do always
 --   x description  m metadata  o properties
--- In scripts an `item` is a table: fields of one or two letters are the stored ones, as they are stored, and whole
--- names are its id, what w and h say (score, class, role; fence, and with a claim expires, claimed_at,
--- first_claimed_at, holder), and of the run: partial, changed.
+-- In scripts an `item` is a table. Its fields of one or two letters are the stored ones. Whole words are: its id; what
+-- w and h contain (score, class, role; fence and, with a claim, expires, claimed_at, first_claimed_at, holder); and
+-- the state of this run (partial, changed).
 
 local MAX_DEPTH = 3
-local loaded = {} -- by id: one table per item and run, so that all of a run sees its changes
+local loaded = {} -- by id: one table per item and run, so that changes are seen everywhere in the run
 
--- Sets what the stored score and record of a claim (nil for none) say.
+-- Sets the fields that follow from the stored score and the record of a claim (nil for none).
 local function unpack_stored(item, score, claim)
   local class = math.floor(score / CLASS_SIZE)
   item.score, item.class, item.role = tonumber(score), class, math.floor(class / STATES)
@@ -45,7 +45,7 @@ local function load_item(id)
   return item
 end
 
--- The same for less, `partial`: with the fields that claims, classes and scopes are about only.
+-- The same at less cost, `partial`: only with the fields that claims, classes and scopes need.
 local function load_item_partly(id)
   if loaded[id] then return loaded[id] end
   local values = redis.call('HMGET', K_ITEM .. id, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo')
@@ -66,13 +66,13 @@ local function load_role(id)
   return item and item.role or role_of(redis.call('HGET', K_ITEM .. id, 'w'))
 end
 
--- Why an id has no item: the caller marks prefixes that it could not resolve with '?' .. reason, so that
--- every element of a batch reaches the script and a replayed answer is the first one to the letter.
+-- Why an id has no item. The caller replaces a prefix that it could not resolve by '?' .. reason, so that every element
+-- of a batch reaches the script, and a repeated call gets exactly the first answer.
 local function absence_reason(id)
   return string.sub(id, 1, 1) == '?' and string.sub(id, 2) or 'not_found'
 end
 
--- Has `save_item` write a field, a stored one or `score`.
+-- Marks a field (a stored one, or `score`) to be written by `save_item`.
 local function mark_changed(item, field)
   local changed = item.changed or {}
   changed[#changed + 1] = field

@@ -25,13 +25,13 @@ local function is_process_alive(process)
   return known_processes[process]
 end
 
--- The waiter is served or not to be: it leaves its queue with the others.
+-- The waiter was served or has to be dropped: it leaves its queue together with the others (`flush_queues`).
 local function leave_queue(waiter)
   local state = queue_states[waiter.queue]
   state[waiter.at], state.gone[#state.gone + 1] = false, waiter.name
 end
 
--- Reads what K_WAITER has of a waiter. One whose time is over or whose process died leaves.
+-- Reads the fields of K_WAITER of a waiter. A waiter whose time is over, or whose process has died, leaves.
 local function look_at_waiter(waiter, state, now)
   local process, agent, ttl_ms, ends, fingerprint, keep_ms, releases, places =
     unpack(redis.call('HMGET', K_WAITER .. waiter.name, 'p', 'a', 't', 'u', 'f', 'k', 'r', 'w'))
@@ -84,7 +84,7 @@ local function none_before(queue, order)
   return first == nil and state.last
 end
 
--- Takes those that leave out of their queues.
+-- Removes the leaving waiters from their queues.
 local function flush_queues()
   for queue, state in pairs(queue_states) do
     if state.gone[1] then remove_waiters(state.gone, queue, state.places) end

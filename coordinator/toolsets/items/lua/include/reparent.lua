@@ -20,8 +20,8 @@ local function descendants(id)
   return levels
 end
 
--- The shift of depth that the new parent means, the ids below by level that it applies to, and the parent; or nil and
--- the reason.
+-- By how much the new parent changes the depth, the ids below that change with it (by level), and the parent; or nil
+-- and the reason.
 local function plan_move(item, parent_id)
   local above = parent_id ~= '' and load_item(parent_id)
   if parent_id ~= '' and not above then return nil, 'parent_' .. absence_reason(parent_id) end

@@ -50,7 +50,7 @@ local function load_schema(item, config)
   return {lifecycle = base[1], notes = notes, review = review}
 end
 
--- {lifecycle, notes, review} with trait notes merged in (a key that is there already wins), or nil.
+-- {lifecycle, notes, review} with the notes of traits merged in (the schema's own notes win), or nil.
 local function schema_of(item, config)
   return config ~= '' and load_schema(item, config) or nil
 end

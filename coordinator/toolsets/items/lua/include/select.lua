@@ -1,7 +1,7 @@
 -- @include tree
--- The best items for a selector (include/filters.lua), in bounded runs. Candidates come from one range of one scope
--- where that is enough, else from a merge of ranges (include/candidates.lua) or, where many are below held items, from
--- a walk that passes over these as a whole (include/tree.lua).
+-- The best items for a selector (include/filters.lua), in bounded runs. Candidates come from one range of one scope if
+-- that is enough; else from a merge of ranges (include/candidates.lua); or, if many are below held items, from a walk
+-- of the tree that skips these as a whole (include/tree.lua).
 
 local SKIP_COST = 0.3 -- what passing over an item below a held one costs, of what a look at an item does
 local SKIPS_MAX = 4 -- such items that are passed over one by one before a walk of the tree is tried

@@ -1,6 +1,6 @@
 -- @include wanted
 -- @include debts
--- Hands what a run of a script has made ready to the calls that wait for it: every script that may make something
+-- Hands the items that a script has made ready to the calls that wait for them. Every script that may make an item
 -- ready ends with `serve_waiters`.
 
 local BELOW_MAX = 100 -- items below freed ones that one run looks at
@@ -8,8 +8,8 @@ local HAND_OVERS_MAX = 8 -- items that one run gives to parked callers; others a
 local COMPARISONS_MAX = 1000 -- of items with what is waited for, in one run
 local hand_overs = 0
 
--- Adds to what is newly ready what is so below an item that nobody holds any more: it was out of reach and may be
--- wanted now. Takes what it looks at from `budget`, and returns that; negative when there are more.
+-- Adds the ready items below a freed item to those newly ready: they were out of reach, and may be wanted now. Returns
+-- what is left of `budget` after what it has looked at; negative if there are more.
 local function find_ready_below(id, budget)
   local top = load_item(id)
   local list, at = {top and {id, tonumber(top.d)}}, 1
@@ -26,7 +26,7 @@ local function find_ready_below(id, budget)
   return budget
 end
 
--- The items of a list that nobody holds and nothing blocks, or is to block once what is owed is paid; best first.
+-- The items of a list that nobody holds and nothing blocks, debts included; best first.
 local function ready_items(ids)
   local items, seen = {}, {}
   for _, id in ipairs(ids) do
@@ -44,7 +44,7 @@ local function ready_items(ids)
   return items
 end
 
--- Gives an item to who has waited longest for it.
+-- Gives an item to the call that has waited longest for it.
 local function offer_item(item, now, events_max)
   local waiter = longest_waiter(item, now)
   if waiter then
@@ -88,7 +88,7 @@ end
 
 local nobody_waits = false -- set by a script that has looked
 
--- Offers what this run has made ready or freed; what is too much for it is owed.
+-- Offers the items that this run has made ready or freed; if these are too many, the rest becomes a debt.
 local function serve_waiters(now, events_max)
   if nobody_waits or #newly_ready + #freed_ids == 0 then return end
   return redis.call('EXISTS', K_WAITING) == 1 and offer_ready_items(now, events_max)

@@ -1,12 +1,13 @@
 -- @include blockers
 -- @include notes
 -- @include serve
--- Pays what is owed (include/debts.lua). Scripts that depend on it begin with it and refuse while more is owed than one
--- run pays (UNSETTLED: to be called again), so that none of them acts between a change and what follows from it.
+-- Settles debts (include/debts.lua). Scripts that depend on it do this first, and refuse (UNSETTLED: to be called
+-- again) if there are more debts than one run can settle. So none of them acts between a change and what follows from
+-- it.
 
 local WRITES_MAX = 600 -- of a run, roughly; who has paid for more than half of these does nothing else in it
 
--- Pays a part with counts. Returns how many writes it took.
+-- Settles a debt of counts. Returns how many writes it took.
 local function pay_counts(list)
   local counts, items, writes = {}, {}, 0
   for n = 2, #list, 2 do
@@ -24,7 +25,7 @@ local function pay_counts(list)
   return writes
 end
 
--- The same for a part with offers.
+-- The same for a debt of offers.
 local function pay_offers(ids)
   for _, id in ipairs(ids) do
     local item = load_item_partly(id)
@@ -51,7 +52,7 @@ local function pay_debts(now)
   return left > WRITES_MAX / 2 and redis.call('EXISTS', K_OWED) == 0
 end
 
--- Pays; whether nothing is owed any more, and the run can go on.
+-- Settles debts; returns whether none are left, so that the script can go on.
 local function settle_debts(now)
   return redis.call('EXISTS', K_OWED) == 0 or pay_debts(now)
 end

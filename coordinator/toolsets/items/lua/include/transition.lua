@@ -60,8 +60,8 @@ local function change_role(item, to, trigger, label, run, author)
   return update_dependents(item, before, run.events_max)
 end
 
--- What the parent should become because `child` went to child.role by `trigger`, and its label. Looks at no more of
--- the parent than it has to: nearly always nothing follows.
+-- The role that the parent should get because `child` went to child.role by `trigger`, and its label; nil: none. Reads
+-- as little of the parent as possible, because nearly always nothing follows.
 local function cascade_target(child, trigger, run)
   local id = child.pa
   if child.role == WORK then

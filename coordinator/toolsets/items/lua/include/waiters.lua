@@ -2,10 +2,10 @@
 -- @include acquire
 -- @include idempotency
 -- @include holders
--- Parked claims. Whatever makes items ready hands each, in the same script, to the waiter that has been
--- parked longest among those it suits: the claim is placed for the waiter's agent, the reply is kept under
--- the waiter's request and published to the process that holds the call. So one item wakes one agent,
--- nothing polls, and a process that died costs nothing: the agent's retry finds the reply.
+-- Parked claims. The script that makes an item ready hands it to the waiter that has been parked longest among those it
+-- suits: it places the claim for the waiter's agent, records the reply under the waiter's request, and publishes it to
+-- the process that holds the call. So one item wakes one agent, nothing polls, and the death of a process does no harm:
+-- the agent's retry finds the reply.
 --
 -- A waiter has the name of its request record; those with one selector queue in order of arrival:
 --   K_QUEUE    queue: names by order of arrival
@@ -14,9 +14,9 @@
 --   K_WAITING  queues by when the last call of each ends
 --   K_WANTED   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
 --   K_ALIVE    process: it lives and can take a call
--- A place is a scope and a class as in include/classes.lua: an item leads to the selectors that may suit it
--- and to no others, however many there are. All of these expire some time after the calls they are for,
--- so those of dead processes do not stay.
+-- A place is a scope and a class as in include/classes.lua: an item leads to the selectors that may suit it and to no
+-- others, however many there are. All these keys expire some time after their calls, so those of dead processes do not
+-- stay.
 
 local WAKE_CHANNEL = 'fc:wake:'
 local GRACE = 10000 -- ms that a waiter outlives its call
@@ -27,7 +27,7 @@ local function publish_wake(process, name, reply)
   redis.call('PUBLISH', WAKE_CHANNEL .. process, string.sub(P, 5, -3) .. ' ' .. name .. reply)
 end
 
--- Where every item that suits a selector leads.
+-- The place that every item that suits a selector leads to.
 local function places_of(selector)
   local selector_scopes = {'*'}
   if selector.parent then
@@ -42,14 +42,14 @@ local function places_of(selector)
   return places
 end
 
--- Has a key live until `ends` at least.
+-- Makes a key live until `ends` at least.
 local function extend_expiry(key, ends, now)
   if redis.call('PTTL', key) < ends - now then redis.call('PEXPIREAT', key, whole(ends)) end
 end
 
--- Has the first of a queue ask again: there may be something for it that nobody has looked at. Where that is below
--- freed items (`around` as of `next_holder`, else nil), also those who may get what the first may not: it is for one
--- agent only where that holds something too.
+-- Makes the first waiter of a queue ask again, because there may be an item for it that has not been looked at. If that
+-- item is below freed items (`around` as for `next_holder`, else nil), it may be within reach of one agent only; so the
+-- waiters of agents that hold an item around there ask again too.
 local function wake_queue(queue, now, around)
   local waiter = front_waiter(queue, nil, now)
   while waiter do
@@ -59,7 +59,7 @@ local function wake_queue(queue, now, around)
   flush_queues()
 end
 
--- What K_WAITER has of a call, nil where it is not parked: packed releases and places as they are stored.
+-- The fields of K_WAITER of a call (releases and places packed), or nil if it is not parked.
 local function load_waiter(name)
   local process, queue, releases, fingerprint, places =
     unpack(redis.call('HMGET', K_WAITER .. name, 'p', 'q', 'r', 'f', 'w'))
@@ -90,7 +90,7 @@ local function park_call(name, queue, packed_selector, now, wait, waiter, fields
   return new
 end
 
--- Ends a parked call with the reply that its request has got meanwhile; `found` = whether that has an item.
+-- Ends a parked call with the reply that is recorded for its request now; `found` = whether that has an item.
 local function answer_call(name, waiter, reply, found, now)
   remove_waiters({name}, waiter.queue, waiter.places)
   publish_wake(waiter.process, name, reply)

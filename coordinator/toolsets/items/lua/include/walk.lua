@@ -1,7 +1,7 @@
 -- @include ranges
--- Walks several sets of the ranked index as one, in order of rank and id, in runs of the script. Where a
--- walk stands is a rank and an id: whatever moves between the sets meanwhile, nothing is passed over
--- and nothing comes twice but what gets another rank.
+-- Walks several sets of the ranked index as one, in order of rank and id, in runs of the script. The position of a walk
+-- is a rank and an id. So even if items move between the sets meanwhile, none is missed or visited twice, unless its
+-- rank changes.
 
 local SET_READ_MAX = 128 -- items of a set that are read at a time
 

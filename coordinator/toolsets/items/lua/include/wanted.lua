@@ -1,5 +1,5 @@
 -- @include waiters
--- Which of the parked calls an item is for.
+-- Decides which of the parked calls gets an item.
 
 local comparisons = 0 -- of items with what is waited for, in this run
 
@@ -22,7 +22,7 @@ local function selectors_at(place, now)
   return known_selectors[place]
 end
 
--- Who has waited longest for an item, nil when nobody does.
+-- The waiter that has waited longest for an item; nil: nobody waits for it.
 local function longest_waiter(item, now)
   local agent, best = holder_above(item, now), nil -- whose alone it may be, nil for anybody's
   if agent == false then return nil end
