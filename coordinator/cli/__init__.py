@@ -1,9 +1,13 @@
 """The ``fleet`` command.
 
-Commands are registered by import string, so that a command loads only what it uses. A
-command returns its exit code (``exits.Exit``) or raises ``CommandFailed`` or
-``SettingsError``; ``main`` turns each into one sentence on stderr. Nobody who runs a
-command sees a stack trace, unless FLEET_LOG_LEVEL is ``debug``.
+Commands are registered by import string, so that a command loads only what it uses. A command returns its exit code
+(``exits.Exit``), or raises ``CommandFailed`` or ``SettingsError``, which becomes one sentence on stderr. Stack traces
+are shown only if FLEET_LOG_LEVEL is ``debug``.
+
+Modules that keep a fleet running, from the outside in: ``up`` and ``serve`` are commands; ``running`` has what they
+share; ``supervisor`` keeps processes up, each as a ``supervised.Child``; ``spawner`` starts them as copies of the
+``template``. In such a process, ``child`` reads its ``brief`` and runs one of the ``roles``; ``lifecycle`` ties it to
+its supervisor.
 """
 
 from __future__ import annotations
@@ -207,7 +211,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         """,
     ),
 }
-"""Words of a command -> where it is, and its help; the first line is the summary in ``fleet --help``."""
+"""Words of a command -> its import string and its help. The first line of the help is shown by ``fleet --help``."""
 
 GROUPS: dict[str, str] = {
     "config": "Show settings and where they come from; check a config file.",
@@ -217,7 +221,7 @@ GROUPS: dict[str, str] = {
     "gateway": "Check a gateway's configuration; show its audit; answer approvals.",
     "gateway approvals": "List, show and answer approvals.",
 }
-"""Words that commands begin with -> the help of that group; one within another stands behind it."""
+"""Words that commands begin with -> the help of that group. A group comes after the group that it is in."""
 
 
 def _app() -> App:
@@ -255,7 +259,7 @@ def run(arguments: Sequence[str]) -> int:
         result = app(list(arguments))
         sys.stdout.flush()
     except UnknownCommandError as error:
-        # Its own words would import every command.
+        # cyclopts' own message would import every command.
         names = [name for name in error.app or app if not name.startswith("-")]
         return _fail(unknown("command", (error.unused_tokens or ["?"])[0], names), Exit.USAGE)
     except CycloptsError as error:
@@ -265,14 +269,14 @@ def run(arguments: Sequence[str]) -> int:
     except CommandFailed as error:
         return _fail(str(error), error.code)
     except BrokenPipeError:
-        # The reader of our output (head, less) went away, which is no failure of ours.
-        _say_no_more()
+        # The reader of our output (head, less) has gone, which is not a failure.
+        _drop_output()
         return Exit.OK
     except Exception as error:
         if os.environ.get("FLEET_LOG_LEVEL") == "debug":
             traceback.print_exc()
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
-            _say_no_more()
+            _drop_output()
             return _fail(f"cannot write {error.filename or 'what it has to say'}: {error.strerror}", Exit.FAILED)
         return _fail(
             f"a defect of fleet: {type(error).__name__}: {error} (FLEET_LOG_LEVEL=debug shows where)", Exit.FAILED
@@ -286,14 +290,14 @@ def main() -> None:
     try:
         sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:
-        # Before the command has taken the signal over, or where it has nothing to finish.
+        # The command does not handle the signal (yet), so there is nothing to finish.
         sys.exit(Exit.INTERRUPTED)
 
 
 def _open_closed() -> None:
-    """Opens standard streams that are closed, on the null device.
+    """Opens closed standard streams on the null device.
 
-    Otherwise the next file or socket would get the free descriptor 0, 1 or 2, and whatever is written there.
+    Otherwise the next file or socket would get the descriptor 0, 1 or 2, and so everything that is written there.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -303,12 +307,12 @@ def _open_closed() -> None:
             setattr(sys, name, open(nowhere, mode, encoding="utf-8"))  # noqa: SIM115 (kept open)
 
 
-def _say_no_more() -> None:
-    """Drops what stdout still holds: it must not be flushed again at exit."""
+def _drop_output() -> None:
+    """Drops what is left in the buffer of stdout, so that it is not flushed again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: Exit) -> int:
-    # Some of it may be what a command or a server has said.
+    # The message may quote a server, so it may hold control characters.
     print("\n".join(map(printable, f"fleet: {message}".split("\n"))), file=sys.stderr)
     return code

@@ -50,13 +50,14 @@ async def running_authenticator(
 
 
 async def stdio_principal(authenticator: Authenticator, token: str | None, project: str) -> Principal:
-    """Who the one client of a process is, by his token; asked about with every call, so it can run out.
+    """A function that identifies the only client of this process by its token, for each call anew.
 
     Args:
-        project: what all his calls work on.
+        token: the client's; None: it has none.
+        project: the project that all its calls work on.
 
     Raises:
-        CommandFailed: the token is no good, or is missing where one is required.
+        CommandFailed: the token is invalid, or it is missing although it is required.
     """
     credential = None if token is None else b"Bearer " + token.strip().encode()
 

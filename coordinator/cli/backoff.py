@@ -1,4 +1,4 @@
-"""How long to wait before a process that ended is started again."""
+"""Decides how long to wait before an ended process is restarted."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Backoff:
-    """Exponential, with jitter, for one process slot.
+    """Exponential backoff with jitter, for one process slot.
 
     Args:
         first: the first delay, in seconds.
-        most: no delay is longer.
-        stable: a process that was ready this many seconds had started well: the next
-            delay is the first one again.
-        jitter: a number from 0 to 1; a delay is shortened by up to half of itself, so that
-            processes that died together do not come back together.
+        most: the longest delay, in seconds.
+        stable: if a process was ready for so many seconds, the next delay is the first one again.
+        jitter: gives a number from 0 to 1. A delay is shortened by up to a half, so that processes that died together
+            do not come back together.
     """
 
     first: float = 0.1

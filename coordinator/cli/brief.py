@@ -1,4 +1,4 @@
-"""What a supervisor tells each process that it starts."""
+"""The brief that a supervisor gives to each process that it starts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Role = Literal["frontend", "worker"]
 
 
 class Brief(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child is to do."""
+    """The task of a child process."""
 
     role: Role
     slot: str
     refused_reload: ReloadOutcome | None = None
-    """What came of the last reload, if it was refused."""
+    """The outcome of the last reload, if it was refused."""
     metrics_dir: str
     settings: Settings
-    """With the port in use, and in ``redis_url`` the store in use."""
+    """With the port in use, and with the URL of the store in use."""

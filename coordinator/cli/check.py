@@ -1,4 +1,4 @@
-"""``fleet config check``: what is wrong with a config file, or else what it means."""
+"""``fleet config check``: lists what is wrong with a config file, or explains what it means."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from coordinator.toolsets.items.rules.schema import NoteSpec, Schema, SchemaConf
 from coordinator.toolsets.items.rules.specs import TAG
 
 _LABELLED = (*TRIGGERS, "cascade")
-"""What a status label can be stated for."""
+"""The triggers that can have a status label."""
 _LIFECYCLES = {
     "auto": "ends when the last of its children has ended",
     "manual": "ends only when it is told to, also if all its children have ended",
@@ -36,10 +36,10 @@ _LIFECYCLES = {
 def check(
     file: Annotated[Path, Parameter(help="The config file to look at.", metavar="FILE")],
 ) -> int:
-    """Explains the file alone: what flags and environment would change is left out.
+    """Explains the file alone, without flags and environment.
 
     Raises:
-        SettingsError: with all that is wrong with the file.
+        SettingsError: with everything that is wrong with the file.
     """
     loaded = sound(load_settings({}, {}, file))
     print("\n".join(explained(loaded)))
@@ -47,7 +47,7 @@ def check(
 
 
 def explained(loaded: LoadedSettings) -> Iterator[str]:
-    """What a sound file means, line by line."""
+    """What a valid file means, line by line."""
     settings = loaded.settings
     config = schema_config(settings)
     yield f"{loaded.config} is sound. Version of what a reload can change: {config_version(settings)}"
@@ -110,7 +110,7 @@ def _schemas(settings: Settings, config: SchemaConfig) -> Iterator[str]:
 
 
 def _needed(schema: Schema, config: SchemaConfig) -> Iterator[tuple[NoteSpec, str]]:
-    """The notes that all items of a schema can have, each with the trait that it comes from, if any."""
+    """The notes that all items of a schema can have, each with the trait that it comes from ('': the schema)."""
     seen = set()
     sources = [(schema.notes, ""), *((config.traits[trait], trait) for trait in schema.default_traits)]
     for notes, trait in sources:

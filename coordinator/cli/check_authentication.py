@@ -1,4 +1,4 @@
-"""What the section ``auth`` means: the part of ``fleet config check`` about who is let in."""
+"""The part of ``fleet config check`` about the section ``auth``: who may call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MODES: dict[Mode, str] = {
 
 
 def callers(settings: Settings) -> Iterator[str]:
-    """Who is let in, line by line."""
+    """Who may call, line by line."""
     mode, auth = auth_mode(settings), settings.auth
     yield f"{mode}: {_MODES[mode]}"
     if mode == "none":
@@ -37,7 +37,7 @@ def callers(settings: Settings) -> Iterator[str]:
 
 
 def notices(settings: Settings) -> Iterator[str]:
-    """What an operator may not have meant."""
+    """Settings that the operator may not have meant."""
     mode, auth = auth_mode(settings), settings.auth
     if mode == "none" and (auth.tokens or auth.verifier is not None):
         yield "auth.mode is none, so the tokens and the verifier of auth are ignored"

@@ -1,4 +1,4 @@
-"""What the section ``actor_authentication`` means: the part of ``fleet config check`` about actors."""
+"""The part of ``fleet config check`` about the section ``actor_authentication``: who acts."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def _verified(verifier: VerifierSettings) -> Iterator[str]:
 
 
 def notices(section: ActorAuthentication, *, callers: bool) -> Iterator[str]:
-    """What an operator may not have meant.
+    """Settings that the operator may not have meant.
 
     Args:
-        callers: whether a bearer token can say who is calling, which is proof enough.
+        callers: whether callers can be identified by bearer tokens, which is proof enough.
     """
     verifier = section.verifier
     if verifier.type == "noop":

@@ -1,8 +1,8 @@
 """One supervised process: a copy of the template, or ``python -m coordinator.cli.child <slot> <status> <control>``.
 
-Its task comes in a file (without a template, on stdin), so that every process runs with exactly the settings
-that the supervisor checked, and no password is ever in a process listing. The slot is on the command line
-for people who read process listings; the other arguments are descriptors.
+It gets its brief in a file (or on stdin, if there is no template). So every process runs with exactly the settings that
+the supervisor has checked, and no password appears in a process listing. The slot is on the command line for people
+who read process listings; the other arguments are file descriptors.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from coordinator.cli.lifecycle import SupervisedLifecycle
 
 
 def run(text: bytes, parent: int, status: int, control: int) -> int:
-    """Does what the brief ``text`` says, and returns the exit code.
+    """Runs the role in a brief, and returns the exit code.
 
     Args:
+        text: the brief, as JSON.
         parent: process id of the supervisor.
         status: descriptor that reports are written to.
         control: descriptor that the outcomes of reloads are read from.
     """
     brief = msgspec.json.decode(text, type=Brief)
     lifecycle = SupervisedLifecycle(parent, status, control, brief.refused_reload)
-    # Imported after the child is tied to its supervisor: what a role needs takes a second to load.
+    # Imported only now that the child is tied to its supervisor, because it takes a second.
     from coordinator.cli import roles
 
     try:

@@ -1,4 +1,4 @@
-"""``fleet definitions check``: what is wrong with a folder of workflow definitions."""
+"""``fleet definitions check``: lists what is wrong with a folder of workflow definitions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from coordinator.definitions import Definitions, Library, Problem, lint
 def check(
     directory: Annotated[Path, Parameter(help="The folder that has one folder for each workflow.", metavar="DIR")],
 ) -> int:
-    """Prints what was found, and what there is.
+    """Prints the problems, and what the folder holds.
 
     Raises:
-        CommandFailed: there is no such folder, or it is not one of workflows.
+        CommandFailed: there is no such folder, or there are no workflows in it.
     """
     if not directory.is_dir():
         raise CommandFailed(f"{directory} is not a directory", Exit.USAGE)

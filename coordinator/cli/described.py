@@ -1,4 +1,4 @@
-"""All toolsets where they are only described: their tools' names, schemas and examples, without a store."""
+"""All toolsets without a store, for commands that only need the names, schemas and examples of tools."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from coordinator.toolsets.tool import Services, Toolset
 
 
 def described_toolsets() -> dict[str, Toolset]:
-    """Every toolset by its name; their tools cannot be called."""
-    # Describing needs no store: this one is never opened.
+    """Every toolset by its name. The tools cannot be called."""
+    # This store is never opened.
     return load_toolsets(Services(Settings(), Store("redis://localhost"), trust_self_reported))

@@ -1,4 +1,4 @@
-"""``fleet drain``: asks processes to take no new work, and waits until what they have in hand is done."""
+"""``fleet drain``: asks processes to take no new work, and waits until their work in progress is done."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, Drains, host_sco
 _LOOK_SECONDS = 0.25
 _LINE_SECONDS = 2.0
 _ANSWER_SECONDS = 30.0
-"""How long one look may take: seconds where the store has many keys, for ever where it stands still."""
+"""How long one look at the store may take. With many keys that is seconds; if the store hangs, it never ends."""
 _SCAN = 1000
 _WORKERS = f"{RQ_PREFIX}:workers"
-"""RQ's set of them."""
+"""RQ's set of workers."""
 _PROJECT = re.compile(rb"fc:\{([^{}]+)\}:")
 
 
 class Left(msgspec.Struct, frozen=True):
-    """What is still in hand."""
+    """The work in progress."""
 
     claims: dict[str, int]
-    """Project -> live claims."""
+    """Project -> number of live claims."""
     steps: dict[str, int]
-    """Project -> steps that workers execute."""
+    """Project -> number of steps being executed."""
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The number of claims and steps."""
         return sum(self.claims.values()) + sum(self.steps.values())
 
 
@@ -61,7 +61,7 @@ def drain(
     wait: Annotated[float, Parameter(help="Seconds to wait for what is in hand. [0 to 86400]")] = 300.0,
     end: Annotated[bool, Parameter(negative="", help="Take new work again.")] = False,
 ) -> int:
-    """Drains; the exit code is not 0 if something is left when the time is over.
+    """Drains; the exit code is not 0 if work is left when the time is over.
 
     Raises:
         CommandFailed: the store cannot be used, or a name is malformed.
@@ -103,7 +103,7 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
         raise _unseen("what is in hand", error) from None
     finally:
         await store.close()
-    # Claims belong to agents, not to the process that placed them; what a worker executes is its own.
+    # Only steps belong to a process: claims belong to agents, not to the process that placed them.
     queue = await open_store(queue_url, timeout_ms)
     try:
         return await _until_idle(queue.client, scope, wait)
@@ -114,7 +114,7 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
 
 
 def _ending(scope: str) -> str:
-    """The command that ends it, from whatever host."""
+    """The command that ends the drain, from any host."""
     host, _, process = scope.partition(":")[2].partition("/")
     return "fleet drain" + (f" --host {host}" if host else "") + (f" --process {process}" if process else "") + " --end"
 
@@ -134,16 +134,16 @@ async def _until_idle(client: redis.asyncio.Redis, scope: str, wait: float) -> i
         _, busy = await workers_of(client, scope)
         return f"steps of {', '.join(busy)}" if busy else ""
 
-    # A worker has to look first, and then to show its state.
+    # A worker first has to notice the drain, and then to show its state.
     return await _until_nothing(in_hand, 2 * (LOOK_SECONDS + RENEW_SECONDS), wait, "steps end by their timeout")
 
 
 async def workers_of(client: redis.asyncio.Redis, scope: str) -> tuple[list[str], list[str]]:
-    """The workers of a host, or a process, as ``host/slot``, and those of them that execute steps."""
+    """The workers in a scope, as ``host/slot``, and those of them that execute steps."""
     known, busy = [], []
     connection: Any = client
     for key in await connection.smembers(_WORKERS):
-        # host.slot.pid.random: see workers.worker
+        # The name is host.slot.pid.random (workers.worker).
         host, slot, *_ = key.decode().rpartition(":")[2].rsplit(".", 3)
         if scope not in (host_scope(host), process_scope(host, slot)):
             continue
@@ -164,13 +164,13 @@ async def _until_done(store: Store, wait: float) -> int:
 
 
 async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, wait: float, ends: str) -> int:
-    """Waits until nothing is in hand, and says what is meanwhile.
+    """Waits until no work is in progress, and meanwhile prints what is.
 
     Args:
-        in_hand: tells it; '' for nothing.
-        settled: seconds after which nobody takes new work any more.
-        wait: seconds.
-        ends: what becomes of what is left then.
+        in_hand: describes the work in progress; '': there is none.
+        settled: seconds after which all processes have noticed the drain.
+        wait: how long to wait, in seconds.
+        ends: how the work that is left will end.
 
     Raises:
         TimeoutError: a look takes too long.
@@ -182,7 +182,7 @@ async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, 
         async with asyncio.timeout(_ANSWER_SECONDS):
             left = await in_hand()
         now = time.monotonic()
-        # A look may take longer than others take to hear of the drain: what they still took may be behind it.
+        # "Nothing" counts only if the look began when no process took new work any more.
         if not left and (now >= deadline or looked - began >= settled):
             _say("nothing is left in hand")
             return Exit.OK
@@ -196,11 +196,11 @@ async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, 
 
 
 async def look(client: redis.asyncio.Redis) -> Left:
-    """What is in hand in all projects: live claims, and steps under lease."""
+    """The work in progress in all projects: live claims, and steps under lease."""
     found: list[dict[str, int]] = []
     seconds, micros = await client.time()
     now = seconds * 1000 + micros // 1000
-    # Steps first: one that runs may claim an item before it ends.
+    # Steps are counted first, because a running step may still claim an item, which is then counted too.
     for family in (keys.step_leases, keys.leases):
         counts: dict[str, int] = {}
         async for key in client.scan_iter(match=b"fc:{*}:" + family.suffix.encode(), count=_SCAN):

@@ -1,4 +1,4 @@
-"""Exit codes of ``fleet``, and the exception that carries one together with its sentence."""
+"""The exit codes of ``fleet``, and the exception that ends a command with a message and an exit code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What the exit code of a ``fleet`` command means."""
+    """The meaning of the exit codes of ``fleet`` commands."""
 
     OK = 0
     FAILED = 1

@@ -3,9 +3,8 @@
     @with_settings(without=("port",))
     def worker(loaded: LoadedSettings, *, burst: bool = False) -> int: ...
 
-The command's own parameters stay as they are; ``--config`` and one flag per setting are
-added behind them. Flags are passed on as text, so that one place converts and refuses
-values from every source in the same words.
+The command's own parameters stay as they are; ``--config`` and one flag per setting are added after them. Flags are
+passed on as text, so that values from all sources are converted, and refused in the same words, in one place.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ def with_settings(
     """Decorates a command whose first parameter is the ``LoadedSettings``.
 
     Args:
-        without: names of settings that mean nothing to this command, so it gets no flag
-            for them (environment and file may still hold them).
-        only: names of the settings that it gets flags for, where those are few.
+        without: names of settings that mean nothing to this command. It gets no flags for them, but environment and
+            file may still set them.
+        only: names of the settings that it gets flags for; by default all.
 
     Raises:
-        SettingsError: (from the command) with all that is wrong with the settings.
+        SettingsError: (from the command) with everything that is wrong with the settings.
     """
     names = set(only) - set(without)
     fields = [field for field in fields_of(Settings) if field.flag is not None and field.name in names]

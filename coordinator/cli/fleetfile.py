@@ -1,7 +1,6 @@
-"""``fleet.json`` in the data directory: which fleet runs there, for the other commands.
+"""``fleet.json`` in the data directory: tells other commands which fleet runs there.
 
-The lock beside it tells whether that fleet still runs: the kernel releases it when the supervisor
-ends, in whatever way.
+The lock beside it shows whether that fleet still runs: the kernel releases it when the supervisor ends, in any way.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class Fleet(msgspec.Struct, frozen=True):
-    """What ``fleet up`` tells of itself. Holds no secrets."""
+    """What ``fleet up`` tells about itself. Holds no secrets."""
 
     pid: int
-    """Of the supervisor."""
+    """The supervisor's process id."""
     version: str
     base_url: str
     ready: bool
@@ -43,7 +42,7 @@ class Fleet(msgspec.Struct, frozen=True):
     store: str
     """``embedded``, or the URL without its password."""
     store_pid: int | None
-    """Of the embedded server."""
+    """The process id of the embedded server; None: there is none."""
     processes: tuple[Process, ...]
     admin_url: str = ""
     """Where /metrics and /readyz are."""
@@ -69,10 +68,10 @@ class FleetFile:
                 Exit.DATA_DIR,
             )
         self.previous = _read(self._path)
-        """What a supervisor left that was killed, if one was."""
+        """The file of an earlier supervisor that was killed, if there is one."""
 
     def write(self, fleet: Fleet) -> None:
-        """Replaces the file, whole."""
+        """Replaces the file, completely or not at all."""
         fresh = self._path.with_suffix(".new")
         fresh.write_bytes(msgspec.json.format(msgspec.json.encode(fleet)) + b"\n")
         fresh.replace(self._path)
@@ -119,8 +118,8 @@ def _locked(lock: IO[str]) -> bool:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        # No fleet has it: a command that looks for one (``read_fleet``) does, for a moment.
-        # Nor may we, or two that begin at once would stand in each other's way for ever.
+        # No fleet holds the lock, but a command that just looks for a fleet (``read_fleet``) does. Release our shared
+        # lock and try again; two supervisors that kept theirs would block each other for ever.
         fcntl.flock(lock, fcntl.LOCK_UN)
         time.sleep(_PAUSE_SECONDS)
 

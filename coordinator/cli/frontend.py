@@ -45,23 +45,23 @@ from coordinator.transport import FrontEnd, http_protocol
 _log = structlog.get_logger(__name__)
 
 GRACE_SECONDS = 0.5
-"""How long a draining front-end, unready already, goes on accepting connections that were under way."""
+"""How long a draining front-end, though unready already, goes on accepting connections."""
 FRESH_SECONDS = 0.25
-"""How long it then waits for the first request of connections that were just made."""
+"""How long it then waits for the first request on connections that were just made."""
 KEEP_ALIVE_SECONDS = 75
 _PROBE_SECONDS = 0.25
 _MEASURE_SECONDS = 1.0
-"""How long an ending front-end waits for the store to answer what it has asked it about items and steps."""
+"""How long an ending front-end waits for the end of its measurements of items and steps."""
 _HOT_SECONDS = 2.0
 _HOT_ITEMS = 20
 _HOT_LOSERS = 30
-"""Failed claims on an item within a minute that are worth a line in the log."""
+"""So many failed claims on an item within a minute are worth a line in the log."""
 _MARGIN_SECONDS = 1.5
-"""How much sooner than the supervisor's patience ends a draining front-end gives up on requests."""
+"""A draining front-end gives up on requests so long before its supervisor would kill it."""
 
 
 def prepare() -> None:
-    """Does ahead what takes a new process long and depends on no settings: the schemas of all tools."""
+    """Makes the schemas of all tools in advance, because they take long and do not depend on settings."""
     for toolset in described_toolsets().values():
         for tool in toolset.tools:
             describe(tool)
@@ -156,11 +156,11 @@ async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, lifecycle:
 
     def stop() -> None:
         if app.draining and lifecycle.orphaned:
-            # The supervisor is gone since it asked: its last words, or the kernel's for it, only shorten the drain.
+            # The supervisor has died during the drain; the signal comes from the kernel. Only shorten the drain.
             server.config.timeout_graceful_shutdown = ORPHAN_SECONDS  # type: ignore[assignment]
             return
         if app.draining:
-            # Asked twice: whoever asks does not want to wait.
+            # A second signal means that somebody does not want to wait.
             server.force_exit = server.should_exit = True
             return
         app.begin_drain()
@@ -172,11 +172,11 @@ async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, lifecycle:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    # What is loaded by now stays: no collection has to look at it again.
+    # Everything loaded by now stays, so no collection needs to look at it again.
     gc.collect()
     gc.freeze()
-    # Calls leave no cycles behind, so there is little to find, and looking through thousands of connections takes
-    # as long as answering a hundred calls.
+    # Calls leave no cycles behind, so collections find little; and with thousands of connections, one takes as long as
+    # answering a hundred calls.
     gc.set_threshold(10_000, 20, 50)
 
     server.on_listening = partial(announce, app, lifecycle, sock.getsockname()[1])
@@ -184,7 +184,7 @@ async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, lifecycle:
 
 
 class McpServer(QuietServer):
-    """The server of the MCP endpoint, which says when it listens and turns no connection away that was made."""
+    """The server of the MCP endpoint. It reports when it listens, and drops no connection when it ends."""
 
     def __init__(self, app: FrontEnd, settings: Settings, sock: socket.socket) -> None:
         super().__init__(
@@ -212,10 +212,10 @@ class McpServer(QuietServer):
         """Stops listening, and ends when the last request is answered."""
         loop = asyncio.get_running_loop()
         kind: Any = self.config.http_protocol_class
-        # As uvicorn makes them.
+        # Made as uvicorn makes it.
         protocol = partial(kind, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-        # The kernel resets what waits to be accepted where a socket is closed. OSError: none is left, or none can be
-        # had, because descriptors have run out or the socket is closed already.
+        # When the socket is closed, the kernel resets the connections that wait to be accepted. So accept all of them
+        # first. OSError: there are no more; or descriptors have run out, or the socket is closed already.
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._sock.accept()
@@ -229,10 +229,10 @@ class McpServer(QuietServer):
 
 
 async def announce(app: FrontEnd, lifecycle: Lifecycle, port: int) -> None:
-    """Says that this process does its work, having asked it: a request to the shared port might reach another one.
+    """Reports that this process is ready, after checking it from inside: a request to the port may reach another one.
 
-    A store that has gone meanwhile is waited for. Requests have come by now, and an end would cut them off. That an
-    operator drains this process makes no difference. Who is told to end before that ends without having been ready.
+    If the store has gone meanwhile, this waits for it: requests have come by now, and an end would cut them off. A
+    drain by an operator makes no difference. Reports nothing if the process is told to end before it was ready.
     """
     while True:
         _, found = await app.readiness()
@@ -246,7 +246,7 @@ async def announce(app: FrontEnd, lifecycle: Lifecycle, port: int) -> None:
 
 
 async def _watch(server: McpServer, app: FrontEnd, recorder: Recorder, admission: Admission, metrics_dir: Path) -> None:
-    """Samples how late the loop is and what this process holds."""
+    """Samples the lag of the event loop and the resources of this process."""
     loop = asyncio.get_running_loop()
     told, shown = loop.time(), False
     while True:
@@ -260,7 +260,7 @@ async def _watch(server: McpServer, app: FrontEnd, recorder: Recorder, admission
             told = due
             found = recorder.hot.top(_HOT_ITEMS)
             if found or shown:
-                # The disk may be full, or descriptors have run out: all else is to be measured then above all.
+                # The disk may be full, or descriptors may have run out; then the other measurements matter most.
                 with contextlib.suppress(OSError):
                     publish(metrics_dir, recorder.slot, found)
             if found and found[0].losers >= _HOT_LOSERS:

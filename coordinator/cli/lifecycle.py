@@ -1,4 +1,4 @@
-"""The lifecycle of a process: what it reports while it starts and runs, and how it ends soon after its supervisor."""
+"""The lifecycle of a process: what it reports while it starts and runs, and that it ends soon after its supervisor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coordinator.cli.linux import end_with_parent
 from coordinator.cli.reload_outcome import ReloadOutcome
 
 ORPHAN_SECONDS = 2.0
-"""How long an orphan lets requests in flight finish."""
+"""How long a process without a supervisor lets requests in flight finish."""
 BEAT_SECONDS = 1.0
 """How often a child reports that its event loop runs."""
 
@@ -27,24 +27,25 @@ _HUNG_SECONDS = 4.0
 
 
 class Report(msgspec.Struct, frozen=True):
-    """One line that a child writes to its supervisor: that it is ready, why it fails, or only that it lives."""
+    """One line that a child writes to its supervisor: that it is ready, why it fails, or only that it is alive."""
 
     ready: bool
     code: int = Exit.OK
-    """Of a child that cannot start, why: its exit code."""
+    """The exit code of a child that cannot start."""
     reason: str = ""
+    """Why it cannot start; empty: it does not fail."""
 
 
 class Lifecycle(Protocol):
-    """What a process reports to and hears from; an ``Announcer`` is one where it has no supervisor."""
+    """A process's connection to its supervisor; ``running.Announcer`` is that of a process without one."""
 
     @property
     def orphaned(self) -> bool:
-        """Whether nobody waits for this process any more, so it should end fast."""
+        """Whether the supervisor has died, so that this process should end fast."""
 
     @property
     def refused_reload(self) -> ReloadOutcome | None:
-        """What came of the last reload before this process started, if it was refused."""
+        """The outcome of the last reload before this process started, if it was refused."""
 
     def begun(self) -> None:
         """The event loop runs."""
@@ -53,15 +54,14 @@ class Lifecycle(Protocol):
         """The process does its work."""
 
     def on_reload(self, take: Callable[[ReloadOutcome], None]) -> None:
-        """Has ``take`` called in the running event loop whenever the settings are read again."""
+        """Calls ``take`` in the running event loop after each reload of the settings, from now on."""
 
 
 class SupervisedLifecycle:
-    """That of a child process, tied to its supervisor.
+    """The lifecycle of a child process, tied to its supervisor.
 
-    The kernel sends SIGTERM when the supervisor dies (Linux), which begins a short drain. A
-    thread looks as well: elsewhere it sends the signal, and everywhere it ends a child that
-    hangs.
+    When the supervisor dies, the kernel sends SIGTERM (on Linux), which begins a short drain. A thread watches the
+    supervisor as well: on other systems it sends the signal, and on all systems it ends a child that hangs.
 
     Args:
         parent: process id of the supervisor.
@@ -76,10 +76,10 @@ class SupervisedLifecycle:
         self._control = control
         self._ready = False
         self.refused_reload = refused_reload
-        # Nobody may have to wait for a supervisor that does not read.
+        # A supervisor that does not read must not block this process.
         os.set_blocking(descriptor, False)
         end_with_parent()
-        # The supervisor may have ended before the kernel knew what we want.
+        # The supervisor may have ended before that took effect.
         if self.orphaned:
             raise SystemExit(Exit.FAILED)
         threading.Thread(target=self._watch, name="supervisor-watch", daemon=True).start()
@@ -100,7 +100,7 @@ class SupervisedLifecycle:
         self._write(Report(ready=True))
 
     def on_reload(self, take: Callable[[ReloadOutcome], None]) -> None:
-        """Has ``take`` called in the running event loop whenever the supervisor has read the settings again."""
+        """Calls ``take`` in the running event loop after each reload by the supervisor, from now on."""
         os.set_blocking(self._control, False)
         heard = b""
 
@@ -118,7 +118,7 @@ class SupervisedLifecycle:
                 take(msgspec.json.decode(line, type=ReloadOutcome))
 
         asyncio.get_running_loop().add_reader(self._control, listen)
-        # What was said while this child started counts from its first request on.
+        # A reload that happened while this child started must count from its first request on.
         listen()
 
     def failed(self, code: int, reason: str) -> None:
@@ -137,5 +137,5 @@ class SupervisedLifecycle:
         try:
             os.write(self._descriptor, msgspec.json.encode(report) + b"\n")
         except (BlockingIOError, BrokenPipeError):
-            # The supervisor stands still; or it is gone, and the signal that says so on its way.
+            # The supervisor hangs; or it has died, and SIGTERM is on its way.
             pass

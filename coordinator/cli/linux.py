@@ -1,4 +1,4 @@
-"""What Linux can do for a tree of processes; elsewhere these do nothing."""
+"""Process management that only Linux has; on other systems these functions do nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def end_with_parent(number: int = signal.SIGTERM) -> None:
-    """Has the kernel send this process a signal when its parent (the thread that it is a child of) ends."""
+    """Makes the kernel send this process a signal when its parent (the thread that started it) ends."""
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
@@ -28,16 +28,16 @@ def adopt_orphans() -> None:
 
 
 def name_process(name: str) -> None:
-    """Shows ``name`` (15 bytes of it) in process listings: a forked process has its template's command line."""
+    """Shows ``name`` (up to 15 bytes) in process listings, because a forked process has its template's command line."""
     _prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()))
 
 
 def end_session(session: int) -> None:
-    """Kills what is left of a session: what a process that has ended had started, in whichever groups."""
+    """Kills the processes that an ended session leader has left behind, in whatever process groups."""
     if not ON_LINUX:
         return
     for entry in Path("/proc").iterdir():
-        # A process with the session's number is another one that has it now: the leader has ended.
+        # The leader has ended, so a process with its id is a new one.
         if entry.name.isdigit() and int(entry.name) != session:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if os.getsid(int(entry.name)) == session:
@@ -45,13 +45,13 @@ def end_session(session: int) -> None:
 
 
 def ended_children() -> Iterator[int]:
-    """Children of this process that have ended, adopted ones included, and that nobody has waited for."""
+    """Ended children of this process (adopted ones included) that nobody has waited for yet."""
     look = os.WEXITED | os.WNOHANG | os.WNOWAIT
     with contextlib.suppress(ChildProcessError):
-        # Most often there is none, and going through all processes of a host takes long.
+        # Usually there is none, and going through all processes of a host takes long.
         if ON_LINUX and os.waitid(os.P_ALL, 0, look):
             for entry in Path("/proc").iterdir():
-                # Others' children, and what somebody has waited for just now.
+                # ChildProcessError: it is not our child, or somebody has waited for it just now.
                 with contextlib.suppress(ChildProcessError):
                     if entry.name.isdigit() and os.waitid(os.P_PID, int(entry.name), look):
                         yield int(entry.name)

@@ -1,7 +1,7 @@
-"""The port that is for operators alone: /metrics, /readyz and /healthz.
+"""The operators' port: /metrics, /readyz and /healthz.
 
-Front-ends open it where ``admin_port`` is set; ``fleet worker``, which has no other port, where
-``worker_port`` is.
+Front-ends open it if ``admin_port`` is set. ``fleet worker``, which has no other port, opens it if ``worker_port`` is
+set.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class Working(Protocol):
-    """What is asked of a worker process."""
+    """A worker process, as far as its operators' port needs it."""
 
     @property
     def store(self) -> Store | None:
-        """None until it answers."""
+        """Its store; None until that answers."""
 
     @property
     def at_work(self) -> bool:
@@ -40,7 +40,7 @@ class Working(Protocol):
 
 
 def server_config(app: Any, http: type[asyncio.Protocol], **more: Any) -> uvicorn.Config:
-    """uvicorn's settings for any port of ours: it logs nothing, trusts no proxy and does not say what it is."""
+    """uvicorn's configuration for all our ports: it logs nothing, trusts no proxy and sends no ``Server`` header."""
     return uvicorn.Config(
         app,
         loop="none",
@@ -56,7 +56,7 @@ def server_config(app: Any, http: type[asyncio.Protocol], **more: Any) -> uvicor
 
 
 class QuietServer(uvicorn.Server):
-    """uvicorn's server, which leaves signals to us."""
+    """uvicorn's server without its handling of signals, which we do ourselves."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -65,14 +65,14 @@ class QuietServer(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def operators_port(app: AdminApp, settings: Settings, setting: str, port: int) -> AsyncGenerator[None, None]:
-    """Answers operators for as long as the block runs.
+    """Serves the operators' port while the block runs.
 
     Args:
-        setting: names the port, for a refusal.
-        port: 0: there is none.
+        setting: the setting with the port, for messages.
+        port: 0: there is no such port.
 
     Raises:
-        CommandFailed: the port cannot be had.
+        CommandFailed: the port cannot be opened.
     """
     if not port:
         yield
@@ -91,10 +91,10 @@ async def operators_port(app: AdminApp, settings: Settings, setting: str, port: 
 def worker_port(
     settings: Settings, metrics_dir: Path, slot: str
 ) -> Callable[[Working], contextlib.AbstractAsyncContextManager[None]]:
-    """What a worker opens beside its work.
+    """A context manager that serves a worker's port while the worker works.
 
     Raises:
-        CommandFailed: (from the block) the port cannot be had.
+        CommandFailed: (from the block) the port cannot be opened.
     """
 
     def beside(worker: Working) -> contextlib.AbstractAsyncContextManager[None]:
@@ -106,7 +106,7 @@ def worker_port(
 
 
 class _Steps:
-    """A worker is ready when it takes steps and the store answers."""
+    """The readiness of a worker: it takes steps, and the store answers."""
 
     def __init__(self, worker: Working) -> None:
         self._worker = worker

@@ -1,9 +1,8 @@
-"""Reading the settings again while a command runs.
+"""Reloads the settings while a command runs.
 
-The process that a person started reads the file, checks it as a whole, and applies the outcome. A supervisor
-passes it to its front-ends over pipes, so that all get the same settings and none has to read the file; a
-front-end that runs alone applies it itself. A wrong file changes nothing, and is reported in the log and in
-/readyz.
+The process that the operator started reads the file again and checks it as a whole. A supervisor passes the outcome to
+its front-ends through pipes, so that all get the same settings and none has to read the file. A front-end that runs
+alone applies the outcome itself. A wrong file changes nothing, and is reported in the log and in /readyz.
 """
 
 from __future__ import annotations
@@ -37,20 +36,21 @@ _log = structlog.get_logger(__name__)
 
 
 class Rereader:
-    """Reads again what a command was started with, from the same flags, environment and file."""
+    """Reads the settings of a command again, from the same flags, environment and file."""
 
     def __init__(self, loaded: LoadedSettings) -> None:
         self._loaded = self._latest = loaded
 
     def read(self) -> ReloadOutcome:
-        """What the settings are now; takes a tenth of a second."""
+        """Reads the settings; takes a tenth of a second."""
         try:
             loaded = self._load()
             fresh = loaded.settings
         except SettingsError as error:
             _log.error("settings not reloaded, the old ones stay in force", problem=str(error))
             return ReloadOutcome(now(), None, self._without_folder(str(error)))
-        # What takes effect now has to go with what does only at the next start, the address above all.
+        # Settings that take effect now must not contradict those that change only at the next start, above all the
+        # address.
         mixed = taken_over(self._loaded.settings, fresh)
         if problems := [sentence for _, sentence in contradictions(mixed)]:
             problem = "before a restart this cannot be: " + "; ".join(problems)
@@ -71,7 +71,7 @@ class Rereader:
     def _load(self) -> LoadedSettings:
         path = self._loaded.config
         if path is not None and os.path.exists(path) and not os.path.isfile(path):
-            # Whoever opens a pipe waits for a writer, for ever. What may not be looked at, the reader tells of.
+            # Opening a pipe would wait for a writer for ever. If the file is missing or unreadable, reread says so.
             raise SettingsError([f"cannot read the config file {path}: it is no regular file"])
         loaded = sound(self._loaded.reread())
         if missing := list(loosened_by_omission(self._latest, loaded)):
@@ -80,12 +80,12 @@ class Rereader:
 
 
 class SettingsInForce:
-    """The settings that a front-end uses at the moment.
+    """The settings in force in a front-end.
 
     Args:
-        settings: those of the start.
-        last: what came of the last reload before this process started, if it was refused.
-        others: what else takes over settings, as toolsets do.
+        settings: the settings at the start.
+        last: the outcome of the last reload before this process started, if it was refused.
+        others: called with new settings, as the toolsets are.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class SettingsInForce:
         self._refused = last
 
     def take(self, outcome: ReloadOutcome) -> None:
-        """Takes over the new settings: for every call that begins later, and for no call in part."""
+        """Takes over new settings, for every later call as a whole."""
         if outcome.settings is None:
             self._refused = outcome
             self._recorder.reload("refused")
@@ -117,7 +117,7 @@ class SettingsInForce:
         self._recorder.reload("ok")
 
     def report(self) -> dict[str, Any]:
-        """What /readyz says."""
+        """The version of the settings, and the last refusal, for /readyz."""
         found: dict[str, Any] = {"version": config_version(self._settings), "since": self._since}
         if self._restart:
             found["needRestart"] = self._restart

@@ -1,4 +1,4 @@
-"""What a supervisor tells its processes when it has read the settings again."""
+"""The outcome of a reload, which a supervisor passes on to its processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ReloadOutcome(msgspec.Struct, frozen=True):
 
     at: str
     settings: Settings | None
-    """As just read; None: they are wrong, and the old ones stay in force."""
+    """The new settings; None: they are wrong, and the old ones stay in force."""
     problem: str = ""
     restart: tuple[str, ...] = ()
-    """Names of settings that differ from those of the start and take effect at the next one."""
+    """The names of changed settings that take effect only at the next start."""

@@ -1,4 +1,4 @@
-"""What a process of the fleet does, supervised or alone: answer requests, or execute steps."""
+"""Runs a process of the fleet in its role (front-end or worker), supervised or alone."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def run(
     lifecycle: Lifecycle,
     beside: Beside | None = None,
 ) -> None:
-    """Runs until SIGTERM or SIGINT, and returns when all work in hand is done.
+    """Runs until SIGTERM or SIGINT, and returns when all work in progress is done.
 
     Args:
-        settings: ``redis_url`` names the store.
-        beside: what a worker has open while it works.
+        settings: with the URL of the store in use.
+        beside: a context that a worker enters while it works.
 
     Raises:
-        CommandFailed: it cannot start; the sentence says why.
+        CommandFailed: it cannot start.
     """
-    # A terminal that closes must not end it, nor a signal that is for the supervisor.
+    # SIGHUP must not end it: a terminal may close, or the signal may be meant for the supervisor.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
     recorder = open_recorder(metrics_dir, slot, settings)
@@ -60,7 +60,7 @@ def start_tracing(settings: Settings, slot: str) -> None:
     """Starts tracing in this process if the settings say so.
 
     Raises:
-        CommandFailed: what that takes is not installed.
+        CommandFailed: the packages that tracing needs are not installed.
     """
     if settings.tracing.endpoint:
         try:
@@ -89,7 +89,7 @@ def open_recorder(metrics_dir: Path, slot: str, settings: Settings) -> Recorder:
 
 @contextlib.contextmanager
 def slots(metrics_dir: Path, prefix: str, count: int = 1) -> Iterator[list[str]]:
-    """Sets metrics slots aside for this process and those that it starts.
+    """Reserves metrics slots for this process and those that it starts.
 
     Raises:
         CommandFailed: the directory can't be written.
@@ -109,7 +109,7 @@ def _unwritable(metrics_dir: Path, error: OSError) -> CommandFailed:
 
 
 def _work(settings: Settings, recorder: Recorder, lifecycle: Lifecycle, beside: Beside | None) -> None:
-    # Imported here: front-ends do without RQ.
+    # Imported here, because front-ends do not need RQ.
     from workers.process import WorkerProcess
     from workers.run_kinds import make_run_kinds
 

@@ -1,4 +1,4 @@
-"""What the commands that keep processes running share: signals, reloads, the folder of metrics."""
+"""Shared by the commands that run a fleet or parts of it: signals, reloads, the directory of metrics."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from coordinator.settings import LoadedSettings, Settings, config_version, setti
 
 
 def metrics_dir(settings: Settings) -> Path:
-    """Where all processes of this host that work on one data directory keep their numbers."""
+    """The directory for the metrics of all processes of this host that work on one data directory."""
     named = os.environ.get("FLEET_METRICS_DIR")
     return Path(named).absolute() if named else Path(settings.data_dir) / "run" / "metrics"
 
 
 class Announcer:
-    """Prints on stdout that the command is ready; the ``Lifecycle`` of a process that runs alone.
+    """The ``Lifecycle`` of a process without a supervisor: prints on stdout that the command is ready.
 
     Args:
-        line: what it says.
-        loaded: what a process that takes over settings reads again on SIGHUP.
-        role: of a process that no supervisor counts.
+        line: the line to print.
+        loaded: the settings that are read again on SIGHUP; None: they are not.
+        role: of this process, to be counted in the metrics; None: a supervisor counts it.
     """
 
     orphaned = False
@@ -45,18 +45,18 @@ class Announcer:
         self._reading: asyncio.Task[None] | None = None
 
     def begun(self) -> None:
-        """Nobody watches."""
+        """Nothing to do: there is no supervisor."""
 
     def ready(self) -> None:
         """Prints the line."""
         if self._role is not None:
             recorder().processes(self._role, 1)
-        # Whoever started us may not care to read, and a full disk must not stop the service.
+        # Nobody may be reading, and a full disk must not stop the service.
         with contextlib.suppress(OSError):
             print(self._line, flush=True)
 
     def on_reload(self, take: Callable[[ReloadOutcome], None]) -> None:
-        """Reads the settings again on every SIGHUP, while the event loop goes on answering requests."""
+        """Reads the settings again on every SIGHUP, without blocking the event loop, and calls ``take``."""
         if self._loaded is None:
             return
         reader = Rereader(self._loaded)
@@ -87,10 +87,11 @@ def keep_frontends_up(
     directory: Path,
     announcer: Announcer,
 ) -> None:
-    """Keeps as many front-ends up as the settings say until SIGTERM or SIGINT, then drains them.
+    """Keeps as many front-ends running as the settings say, until SIGTERM or SIGINT; then drains them.
 
     Args:
-        settings: as they run with, derived from ``loaded``, which SIGHUP reads again.
+        settings: the settings that they run with, derived from ``loaded``.
+        loaded: read again on SIGHUP.
 
     Raises:
         CommandFailed: they cannot start.
@@ -146,7 +147,7 @@ def run_until_told(
 
     Args:
         main: gets an event that SIGTERM and SIGINT set.
-        again: called when one of them comes a second time.
+        again: called at a second such signal.
         reload: called on SIGHUP.
     """
 
@@ -161,7 +162,7 @@ def run_until_told(
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, told)
-        # Also when a terminal closes, which must not end the fleet.
+        # A closing terminal sends SIGHUP too, and must not end the fleet.
         loop.add_signal_handler(signal.SIGHUP, reload)
         await main(stop)
 

@@ -1,9 +1,9 @@
 """The ports that all front-ends of a fleet share.
 
-Each front-end binds the port itself with SO_REUSEPORT, and the kernel spreads connections
-over them; processes that accept from one inherited socket let one of them take nearly all.
-The same option would let a second fleet share the port unnoticed. So the supervisor first binds
-without it, and then holds the port, bound but not listening, until it ends.
+Each front-end binds the port itself with SO_REUSEPORT, and the kernel spreads the connections over them. (If they all
+accepted from one inherited socket, one of them would take nearly all connections.) The same option would let a second
+fleet share the port unnoticed. So the supervisor first binds the port without it as a test, and then holds the port,
+bound but not listening, until it ends.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ BACKLOG = 2048
 
 
 def reserve(host: str, port: int, setting: str = "port") -> socket.socket:
-    """Holds the port against others; port 0 takes a free one. Front-ends can bind beside it.
+    """Reserves the port, so that other programs cannot bind it but front-ends can; port 0 takes a free one.
 
     Args:
-        setting: names the port, for a refusal.
+        setting: the setting with the port, for messages.
 
     Raises:
-        CommandFailed: the port is taken, or the address is not ours.
+        CommandFailed: the port is in use, or the address is not one of this host.
     """
-    # Connections of an earlier fleet may linger for a minute; only a listener is in the way.
+    # SO_REUSEADDR, because connections of an earlier fleet may linger for a minute; only a listener is a problem.
     with _bound(setting, host, port, socket.SO_REUSEADDR) as probe:
         port = probe.getsockname()[1]
     try:
-        # Without SO_REUSEADDR, so that another probe is refused also while no front-end listens.
+        # Without SO_REUSEADDR, so that another reservation is refused even while no front-end listens.
         return _bound(setting, host, port, socket.SO_REUSEPORT)
     except CommandFailed:
-        # What lingers is of a server without SO_REUSEPORT.
+        # The lingering connections are those of a server without SO_REUSEPORT.
         return _bound(setting, host, port, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
 
 
 @contextlib.contextmanager
 def reserved(settings: Settings) -> Iterator[Settings]:
-    """Holds the ports of a fleet for as long as the block runs.
+    """Reserves the ports of a fleet while the block runs.
 
     Yields:
         The settings with the port in use.
@@ -60,7 +60,7 @@ def reserved(settings: Settings) -> Iterator[Settings]:
 
 
 def listening(host: str, port: int, setting: str = "port") -> socket.socket:
-    """One front-end's own socket on the shared port.
+    """A front-end's own socket on the shared port.
 
     Raises:
         CommandFailed: as ``reserve``.
@@ -71,16 +71,16 @@ def listening(host: str, port: int, setting: str = "port") -> socket.socket:
 
 
 def base_url(host: str, port: int) -> str:
-    """Where a client on this machine reaches the fleet."""
+    """The URL at which a client on this machine reaches the fleet."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (compared, not bound)
     return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
 
 
 def check_base_url(url: str | None) -> None:
-    """Makes sure that a path can be put behind the URL of ``--url``, and somebody asked for what is there.
+    """Checks that the URL of ``--url`` is one that a path can be appended to.
 
     Raises:
-        CommandFailed: it can't.
+        CommandFailed: it is not.
     """
     if url is None:
         return

@@ -1,4 +1,4 @@
-"""Starts the processes of a supervisor: forked from a template that has everything imported, or as new interpreters."""
+"""Starts the processes of a supervisor: as forks of a template that has imported everything, or as new interpreters."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _IMPORT_SECONDS = 30.0
 """How long the template may take to import everything."""
 _FORK_SECONDS = 5.0
 UNREAPED_SECONDS = 10.0
-"""How long an ended process whose starter is not known is left for that one to wait for: it may be in this process."""
+"""An ended process of unknown origin is reaped after this time. Before, whoever started it may still wait for it."""
 
 
 class Process(Protocol):
-    """A process that was started."""
+    """A started process."""
 
     pid: int
     returncode: int | None
@@ -42,7 +42,7 @@ class Process(Protocol):
 
 
 class ForkedProcess:
-    """A process that the template has forked and that is a child of this process now."""
+    """A process that the template has forked, and that has become a child of this process."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -66,7 +66,7 @@ class Spawner:
     """Starts the processes of one supervisor.
 
     Args:
-        roles: what they are going to do; the template prepares for these.
+        roles: the roles of the processes, which the template prepares for.
     """
 
     def __init__(self, roles: Iterable[str]) -> None:
@@ -75,14 +75,14 @@ class Spawner:
         self._requests: socket.socket | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._started: dict[int, Process] = {}
-        """All that were ever started, but for the template, by the process id; of several with one, the latest."""
+        """All processes that were ever started, except the template, by process id (for a reused id, the latest)."""
         self._unreaped: dict[int, float] = {}
-        """Processes that have ended and that were left for somebody else to wait for: process id -> since when."""
+        """Ended processes that were left for somebody else to wait for: process id -> since when."""
         if ON_LINUX:
             adopt_orphans()
 
     async def prepare(self) -> None:
-        """Starts the template and waits until it can be copied. Without one, processes start all the same."""
+        """Starts the template and waits until it can be forked. If that fails, processes start without it."""
         if not ON_LINUX:
             return
         ours: socket.socket | None = None
@@ -90,7 +90,7 @@ class Spawner:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             ours.setblocking(False)
             with theirs:
-                self._template = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own would want to wait for it
+                self._template = subprocess.Popen(  # noqa: ASYNC220 (asyncio's own would wait for it)
                     [sys.executable, "-P", "-m", "coordinator.cli.template", str(theirs.fileno()), *self._roles],
                     stdin=subprocess.DEVNULL,
                     stdout=2,
@@ -109,10 +109,10 @@ class Spawner:
                 ours.close()
 
     def start(self, slot: str, brief: IO[bytes], status: int, control: int) -> Process:
-        """Starts a process. To be called in the main thread: the kernel takes the thread for the parent.
+        """Starts a process. To be called in the main thread, because the kernel takes the thread for the parent.
 
         Args:
-            brief: a file with what the process is to do, at its beginning.
+            brief: a file with the brief, positioned at its beginning.
             status: descriptor that the process writes reports to.
             control: descriptor that the process reads the outcomes of reloads from.
         """
@@ -121,7 +121,7 @@ class Spawner:
         return process
 
     def _process(self, slot: str, brief: IO[bytes], status: int, control: int) -> Process:
-        """A copy of the template, or a new interpreter where there is none."""
+        """A fork of the template, or a new interpreter if there is no template."""
         if self._requests is not None:
             try:
                 return self._fork(self._requests, slot, brief, status, control)
@@ -131,10 +131,10 @@ class Spawner:
                 self._preparing = asyncio.ensure_future(self.prepare())
         brief.seek(0)
         return subprocess.Popen(
-            # -P: what lies in the working directory must not be imported.
+            # -P: modules in the working directory must not be imported.
             [sys.executable, "-P", "-m", "coordinator.cli.child", slot, str(status), str(control)],
             stdin=brief,
-            # Only the supervisor speaks on stdout.
+            # Only the supervisor writes to stdout.
             stdout=2,
             pass_fds=(status, control),
             env=package_environment(),
@@ -142,16 +142,17 @@ class Spawner:
         )
 
     def reap_orphans(self) -> bool:
-        """Waits for ended orphans, so that no zombies stay: what these processes had started and did not wait for.
+        """Waits for ended orphans, so that they do not stay zombies. Our processes started them and did not wait.
 
-        Most are known by their session, which is that of the process that started them. Others lead one of their
-        own, like servers that speak MCP on stdin: they are reaped when nobody else has for ``UNREAPED_SECONDS``.
+        Most orphans are known by their session, which is that of the process that started them. Others lead a session
+        of their own, like MCP servers on stdin: they are reaped if nobody else has done so for ``UNREAPED_SECONDS``.
 
-        Returns whether any were left, to be looked at again after that time.
+        Returns:
+            Whether any are left, to be looked at again after that time.
         """
         now, unreaped = monotonic(), dict[int, float]()
         for pid in ended_children():
-            # Its own ``poll`` waits for it; where that has happened already, another process has the id now.
+            # Its own ``poll`` waits for it. (If that has happened already, another process has this id now.)
             if pid in self._started and self._started[pid].returncode is None:
                 continue
             unreaped[pid] = self._unreaped.get(pid, now)
@@ -165,7 +166,7 @@ class Spawner:
         return bool(unreaped)
 
     def close(self) -> None:
-        """Ends the template; what was copied from it lives on."""
+        """Ends the template. The processes forked from it live on."""
         if self._preparing is not None:
             self._preparing.cancel()
         if self._requests is not None:
@@ -176,7 +177,7 @@ class Spawner:
         self._preparing = self._requests = self._template = None
 
     def _fork(self, requests: socket.socket, slot: str, brief: IO[bytes], status: int, control: int) -> ForkedProcess:
-        """Raises OSError: the template is gone or does not answer."""
+        """Asks the template for a fork. Raises OSError: it has ended or does not answer."""
         socket.send_fds(requests, [slot.encode()], [brief.fileno(), status, control])
         if not select.select([requests], [], [], _FORK_SECONDS)[0]:
             raise TimeoutError("it does not answer")
@@ -187,7 +188,7 @@ class Spawner:
 
 
 def package_environment() -> dict[str, str]:
-    """Of new interpreters: ours, with this very package first: it may not be installed where Python looks."""
+    """The environment of new interpreters. PYTHONPATH begins with this package, which may not be installed."""
     root = str(Path(coordinator.__file__).parent.parent)
     inherited = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{inherited}" if inherited else root}

@@ -66,7 +66,7 @@ def stdio(
     project: Annotated[str, Parameter(help="Partition that the calls work on.")] = DEFAULT_PROJECT,
 ) -> int:
     """Serves until the client closes stdin, or SIGTERM or SIGINT."""
-    # Not for the processes that this one starts.
+    # Removed from the environment, so that the processes that this one starts do not get it.
     token = os.environ.pop(TOKEN_VARIABLE, None)
     try:
         if absent & {"stdin", "stdout"}:
@@ -85,13 +85,13 @@ def stdio(
     finally:
         tracing.stop()
     if ended_by_signal:
-        # A thread may still be waiting for the client's next line, and nothing ends that wait.
+        # A thread may still be waiting for the client's next line, and that wait cannot be ended.
         os._exit(Exit.OK)
     return Exit.OK
 
 
 def _check(names: tuple[str, ...], project: str) -> None:
-    """Refuses what nobody can serve before a store is looked for, or started.
+    """Refuses wrong arguments before a store is looked for, or started.
 
     Raises:
         CommandFailed: these toolsets cannot be served, or no project can have this name.
@@ -172,7 +172,7 @@ class _Session:
             stopping.cancel()
 
     async def _store_url(self) -> str:
-        """The given Redis, else that of a running fleet, else one of our own."""
+        """The URL of the given Redis, else of a running fleet's, else of an embedded one started here."""
         settings = self._settings
         url = given_url(settings, os.environ)
         if url:
@@ -185,7 +185,7 @@ class _Session:
             try:
                 return await asyncio.to_thread(self._embedded.start)
             except DataDirBusy:
-                # Somebody else is just starting or ending one.
+                # Another process is just starting or stopping a server.
                 await asyncio.sleep(_LOOK_SECONDS)
             except StoreError as error:
                 raise store_failed(error) from None
@@ -194,10 +194,10 @@ class _Session:
         return await asyncio.to_thread(find_running, self._settings.data_dir)
 
     async def _keep_embedded(self, store: Store, url: str) -> None:
-        """Starts the embedded server again when it ends, or when the process ends whose it was.
+        """Starts an embedded server when the one in use has ended, no matter which process had started that.
 
         Raises:
-            CommandFailed: it is to be found elsewhere now.
+            CommandFailed: the server has another address now.
         """
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -206,7 +206,7 @@ class _Session:
             try:
                 found = await asyncio.to_thread(self._embedded.start)
             except DataDirBusy:
-                # Whoever has it is just starting or ending it.
+                # Another process is just starting or stopping it.
                 found = await self._running() or url
             except StoreError as error:
                 _log.error("the embedded store does not start", reason=str(error))

@@ -1,4 +1,4 @@
-"""Supervises the embedded server for as long as a fleet runs."""
+"""Supervises the embedded server while a fleet runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StoreSupervisor:
 
     @property
     def url(self) -> str:
-        """Where the server is, with its password."""
+        """The server's URL, password included."""
         return self._server.url
 
     @property
@@ -61,7 +61,7 @@ class StoreSupervisor:
         self._watching = asyncio.create_task(self._watch(), name="store-supervisor")
 
     async def stop(self) -> None:
-        """Ends the server; what was acknowledged is on disk."""
+        """Stops the server. Everything acknowledged is on disk."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
@@ -89,7 +89,7 @@ class StoreSupervisor:
             ready_at = await self._restart()
 
     async def _restart(self) -> float:
-        """Brings the server back, however often it takes; returns when that was."""
+        """Restarts the server, with as many attempts as it takes; returns when it was back."""
         before = self._server.url
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Which store a command uses, how it is opened with retries, and what is said where that fails."""
+"""Finds and opens the store that a command uses, and turns failures into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 PATIENCE_SECONDS = 10.0
 """How long a starting process waits for a store that does not answer."""
 STORE_SETTINGS = ("redis_url", "redis_timeout_ms", "data_dir")
-"""The settings of a command that only looks at the store, or changes something there."""
+"""The settings of commands that only need the store."""
 
 
 def given_url(settings: Settings, env: Mapping[str, str]) -> str:
@@ -34,7 +34,7 @@ def given_url(settings: Settings, env: Mapping[str, str]) -> str:
         return settings.redis_url
     try:
         parts = urlsplit(settings.redis_url)
-    except ValueError:  # told by whoever opens the store
+    except ValueError:  # reported when the store is opened
         return settings.redis_url
     if parts.password:
         return settings.redis_url
@@ -44,7 +44,7 @@ def given_url(settings: Settings, env: Mapping[str, str]) -> str:
 
 
 def running_url(settings: Settings, env: Mapping[str, str]) -> str:
-    """The given URL, or that of the embedded server which a running fleet has in the data directory.
+    """The given URL, or that of the embedded server of a fleet that runs on the data directory.
 
     Raises:
         CommandFailed: there is neither.
@@ -60,7 +60,7 @@ def running_url(settings: Settings, env: Mapping[str, str]) -> str:
 
 
 async def open_store(url: str, timeout_ms: int, patience: float = PATIENCE_SECONDS) -> Store:
-    """Opens the store; while nobody answers it tries again, for ``patience`` seconds.
+    """Opens the store; if it does not answer, tries again for ``patience`` seconds.
 
     Raises:
         CommandFailed: with the reason and its exit code.
@@ -84,10 +84,10 @@ async def open_store(url: str, timeout_ms: int, patience: float = PATIENCE_SECON
 
 
 async def settled(store: Store) -> Store:
-    """The store, for processes that are about to serve: its keys are such as this release understands.
+    """The store, after checking for a serving process that its keys have this release's layout.
 
     Raises:
-        CommandFailed: they are not; the store is closed.
+        CommandFailed: they have another layout; the store is closed.
     """
     try:
         await key_space.settle(store)

@@ -1,4 +1,4 @@
-"""One supervised process as its supervisor sees it; ``child`` is what runs in that process."""
+"""One supervised process, on the supervisor's side. (``child`` is the process's side.)"""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _ROLE_NAMES: dict[Role, str] = {"frontend": "front-end", "worker": "worker"}
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A process that is to be kept up."""
+    """A process to be kept running."""
 
     role: Role
     slot: str
     """Its name, which a restarted process takes over."""
     settings: Callable[[], Settings]
-    """Asked at each start."""
+    """Called at each start."""
     metrics_dir: Path
 
     def __str__(self) -> str:
@@ -43,27 +43,27 @@ State = Literal["down", "starting", "ready"]
 
 
 class Child:
-    """The process in one slot, if there is one, and what became of the last one.
+    """The process in one slot, if there is one, and how the last one ended.
 
     Args:
         spawner: starts the process.
-        on_report: called when the process says something new.
+        on_report: called when the process reports something new.
     """
 
     def __init__(self, spec: Spec, spawner: Spawner, on_report: Callable[[Child], None]) -> None:
         self.spec = spec
         self.state: State = "down"
         self.failures = 0
-        """Starts in a row that did not get as far as ready."""
+        """How many starts in a row have failed before the process was ready."""
         self.code: int = Exit.FAILED
         self.reason = ""
-        """Why the last process ended, in its own words if it had any."""
+        """Why the last process ended; in its own words, if it has reported a reason."""
         self.by_signal = False
         """Whether a signal ended it."""
         self.hung = False
-        """Whether that was because it had hung."""
+        """Whether it was killed because it had hung."""
         self.session = 0
-        """Of the last process, which leads one of its own."""
+        """The session of the last process, which leads a session of its own."""
         self._spawner = spawner
         self._on_report = on_report
         self._backoff = Backoff()
@@ -75,16 +75,17 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """The process id, None while nothing runs."""
+        """The process id; None while no process runs."""
         return self._process.pid if self._process is not None else None
 
     def start(self, refused_reload: ReloadOutcome | None = None) -> bool:
-        """Starts a process. To be called in the main thread: the kernel takes the thread for the parent.
+        """Starts a process. To be called in the main thread, because the kernel takes the thread for the parent.
 
         Args:
-            refused_reload: the last reload, if it was refused.
+            refused_reload: the outcome of the last reload, if it was refused.
 
-        Returns whether there is one: a machine may have no room for it now, or no memory.
+        Returns:
+            Whether a process was started: the machine may be out of processes or memory.
         """
         self.state, self.code, self.reason, self.hung, self.by_signal = "starting", Exit.FAILED, "", False, False
         brief = Brief(
@@ -151,31 +152,31 @@ class Child:
             self._process.send_signal(number)
 
     def overdue(self) -> float:
-        """For how many seconds, at least, the process owes a sign of life; to be asked once a beat.
+        """For how many seconds, at least, a sign of life is overdue; to be called once per ``BEAT_SECONDS``.
 
-        Looks are counted, not seconds: a supervisor that was itself stopped for a while has heard nobody.
+        Counts calls, not seconds: if the supervisor itself was stopped for a while, it has heard from nobody.
         """
         if self._process is None:
             return 0.0
         self._silent_looks += 1
         self._listen()
-        # The last sign may have come just before the first of these looks, and the next was due a beat after it.
+        # The first call may come right after a sign of life, and the next sign is due a beat later.
         return max(self._silent_looks - 2, 0) * BEAT_SECONDS
 
     def kill_hung(self, seconds: float) -> None:
-        """Kills a process that has reported nothing for ``seconds``."""
+        """Kills the process, because it has reported nothing for ``seconds``."""
         self.hung, self.reason = True, f"it hung: no sign of life for {seconds:.0f} seconds"
         self.signal(signal.SIGKILL)
 
     def tell(self, outcome: ReloadOutcome) -> None:
-        """Passes on the outcome of a reload to the process, if there is one."""
+        """Passes the outcome of a reload on to the process, if there is one."""
         if self._control >= 0:
             self._unsent += msgspec.json.encode(outcome) + b"\n"
             asyncio.get_running_loop().add_writer(self._control, self._send)
             self._send()
 
     def _send(self) -> None:
-        """Writes what the pipe takes; the rest when there is room."""
+        """Writes as much as the pipe takes; the rest follows when there is room."""
         try:
             self._unsent = self._unsent[os.write(self._control, self._unsent) :]
         except BlockingIOError:
@@ -210,7 +211,7 @@ class Child:
             self._on_report(self)
 
     def _down(self) -> None:
-        """Nothing runs any more: remembers how long the last process was ready, if it was."""
+        """Notes that no process runs any more, and for how long the last one was ready."""
         if self.state == "ready":
             self.failures, self._ready_seconds = 0, asyncio.get_running_loop().time() - self._ready_at
         else:

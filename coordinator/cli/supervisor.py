@@ -1,10 +1,10 @@
-"""Keeps processes up, and takes them down together.
+"""Keeps processes running, and stops them together.
 
-``fleet up`` runs its processes under this, and ``fleet serve`` if it has several. A process that runs alone, such
-as a ``fleet worker``, is supervised by whatever started it. Until every process has been ready once, a failure
-stops the start, with the reason that the process gave. After that, a process that ends is started again in its
-slot, with backoff, as often as needed. A process that hangs is killed, because it would keep its share of the
-connections without answering.
+``fleet up`` runs its processes under this, and ``fleet serve`` does if it has several. A process that runs alone, such
+as a ``fleet worker``, is supervised by whatever started it. Until every process has been ready once, a failure ends the
+start, with the reason that the process has reported. After that, a process that ends is restarted in its slot, with
+backoff, as often as needed. A process that hangs is killed, because it would keep its share of the connections without
+answering.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from coordinator.metrics import forget_gauges, recorder
 _log = structlog.get_logger(__name__)
 
 START_SECONDS = 60.0
-"""A process that is not ready after this long is taken for hung."""
+"""How long all processes together may take until they are ready at first."""
 RESTART_SECONDS = 60.0
-"""How long the event loop of one that is started again may stand still, or not run yet, before it is taken for hung."""
+"""How long the event loop of a restarted process may be blocked, or not run yet, before it counts as hung."""
 START_ATTEMPTS = 3
 KILL_SECONDS = 5.0
-"""How long what is killed may take to be gone; whoever stops a fleet needs patience for drain and this."""
+"""How long killed processes may take to end. Stopping a fleet takes up to the drain time and this."""
 _LOOK_SECONDS = 0.5
 _FINAL = frozenset(code for code in Exit if code not in (Exit.OK, Exit.FAILED))
-"""Exit codes that another attempt would not change."""
+"""Exit codes after which another attempt would be useless."""
 
 
 class Supervisor:
     """The processes of one fleet, or of one command.
 
     Args:
-        specs: what is to be kept up.
-        metrics_dir: where the processes keep their numbers.
-        drain_seconds: how long a stop waits for work in hand.
-        watchdog_seconds: how long the event loop of a process may stand still; 0: for ever.
+        specs: the processes to be kept running.
+        metrics_dir: the directory of their metrics.
+        drain_seconds: how long a stop waits for work in progress.
+        watchdog_seconds: how long the event loop of a process may be blocked; 0: for ever.
         on_change: called when a process has started, become ready or ended.
     """
 
@@ -74,16 +74,16 @@ class Supervisor:
         self._hurry = asyncio.Event()
         self._restarts: dict[Child, asyncio.TimerHandle] = {}
         self._next_reap: asyncio.TimerHandle | None = None
-        """The next look at what has ended: no signal comes for what was left to others before."""
+        """The next look at ended processes that were left to others before, for which no signal comes again."""
 
     def __iter__(self) -> Iterator[Child]:
         return iter(self._children)
 
     async def start(self, stop: asyncio.Event) -> bool:
-        """Starts everything; True when all is ready, False when ``stop`` was set before.
+        """Starts all processes; True: all are ready; False: ``stop`` was set before.
 
         Raises:
-            CommandFailed: a process cannot start; what did start is still there, call ``drain``.
+            CommandFailed: a process cannot start. Others may run, so call ``drain``.
         """
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.reap)
         recorder().start_supervisor({child.spec.role for child in self._children})
@@ -112,7 +112,7 @@ class Supervisor:
         return True
 
     async def drain(self) -> None:
-        """Asks every process to finish its work and end; kills what is left when the time is up."""
+        """Asks every process to finish its work and end; kills those that are left when the time is up."""
         self._stopping = True
         if self._watchdog is not None:
             self._watchdog.cancel()
@@ -132,22 +132,22 @@ class Supervisor:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
 
     def hurry(self) -> None:
-        """Ends a drain's patience."""
+        """Makes a drain kill the remaining processes at once."""
         self._hurry.set()
         self._ended.set()
 
     def renew(self) -> None:
-        """Has every process finish and start again, because its settings have changed."""
+        """Makes every process finish and restart, because its settings have changed."""
         self._signal(signal.SIGTERM)
 
     def tell(self, outcome: ReloadOutcome) -> None:
-        """Passes on the outcome of a reload to every process; those that start later begin with it."""
+        """Passes the outcome of a reload on to every process, and to those that start later."""
         self._refused = outcome if outcome.settings is None else None
         for child in self._children:
             child.tell(outcome)
 
     def reap(self) -> None:
-        """Looks which processes have ended."""
+        """Finds the processes that have ended, and acts on it."""
         for child in self._children:
             if child.ended():
                 self._after(child)
@@ -169,10 +169,10 @@ class Supervisor:
         self._changed()
 
     def _after(self, child: Child) -> None:
-        """What follows from the end of a process, or from there being none."""
+        """Acts on the end of a process, or on a start that has failed."""
         forget_gauges(self._metrics_dir, child.spec.slot)
         if child.by_signal:
-            # It could not end the commands that it ran; another process may run them again.
+            # It could not end the commands that it had started, and another process may start them again.
             end_session(child.session)
         self._ended.set()
         if not self._stopping:
@@ -192,7 +192,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             for child in self._children:
-                # What a process imports as it starts, tools of users too, may take longer than anything later.
+                # While a process starts, it imports modules (users' tools too), which may take very long.
                 least = RESTART_SECONDS if child.state == "starting" else 0.0
                 patience = max(self._watchdog_seconds, least)
                 if child.overdue() >= patience and not child.hung:
@@ -209,14 +209,14 @@ class Supervisor:
             child.signal(number)
 
     async def _gone(self, seconds: float) -> bool:
-        """Waits until no process is left; False if time or patience ended first."""
+        """Waits until no process is left; False: the time is over, or ``hurry`` was called."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while any(child.pid is not None for child in self._children):
             if self._hurry.is_set() or loop.time() >= deadline:
                 return False
             self._ended.clear()
-            # Woken by what ends; the rest is for the case that nobody wakes us.
+            # Usually woken when a process ends; the timeout is a safety net.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), min(deadline - loop.time(), _LOOK_SECONDS))
             self.reap()

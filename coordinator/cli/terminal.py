@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 
 absent: set[str] = set()
-"""Those of stdin, stdout and stderr that this process was started without."""
+"""Which of stdin, stdout and stderr were closed when this process started."""
 
 
 def printable(text: str) -> str:
-    """Text of callers, tools and servers for a terminal: nothing in it can move the cursor."""
+    """Text from outside, made safe for a terminal: without control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Such as ``1 worker`` or ``2 workers``; ``plural`` where it is not the noun with an s."""
+    """``1 worker``, ``2 workers``. ``plural`` is needed if the plural is not the noun with an s."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
@@ -27,7 +27,7 @@ def print_json(value: Any) -> None:
 
 
 def operator() -> str:
-    """Who is at the terminal, for the record."""
+    """The user at the terminal, for the record."""
     try:
         return f"operator {getpass.getuser()}"
     except (OSError, KeyError):

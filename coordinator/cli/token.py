@@ -1,4 +1,4 @@
-"""``fleet token``: the tokens that callers of the HTTP endpoint come in with."""
+"""``fleet token``: manages the bearer tokens of callers."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def revoke(
     *,
     file: _File = None,
 ) -> int:
-    """Removes one token, or all of an id. Front-ends refuse it within two seconds.
+    """Removes one token, or all tokens of an id. Front-ends refuse them within two seconds.
 
     Raises:
         CommandFailed: there is none, or the file cannot be changed.

@@ -1,4 +1,4 @@
-"""``fleet tools``: the tools of a toolset on one page, from their contracts."""
+"""``fleet tools``: prints the tools of a toolset on one page, from their contracts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def tools(
 
 
 def as_json(toolset: Toolset) -> Json:
-    """All that can be said about a toolset; ``examples`` of a tool are arguments of calls."""
+    """Everything about a toolset; the ``examples`` of a tool are arguments of calls."""
     return {
         "name": toolset.name,
         "title": toolset.title,
@@ -98,13 +98,13 @@ def _tool(tool: Tool, examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _own(member: Json) -> Json:
-    """A member of an answer without what a failure has in its place."""
+    """The schema of a member of an answer, without the alternative that a failure has in its place."""
     options = [option for option in member.get("anyOf", ()) if option != TOOL_ERROR]
     return member if len(options) == len(member.get("anyOf", ())) else options[0]
 
 
 def _blocks(title: str, values: Sequence[Any]) -> Iterator[str]:
-    """JSON texts under a title, which are one or the other."""
+    """Alternative JSON texts under a title."""
     for position, value in enumerate(values):
         yield ""
         yield "or:" if position else f"{title}:"
@@ -141,7 +141,7 @@ def _arguments(root: Json, node: Json, prefix: str, above: tuple[str, ...]) -> I
 
 
 def _inner(root: Json, node: Json) -> Iterator[tuple[Json, str]]:
-    """The objects within a node, each with how a path goes on to its members."""
+    """The objects within a node, each with the part of a path that leads to it."""
     for option in node.get("anyOf", [node]):
         found = _resolved(root, option)
         if "items" in found:
@@ -202,12 +202,12 @@ def _cell(text: str) -> str:
 
 
 def _required(node: Json) -> list[str]:
-    """What the root of an answer always has (its schema leaves room for a failure)."""
+    """The members that an answer always has, unless it is a failure."""
     return [name for option in node.get("anyOf", ()) for name in option["required"] if name != "error"]
 
 
 def _shape(root: Json, node: Json, above: tuple[str, ...]) -> Any:
-    """What a value looks like: names as they are, and types in place of values."""
+    """The shape of a value: its names, with types in place of values."""
     options = [option for option in node.get("anyOf", ()) if "type" in option or "$ref" in option]
     if options:
         words = [_shape(root, option, above) for option in options]

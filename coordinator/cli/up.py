@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 _PREFIX = "up"
 LEFTOVER_SECONDS = 10.0
-"""How long a start waits for the processes of a fleet whose supervisor was killed."""
+"""How long a start waits for the end of processes whose supervisor was killed."""
 
 
 @with_settings(without=("worker_port",))
@@ -93,9 +93,9 @@ class _Up:
             recorder.close()
 
     def hurry(self) -> None:
-        """Ends the patience of a drain; before there is anything to drain, ends at once."""
+        """Makes a drain kill what is left; before there is anything to drain, ends at once."""
         if self._supervisor is None:
-            # An embedded store that is still loading its data ends with us.
+            # The embedded store, which may still be loading its data, ends with this process.
             os._exit(Exit.FAILED)
         self._supervisor.hurry()
 
@@ -104,7 +104,7 @@ class _Up:
         self._settings = apply_reload(self._reader.read(), self._settings, self._supervisor)
 
     async def _wait_for_leftovers(self) -> None:
-        """Gives the processes of a supervisor that was killed the time to end."""
+        """Waits for the end of the processes of a supervisor that was killed."""
         previous = self._file.previous
         if previous is None:
             return
@@ -118,7 +118,7 @@ class _Up:
             await asyncio.sleep(0.05)
 
     async def _start_store(self) -> None:
-        """Starts the embedded store, or makes sure that the given one can be used."""
+        """Starts the embedded store, or checks that the given one can be used."""
         url = given_url(self._settings, os.environ)
         if not url:
             server = EmbeddedServer(self._settings.data_dir, self._settings.embedded_fsync)
@@ -163,7 +163,7 @@ class _Up:
         ).ready()
 
     def _write(self) -> None:
-        """Tells other commands how things are."""
+        """Writes the state of the fleet into ``fleet.json``, for other commands."""
         settings, embedded = self._settings, self._embedded
         fleet = Fleet(
             pid=os.getpid(),

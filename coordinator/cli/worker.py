@@ -42,7 +42,7 @@ _FOR_FRONTENDS = (
 
 @with_settings(without=_FOR_FRONTENDS)
 def worker(loaded: LoadedSettings) -> int:
-    """Works until SIGTERM or SIGINT, then finishes the steps in hand within drain_seconds and gives the rest back."""
+    """Works until SIGTERM or SIGINT; then finishes its steps within drain_seconds and gives the rest back."""
     settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings, os.environ))
     directory = metrics_dir(settings)
     with contextlib.ExitStack() as held:
@@ -58,7 +58,7 @@ def worker(loaded: LoadedSettings) -> int:
 def _beside(settings: Settings, directory: Path, slot: str) -> Beside | None:
     if not settings.worker_port:
         return None
-    # Imported here: most workers do without HTTP.
+    # Imported here, because most workers do not need HTTP.
     from coordinator.cli.operators import worker_port
 
     return worker_port(settings, directory, slot)

@@ -1,5 +1,5 @@
-"""``fleet doctor``: is everything as it should be? Silent when it is.
+"""``fleet doctor``: checks everything that the fleet depends on. Silent if all is well.
 
-``command`` is the command, ``store`` and ``host`` judge what it looks at; ``identity`` is a command of
-its own, because it asks key servers.
+``command`` is the command; ``store`` and ``host`` have the checks. ``identity`` is a separate command, because it asks
+key servers.
 """

@@ -22,7 +22,7 @@ from coordinator.store import KeySpaceDiffers, Store, StoreError, key_space
 
 _PINGS = 5
 _ANSWER_SECONDS = 30.0
-"""How long all that is asked may take: a fraction of a second, or for ever where the store stands still."""
+"""How long all questions to the store may take. They take a fraction of a second, unless the store hangs."""
 
 
 @with_settings()
@@ -32,10 +32,10 @@ def doctor(
     verbose: Annotated[bool, Parameter(negative="", help="Tell also what is well.")] = False,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print what was found.")] = "text",
 ) -> int:
-    """Looks at the store, this host and the settings; the exit code is 0 only if all is well.
+    """Checks the store, this host and the settings; the exit code is 0 only if all is well.
 
     Raises:
-        CommandFailed: there is no store to look at.
+        CommandFailed: there is no store, or it does not answer.
     """
     findings = list(host.judge(loaded.settings))
     findings += asyncio.run(_look(running_url(loaded.settings, os.environ), loaded.settings.redis_timeout_ms))

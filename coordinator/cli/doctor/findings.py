@@ -9,12 +9,12 @@ import msgspec
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     verdict: Literal["ok", "note", "warns", "fails"]
     """note: worth knowing; warns: works, but not as well or as safely as it could; fails: does not, or loses data."""
     what: str
-    """What was looked at."""
+    """What was checked."""
     said: str
     """What was found."""
     advice: str = ""

@@ -1,4 +1,4 @@
-"""Is this host fit for a fleet, and do the settings fit each other?"""
+"""Checks whether this host is fit for a fleet."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _FILES = 4096
 
 
 def judge(settings: Settings) -> Iterator[Finding]:
-    """Judges this host and the settings."""
+    """Checks this host, and shows the times in the settings."""
     yield _files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    # Settings whose times do not fit are refused before a command sees them.
+    # Always ok: settings with contradictory times are refused before a command gets them.
     yield Finding(
         "ok",
         "settings.times",

@@ -1,4 +1,4 @@
-"""Is the Redis fit for a fleet?"""
+"""Checks whether the Redis is fit for a fleet."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SLOW_MS = 5.0
 def judge(
     info: Info, config: Info, latency_ms: float, offset_seconds: float, noted: int | None = None
 ) -> Iterator[Finding]:
-    """Judges a server.
+    """Checks a server.
 
     Args:
-        info: what INFO says, all sections.
-        config: what CONFIG GET says; empty where that is not allowed.
-        latency_ms: time of one PING.
-        offset_seconds: how far its clock is ahead of ours.
-        noted: the version of its keys; None: nobody has noted one.
+        info: the reply to INFO, all sections.
+        config: the reply to CONFIG GET; empty if that is not allowed.
+        latency_ms: the time of one PING.
+        offset_seconds: how far the server's clock is ahead of ours.
+        noted: the version of its keys; None: none is noted.
     """
     yield _version(info)
     yield _keys(noted)

@@ -1,4 +1,4 @@
-"""``fleet flows tools``: what steps of workflows can call."""
+"""``fleet flows tools``: lists the tools that steps of workflows can call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tools(
     format: Annotated[Literal["text", "json"], Parameter(help="How to print the list.")] = "text",
 ) -> int:
     """Prints the tools of every source; asks the servers of all connections."""
-    # Whatever goes wrong with a connection stands in the list.
+    # Problems with connections are shown in the list, so they need not be logged.
     logs.configure("critical", loaded.settings.log_format)
     listings = asyncio.run(_listed(loaded.settings))
     if format == "json":
@@ -49,7 +49,7 @@ def tools(
 
 
 async def _listed(settings: Settings) -> Sequence[Listing]:
-    # Imported here: most commands do without RQ and the MCP client.
+    # Imported here, because most commands do not need RQ and the MCP client.
     from workers.run_kinds import step_tools
 
     class _Nowhere:
@@ -58,7 +58,7 @@ async def _listed(settings: Settings) -> Sequence[Listing]:
         async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
             raise RuntimeError("a list calls nothing")
 
-    # Listing needs no store: this one is never opened.
+    # This store is never opened.
     registry = step_tools(settings, Store("redis://localhost"), _Nowhere())
     try:
         return await registry.list()

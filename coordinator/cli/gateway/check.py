@@ -1,4 +1,4 @@
-"""``fleet gateway check``: what is wrong with a gateway's configuration."""
+"""``fleet gateway check``: lists what is wrong with a gateway's configuration."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def check(
         Path, Parameter(help="A config file with the section gateway, or the section alone.", metavar="FILE")
     ],
 ) -> int:
-    """Tells errors and warnings with their places, else what the file offers.
+    """Prints errors and warnings with their places; if there are no errors, a summary of the file.
 
     Raises:
-        SettingsError: the file is malformed; with all that is wrong in its form.
+        SettingsError: the file is malformed; with all problems of its form.
         CommandFailed: there is no gateway in it.
     """
     loaded = _loaded(file)
@@ -45,7 +45,7 @@ def check(
 
 
 def _loaded(file: Path) -> LoadedSettings:
-    """The file as a config file, or as the section that would stand in one."""
+    """The settings in a config file, or in a file that holds only the section ``gateway``."""
     data, lines = read_yaml(file)
     if includes.SECTION in data or not {"version", "workflows", "capabilities", "proxy"} & data.keys():
         return load_settings({}, {}, file)

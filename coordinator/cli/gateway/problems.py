@@ -1,4 +1,4 @@
-"""Looks through the section ``gateway`` wherever settings are read: at a start, at a reload, by hand."""
+"""Checks the section ``gateway``, whenever settings are read: at a start, at a reload, by ``fleet gateway check``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coordinator.settings.problems import unknown
 
 
 def sound(loaded: LoadedSettings) -> LoadedSettings:
-    """The settings, if nothing is wrong with what the gateway is to serve.
+    """The settings, if the gateway's section has no errors.
 
     Raises:
         SettingsError: with every error and its place.
@@ -23,8 +23,8 @@ def sound(loaded: LoadedSettings) -> LoadedSettings:
 
 
 def findings(loaded: LoadedSettings) -> list[tuple[str, str]]:
-    """Everything that is wrong or odd: ``error`` or ``warning``, and a sentence with its place."""
-    # Imported here: most fleets that are started have no gateway.
+    """All problems of the section: ``error`` or ``warning``, and a sentence with its place."""
+    # Imported here, because most fleets have no gateway.
     from coordinator.toolsets.gateway.rules.lint import problems
 
     settings = loaded.settings
@@ -42,7 +42,7 @@ def findings(loaded: LoadedSettings) -> list[tuple[str, str]]:
 
 
 def _problem_with_tool(name: str) -> str:
-    """What is wrong with a name of one of the coordinator's own tools; empty if nothing is."""
+    """What is wrong with the name of one of the coordinator's own tools; empty: nothing."""
     owners = _toolsets_by_tool()
     having = owners.get(name)
     if having is None:
@@ -54,7 +54,7 @@ def _problem_with_tool(name: str) -> str:
 
 @cache
 def _toolsets_by_tool() -> Mapping[str, Sequence[str]]:
-    # Imported here: a gateway may name none of the coordinator's own tools, and loading them all takes long.
+    # Imported here, because loading all toolsets takes long, and many gateways name none of their tools.
     from coordinator.cli.described import described_toolsets
     from coordinator.steps.names import owners
 

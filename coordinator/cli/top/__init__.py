@@ -1,7 +1,7 @@
-"""``fleet top``: what the fleet does right now, in the terminal.
+"""``fleet top``: shows in the terminal what the fleet does right now.
 
-``readings`` reads what the fleet exports and forms rates between two readings; ``screen`` draws
-them; ``command`` is the command.
+``readings`` reads the fleet's metrics and computes rates between two readings; ``screen`` draws them; ``command`` is
+the command.
 """
 
 from coordinator.cli.top.command import top

@@ -1,4 +1,4 @@
-"""The command ``fleet top``: where it reads, how often, and how it ends."""
+"""The command ``fleet top``."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def top(
     interval: Annotated[float, Parameter(help="Seconds between two readings. [0.2 to 60]")] = 2.0,
     once: Annotated[bool, Parameter(negative="", help="Print one interval and end.")] = False,
 ) -> int:
-    """Shows rates and latencies until interrupted, and meanwhile why there are none.
+    """Shows rates and latencies until interrupted; while the fleet does not answer, shows why.
 
     Raises:
-        CommandFailed: there is nothing to read at first.
+        CommandFailed: there is no fleet, or the first reading fails.
     """
-    # Imported here: only a person at a terminal pays for rich.
+    # Imported here, because importing rich takes long and other commands do not need it.
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -68,7 +68,7 @@ def top(
                     except CommandFailed as failure:
                         if once:
                             raise
-                        # It may be starting again, and whoever looks at it wants to see that above all.
+                        # The fleet may be restarting, which is just when somebody wants to watch it.
                         live.update(Text(printable(str(failure)), style="bold red"), refresh=True)
                         continue
                     shown = screen(Interval(before, after), fleet, _hot(fleet), redacted(where))

@@ -1,4 +1,4 @@
-"""Readings of the fleet's metrics, and what happened between two of them."""
+"""Reads the fleet's metrics, and computes what has happened between two readings."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Reading:
 
 
 def read(text: str, at: float) -> Reading:
-    """What an exposition says.
+    """Parses an exposition.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is malformed.
     """
     samples: dict[str, dict[Labels, float]] = defaultdict(dict)
     for family in text_string_to_metric_families(text):
@@ -36,7 +36,7 @@ def read(text: str, at: float) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """From one reading to the next. A counter that is lower than before has started again from 0."""
+    """The time between two readings. If a counter is lower than before, it has restarted from 0."""
 
     before: Reading
     after: Reading
@@ -46,7 +46,7 @@ class Interval:
         object.__setattr__(self, "seconds", max(self.after.at - self.before.at, 1e-9))
 
     def gauge(self, name: str, **labels: str) -> float:
-        """The sum of a gauge over all series with these labels, now."""
+        """The present sum of a gauge over all series with these labels."""
         return sum(value for found, value in self._now(name).items() if found >= frozenset(labels.items()))
 
     def rate(self, name: str, **labels: str) -> float:
@@ -61,7 +61,7 @@ class Interval:
         return dict(found)
 
     def quantile(self, name: str, share: float, **labels: str) -> float:
-        """An upper bound of a histogram's quantile between the readings, in its unit; NaN where nothing happened."""
+        """An upper bound of a histogram's quantile between the readings, in its unit; NaN if nothing happened."""
         buckets: dict[float, float] = defaultdict(float)
         for series, grown in self._growth(f"{name}_bucket", labels).items():
             buckets[float(dict(series)["le"])] += grown
