@@ -1,4 +1,4 @@
-"""How steps get to workers: the names of queues, and the arguments common to all scripts that hand steps over."""
+"""Handing steps over to workers: the names of queues, and the argument ``engine`` of all scripts that do so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from coordinator.steps import times
 
 RQ_PREFIX = "fc:{RQ}"
-"""Where RQ's keys begin. No project can have that tag."""
+"""The prefix of RQ's keys. No project can have this tag."""
 QUEUE = "fleet-steps"
 """The RQ queue of the default pool and priority; the others' names begin with it."""
 DEFAULT_POOL = "default"
@@ -30,7 +30,7 @@ def queue_name(pool: str = DEFAULT_POOL, priority: str = "normal") -> str:
 
 
 def queue_names(pools: Sequence[str]) -> list[str]:
-    """The queues of a worker that serves these pools, in the order in which it looks at them."""
+    """The queues of a worker that serves these pools, in the order in which it polls them."""
     return [queue_name(pool, priority) for priority in PRIORITIES for pool in pools]
 
 
@@ -40,8 +40,8 @@ class Handoff:
     Args:
         direct: whether RQ's queue is in the store's Redis, so that scripts write to it themselves.
         events_max: entries kept in a project's event stream.
-        limits: steps of a project that may be queued and running at once; others than named: ``limit``.
-        limit: 0: any number.
+        limit: how many steps of a project may be queued or running at once; 0: any number.
+        limits: the limits of single projects, in place of ``limit``.
     """
 
     def __init__(self, *, direct: bool, events_max: int, limit: int = 0, limits: dict[str, int] | None = None) -> None:
@@ -54,7 +54,7 @@ class Handoff:
 
     @classmethod
     def of(cls, settings: Settings) -> Handoff:
-        """As the settings say."""
+        """Made from the settings."""
         steps = settings.steps
         return cls(
             direct=not steps.queue_url,
@@ -64,10 +64,11 @@ class Handoff:
         )
 
     def speak_for(self, name: str, queues: Sequence[str], protocol: int | None = None) -> None:
-        """From now on the scripts are called by this worker, which serves these queues.
+        """Adds the facts about the worker that calls the scripts from now on.
 
         Args:
-            protocol: what it can execute, if not what this release can.
+            queues: the queues that it serves.
+            protocol: the protocol that it speaks, if not that of this release.
         """
         self._facts |= {"worker": name, "lists": list(queues), "lease": times.LEASE_MS, "suspect": times.CRASHES - 1}
         if protocol is not None:
@@ -92,5 +93,5 @@ class Handoff:
 
 
 def _iso(second: int) -> str:
-    # For people who look at RQ's tools; nothing is decided by it.
+    # Only shown to people, by RQ's tools.
     return time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(second))

@@ -1,7 +1,7 @@
 """Structs that flows and the gateway share: a step as a worker gets it, its outcome, and what follows.
 
-Only a run's kind (``flows`` or ``gateway``) knows what its ``spec`` and its steps' ``key``, ``context`` and
-``arguments`` mean; to workers they are opaque.
+``spec`` of a run and ``key``, ``context`` and ``arguments`` of a step have a meaning only to the run's kind (``flows``
+or ``gateway``); to workers they are opaque.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ JITTER = 0.2
 
 
 class StepRun(Struct, array_like=True, frozen=True):
-    """One attempt of one step, handed to this worker: the reply of the script that took it."""
+    """One attempt of one step, as the script that takes steps hands it to a worker."""
 
     project: str
     run_kind: str
@@ -28,37 +28,36 @@ class StepRun(Struct, array_like=True, frozen=True):
     run: str
     step: str
     attempt: int
-    """The fence: rises with each hand-out of the step, from 1."""
+    """The number of the attempt, from 1; also the fence."""
     key: str
-    """What the run calls the step; in a flow the key of its specification."""
+    """The step's name within the run; in a flow, the name of its specification."""
     context: str
-    """What the plan that created the step gave it."""
+    """From the plan that created the step."""
     arguments: str
-    """As the plan gave them; empty where they follow from the run's spec. Of a step whose verdict is
-    ``recorded`` its result as JSON."""
+    """From the plan that created the step; empty: they follow from the run's spec. If the verdict is ``recorded``, the
+    step's result as JSON."""
     creator: str
     """On whose behalf the run runs."""
     name: str
-    """Name of the run."""
+    """The name of the run."""
     ready_at: int
-    """When it could have begun: ms of the store's clock, as all times here."""
+    """When it could have begun. (All times here are ms of the store's clock.)"""
     started_at: int
     failures: int
-    """Attempts that ended in a failure, before this one."""
+    """How many earlier attempts have failed."""
     crashes: int
-    """Attempts whose worker was lost, before this one."""
+    """How many earlier attempts have lost their worker."""
     verdict: Verdict
-    """Empty: execute it. Else its outcome is known, and only what follows it is missing: its worker
-    was lost too often (``poisoned``), it waited too long (``expired``), or it is done already
-    (``recorded``)."""
+    """Empty: execute the step. Else its outcome is known, and only what follows it has to be planned: it has lost its
+    worker too often (``poisoned``), it has waited too long (``expired``), or it is done already (``recorded``)."""
     spec: int = 0
-    """Where in the reply the run's spec is; 0: this worker has had it before."""
+    """The position of the run's spec in the reply, from 1; 0: this worker has it already."""
     trace: str = ""
-    """The trace of what the run, or what goes on in it, was begun with; see ``coordinator.metrics.tracing``."""
+    """The trace context of the call that started the run or its present part; see ``coordinator.metrics.tracing``."""
 
     @property
     def idempotency_key(self) -> str:
-        """The same for all attempts: what a tool gets so that a second call has no second effect."""
+        """The same for all attempts. Tools get it, so that a second call has no second effect."""
         return f"{_of(self.project)}{self.run}-{self.step}"
 
     @property
@@ -73,15 +72,15 @@ def job_id(project: str, run: str, step: str, attempt: int) -> str:
 
 
 def _of(project: str) -> str:
-    # Ids of runs and steps are a project's own: those of others must not be taken for them.
+    # Ids of runs and steps are unique within a project only.
     return "" if project == DEFAULT_PROJECT else f"{project}-"
 
 
 class Retry(Struct, frozen=True):
-    """How often and how fast a failed attempt is followed by another."""
+    """How often and how soon a failed attempt is followed by another."""
 
     max_attempts: int = 1
-    """Attempts that may end in a failure altogether; lost workers do not count."""
+    """How many attempts may fail in all; lost workers do not count."""
     delay_ms: int = 1_000
     backoff: Backoff = "exponential"
     max_delay_ms: int = 60_000
@@ -101,13 +100,13 @@ class Retry(Struct, frozen=True):
 
 
 class Work(Struct, frozen=True):
-    """What an attempt is to do: made by the planner from the run's spec just before it starts."""
+    """What an attempt has to do; the planner makes it from the run's spec just before the attempt."""
 
     tool: str | None
-    """None: nothing; the result is null."""
+    """None: nothing is called, and the result is null."""
     arguments: Any = None
     timeout_ms: int = 60_000
-    """An attempt that takes longer has failed and is stopped."""
+    """An attempt that takes longer is stopped, and has failed."""
     retry: Retry = Retry()
 
     def retries(self, failure: Failure) -> bool:
@@ -116,14 +115,14 @@ class Work(Struct, frozen=True):
 
 
 class Success(Struct, frozen=True):
-    """An attempt came to its end."""
+    """An attempt has succeeded."""
 
     value: Any = None
     """A JSON value."""
 
 
 class Failure(Struct, frozen=True):
-    """An attempt failed."""
+    """An attempt has failed."""
 
     message: str
     """A sentence for the record, without secrets."""
@@ -132,7 +131,7 @@ class Failure(Struct, frozen=True):
     retryable: bool = True
     """False: another attempt would fail the same way."""
     after_ms: int = 0
-    """Delay that the refusing side asks for; counts up to the longest delay of the policy."""
+    """The delay that the refusing side asks for; at most the longest delay of the retry policy is used."""
 
 
 Outcome = Success | Failure
@@ -143,35 +142,35 @@ class NewStep(Struct, array_like=True, frozen=True):
 
     key: str
     state: Literal["ready", "gate", "done"] = "ready"
-    """ready: a worker executes it; gate: waits for its release; done: a step that does nothing,
-    recorded with the result null."""
+    """ready: a worker executes it; gate: it waits for its release; done: it does nothing, and is recorded with the
+    result null."""
     queue: str = ""
-    """Pool of workers; empty: the project's."""
+    """The pool of workers; empty: the project's."""
     priority: Literal["", "high", "normal", "low"] = ""
     """Empty: the run's."""
     delay_ms: int = 0
-    """Of a ready step: when it may begin, from now."""
+    """For a ready step: the time from now until it may begin."""
     expires_ms: int = 0
-    """Of a gate: when it fails if nobody released it, from now; 0: never."""
+    """For a gate: the time from now until it fails if nobody releases it; 0: never."""
     context: str = ""
     arguments: str = ""
 
 
 class Arrival(Struct, array_like=True, frozen=True):
-    """One part of a fork reached its join."""
+    """A branch of a fork has reached its join."""
 
     counter: str
-    """Names the fork."""
+    """The name of the fork's counter."""
     then: NewStep
-    """Created by the arrival that is the last one."""
+    """The step after the join, created by the last arrival."""
 
 
 class Plan(Struct, array_like=True, frozen=True):
-    """What follows a step, or what a run begins with; committed with the step's result or not at all."""
+    """What follows a step, or what a run begins with. Committed together with the step's result, or not at all."""
 
     create: tuple[NewStep, ...] = ()
     forks: tuple[tuple[str, int], ...] = ()
-    """Counters to begin: name, and how many arrivals the join waits for."""
+    """Counters of new forks: name, and the number of arrivals that the join waits for."""
     arrive: Arrival | None = None
     complete: bool = False
     """The run is complete."""

@@ -1,8 +1,7 @@
-"""The names of tools that steps may call, as far as they are known without asking anybody.
+"""The names of tools that steps may call, as far as they are known without asking downstream servers.
 
-Front-ends judge names with this when a flow is created; workers resolve them to what they mean.
-Both read the same settings and the same installed packages. Tools of downstream servers come
-and go, so of these only the connection is judged.
+Front-ends check names with this when a flow is created; workers resolve them. Both read the same settings and the same
+installed packages. The tools of downstream servers come and go, so for these only the connection is checked.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ def installed() -> Mapping[str, str]:
 
 
 def callables(settings: Settings) -> Mapping[str, str]:
-    """All Python callables by name; the configuration wins over installed packages."""
+    """All Python callables by name; the settings win over installed packages."""
     return {**installed(), **(settings.flows.tools or {})}
 
 
 def owners(toolsets: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """The coordinator's own tools by what steps call them: toolsets that have the name.
+    """Every name for one of the coordinator's own tools -> the toolsets that it can mean.
 
-    ``claim_item`` and ``items.claim_item`` mean the same; where several toolsets have a name, only
-    the longer form is clear.
+    ``claim_item`` and ``items.claim_item`` mean the same tool. If several toolsets have a tool of one name, only the
+    longer form is unambiguous.
     """
     found: dict[str, list[str]] = {}
     for toolset, tools in toolsets.items():
@@ -57,7 +56,7 @@ def owners(toolsets: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
 
 
 class StepNames:
-    """Judges names of tools."""
+    """Checks the names of tools."""
 
     def __init__(self, settings: Settings) -> None:
         self._connections = {name: one.kind for name, one in (settings.connections or {}).items()}
@@ -69,7 +68,7 @@ class StepNames:
         self._own = owners(toolsets)
 
     def problem(self, name: str) -> str:
-        """What is wrong with a name, as a sentence; empty: nothing, as far as can be told."""
+        """What is wrong with a name, as a sentence; empty: nothing that is known here."""
         own = self._own.get(name)
         if own is not None:
             if len(own) == 1:

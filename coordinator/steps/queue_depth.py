@@ -1,4 +1,4 @@
-"""Counts the steps that wait for a worker, in a front-end: the metric has to work where no worker lives."""
+"""Counts the steps that wait for a worker. Runs in front-ends, because the metric must work without any worker."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from coordinator.store.leader_task import LeaderTask
 
 
 class QueueDepth(LeaderTask):
-    """Counts the steps of all projects in one process of the fleet.
+    """Counts the steps of all projects, in one process of the fleet.
 
     Args:
-        process: its name, which no other process of the fleet has.
+        process: the name of this process, unique in the fleet.
     """
 
     def __init__(self, store: Store, steps: StepStore, recorder: Recorder, process: str) -> None:

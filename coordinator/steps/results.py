@@ -1,4 +1,4 @@
-"""Outcomes of steps as they are recorded: JSON, bounded in length."""
+"""The recorded form of a step's outcome: JSON of bounded length."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import msgspec
 from coordinator.steps.model import Failure
 
 MAX_RESULT_BYTES = 1_048_576
-"""A longer result is cut, and marked."""
+"""A longer result is cut, and marked as cut."""
 
 MAX_MESSAGE = 4_000
-"""Characters of a failure's message, at most."""
+"""The most characters of a failure's message."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -20,11 +20,11 @@ _encode = msgspec.json.Encoder().encode
 def result_json(value: Any, limit: int = MAX_RESULT_BYTES) -> str:
     """The recorded form of a result: its JSON, in at most ``limit`` bytes.
 
-    Of a longer one the record says how long it was and how it began:
-    ``{"truncated":true,"bytes":2000000,"beginning":"..."}``, which is JSON too.
+    A longer result is replaced by its length and its beginning:
+    ``{"truncated":true,"bytes":2000000,"beginning":"..."}``.
 
     Raises:
-        TypeError: it holds what JSON does not have.
+        TypeError: it is not a JSON value.
     """
     whole = _encode(value)
     if len(whole) <= limit:
@@ -35,12 +35,12 @@ def result_json(value: Any, limit: int = MAX_RESULT_BYTES) -> str:
         cut = _encode({"truncated": True, "bytes": len(whole), "beginning": beginning})
         if len(cut) <= limit or not beginning:
             return cut.decode()
-        # Quotes and backslashes take two bytes now.
+        # Still too long, because quotes and backslashes in it now take two bytes.
         beginning = beginning[: len(beginning) * (limit - 100) // len(cut)]
 
 
 def presentable(failure: Failure) -> Failure:
-    """A failure as it can be recorded, whatever the tool said: not too long, and valid Unicode."""
+    """The failure with a message and type that can be recorded: not too long, and valid Unicode."""
     message, kind = (text.encode(errors="replace").decode() for text in (failure.message, failure.type))
     if len(message) > MAX_MESSAGE:
         message = f"{message[:MAX_MESSAGE]}..."

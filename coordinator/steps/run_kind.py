@@ -1,4 +1,4 @@
-"""The interface between a kind of runs (flows or gateway) and the workers that execute its steps."""
+"""The interface between a kind of run (flows or gateway) and the workers that execute its steps."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class Timeout(Protocol):
     """The timeout of an attempt, for executors that have to wait before they can begin."""
 
     def suspend(self) -> None:
-        """Does not run out until ``restart``."""
+        """Stops the clock until ``restart``."""
         ...
 
     def restart(self) -> None:
-        """Begins anew: the attempt has all of its time from now on."""
+        """Starts the clock anew: from now on, the attempt has its full time."""
         ...
 
 
 timeout: ContextVar[Timeout | None] = ContextVar("timeout", default=None)
-"""That of the attempt that is being executed."""
+"""The timeout of the attempt that is being executed."""
 
 
 class Isolated(Protocol):
-    """Python callables in a process of their own: for those that compute, or that nobody trusts."""
+    """Runs Python callables in child processes: those that compute, or that are not trusted."""
 
     async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
         """Calls ``module:function`` with these keyword arguments in a child process; returns a JSON value.
@@ -40,19 +40,19 @@ class Isolated(Protocol):
         the call kills the child.
 
         Args:
-            target: from the configuration or an entry point, never from a caller.
+            target: from the settings or an entry point, never from a caller.
 
         Raises:
-            CallFailed: it raised, ended its process or returned what is no JSON value.
+            CallFailed: it raised an exception, ended its process, or did not return a JSON value.
         """
         ...
 
 
 class CallFailed(Exception):
-    """A callable in a child process did not return; its text is a sentence for the record.
+    """A callable in a child process has failed. The text is a sentence for the record.
 
     Attributes:
-        type: the class of what it raised, or ``crashed``.
+        type: the class of the exception that it raised, or ``crashed``.
     """
 
     def __init__(self, message: str, type: str) -> None:
@@ -61,7 +61,7 @@ class CallFailed(Exception):
 
 
 class Executor(Protocol):
-    """Carries out work: calls tools, over whatever they are reached."""
+    """Executes work: calls tools, however these are reached."""
 
     async def open(self) -> None:
         """Called once, in the event loop of the worker, before the first attempt."""
@@ -72,27 +72,26 @@ class Executor(Protocol):
         ...
 
     async def execute(self, step: StepRun, work: Work) -> Outcome:
-        """Carries out one attempt.
+        """Executes one attempt.
 
-        Many attempts run at once on one event loop, so nothing here may block it. The attempt
-        is cancelled (``asyncio.CancelledError``) when it takes longer than ``work.timeout_ms``,
-        when its run was cancelled, and when the worker drains. Whatever else is raised counts as
-        a failure that may be retried. ``step.idempotency_key`` goes to the tool: an attempt
-        whose worker was lost may have had its effect.
+        Many attempts run at once on one event loop, so this must not block it. The attempt is cancelled
+        (``asyncio.CancelledError``) if it takes longer than ``work.timeout_ms``, if its run is cancelled, or if the
+        worker drains. Any other exception counts as a failure that may be retried. ``step.idempotency_key`` has to be
+        passed to the tool, because an earlier attempt whose worker was lost may have had its effect.
         """
         ...
 
 
 class Planner(Protocol):
-    """Knows what the steps of one kind of runs mean."""
+    """Decides what the steps of one kind of run do, and what follows them."""
 
     def load(self, spec: bytes) -> Any:
-        """The run's spec in the form that the other methods take; kept for all steps of the run."""
+        """Decodes a run's spec for the other methods; kept for all steps of the run."""
         ...
 
     async def prepare(self, step: StepRun, spec: Any) -> Work | Outcome:
-        """What this attempt is to do, or its outcome where nothing has to be done (or can be:
-        the creator lost a permission, an argument cannot be resolved).
+        """The work of this attempt; or its outcome, if there is nothing to do or nothing can be done (the creator has
+        lost a permission, an argument cannot be resolved).
 
         Raises:
             ToolFailure: the store does not answer. Unless it is permanent, the step is offered again, and no
@@ -101,54 +100,54 @@ class Planner(Protocol):
         ...
 
     def plan(self, step: StepRun, spec: Any, outcome: Outcome) -> Plan:
-        """What follows the step after this final outcome, when retries are over. Pure: no I/O, no clock."""
+        """What follows the step after its final outcome (when there are no more retries). Pure: no I/O, no clock."""
         ...
 
 
 @runtime_checkable
 class Configurable(Protocol):
-    """A kind of runs, or a part of one, that takes over settings while it works."""
+    """A kind of run, or a part of one, that takes over reloaded settings."""
 
     def configure(self, settings: Settings) -> None:
-        """Goes by these settings, for every attempt that begins later. Does not fail."""
+        """Takes over these settings, for every later attempt. Does not fail."""
         ...
 
 
 class RunKind(Protocol):
-    """One kind of runs: those of ``flows`` or of ``gateway``."""
+    """One kind of run: that of ``flows`` or of ``gateway``."""
 
     @property
     def name(self) -> str:
-        """The name of the toolset whose runs they are; each run has it."""
+        """The name of the toolset; each of its runs has it."""
         ...
 
     @property
     def planner(self) -> Planner:
-        """What its steps mean."""
+        """Decides what its steps do, and what follows them."""
         ...
 
     @property
     def executor(self) -> Executor:
-        """What carries out their work."""
+        """Executes the work of its steps."""
         ...
 
     @property
     def report(self) -> Script[Any]:
-        """Its script that records outcomes: takes what ``StepStore.report`` sends, and includes ``take``."""
+        """Its script that records outcomes: takes the arguments of ``StepStore.report``, and includes ``take``."""
         ...
 
     async def tidy(self, project: str) -> bool:
-        """Forgets a bounded number of the project's runs whose retention is over; one worker calls it now and then.
+        """Deletes a bounded number of the project's runs whose retention is over; one worker calls it periodically.
 
         Returns:
-            Whether none are left that it will have to forget one day.
+            Whether the project has no more runs that will have to be deleted.
         """
         ...
 
 
 @asynccontextmanager
 async def opened(kinds: Mapping[str, RunKind]) -> AsyncIterator[Mapping[str, RunKind]]:
-    """These kinds with their executors open, until the end of the block."""
+    """Opens the executors of these kinds until the end of the block."""
     done: list[RunKind] = []
     try:
         for kind in kinds.values():

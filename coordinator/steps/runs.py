@@ -1,4 +1,4 @@
-"""The part common to the stores of toolsets whose runs consist of steps."""
+"""The base of the stores of toolsets with runs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from coordinator.store import Script, Store
 from coordinator.store.idempotency import IdempotencyKey, recorded_reply, run_once
 
 INCLUDES = (PACKAGE,)
-"""Whose includes the scripts of such a toolset take."""
+"""The packages whose includes the scripts of such a toolset use."""
 
 R = TypeVar("R")
 
 
 class RunStore:
-    """Runs of one kind, of any project, as front-ends need them.
+    """The runs of one kind, of any project, for front-ends.
 
-    Every method of it and of the stores built on it raises ToolFailure as ``Store.run`` says, and
-    ``request_id_reused`` where it takes a request.
+    Every method of this class and its subclasses raises ToolFailure as ``Store.run`` says, and ``request_id_reused`` if
+    it takes a request.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -32,15 +32,15 @@ class RunStore:
         """How long a run is kept after its end."""
         self._pools = settings.steps.project_pools or {}
         self._handoff = Handoff.of(settings)
-        # A front-end has no business with the queue itself.
+        # A front-end never uses the queue itself, so the second store does not matter.
         self._steps = StepStore(store, store, self._handoff)
 
     async def _note(self, project: str, request: IdempotencyKey) -> None:
-        """Has the project swept from now on; before the request makes anything that may need it."""
+        """Makes sure that the project is swept, before the request creates steps that need it."""
         try:
             await self._steps.projects.note(project)
         except ToolFailure as failure:
-            # What is full takes no note. A repeated request makes nothing, and gets its recorded answer all the same.
+            # A full store refuses that. But a repeated request creates nothing, and gets its recorded answer.
             if failure.code != "store_full" or await recorded_reply(self._store, project, request) is None:
                 raise
 
@@ -50,5 +50,5 @@ class RunStore:
             await self._steps.wake_relay(project)
 
     async def _change(self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int) -> R:
-        """A script that begins with an idempotency key and what it takes to hand steps over."""
+        """Runs a script whose first arguments are an idempotency key and ``engine`` (see ``Handoff``)."""
         return await run_once(self._store, script, project, request, self.keep_ms, self._handoff.packed(project), *args)

@@ -19,20 +19,21 @@ from coordinator.store.replies import decoded
 
 PACKAGE = "coordinator.steps"
 REFUSED, RECORDED, OVER, NOT_RECORDED = 0, 1, 2, -1
-"""What became of a report: the step was no longer the worker's; recorded; recorded, but its run had ended; a
-defect, so that its lease runs out."""
+"""Results of a report. REFUSED: the step was no longer this worker's. RECORDED. OVER: recorded, but its run had ended.
+NOT_RECORDED: a defect; the step's lease will run out."""
 
 RELAYED = 100
-"""Jobs that one turn of the relay moves."""
+"""How many jobs one turn of the relay moves."""
 _WAKEUPS_MOST = 100
-"""Projects that the list of wake-ups holds."""
+"""How many projects the list of wake-ups holds."""
 
 DONE, FAILED, RETRIED, GIVEN_BACK = "D", "F", "Y", "B"
-"""How an attempt ended: for good, well or badly; badly, with another to follow; not executed, or not to its end."""
+"""How an attempt has ended. DONE, FAILED: for good. RETRIED: failed, and another attempt follows. GIVEN_BACK: it was
+not executed, or not to its end."""
 
 
 class Report(NamedTuple):
-    """What became of one attempt."""
+    """A worker's report of one attempt."""
 
     step: str
     attempt: int
@@ -41,11 +42,11 @@ class Report(NamedTuple):
     result: str
     """As JSON."""
     follows: Any
-    """Of the first two a plan, else when the step is offered again, in ms from now."""
+    """For DONE and FAILED a plan; else the time until the step is offered again, in ms."""
 
     @property
     def ends_run(self) -> bool:
-        """Whether its run is over with this."""
+        """Whether this ends the run."""
         return self.how in (DONE, FAILED) and bool(self.follows.complete or self.follows.error)
 
 
@@ -56,20 +57,20 @@ class Taken(Struct, array_like=True):
     results: list[int]
     steps: list[StepRun]
     plain_jobs: list[tuple[str, str]]
-    """RQ jobs that are no steps: id and queue. They lie in their queue's intermediate list."""
+    """RQ jobs that are not steps: id and queue. They are in their queue's intermediate list."""
     to_relay: bool
-    """Whether jobs were written to the project's outbox, from where a relay moves them to the queues."""
+    """Whether jobs were written to the project's outbox, from which a relay moves them to the queues."""
     specs: list[bytes] = []
-    """Specs of runs; ``StepRun.spec`` counts from 1."""
+    """Specs of runs; ``StepRun.spec`` is a position in it, from 1."""
 
 
 class Swept(Struct, array_like=True):
-    """What a sweep of a project did."""
+    """The result of a sweep of a project."""
 
     lost: int
-    """Steps whose lease had expired: their worker was lost."""
+    """How many steps had an expired lease, because their worker was lost."""
     fired: int
-    """Steps whose time had come: delays, backoff, expiry of gates."""
+    """How many steps were due: delays, backoff, expiry of gates."""
     suspects: list[tuple[str, str]]
     """Steps that have waited long for a worker: job id and queue."""
     to_relay: bool
@@ -77,13 +78,13 @@ class Swept(Struct, array_like=True):
     running: int
     queued: int
     idle: bool
-    """Whether the project has nothing left that a sweep would have to look at."""
+    """Whether the project no longer needs to be swept."""
     more: bool
-    """Whether another sweep would find more to do at once."""
+    """Whether there is more to do at once."""
 
 
 class Popped(NamedTuple):
-    """A pointer from a queue outside the store; ``project`` is empty for a plain job."""
+    """A job taken from a queue outside the store; ``project`` is empty if it is not a step."""
 
     project: str
     job: str
@@ -96,7 +97,7 @@ _SWEEP = Script(PACKAGE, "sweep_steps", Swept)
 _WAKE_RELAY: Script[Any] = Script(PACKAGE, "wake_relay", scope="fleet")
 _RECLAIM = Script(PACKAGE, "reclaim_steps", None)
 RETURN = Script(PACKAGE, "return_steps")
-"""Reports steps of a kind of runs that the worker does not know: they are offered again."""
+"""Gives back steps of a kind of run that the worker does not know; they are offered again."""
 _PUSH = Script(PACKAGE, "push_jobs", None)
 _WAITING = Script(PACKAGE, "waiting_steps", list[str])
 _POP = Script(PACKAGE, "pop_jobs", list[Popped])
