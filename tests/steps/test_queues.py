@@ -119,6 +119,33 @@ async def test_nobody_waits_behind_pointers_to_nothing_however_many(rig: Rig) ->
     assert [step.run for step in await rig.worker.take(1)] == [str(wanted)]
 
 
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in the store", "elsewhere"])
+async def test_no_run_throws_away_more_entries_without_a_job_than_others(
+    rig: Rig, split: Split, elsewhere: bool
+) -> None:
+    store = split.elsewhere if elsewhere else rig.store
+    queue, bell = "fc:{RQ}:queue:fleet-steps", "fc:{RQ}:bell:fleet-steps"
+    await store.command("RPUSH", queue, *(f"gone-{number}" for number in range(150)))
+    assert await (split.worker.steps.pop(1) if elsewhere else rig.worker.take(1)) == []
+    assert await store.command("LLEN", queue) == 50
+    assert await store.command("LLEN", bell) == 1
+    assert await (split.worker.steps.pop(1) if elsewhere else rig.worker.take(1)) == []
+    assert await store.command("KEYS", "fc:{RQ}:*") == []
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in the store", "elsewhere"])
+async def test_what_rq_could_not_have_named_is_no_job(rig: Rig, split: Split, elsewhere: bool) -> None:
+    store = split.elsewhere if elsewhere else rig.store
+    for odd in (b"\xff\xfe", b"a:b"):
+        await store.command("HSET", b"fc:{RQ}:job:" + odd, "data", "x")
+        await store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", odd)
+    if elsewhere:
+        assert await split.worker.steps.pop(5) == []
+    else:
+        assert (await rig.worker.steps.take(5)).plain_jobs == []
+    assert await store.command("EXISTS", "fc:{RQ}:queue:fleet-steps:intermediate") == 0
+
+
 async def test_jobs_of_strangers_are_handed_on_and_not_lost(rig: Rig) -> None:
     await rig.store.command("HSET", "fc:{RQ}:job:mine", "data", "x")
     await rig.store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "mine")

@@ -7,22 +7,23 @@ reply:     {project or '' for a plain job, job id, list} for each
 errors:    none
 --]]
 -- @include handoff
-local found, most = {}, tonumber(want)
+local found, most, stale = {}, tonumber(want), 0
 for _, list in ipairs(env.lists) do
   local key = env.rq .. 'queue:' .. list
-  while #found < most do
+  while #found < most and stale < STALE do
     local id = redis.call('LMOVE', key, key .. ':intermediate', 'LEFT', 'RIGHT')
     if not id then break end
     local job = env.rq .. 'job:' .. id
     local project = redis.call('HGET', job, 'fleet')
-    if project or redis.call('EXISTS', job) == 1 then
+    if is_job_id(id) and (project or redis.call('EXISTS', job) == 1) then
       found[#found + 1] = {project or '', id, list}
     else
-      redis.call('LREM', key .. ':intermediate', 1, id)
+      redis.call('LREM', key .. ':intermediate', -1, id)
+      stale = stale + 1
     end
   end
 end
 if #found < most then
-  for _, list in ipairs(env.lists) do redis.call('DEL', env.rq .. 'bell:' .. list) end
+  for _, list in ipairs(env.lists) do still(list) end
 end
 return cmsgpack.pack(found)

@@ -10,11 +10,6 @@ errors:    none
 -- @include take
 local to_relay = take(tonumber(want), 'queue')
 if #taken + #plain_jobs < tonumber(want) then
-  for _, list in ipairs(env.lists) do
-    local bell = env.rq .. 'bell:' .. list
-    redis.call('DEL', bell)
-    -- No more pointers could be thrown away in one run: what is behind them has nobody wait for the next look.
-    if redis.call('EXISTS', env.rq .. 'queue:' .. list) == 1 then redis.call('RPUSH', bell, 1) end
-  end
+  for _, list in ipairs(env.lists) do still(list) end
 end
 return taken_reply({}, to_relay)

@@ -3,8 +3,6 @@
 -- need no pointer then. Each is leased to the worker by the time of this server, and its attempt is the fence
 -- that the worker has to show with the outcome. From queues in another Redis nothing can be taken here.
 
-local STALE = 100 -- pointers to nothing, or to what is not for this worker, that one run throws away at most
-
 local taken, specs, plain_jobs = {}, {}, {}
 
 -- Leases a step to the worker and adds what it needs to know to `taken`.
@@ -73,10 +71,12 @@ local function pop(list, want)
     if project then
       redis.call('DEL', job)
       if not claim(id, 'fc:{' .. project .. '}:') then stale = stale + 1 end
-    elseif redis.call('EXISTS', job) == 1 then
+    elseif is_job_id(id) and redis.call('EXISTS', job) == 1 then
       -- A job that somebody made with plain RQ; as RQ does it, so that it is not lost.
       redis.call('RPUSH', env.rq .. 'queue:' .. list .. ':intermediate', id)
       plain_jobs[#plain_jobs + 1] = {id, list}
+    else
+      stale = stale + 1
     end
   end
 end
