@@ -202,3 +202,25 @@ def test_settings_with_an_example_are_not_in_force_unless_somebody_says_so() -> 
         "\n# Numbers.\n# a mapping or null; only in this file; takes effect on SIGHUP\n"
         "# For example:\n# shown:\n#   a: 1\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("tracing: {{endpoint: 'http://user:{0}@h:x'}}", "URL without a password, not 'http://user:***@h:x'"),
+        ("tracing: {{endpoint: 'http://{1}:{0}@h:x'}}", "URL without a password, not 'http://"),
+        ("signing: {0}", "signing must be a mapping"),
+        ("signing: [{0}]", "signing must be a mapping"),
+        (
+            "connections: {{x: {{kind: mcp, url: 'https://h', headers: {0}}}}}",
+            "connections.x.headers must be a mapping",
+        ),
+        ("connections: {{x: [{0}]}}", "connections.x must be a mapping; its keys: kind"),
+        ("gateway: {{version: '1.0.0', connections: [{0}]}}", "gateway.connections must be a mapping"),
+    ],
+)
+def test_secrets_are_not_repeated_wherever_they_are_put(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({}, {}, write(tmp_path, text.format("hunter2", "u" * 60)))
+    assert told in str(caught.value)
+    assert "hunt" not in str(caught.value)

@@ -14,8 +14,8 @@ from coordinator.settings.fields import (
     allowed,
     bare,
     default_of,
+    holds_secret,
     is_list,
-    is_secret,
     is_struct,
     may_be_one,
     non_null,
@@ -52,7 +52,7 @@ def section(data: Any, cls: type[Struct], path: KeyPath, report: Report) -> dict
     if data is None and path:
         return found  # a section whose entries are all commented out
     if not isinstance(data, dict):
-        report(path, f"{_name(path)} must be a mapping, not {shown(data)}")
+        report(path, f"{_name(path)} must be a mapping{got(cls, data)}")
         return found
     known = {field.encode_name: field for field in msgspec.structs.fields(cls)}
     for key, value in data.items():
@@ -104,7 +104,7 @@ def _struct(value: Any, cls: type[Struct], path: KeyPath, report: Report) -> Any
     """A struct that is a part of a larger setting, such as an entry of a mapping."""
     known = {field.encode_name: field for field in msgspec.structs.fields(cls)}
     if not isinstance(value, dict):
-        report(path, f"{_name(path)} must be a mapping, not {shown(value)}; its keys: {', '.join(known)}")
+        report(path, f"{_name(path)} must be a mapping{got(cls, value)}; its keys: {', '.join(known)}")
         return BAD
     values: dict[str, Any] = {}
     for key, entry in value.items():
@@ -146,8 +146,8 @@ def _unknown_setting(path: KeyPath, known: Iterable[str]) -> str:
 
 
 def got(annotation: Any, value: object) -> str:
-    """``, not 99``; empty if the value is a secret."""
-    return "" if is_secret(annotation) else f", not {shown(value)}"
+    """``, not 99``; empty if a secret may be in the value."""
+    return "" if holds_secret(annotation) else f", not {shown(value)}"
 
 
 def _name(path: KeyPath) -> str:

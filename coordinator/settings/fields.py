@@ -97,6 +97,17 @@ def is_secret(annotation: Any) -> bool:
     return bool(_meta(annotation).get("extra", {}).get("secret"))
 
 
+def holds_secret(annotation: Any, above: frozenset[Any] = frozenset()) -> bool:
+    """Whether a value of this type is never shown, or has parts that are not."""
+    kind = bare(annotation)
+    if is_secret(annotation):
+        return True
+    if not is_struct(kind):
+        return any(holds_secret(one, above) for one in typing.get_args(kind))
+    parts = () if kind in above else typing.get_type_hints(kind, include_extras=True).values()
+    return any(holds_secret(one, above | {kind}) for one in parts)
+
+
 def may_be_one(annotation: Any) -> bool:
     """Whether a list of this type with one entry may be written without brackets in a file."""
     return bool(_meta(annotation).get("extra", {}).get("one"))

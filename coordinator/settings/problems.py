@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
+from coordinator.settings.redact import redacted
+
 KeyPath = tuple[str | int, ...]
 """The path to something in the settings: names of sections and keys, and positions in lists."""
 
@@ -60,8 +62,8 @@ def is_text(text: str) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A wrong value, short enough for a sentence."""
-    return short(repr(value))
+    """A wrong value, short enough for a sentence; without the password, if it is a URL."""
+    return short(redacted(repr(value)))
 
 
 def short(text: str, most: int = 80) -> str:
