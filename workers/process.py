@@ -48,6 +48,8 @@ _PAUSE = 0.5
 _TIDY_SECONDS = 60.0
 _ORPHAN_SECONDS = 2.0
 """How long an orphan lets its steps end."""
+_MARGIN_SECONDS = 1.5
+"""How much sooner than the supervisor's patience ends a draining worker gives its steps back."""
 _CONNECT_SECONDS = 1.0
 
 
@@ -224,7 +226,8 @@ class WorkerProcess:
         failed = await self._until_told(tasks)
         self.at_work = False
         tasks[0].cancel()
-        await engine.drain(_ORPHAN_SECONDS if self._orphaned() else self._settings.drain_seconds)
+        patience = self._settings.drain_seconds
+        await engine.drain(_ORPHAN_SECONDS if self._orphaned() else max(patience - _MARGIN_SECONDS, patience / 2))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,18 +1,22 @@
-"""A stopping worker finishes the plain job in hand and takes no other; a killed one leaves no lasting trace."""
+"""A stopping worker finishes what is in hand, or gives it back; a killed one leaves no lasting trace."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from redis import Redis
 
 from coordinator.steps.handoff import queue_names
+from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import RunningCommand, environment
-from tests.support.wait import wait_until_sync
+from tests.support.wait import wait_until, wait_until_sync
 from tests.workers.conftest import Start
+from tests.workers.fleet import Fleet, Flows, chain, sleep
 from workers.queues import step_queue
 from workers.worker import WORKER_TTL_SECONDS
 
@@ -49,6 +53,31 @@ def test_sigterm_lets_the_job_in_hand_finish(server: EmbeddedServer, connection:
     assert slow.return_value() == "done"
     assert second.get_status() == JobStatus.QUEUED
     assert queue.job_ids == [second.id]
+
+
+@pytest.mark.anyio
+async def test_a_step_that_outlasts_the_drain_of_a_fleet_is_given_back(
+    server: EmbeddedServer, store: Store, tmp_path: Path
+) -> None:
+    flows = Flows(store)
+    with Fleet(
+        tmp_path / "data",
+        *("--port", "0", "--frontends", "1", "--workers", "1", "--drain-seconds", "4", "--redis-url", server.url),
+        FLEET_FLOWS_DEMO_TOOLS="true",
+        FLEET_REQUEST_DEADLINE_MS="3000",
+        FLEET_REDIS_TIMEOUT_MS="2000",
+    ) as fleet:
+        fleet.wait_ready()
+        flow = await flows.create(chain(sleep(60_000, timeout_ms=60_000)))
+
+        async def running() -> bool:
+            return (await flows.step(flow)).status == "running"
+
+        await wait_until(running)
+        assert await asyncio.to_thread(fleet.end) == 0
+    step = await flows.step(flow)
+    assert (step.status, step.attempt) == ("ready", 2)
+    assert not fleet.logged("killing what did not end in time")
 
 
 def test_a_killed_worker_vanishes_and_its_successor_is_not_taken_for_it(start: Start, connection: Redis) -> None:
