@@ -65,6 +65,12 @@ def as_markdown(toolset: Toolset) -> Iterator[str]:
     yield "| --- | --- | --- |"
     for tool in toolset.tools:
         yield f"| [{tool.name}](#{tool.name}) | {_behaviour(tool)} | {_first_sentence(tool.description)} |"
+    if toolset.resources:
+        yield ""
+        yield "| Resource | What it is |"
+        yield "| --- | --- |"
+        for resource in toolset.resources:
+            yield f"| `{resource.uri}` | {resource.description} |"
     yield ""
     yield (
         "In answers below, `?` marks what can be absent. A call that fails as a whole answers with `isError` and "

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -125,6 +125,15 @@ class Tool:
         return not self.fast or (self.waits is not None and self.waits(arguments))
 
 
+class Resource(NamedTuple):
+    """A document for clients to read, in JSON."""
+
+    uri: str
+    name: str
+    description: str
+    text: str
+
+
 @dataclass(slots=True, frozen=True)
 class Toolset:
     """The tools of one seed, in the seed's order."""
@@ -143,3 +152,5 @@ class Toolset:
     """Takes over reloaded settings, for every later call. Does not fail."""
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Arguments of example calls, by tool."""
+    resources: tuple[Resource, ...] = ()
+    """Readable by whoever may use any of the tools."""

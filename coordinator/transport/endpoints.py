@@ -17,7 +17,7 @@ from coordinator.identity.permissions import least, sufficient
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.schema import describe
-from coordinator.toolsets.tool import Tool, Toolset
+from coordinator.toolsets.tool import Resource, Tool, Toolset
 from coordinator.transport.replies import Refusal
 
 NameStyle = Literal["dotted", "underscore"]
@@ -74,6 +74,15 @@ class Endpoint:
     def admits(self, caller: Caller) -> bool:
         """Whether a caller may use any of the tools."""
         return not self.entry.isdisjoint(caller.permissions)
+
+    def resources(self, caller: Caller | None) -> dict[str, Resource]:
+        """What a caller may read, by URI: the resources of each toolset whose reading tools he may use."""
+        return {
+            one.uri: one
+            for toolset in self.toolsets
+            if caller is None or not sufficient(toolset.name, True).isdisjoint(caller.permissions)
+            for one in toolset.resources
+        }
 
     @property
     def instructions(self) -> str:

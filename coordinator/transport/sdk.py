@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import mcp_types as types
 import msgspec
@@ -26,7 +26,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded, may_wait
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.tool import Call
+from coordinator.toolsets.tool import Call, Resource
 from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done, Recheck
 from coordinator.transport.endpoints import Endpoint
@@ -41,6 +41,8 @@ LIST_TTL_MS = 300_000
 EXCHANGE = "coordinator.exchange"
 """Key of the ``Exchange`` in the ASGI scope that the SDK hands through."""
 
+_JSON_TYPE = JSON.decode()
+_Result = TypeVar("_Result", types.ListResourcesResult, types.ReadResourceResult)
 ServerFactory = Callable[[Endpoint, Calls], "Server[Any]"]
 
 
@@ -59,6 +61,11 @@ class Exchange:
     """Whether lists depend on who asks, so that caches must not share them."""
     retry_after: int | None = None
     """Seconds, set when the call was shed; becomes the ``Retry-After`` header."""
+
+    @property
+    def for_some(self) -> bool:
+        """Whether not everybody gets this answer."""
+        return self.private or self.caller is not None
 
 
 def server_info() -> dict[str, Any]:
@@ -80,21 +87,43 @@ def build_server(
     for_callers = [types.Tool.model_validate(tool) for tool in endpoint.callers_listing]
     transport = "sdk" if stdio is None else "stdio"
 
+    async def exchange_of(context: ServerRequestContext[Any]) -> Exchange:
+        try:
+            return await stdio() if stdio is not None else _exchange(context)
+        except ToolFailure as failure:
+            raise MCPError(types.INVALID_REQUEST, failure.message) from None
+
     async def list_tools(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        if params is not None and params.cursor is not None:
-            raise MCPError(types.INVALID_PARAMS, "Invalid cursor: the tool list has one page and gives none")
-        try:
-            exchange = await stdio() if stdio is not None else _exchange(context)
-        except ToolFailure as failure:
-            raise MCPError(types.INVALID_REQUEST, failure.message) from None
-        if exchange.caller is None and not exchange.private:
+        _check_cursor(params)
+        exchange = await exchange_of(context)
+        if not exchange.for_some:
             return listing
         tools = listing.tools
         if exchange.caller is not None:
             tools = [tool for tool in for_callers if endpoint.access[tool.name].permits(exchange.caller)]
         return types.ListToolsResult(tools=tools, cache_scope="private")
+
+    async def list_resources(
+        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        _check_cursor(params)
+        exchange = await exchange_of(context)
+        resources = endpoint.resources(exchange.caller).values()
+        return _scoped(types.ListResourcesResult(resources=[_described(one) for one in resources]), exchange)
+
+    async def read_resource(
+        context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        exchange = await exchange_of(context)
+        resources = endpoint.resources(exchange.caller)
+        found = resources.get(params.uri)
+        if found is None:
+            known = ", ".join(resources) or "none"
+            raise MCPError(types.INVALID_PARAMS, f"Unknown resource: {params.uri[:200]}; there are: {known}")
+        content = types.TextResourceContents(uri=found.uri, mime_type=_JSON_TYPE, text=found.text)
+        return _scoped(types.ReadResourceResult(contents=[content]), exchange)
 
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
@@ -122,14 +151,35 @@ def build_server(
         SERVER_NAME,
         version=__version__,
         instructions=endpoint.instructions or None,
-        cache_hints={"tools/list": hint, "server/discover": hint},
+        cache_hints=dict.fromkeys(("tools/list", "resources/list", "resources/read", "server/discover"), hint),
         get_tool_input_schema=endpoint.input_schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_resources if endpoint.resources(None) else None,
+        on_read_resource=read_resource if endpoint.resources(None) else None,
     )
     # ``Calls`` makes the spans of calls, on both paths.
     server.middleware.clear()
     return server
+
+
+def _check_cursor(params: types.PaginatedRequestParams | None) -> None:
+    if params is not None and params.cursor is not None:
+        raise MCPError(types.INVALID_PARAMS, "Invalid cursor: the list has one page and gives none")
+
+
+def _described(resource: Resource) -> types.Resource:
+    return types.Resource(
+        uri=resource.uri,
+        name=resource.name,
+        description=resource.description,
+        mime_type=_JSON_TYPE,
+        size=len(resource.text.encode()),
+    )
+
+
+def _scoped(result: _Result, exchange: Exchange) -> _Result:
+    return result.model_copy(update={"cache_scope": "private"}) if exchange.for_some else result
 
 
 def _trace(meta: Mapping[str, Any] | None) -> str:

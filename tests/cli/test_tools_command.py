@@ -72,6 +72,14 @@ def test_rows_say_what_a_step_of_a_flow_can_be(capsys: Out) -> None:
     assert "| `flow.*.on_error` | string |  |  | `fail`, `continue` |" in text
 
 
+def test_resources_are_listed(capsys: Out) -> None:
+    text = page("sessions", capsys)
+    assert TOOLSETS["sessions"].resources
+    for resource in TOOLSETS["sessions"].resources:
+        assert f"| `{resource.uri}` | {resource.description} |" in text
+    assert "Resource |" not in page("items", capsys)
+
+
 def test_a_tool_without_arguments_has_no_table_of_them(capsys: Out) -> None:
     text = chapter(page("gateway", capsys), "gateway.home")
     assert "Takes no arguments." in text

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.toolsets.tool import Call, Tool, Toolset
+from coordinator.toolsets.tool import Call, Resource, Tool, Toolset
 from coordinator.transport import FrontEnd
 
 MODERN = "2026-07-28"
@@ -172,10 +172,13 @@ async def _dotted(_call: Call, _given: Any) -> Pong:
     return Pong(ok=True)
 
 
+FACTS = Resource("rig://facts", "facts", "What there is to know.", '{"é":1}')
+
+
 def dotted_toolset() -> Toolset:
     """A toolset whose tools have a dot in their names."""
     tools = tuple(Tool(name, "Dotted.", Nothing, (Pong,), _dotted) for name in ("workflow.get", "workflow.list"))
-    return Toolset("gateway", "Gateway", "Dots.", tools)
+    return Toolset("gateway", "Gateway", "Dots.", tools, resources=(FACTS,))
 
 
 def flows_toolset() -> Toolset:

@@ -6,6 +6,7 @@ import dataclasses
 
 from coordinator.definitions import Definitions
 from coordinator.toolsets.sessions.contract.examples import EXAMPLES
+from coordinator.toolsets.sessions.contract.resources import resources
 from coordinator.toolsets.sessions.tools import catalogue, checkpoints, moves, reads, start
 from coordinator.toolsets.sessions.tools.backend import Backend, refusal
 from coordinator.toolsets.tool import Services, Toolset
@@ -57,4 +58,5 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         tuple(by_name[name] for name in ORDER),
         start=backend.definitions.start,
         examples=EXAMPLES,
+        resources=resources(),
     )
