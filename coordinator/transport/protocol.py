@@ -43,6 +43,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._data = b""
         self._reparse = b""
         self._progressed = False
+        self._answering: Any = None
+        """The request that is being answered; ``cycle`` is the last one that has come."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -54,6 +56,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._arrived()
+        if self._answering is not None and not self._answering.response_complete:
+            # uvicorn tells the last one only, and lets this one write to a connection that is gone.
+            self._answering.disconnected = True
+            self._answering.message_event.set()
         super().connection_lost(exc)
         # uvicorn leaves this timer running if the client resets the connection, which keeps the connection in memory.
         self._unset_keepalive_if_required()
@@ -89,6 +95,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._progressed = True
         super().on_headers_complete()
+        if not self.pipeline:
+            self._answering = self.cycle
 
     def on_body(self, body: bytes) -> None:
         self._progressed = True
@@ -99,6 +107,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        if self.pipeline:
+            self._answering = self.pipeline[-1][0]
         super().on_response_complete()
         if self.pipeline:
             # uvicorn resumes reading after each answer, which would let in more requests than were answered.

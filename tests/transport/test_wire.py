@@ -316,6 +316,38 @@ def test_clients_that_leave_are_no_trouble(live: Live) -> None:
         assert total(client.answer()[2]) == 5
 
 
+def test_a_client_that_leaves_amid_its_answers_is_no_trouble(
+    live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    protocol: Any = live.protocol
+    paused, lost = threading.Event(), threading.Event()
+    pause, lose = protocol.pause_writing, protocol.connection_lost
+
+    def pausing(connection: Any) -> None:
+        pause(connection)
+        paused.set()
+
+    def losing(connection: Any, exc: Exception | None) -> None:
+        lose(connection, exc)
+        if paused.is_set():
+            lost.set()
+
+    monkeypatch.setattr(protocol, "pause_writing", pausing)
+    monkeypatch.setattr(protocol, "connection_lost", losing)
+    large = raw(modern("tools/call", call("echo", {"text": "x" * 3_000_000})))
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.connect(("127.0.0.1", live.port))
+        # The second is being answered, the third has come, when the client leaves.
+        client.sendall(large + raw(modern("tools/list")) + raw(modern("tools/list")))
+        assert paused.wait(60)
+        wait_until_sync(lambda: live.app.in_flight == 1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert lost.wait(60)
+    wait_until_sync(lambda: not live.server.server_state.tasks)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_draining_tells_clients_to_connect_elsewhere() -> None:
     with serving(make_app) as live, Client(live.port) as client, Client(live.port) as probe:
         for request in (modern("tools/call", ADD), modern("tools/call", ADD)):
