@@ -30,7 +30,7 @@ class Shares:
 
     def exceeds(self, party: str, most: int) -> bool:
         """Whether ``party`` has at least ``most`` calls, and is not the only party."""
-        return bool(party) and len(self._has) > 1 and self._has.get(party, 0) >= most
+        return len(self._has) > 1 and self._has.get(party, 0) >= most
 
     def __len__(self) -> int:
         return len(self._has)

@@ -149,5 +149,4 @@ class RetryPolicy:
             self._noted(failure)
             asked = failure.after * random.uniform(1.0, 1.0 + JITTER)
         pause = max(asked, self._backoff(state))
-        left = self._seconds - (state.seconds_since_start or 0.0) - pause
-        return pause + self._budget.retry(left) if left > 0 else math.inf
+        return pause + self._budget.retry(within=self._seconds - (state.seconds_since_start or 0.0) - pause)

@@ -198,12 +198,12 @@ async def test_fewer_are_let_in_while_calls_wait_for_the_event_loop(waited: bool
     assert front.enter(SHEDDABLE) is None
 
 
-async def test_nobody_waits_for_longer_than_the_settings_say() -> None:
-    front = Front(queue_ms=20)
+async def test_nobody_waits_for_longer_than_the_settings_say_and_at_first_not_for_less() -> None:
+    front = Front(queue_ms=100)
     front.fill(CRITICAL, 12)
-    with pytest.raises(ToolFailure) as refused:
-        await front.wait(NORMAL)
-    assert code(refused) == "queue_timeout"
+    began = asyncio.get_running_loop().time()
+    await front.wait_in_vain(NORMAL)
+    assert asyncio.get_running_loop().time() - began > 0.09
     assert front.admission.waiting == 0
 
 
@@ -252,10 +252,11 @@ async def test_a_call_that_is_given_up_just_before_another_ends_keeps_no_share()
 
 def test_one_agent_has_no_more_than_its_share_while_others_call() -> None:
     front = Front(least_limit=20, most_limit=20, hard_limit=40)
+    front.fill(NORMAL, 1)
     for _ in range(5):
         assert front.enter(NORMAL, "greedy") is not None
     assert front.enter(NORMAL, "greedy") is not None, "nobody is kept from anything yet"
-    front.fill(NORMAL, 5)
+    front.fill(NORMAL, 4)
     with pytest.raises(ToolFailure) as refused:
         front.enter(NORMAL, "greedy")
     assert code(refused) == "actor_quota"
@@ -277,6 +278,9 @@ def test_one_project_has_no_more_than_its_share_while_others_call() -> None:
 
 def test_an_agent_that_is_alone_may_have_it_all() -> None:
     front = Front()
+    somebody = front.admission.enter(NORMAL, "", "")
+    assert somebody is not None
+    front.admission.leave(somebody)
     for _ in range(6):
         assert front.enter(NORMAL, "only", "one") is not None
 
@@ -337,9 +341,15 @@ def test_who_is_turned_away_again_and_again_is_told_to_wait_longer() -> None:
 
 def test_other_settings_hold_for_the_next_call() -> None:
     front = Front()
-    front.admission.configure(msgspec.structs.replace(SMALL, least_limit=2, most_limit=2, hard_limit=2))
+    front.configure(least_limit=2, most_limit=2, hard_limit=2, breaker_open_ms=30_000)
     front.fill(CRITICAL, 2)
     assert front.enter(CRITICAL) is None
+    assert front.admission.limit.value == 2
+    for _ in range(5):
+        front.admission.store_call(0.001, ok=False)
+    with pytest.raises(ToolFailure) as refused:
+        front.enter(CRITICAL)
+    assert (code(refused), refused.value.retry_after_ms) == ("store_unavailable", 30_000)
 
 
 async def test_where_waiting_is_in_vain_nobody_else_waits() -> None:
@@ -420,6 +430,30 @@ async def test_calls_wait_again_when_hardly_any_is_turned_away() -> None:
     front.fill(CRITICAL, 12)
     assert front.admission.turns_away(NORMAL) == 0
     assert front.enter(NORMAL) is None, "a burst may wait again"
+
+
+@pytest.mark.parametrize(("without_room", "lasts"), [(1, False), (3, True)])
+async def test_a_surplus_lasts_while_more_than_two_of_a_hundred_calls_find_no_room(
+    without_room: int, lasts: bool
+) -> None:
+    front = Front(queue_ms=20)
+    held = front.fill(CRITICAL, 12)
+    await front.wait_in_vain(NORMAL)
+    for _ in range(50):
+        assert front.admission.turns_away(NORMAL) > 0
+    front.now = 0.11  # confirms it; those that came before do not count from now on
+    assert front.admission.turns_away(NORMAL) > 0
+    for _ in range(without_room):
+        assert front.admission.turns_away(NORMAL) > 0
+    for ticket in held:
+        front.admission.leave(ticket)
+    assert front.admission.turns_away(NORMAL) == 0
+    for number in range(99):
+        front.now = 0.12 if number < 98 else 0.22
+        (ticket,) = front.fill(NORMAL, 1)
+        front.admission.leave(ticket)
+    front.fill(CRITICAL, 12)
+    assert (front.admission.turns_away(NORMAL) > 0) is lasts
 
 
 def test_waiting_works_on_the_event_loop_of_the_fleet() -> None:

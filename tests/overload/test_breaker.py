@@ -49,6 +49,15 @@ def test_it_opens_when_half_of_the_calls_of_a_second_fail() -> None:
     assert 0.3 < wait <= 0.5
 
 
+def test_calls_that_fail_after_it_has_opened_do_not_keep_it_open_for_longer() -> None:
+    breaker = opened()
+    for _ in range(20):
+        breaker.ended(False, 0.6)
+    wait = breaker.refuses(0.6)
+    assert wait is not None
+    assert wait <= 0.4
+
+
 def test_it_lets_a_few_calls_try_and_closes_when_they_succeed() -> None:
     breaker = opened()
     assert [breaker.refuses(1.1) is None for _ in range(5)] == [True, True, True, False, False]

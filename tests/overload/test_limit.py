@@ -92,6 +92,27 @@ def test_a_store_that_is_always_far_away_counts_as_usual_in_the_end() -> None:
     assert limit.value == MOST
 
 
+def test_what_the_first_answers_took_counts_as_usual_up_to_the_target() -> None:
+    limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
+    seen = run(limit, 0.0, 20, 1.5 * TARGET_MS)
+    assert seen == sorted(seen)
+    assert seen[-1] == MOST
+
+
+def test_what_few_calls_at_once_take_becomes_usual() -> None:
+    limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
+    run(limit, 0.0, 300, 90.0, wanted=10)
+    assert limit._usual > 0.080
+
+
+def test_a_store_that_has_become_quicker_may_not_take_as_long_as_before() -> None:
+    limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
+    run(limit, 0.0, 300, 80.0)
+    run(limit, 300.0, 3, 1.0)
+    run(limit, 303.0, 1, 80.0)
+    assert limit.value < MOST / 4
+
+
 def test_a_busy_process_lets_fewer_in_but_as_many_as_keep_it_busy() -> None:
     limit, now = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0), 0.0
     run(limit, now, 30, 1.0)
