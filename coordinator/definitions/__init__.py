@@ -1,15 +1,17 @@
-"""Definitions of workflows: files that people write, as the tools of seeds 000 and 002 use them.
+"""Definitions of workflows: files that people write, for the tools of seeds 000 and 002.
 
     shared(roots).current          the newest ``Library``, without waiting
     library.workflows["release"]   a ``LoadedWorkflow``: struct, activities, raw text
-    library.skill(...)             how ids resolve: own, then the lender's, then ``meta``
+    library.skill(...)             finds a skill: in the workflow, in the lender's, then in ``meta``
     holds(condition, variables)    whether a condition is true
 
-Each process reads the files by itself and keeps them; a change on disk takes effect everywhere
-within seconds (``source.py``). A file that cannot be used is reported and left out, and does not
-affect the others. Structs cover both eras of the format; texts are kept byte for byte, because
-some tools answer with them. No id of a caller ever becomes a path: lookups are in dictionaries
-over what a scan has found.
+Each process reads the files by itself and keeps them in memory. A change on disk takes effect
+everywhere within seconds (``source.py``). A file that cannot be used is reported and left out,
+without effect on the others. The structs cover both eras of the format. Texts are kept byte for
+byte, because some tools return them. No id that a caller passes ever becomes a path: ids are looked
+up in dictionaries of the files that a scan has found.
+
+A workflow may use ("borrow") an activity from a file of another workflow, its lender.
 """
 
 from coordinator.definitions.conditions import holds, lookup, text

@@ -1,4 +1,4 @@
-"""Puts files together into a ``Library``: activities into workflows, borrowed ones included."""
+"""Assembles files into a ``Library``: gives each workflow its activities, including borrowed ones."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from coordinator.definitions.model import Activity, Rules, Skill, Workflow
 
 
 def assembled(files: Sequence[File], problems: Iterable[Problem] = ()) -> Library:
-    """The library over files that were read, each workflow's from one root.
+    """Makes a library of files. All files of one workflow come from the same root.
 
     Args:
-        problems: what was found while looking for them.
+        problems: problems that were met while looking for the files.
     """
     return _Assembly(files, problems).assembled()
 
@@ -61,18 +61,11 @@ class _Assembly:
         texts: dict[str, list[LoadedText]] = {"resource": [], "template": []}
         rules: Mapping[str, Any] | None = None
         for file in files:
+            head = file.head
             if file.kind in texts:
                 if file.usable:
-                    if file.format == "md":
-                        front = decoding.front_matter(file.text)
-                    else:
-                        front = decoding.toon_front(file.data, file.text)
-                    texts[file.kind].append(
-                        LoadedText(name, file.index, file.id, file.format, file.text, front, file.place)
-                    )
-                continue
-            head = file.head
-            if isinstance(head, Skill):
+                    texts[file.kind].append(_text(file))
+            elif isinstance(head, Skill):
                 if file.id in skills:
                     self._tell(file, f"is not used, because {skills[file.id].place} has the same id")
                 else:
@@ -126,7 +119,7 @@ class _Assembly:
         )
 
     def _declared(self, name: str, file: File) -> Iterator[LoadedActivity]:
-        """The activities that ``workflow.toon`` writes out or names files of."""
+        """The activities that ``workflow.toon`` defines itself, and those that it borrows by naming their files."""
         entries = file.data.get("activities", [])
         if not isinstance(entries, list):
             self._tell(file, "activities: must be a list of activities or names of files")
@@ -151,7 +144,7 @@ class _Assembly:
             yield LoadedActivity(activity, name, entry, inline_text(entry), f"{file.place}#{activity.id}")
 
     def _borrowed(self, name: str, reference: str) -> LoadedActivity | None:
-        """``NN-x.toon``, ``wf/NN-x.toon`` or ``wf/activities/NN-x.toon``; anything else is nobody's file."""
+        """The activity in the file ``NN-x.toon``, ``wf/NN-x.toon`` or ``wf/activities/NN-x.toon``, if there is one."""
         parts = reference.split("/")
         folder = self._folders.get(name if len(parts) == 1 else parts[0])
         if folder is None or len(parts) > 3 or (len(parts) == 3 and parts[1] != "activities"):
@@ -160,3 +153,9 @@ class _Assembly:
 
     def _tell(self, file: File, message: str, level: Level = "broken", place: str | None = None) -> None:
         self._problems.append(Problem(level, place or file.place, None, message))
+
+
+def _text(file: File) -> LoadedText:
+    """The resource or template in a file."""
+    front = decoding.front_matter(file.text) if file.format == "md" else decoding.toon_front(file.data, file.text)
+    return LoadedText(file.workflow, file.index, file.id, file.format, file.text, front, file.place)

@@ -1,9 +1,9 @@
-"""Whether a condition holds, and how it is written for people (reference of both eras).
+"""Evaluates conditions, and writes them as text (reference of both eras).
 
-Rules: a path is split at dots and walked through objects; what is not there is missing.
+Rules: a path is split at dots and followed through objects; a value that is not there is missing.
 ``exists`` means neither missing nor null. ``==`` and ``!=`` compare without conversion: values
-of different kinds differ, numbers go by value, and missing is not null. ``< > <= >=`` hold only
-between numbers.
+of different types differ, numbers compare by value, and missing differs from null. ``< > <= >=``
+are true only between numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from coordinator.definitions.model import And, Comparison, Condition, Not, Or
 
 
 def lookup(variables: Mapping[str, Any], path: str) -> Any:
-    """The value at a path of names joined by dots; ``UNSET`` where there is none."""
+    """The value at a path of names joined by dots; ``UNSET`` if there is none."""
     found: Any = variables
     for name in path.split("."):
         if not isinstance(found, Mapping) or name not in found:
@@ -29,7 +29,7 @@ def lookup(variables: Mapping[str, Any], path: str) -> Any:
 
 
 def holds(condition: Condition, variables: Mapping[str, Any]) -> bool:
-    """Whether the condition is true of the variables."""
+    """Whether the condition is true for these variables."""
     if isinstance(condition, Comparison):
         return _compare(condition, variables)
     if isinstance(condition, And):
@@ -80,7 +80,7 @@ def _same(left: Any, right: Any) -> bool:
         return left == right
     if left is UNSET or right is UNSET or left is None or right is None:
         return left is right
-    # Lists and objects are never the same as a plain value.
+    # Lists and objects never equal anything: the value in a condition is always a scalar.
     return isinstance(left, str) and isinstance(right, str) and left == right
 
 

@@ -1,4 +1,4 @@
-"""Turns the data of a file into the struct of its kind, or says in a sentence where it does not fit."""
+"""Turns the data of a file into the struct of its kind. If the data does not fit, says where and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import msgspec
 from coordinator.definitions.model import Activity, Rules, Skill, Workflow
 
 T = TypeVar("T")
-# msgspec takes a struct apart when it first meets it, and crashes where two threads do so at once. Here is only one.
+# msgspec inspects a struct when it first decodes one, and crashes if two threads do that at once. While this module is
+# imported there is only one thread, so the structs are inspected here.
 _KNOWN = [msgspec.json.Decoder(one) for one in (Workflow, Activity, Skill, Rules)]
 Head = Workflow | Activity | Skill | Rules
 
@@ -21,33 +22,33 @@ _LINE = re.compile(r"^(?P<key>id|version):[ \t]*(?P<value>.*?)[ \t]*\r?$", re.MU
 
 
 class Misfit(Exception):
-    """Data that is no definition of its kind; the text names the place and what is expected there."""
+    """Data does not fit the struct of its kind. The text names the place and what is expected there."""
 
 
 class Front(NamedTuple):
-    """What a resource or template says about itself, and the rest of it."""
+    """The front matter of a resource or template, and its body."""
 
     id: str | None
     version: str | None
     body: str
-    """Without front matter and the blank lines around; the whole text where there is no front matter."""
+    """The text without front matter and surrounding blank lines; the whole text if there is no front matter."""
 
 
 def head(kind: str, data: Any) -> Head | None:
-    """The struct of a file of this kind; None for kinds that have none (resources, templates).
+    """Converts the data of a file of this kind. Returns None for kinds without a struct (resources, templates).
 
     Raises:
-        Misfit: a field is missing or is not what it should be.
+        Misfit: a field is missing or has a wrong value.
     """
     wanted = _TYPES.get(kind)
     return None if wanted is None else convert(data, wanted)
 
 
 def convert(data: Any, wanted: type[T]) -> T:
-    """The data as a struct; fields that it does not know are dropped.
+    """Converts data to a struct. Unknown fields are dropped.
 
     Raises:
-        Misfit: a field is missing or is not what it should be.
+        Misfit: a field is missing or has a wrong value.
     """
     try:
         return msgspec.convert(data, wanted)
@@ -61,7 +62,7 @@ def convert(data: Any, wanted: type[T]) -> T:
 
 
 def front_matter(text: str) -> Front:
-    """Splits Markdown at its front matter, where it has some that is closed."""
+    """Separates the front matter of a Markdown text from its body, if it has front matter that is closed."""
     match = _FRONT.match(text.removeprefix("\ufeff"))
     if match is None:
         return Front(None, None, text)
@@ -70,7 +71,7 @@ def front_matter(text: str) -> Front:
 
 
 def toon_front(data: Any, text: str) -> Front:
-    """What a resource in TOON says about itself; all of it is its body."""
+    """The id and version in a TOON resource. The body is the whole text."""
     said = data if isinstance(data, dict) else {}
     identity, version = said.get("id"), said.get("version")
     return Front(None if identity is None else str(identity), None if version is None else str(version), text)

@@ -1,11 +1,11 @@
-"""The files of a folder of workflows: which there are, and what each says by itself.
+"""Finds the files in a folder of workflows, and reads each by itself.
 
-    <root>/<workflow>/workflow.toon                  else <root>/<workflow>.toon
-    <root>/<workflow>/activities/NN-<id>.toon        the folder can be named by ``activitiesDir``
+    <root>/<workflow>/workflow.toon                  or else <root>/<workflow>.toon
+    <root>/<workflow>/activities/NN-<id>.toon        ``activitiesDir`` may name another folder
     <root>/<workflow>/skills/NN-<id>.toon
-    <root>/<workflow>/resources/NN-<name>.md|.toon   else guides/
+    <root>/<workflow>/resources/NN-<name>.md|.toon   or else guides/
     <root>/<workflow>/templates/NN-<name>.md
-    <root>/<workflow>/rules.toon                     that of ``meta`` counts
+    <root>/<workflow>/rules.toon                     only that of ``meta`` is used
 
 Files and folders of other names are ignored. Reading never fails as a whole: a file that
 cannot be used is reported as a ``Problem`` and left out.
@@ -28,7 +28,7 @@ from coordinator.definitions import decoding, toon
 Kind = Literal["workflow", "activity", "skill", "resource", "template", "rules"]
 
 ID = re.compile(r"[A-Za-z0-9._-]+")
-"""What workflows, activities and the rest may be called; never a path, as '..' alone is refused too."""
+"""Ids of workflows, activities and so on. No id is a path; ``valid_id`` also refuses '..'."""
 _NUMBERED = re.compile(r"(?P<index>\d+)-(?P<id>.+)\.(?P<format>md|toon)")
 _FOLDERS: dict[str, Kind] = {"skills": "skill", "resources": "resource", "guides": "resource", "templates": "template"}
 _FORMATS: dict[Kind, tuple[str, ...]] = {
@@ -40,7 +40,7 @@ _DIRECTORY_KEY = re.compile(r"^activitiesDir: *\"?(?P<name>[^\"\n]*?)\"? *$", re
 
 
 Level = Literal["broken", "wrong", "odd"]
-"""broken: the file, or a part of it, is left out. wrong: it is used, but will trouble whoever follows it.
+"""broken: the file, or a part of it, is left out. wrong: it is used, but will disturb a run.
 odd: it is used, but may not mean what its author thinks."""
 
 
@@ -59,22 +59,22 @@ class Problem(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """By what a change of a file is noticed."""
+    """The attributes of a file that show whether it has changed."""
 
     changed_ns: int
-    """Also of its permissions: a file that could not be read may be one now."""
+    """The ctime: it also changes with the permissions, so a file that could not be read is tried again."""
     size: int
     inode: int
 
 
 class Found(NamedTuple):
-    """A file that is there, before it is read."""
+    """A file that was found but not read yet."""
 
     root: Path
     workflow: str
     kind: Kind
     number: str
-    """What its name begins with, as it is written; empty where it has none."""
+    """The number at the beginning of its name, as written; empty if it has none."""
     id: str
     format: str
     """``toon`` or ``md``."""
@@ -102,9 +102,9 @@ class File:
     digest: str
     """SHA-256 over the bytes, hex."""
     data: Any
-    """What its TOON says; None for Markdown and for what cannot be read."""
+    """The content of a TOON file; None for Markdown, and if the file cannot be read."""
     head: decoding.Head | None
-    """The same as a struct; None for resources and templates, and for what cannot be used."""
+    """The same as a struct; None for resources and templates, and if the data does not fit."""
     problems: tuple[Problem, ...]
 
     @property
@@ -114,24 +114,24 @@ class File:
 
     @property
     def usable(self) -> bool:
-        """Whether it could be read."""
+        """Whether the file could be read and fits its kind."""
         return not any(problem.level == "broken" for problem in self.problems)
 
 
 def scan(root: Path) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
-    """Every file of definitions below a root, and what could not be looked at."""
+    """Every file of definitions below a root, and the problems met while looking for them."""
     found = _Scan(root)
     found.folder_of_workflows()
     return found.files, tuple(found.problems)
 
 
 def valid_id(text: str) -> bool:
-    """Whether something can have this id; no path, absolute or relative, can be one."""
+    """Whether a text can be an id. No path, absolute or relative, can be one."""
     return ID.fullmatch(text) is not None and text not in (".", "..") and len(text) <= 200
 
 
 def is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder or a link to one; a link that leads in a circle is none."""
+    """Whether an entry is a folder or a link to one. A circular link is not."""
     try:
         return entry.is_dir()
     except OSError:
@@ -139,7 +139,7 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def read(found: Found) -> File:
-    """Reads one file. Takes some milliseconds."""
+    """Reads one file, which takes a few milliseconds."""
     text, data, head = "", None, None
     problems: list[Problem] = []
     raw = b""
@@ -190,7 +190,7 @@ class _Scan:
         self.problems: list[Problem] = []
 
     def folder_of_workflows(self) -> None:
-        """Adds all workflows: files in the root, and folders."""
+        """Adds the files of all workflows: those in the root, and those in folders."""
         folders: list[str] = []
         for entry in self._entries(self._root, missing_is_fine=False):
             if is_folder(entry):
@@ -236,7 +236,7 @@ class _Scan:
             self._add(entry, workflow, kind, match["index"], match["id"])
 
     def _activities_folder(self, workflow: Found) -> str:
-        """The folder that ``activitiesDir`` names; one path component, as everything else is in the workflow's."""
+        """The folder that ``activitiesDir`` names. It must be directly in the workflow's folder, like the others."""
         written = _activities_dir(workflow.path, workflow.stamp)
         if written is None:
             return _ACTIVITIES
@@ -248,7 +248,11 @@ class _Scan:
         return _ACTIVITIES
 
     def _add(self, entry: os.DirEntry[str], workflow: str, kind: Kind, number: str = "", identity: str = "") -> None:
-        """Adds a file, unless its name or what it is forbids that; ``identity`` empty: that of its workflow."""
+        """Adds a file, or reports why it cannot be one of a definition.
+
+        Args:
+            identity: the id of what the file defines; empty: that of its workflow.
+        """
         identity = identity or workflow
         path = Path(entry.path)
         place = self._place(path)
@@ -256,7 +260,7 @@ class _Scan:
             self._report("broken", place, bad_name(identity))
             return
         try:
-            # Not the entry's own, which is that of a link where it is one.
+            # Not entry.stat(), so that a link is followed.
             status = os.stat(path)
         except OSError as error:
             self._report("broken", place, f"cannot be read: {error.strerror}")
@@ -269,7 +273,7 @@ class _Scan:
         self.files[path] = Found(self._root, workflow, kind, number, identity, path.suffix[1:], path, stamp)
 
     def _entries(self, folder: Path, missing_is_fine: bool = True) -> Iterator[os.DirEntry[str]]:
-        """What a folder holds, by name."""
+        """The entries of a folder, ordered by name."""
         try:
             with os.scandir(folder) as entries:
                 listed = sorted(entries, key=lambda entry: entry.name)
@@ -292,10 +296,10 @@ class _Scan:
 
 @lru_cache(maxsize=1_000)
 def _activities_dir(path: Path, _stamp: Stamp) -> str | None:
-    """The folder that a file of a workflow states, remembered for as long as the file does not change."""
+    """The value of ``activitiesDir`` in a workflow's file. It is cached until the file changes."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            # What is larger is not read as a workflow either.
+            # A larger file will not be read as a workflow anyway.
             match = _DIRECTORY_KEY.search(file.read(_MOST_BYTES))
     except OSError:
         return None
@@ -303,10 +307,10 @@ def _activities_dir(path: Path, _stamp: Stamp) -> str | None:
 
 
 def _printable(place: str) -> str:
-    """The name of a file as it can be printed: it may hold line breaks, and bytes that are no text."""
+    """The name of a file, escaped for printing: it may contain line breaks, and bytes that are not text."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in place)
 
 
 def bad_name(name: str) -> str:
-    """Why it cannot be an id, in words."""
+    """Says why a name cannot be an id."""
     return f"{name[:80]!r} cannot be an id; allowed are up to 200 letters, digits, '.', '_' and '-'"

@@ -1,6 +1,6 @@
-"""Mistakes in definitions that can be read: names that lead nowhere, activities that nothing leads to.
+"""Finds mistakes across files: names of things that do not exist, activities that cannot be reached.
 
-Loading checks each file by itself and reports what it leaves out; this checks the files against each other. A
+Loading checks each file by itself and reports what it leaves out. This checks the files against each other. A
 ``Problem`` of level ``wrong`` will disturb a run of the workflow; one of level ``odd`` may be intended.
 """
 
@@ -21,7 +21,7 @@ _TIME = re.compile(r"\d+(-\d+)?\s*(m|min|h|hr|hours?|d|days?)?", re.IGNORECASE)
 
 
 def lint(library: Library) -> tuple[Problem, ...]:
-    """All that was found while loading and by looking at the whole, file by file, each once."""
+    """All problems, those found while loading and those across files. Each is listed once, ordered by file."""
     found = [*library.problems]
     for workflow in library.workflows.values():
         found += _workflow(library, workflow)
@@ -82,7 +82,7 @@ def _reached(loaded: LoadedWorkflow, start: str) -> set[str]:
 def _activity(library: Library, workflow: LoadedWorkflow, loaded: LoadedActivity) -> Iterator[Problem]:
     activity, place = loaded.activity, loaded.place
     known = workflow.activities.keys() | TERMINALS
-    # A borrowed activity may well lead to what only its owner has; the borrower should know.
+    # A borrowed activity may lead to one that only its owner has, which the author of the borrower should know.
     here = "" if loaded.owner == workflow.id else f" (borrowed by {workflow.id})"
     for where, target in _targets(activity):
         if target not in known:
@@ -156,7 +156,7 @@ def _skills(
 
 
 def _number(resource: str) -> str:
-    """The number that a path such as ``resources/24-review-mode.md`` stands for; other references as they are."""
+    """The number in a path such as ``resources/24-review-mode.md``. Other references are returned as they are."""
     match = _RESOURCE.search(resource)
     return resource if match is None else match[1]
 

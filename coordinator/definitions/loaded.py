@@ -1,13 +1,13 @@
-"""All definitions of one toolset at one moment: what is there, and how ids resolve.
+"""All definitions of one toolset at one moment, and how ids are looked up in them.
 
-A library is made once from the files and never changes; a change of a file makes a new one
-(``source.py``). Every lookup is in dictionaries over what a scan has found, so no id that a
-caller gives becomes a path.
+A library is made once from the files and never changes. A change of a file leads to a new library
+(``source.py``). Every lookup uses dictionaries of the files that a scan has found, so no id that a
+caller passes becomes a path.
 
-How ids resolve: a skill ``wf/skill`` is that workflow's only; a bare one is looked for in the
-workflow, then in the workflow that the activity was borrowed from, then in ``meta`` (seeds
-000 and 002). A resource ``wf/03`` is that workflow's, a bare one the given workflow's; indices
-compare by value with up to as many digits as the era allows.
+Lookup: a skill ``wf/skill`` is looked up only in that workflow. A skill without a workflow is looked
+up in the given workflow, then in the workflow from which the activity was borrowed, then in ``meta``
+(seeds 000 and 002). A resource ``wf/03`` belongs to that workflow, one without a workflow to the given
+one. Leading zeros of its number may be left out, up to the width that the era allows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from coordinator.definitions.files import File, Problem
 from coordinator.definitions.model import Activity, Skill, Workflow
 
 META = "meta"
-"""The workflow whose skills all others may use, and which starts agents off."""
+"""The workflow whose skills all others may use, and with which agents begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class LoadedActivity:
 
     activity: Activity
     owner: str
-    """The workflow whose file it is; another one than that which uses it, if it is borrowed."""
+    """The workflow that has its file. If the activity is borrowed, this is not the workflow that uses it."""
     data: Mapping[str, Any]
-    """All that the file says, fields included that no struct knows."""
+    """The whole content of the file, including fields that no struct knows."""
     text: str
-    """The file, byte for byte; TOON made for it where it is written inside ``workflow.toon``."""
+    """The file, byte for byte; if the activity is defined inside ``workflow.toon``, TOON that is made for it."""
     place: str
 
     @property
@@ -51,7 +51,7 @@ class LoadedSkill:
 
     skill: Skill
     id: str
-    """As the file's name says it, which is what references use."""
+    """The id in the file's name; references use it."""
     workflow: str
     index: str
     data: Mapping[str, Any]
@@ -78,24 +78,24 @@ class LoadedText:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What a workflow's folder holds, whether or not the workflow itself can be used."""
+    """The contents of a workflow's folder, whether or not the workflow itself can be used."""
 
     id: str
     skills: Mapping[str, LoadedSkill]
     resources: tuple[LoadedText, ...]
-    """By number; of two with the same number the one in TOON comes first."""
+    """Ordered by number; of two with the same number the one in TOON comes first."""
     templates: tuple[LoadedText, ...]
     activities: Mapping[str, LoadedActivity]
-    """Of its own files, by file name."""
+    """The activities in its own files, by file name."""
     rules: Mapping[str, Any] | None = None
-    """All that its ``rules.toon`` says; None where it has none."""
+    """The content of its ``rules.toon``; None if it has none."""
 
     def resource(self, index: str, width: int) -> LoadedText | None:
-        """The resource of this number; ``width`` is up to how many digits zeros may stand before it."""
+        """The resource with this number. Leading zeros may be left out or added, up to ``width`` digits."""
         return _numbered(self.resources, index, width)
 
     def template(self, index: str) -> LoadedText | None:
-        """The template of this number; zeros before it may be left out, up to two digits."""
+        """The template with this number. Leading zeros may be left out or added, up to two digits."""
         return _numbered(self.templates, index, 2)
 
 
@@ -107,13 +107,13 @@ class LoadedWorkflow:
     id: str
     """The name of its folder, which is what callers use."""
     activities: Mapping[str, LoadedActivity]
-    """Its own in the order of their files, then those written in ``workflow.toon``, then borrowed ones."""
+    """By id: those of its own files in their order, then those that ``workflow.toon`` defines or borrows."""
     data: Mapping[str, Any]
     text: str
     """``workflow.toon``, byte for byte."""
     place: str
     digest: str
-    """Twelve hex digits over all files of the workflow and those it borrows: another text, another digest."""
+    """A hash (twelve hex digits) of all files of the workflow and of those that it borrows."""
 
     @property
     def version(self) -> str:
@@ -122,33 +122,33 @@ class LoadedWorkflow:
 
     @property
     def initial_activity(self) -> str | None:
-        """Where it begins; None where every activity is an entry point of its own."""
+        """The id of its first activity; None if every activity is an entry point."""
         return self.workflow.initial_activity or None
 
     def activity(self, activity_id: str) -> Activity | None:
-        """The activity of this id, if it has one."""
+        """The activity with this id, if it has one."""
         found = self.activities.get(activity_id)
         return None if found is None else found.activity
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """All that was found below some roots, by ids, in alphabetical order."""
+    """Everything that was found below some roots, by id, in alphabetical order."""
 
     workflows: Mapping[str, LoadedWorkflow] = field(default_factory=dict)
-    """Those that can be used."""
+    """The workflows that can be used."""
     folders: Mapping[str, Folder] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     files: int = 0
     """How many files were read."""
     version: str = ""
-    """Twelve hex digits over all files: equal in processes that use the same definitions."""
+    """A hash (twelve hex digits) of all files. It is equal in all processes that use the same definitions."""
 
     def skill(self, workflow: str, reference: str, owner: str | None = None) -> LoadedSkill | None:
-        """The skill that a reference means within a workflow.
+        """The skill that a reference within a workflow means.
 
         Args:
-            owner: the workflow whose file the activity is that names it (``LoadedActivity.owner``).
+            owner: the owner of the activity that has the reference (``LoadedActivity.owner``).
         """
         head, slash, rest = reference.partition("/")
         if slash:
@@ -159,7 +159,7 @@ class Library:
         return None
 
     def resource(self, workflow: str, reference: str, width: int = 3) -> LoadedText | None:
-        """The resource that a reference (``03``, ``meta/01``) means within a workflow."""
+        """The resource that a reference (``03``, ``meta/01``) within a workflow means."""
         head, slash, index = reference.partition("/")
         if slash and head:
             workflow, reference = head, index
@@ -167,16 +167,16 @@ class Library:
         return None if folder is None else folder.resource(reference, width)
 
     def template(self, workflow: str, index: str) -> LoadedText | None:
-        """The template of this number of a workflow."""
+        """The template of a workflow with this number."""
         folder = self.folders.get(workflow)
         return None if folder is None else folder.template(index)
 
-    def activity(self, activity_id: str) -> tuple[str, LoadedActivity] | None:
-        """The first workflow that has an activity of this id as its own, and the activity."""
+    def activity(self, activity_id: str) -> LoadedActivity | None:
+        """The activity with this id, of the first workflow that has one itself and does not borrow it."""
         for name, workflow in self.workflows.items():
             found = workflow.activities.get(activity_id)
             if found is not None and found.owner == name:
-                return name, found
+                return found
         return None
 
     def _skill_of(self, workflow: str, skill: str) -> LoadedSkill | None:
@@ -185,12 +185,12 @@ class Library:
 
 
 def display_name(identity: str) -> str:
-    """An id for people: ``code-review`` is ``Code Review``."""
+    """Makes a title of an id: ``code-review`` becomes ``Code Review``."""
     return " ".join(word[:1].upper() + word[1:] for word in identity.split("-"))
 
 
 def digest(files: Iterable[File]) -> str:
-    """Twelve hex digits over places and contents."""
+    """A hash (twelve hex digits) of the places and contents of files."""
     summed = hashlib.sha256()
     for place, content in sorted((file.place, file.digest) for file in files):
         summed.update(f"{place}\0{content}\0".encode())

@@ -1,10 +1,10 @@
-"""What a workflow definition says, as structs.
+"""The parts of a workflow definition, as structs.
 
-One model reads both eras of the format: what only one of them knows is optional here, and
-fields that neither knows are dropped (a ``Loaded`` object keeps the whole text and, for
-activities and skills, the whole data). Names in files are camelCase with a few exceptions;
-defaults are those of the format. A field that a file leaves out and that has no default is
-``UNSET``, so that encoding a struct gives what the file says plus defaults.
+One model reads both eras of the format. Fields that only one of them knows are optional here, and
+fields that neither knows are dropped. (A ``Loaded`` object keeps the whole text and, for
+activities and skills, the whole data.) Names in files are camelCase with a few exceptions.
+Defaults are those of the format. A field without a default that a file leaves out is ``UNSET``,
+so that encoding a struct gives the content of the file plus defaults.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ Scalar: TypeAlias = str | int | float | bool | None
 OptionalText: TypeAlias = str | UnsetType
 
 TERMINALS = frozenset(("__terminal__", "workflow-end", "end-workflow"))
-"""Targets of transitions that mean the end of the workflow, where no activity has the name."""
+"""Targets of transitions that mean the end of the workflow, unless an activity has that name."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of all parts of a definition: never changed, and camelCase in files."""
+    """Base of all parts of a definition: immutable, and camelCase in files."""
 
 
 # --- conditions -------------------------------------------------------------------------------
 
 
 class Comparison(Part, frozen=True, kw_only=True, tag_field="type", tag="simple"):
-    """A comparison of one variable; ``exists`` and ``notExists`` take no value."""
+    """Compares one variable with a value; ``exists`` and ``notExists`` take no value."""
 
     variable: Text
     """A name, or a path of names joined by dots."""
@@ -64,14 +64,14 @@ Condition: TypeAlias = Comparison | And | Or | Not
 
 
 class SkillUse(Part, frozen=True, kw_only=True):
-    """The skills that an activity, or a workflow, is done with."""
+    """The skills that an agent needs for an activity or a workflow."""
 
     primary: OptionalText = UNSET
     supporting: tuple[str, ...] | UnsetType = UNSET
 
 
 class Action(Part, frozen=True, kw_only=True):
-    """Something for the agent to do; the server never does it."""
+    """Something for the agent to do. The server never does it itself."""
 
     action: Text
     target: OptionalText = UNSET
@@ -82,7 +82,7 @@ class Action(Part, frozen=True, kw_only=True):
 
 
 class Trigger(Part, frozen=True, kw_only=True):
-    """Another workflow that is run from here."""
+    """Another workflow that is to be run from here."""
 
     workflow: Text
     description: OptionalText = UNSET
@@ -100,13 +100,13 @@ class Step(Part, frozen=True, kw_only=True):
     actions: tuple[Action, ...] | UnsetType = UNSET
     condition: Condition | UnsetType = UNSET
     checkpoint: OptionalText = UNSET
-    """The checkpoint to be yielded before the step."""
+    """The checkpoint to yield before the step."""
     triggers: tuple[Trigger, ...] | UnsetType = UNSET
     skill_args: dict[str, Scalar] | UnsetType = field(name="skill_args", default=UNSET)
 
 
 class Effect(Part, frozen=True, kw_only=True):
-    """What choosing an option brings about."""
+    """The effect of choosing an option."""
 
     set_variable: dict[str, Any] | UnsetType = UNSET
     transition_to: OptionalText = UNSET
@@ -121,11 +121,11 @@ class Option(Part, frozen=True, kw_only=True):
     description: OptionalText = UNSET
     effect: Effect | UnsetType = UNSET
     transition_to: OptionalText = UNSET
-    """Written by some files beside the effect instead of in it; ``effects`` has both together."""
+    """Some files write it beside the effect instead of in it. ``effects`` combines the two."""
 
     @property
     def effects(self) -> Effect:
-        """What choosing it brings about; empty where nothing is said."""
+        """The effect of choosing the option; empty if the file states none."""
         effect = Effect() if self.effect is UNSET else self.effect
         if effect.transition_to is UNSET and self.transition_to is not UNSET:
             return msgspec.structs.replace(effect, transition_to=self.transition_to)
@@ -133,7 +133,7 @@ class Option(Part, frozen=True, kw_only=True):
 
 
 class Checkpoint(Part, frozen=True, kw_only=True):
-    """A question that a person, or whoever stands in for one, has to answer."""
+    """A question that the user, or an agent on the user's behalf, has to answer."""
 
     id: Text
     name: Text
@@ -148,12 +148,12 @@ class Checkpoint(Part, frozen=True, kw_only=True):
     """Milliseconds after which the default option may be taken."""
 
     def option(self, option_id: str) -> Option | None:
-        """The option of this id, if there is one."""
+        """The option with this id, if there is one."""
         return next((option for option in self.options if option.id == option_id), None)
 
 
 class Branch(Part, frozen=True, kw_only=True):
-    """One outcome of a decision; without a target it ends the workflow."""
+    """One outcome of a decision. Without a target it ends the workflow."""
 
     id: Text
     label: Text
@@ -172,7 +172,7 @@ class Decision(Part, frozen=True, kw_only=True):
 
 
 class Transition(Part, frozen=True, kw_only=True):
-    """Where an activity may go on to."""
+    """A way from an activity to another one."""
 
     to: Text
     condition: Condition | UnsetType = UNSET
@@ -186,9 +186,9 @@ class Loop(Part, frozen=True, kw_only=True):
     name: Text
     type: Literal["forEach", "while", "doWhile"]
     variable: OptionalText = UNSET
-    """Takes the present item."""
+    """The variable that is set to the present item."""
     over: OptionalText = UNSET
-    """The path of the variable that holds the items."""
+    """The path of the variable that holds the list of items."""
     condition: Condition | UnsetType = UNSET
     max_iterations: Annotated[int, Meta(gt=0)] = 100
     break_condition: Condition | UnsetType = UNSET
@@ -198,7 +198,7 @@ class Loop(Part, frozen=True, kw_only=True):
 
 
 class Artifact(Part, frozen=True, kw_only=True):
-    """A document that an activity brings about."""
+    """A document that an activity creates or updates."""
 
     id: Text
     name: Text
@@ -235,36 +235,36 @@ class Activity(Part, frozen=True, kw_only=True):
     rules: tuple[str, ...] | UnsetType = UNSET
     artifacts: tuple[Artifact, ...] | UnsetType = UNSET
     artifact_prefix: OptionalText = UNSET
-    """Set by the loader: the number that the file's name begins with."""
+    """The number at the beginning of the file's name. Set by the loader, not by the file."""
     notes: tuple[str, ...] | UnsetType = UNSET
 
     @property
     def primary_skill(self) -> str | None:
-        """The skill that it is done with, as the file names it."""
+        """The activity's primary skill, as the file names it."""
         return _primary(self.skills)
 
     def checkpoint(self, checkpoint_id: str) -> Checkpoint | None:
-        """The checkpoint of this id, if there is one."""
+        """The checkpoint with this id, if there is one."""
         return next((one for one in self.checkpoints if one.id == checkpoint_id), None)
 
     def loop(self, loop_id: str) -> Loop | None:
-        """The loop of this id, if there is one."""
+        """The loop with this id, if there is one."""
         return next((one for one in self.loops if one.id == loop_id), None)
 
     def all_steps(self) -> tuple[Step, ...]:
-        """Its steps, then those of its loops."""
+        """The steps of the activity, then those of its loops."""
         inner = (step for loop in self.loops if loop.steps is not UNSET for step in loop.steps)
         return (*self.steps, *inner)
 
     def all_triggers(self) -> tuple[Trigger, ...]:
-        """The workflows that it runs, then those that its steps run."""
+        """The triggers of the activity, then those of its steps."""
         own: tuple[Trigger, ...] = ()
         if self.triggers is not UNSET:
             own = (self.triggers,) if isinstance(self.triggers, Trigger) else self.triggers
         return (*own, *(trigger for step in self.all_steps() for trigger in step.triggers or ()))
 
     def targets(self) -> tuple[str, ...]:
-        """Every id that it may go on to by transitions, decisions and options, each once, in this order."""
+        """The ids that transitions, decisions and options (in this order) lead to, each once."""
         found: dict[str, None] = {transition.to: None for transition in self.transitions}
         for decision in self.decisions:
             found.update({branch.transition_to: None for branch in decision.branches
@@ -290,7 +290,7 @@ class Variable(Part, frozen=True, kw_only=True):
 
 
 class Mode(Part, frozen=True, kw_only=True):
-    """A way of running a workflow; for agents to read, the server does nothing by it."""
+    """A way of running a workflow. Agents read it; it has no effect on the server."""
 
     id: Text
     name: Text
@@ -303,7 +303,7 @@ class Mode(Part, frozen=True, kw_only=True):
 
 
 class Location(Part, frozen=True, kw_only=True):
-    """Where artifacts are put."""
+    """A folder for artifacts."""
 
     path: Text
     description: OptionalText = UNSET
@@ -311,7 +311,7 @@ class Location(Part, frozen=True, kw_only=True):
 
 
 class Workflow(Part, frozen=True, kw_only=True):
-    """A workflow without its activities, which a ``LoadedWorkflow`` has."""
+    """A workflow without its activities; a ``LoadedWorkflow`` has these, too."""
 
     id: Text
     version: Version
@@ -325,18 +325,18 @@ class Workflow(Part, frozen=True, kw_only=True):
     artifact_locations: dict[str, str | Location] | UnsetType = UNSET
     skills: SkillUse | UnsetType = UNSET
     initial_activity: OptionalText = UNSET
-    """Absent where every activity is an entry point of its own."""
+    """Absent if every activity is an entry point."""
     schema: OptionalText = field(name="$schema", default=UNSET)
-    """Where the format is described that the file keeps to."""
+    """The schema that the file claims to keep to."""
 
     @property
     def primary_skill(self) -> str | None:
-        """The skill that it is run with, as the file names it."""
+        """The workflow's primary skill, as the file names it."""
         return _primary(self.skills)
 
 
 class Skill(Part, frozen=True, kw_only=True):
-    """The head of a skill; the rest is for agents, as the file has it."""
+    """The head of a skill. The rest is only for agents, who get the file's text."""
 
     id: Text
     version: Version

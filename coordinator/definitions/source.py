@@ -1,14 +1,13 @@
 """The definitions of a toolset in a running process: read once, and again when files change.
 
-A thread looks at the folders every two seconds. A change takes effect when the folders have looked the same twice in
-a row, so that no half-written file is read. If one file keeps changing, the other changes take effect without it after
-a few looks. Only changed files are read again, and the new library replaces the old one in one step. Calls never wait
-for this: a call takes ``current`` once and uses that library to its end. So a change takes effect within seconds in
-all processes that see the same folders.
+A thread looks at the folders every two seconds. A change takes effect when two looks in a row have seen the same, so
+that no half-written file is read. If one file keeps changing, the other changes take effect without it after a few
+looks. Only changed files are read again, and the new library replaces the old one in one step. Calls never wait for
+this: a call takes ``current`` once and uses that library to its end. So a change takes effect within seconds in all
+processes that see the same folders.
 
-Nothing is read and no thread runs before ``start`` or the first ``current``. A forked process starts over.
-
-Changes are logged: how much was read, and each problem once.
+Nothing is read, and no thread runs, before ``start`` is called or ``current`` is first used. A forked process starts
+over. The log says how much was read, and each problem once.
 """
 
 from __future__ import annotations
@@ -29,26 +28,26 @@ _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 2.0
 _PATIENCE = 3
-"""Looks at folders that are never the same twice, until what has settled is taken over."""
+"""After this many looks that all differ, the changes that have settled are taken over without the others."""
 _DEEPEST = 2
-"""Folders below a root that files of definitions can be in: ``<workflow>/activities``."""
+"""How many folders deep below a root definitions can be: ``<workflow>/activities``."""
 
 Seen = tuple[tuple[str, int, int, int], ...]
-"""What a look at the folders has seen: path, time, size and inode of each file."""
+"""What one look at the folders has seen: path, time, size and inode of each file."""
 
 _shared: weakref.WeakValueDictionary[tuple[Path, ...], Definitions] = weakref.WeakValueDictionary()
 _sharing = threading.Lock()
 _reading = threading.Lock()
-"""Those of several toolsets are read one after the other: together they would only take turns at the interpreter."""
+"""Definitions of several toolsets are read one after the other: reading in parallel would not be faster."""
 
 
 class Definitions:
     """The definitions below some folders.
 
     Args:
-        roots: where to look; a workflow that several have is taken from the first.
-        poll_seconds: how often to look for changes; 0: never by itself (``refresh``).
-        quiet: whether to leave out of the log what was read.
+        roots: the folders; if several have the same workflow, the first one counts.
+        poll_seconds: how often to look for changes; 0: only when ``refresh`` is called.
+        quiet: whether to log nothing about what was read.
     """
 
     def __init__(self, roots: Sequence[Path], poll_seconds: float = POLL_SECONDS, *, quiet: bool = False) -> None:
@@ -59,7 +58,7 @@ class Definitions:
         self._told: frozenset[Problem] = frozenset()
         self._seen: Seen = ()
         self._unsettled = 0
-        """Looks since the last time that the folders were seen at rest."""
+        """How many looks in a row differed from each other."""
         self._current: Library | None = None
         self._process = 0
         """The process that ``_lock`` and the thread belong to."""
@@ -68,9 +67,9 @@ class Definitions:
 
     @property
     def current(self) -> Library:
-        """The newest library; a call takes it once and works with that to its end.
+        """The newest library. A call takes it once and uses it to its end.
 
-        The first one in a process waits until all is read, half a second for hundreds of files.
+        The first use in a process waits until everything is read: half a second for hundreds of files.
         """
         library = self._current
         if library is not None and self._process == os.getpid():
@@ -79,7 +78,7 @@ class Definitions:
         return self._load()
 
     def start(self) -> None:
-        """Begins to read, and to look for changes, in a thread; returns at once. Further calls do nothing."""
+        """Starts the thread that reads and looks for changes, and returns at once. Further calls do nothing."""
         if self._process == os.getpid():
             return
         self._process = os.getpid()
@@ -103,7 +102,11 @@ class Definitions:
             return self._current or self._reload(self._look())
 
     def _poll(self, last: Seen) -> Seen:
-        """Takes a change over if the folders have not changed since the last look; what this look has seen."""
+        """Looks at the folders, and reads what changed if they have settled. Returns what this look has seen.
+
+        Args:
+            last: what the look before has seen.
+        """
         with self._lock:
             seen = self._look()
             self._unsettled = self._unsettled + 1 if seen not in (self._seen, last) else 0
@@ -118,10 +121,11 @@ class Definitions:
         return tuple(one for root in self.roots for one in _files(str(root), _DEEPEST))
 
     def _reload(self, seen: Seen, restless: frozenset[str] = frozenset()) -> Library:
-        """Reads what there is now; what has changed since ``seen`` was seen is taken at the next look.
+        """Reads the changed files and makes a new library.
 
         Args:
-            restless: paths of files that go on changing: they stay as they were read before.
+            seen: what the folders looked like just before. Later changes are noticed by the next look.
+            restless: paths of files that keep changing. They stay as they were read before.
         """
         before = self._current
         with _reading:
@@ -145,9 +149,9 @@ class Definitions:
         library = assembled([file for _, file in read.values()], problems)
         before = self._current
         if before is not None and (before.version, before.problems) == (library.version, library.problems):
-            # Touched, or none of our business: what was made from the old one still holds.
+            # Nothing that matters has changed. Callers may keep what they derived from the old library.
             library = before
-        # What was held back is still to come.
+        # Files that were held back must count as changed at the next look, so ``seen`` is forgotten then.
         self._read, self._seen, self._current = read, () if restless else seen, library
         return library
 
@@ -162,7 +166,7 @@ class Definitions:
 
 
 def shared(roots: Sequence[Path]) -> Definitions:
-    """The definitions below these roots, one object for all of a process that ask while it is in use."""
+    """The definitions below these roots. All callers in a process share one object, as long as any of them uses it."""
     key = tuple(root.absolute() for root in roots)
     with _sharing:
         found = _shared.get(key)
@@ -174,12 +178,12 @@ def shared(roots: Sequence[Path]) -> Definitions:
 def shipped() -> Path:
     """The folder of the definitions that come with the product."""
     packaged = Path(__file__).parent / "shipped"
-    # In a source tree they are where people look for them.
+    # In a source tree they are in config/, where people look for them.
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "config" / "workflows"
 
 
 def _files(folder: str, depth: int) -> list[tuple[str, int, int, int]]:
-    """Every file that could matter, told apart as cheaply as can be: this runs every two seconds."""
+    """Every file that could be a definition, as in ``Seen``. Must be cheap, because it runs every two seconds."""
     found: list[tuple[str, int, int, int]] = []
     try:
         with os.scandir(folder) as entries:
@@ -189,7 +193,7 @@ def _files(folder: str, depth: int) -> list[tuple[str, int, int, int]]:
                 elif depth and files.is_folder(entry):
                     found += _files(entry.path, depth - 1)
     except OSError:
-        # It is just going, or cannot be read; the reading itself says so.
+        # The folder is being removed, or cannot be read. ``scan`` reports that.
         pass
     found.sort()
     return found
@@ -199,13 +203,13 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
     try:
         status = entry.stat()
     except OSError:
-        # A link that leads nowhere; what is beside it counts all the same.
+        # A dangling link must not hide the files beside it.
         return 0, 0, 0
     return status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def _scan_roots(roots: Sequence[Path]) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
-    """All files below the roots; of a workflow that several roots have, those of the first."""
+    """All files below the roots. If several roots have the same workflow, those of the first root."""
     found: dict[Path, Found] = {}
     problems: list[Problem] = []
     owners: dict[str, Path] = {}
@@ -222,7 +226,7 @@ def _scan_roots(roots: Sequence[Path]) -> tuple[dict[Path, Found], tuple[Problem
 
 
 def _watch(definitions: weakref.ref[Definitions], stop: threading.Event, seconds: float) -> None:
-    """Reads, then looks again and again, as long as somebody uses the definitions."""
+    """Reads the definitions, then looks for changes until nobody uses them any more."""
     last: Seen | None = None
     while (owner := definitions()) is not None:
         try:
@@ -232,7 +236,7 @@ def _watch(definitions: weakref.ref[Definitions], stop: threading.Event, seconds
             else:
                 last = owner._poll(last)
         except Exception:
-            # A defect here must not end the looking.
+            # A defect must not end the thread.
             _log.exception("looking for changed definitions failed")
         del owner
         if stop.wait(seconds):

@@ -1,7 +1,7 @@
-"""TOON, read as forgivingly as real files need it, and written.
+"""Reads and writes TOON, with the package ``toon-format``.
 
-A file that breaks a rule of the notation is still read if its meaning is clear; each broken rule is reported as a
-note. Reading and writing use the package ``toon-format``.
+Real files often break a rule of the notation. They are still read if their meaning is clear, and each broken rule is
+reported as a note.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import toon_format
 from toon_format import ToonDecodeError
 
 _INDENTED = "unexpected indentation"
-# ToonDecodeError is a ValueError; a plain one is Python's refusal of a length with thousands of digits.
+# ToonDecodeError is a ValueError. Python raises a plain one for a length with thousands of digits.
 _FAILURES = (ValueError, RecursionError)
 _LONG_LENGTH = re.compile(r"\[\d{4301}")
 _BRACKETS = re.compile(r"^\s*(?:- )?(?P<key>[\w.$\"-]+): \[\]\s*$")
 
 
 class Note(NamedTuple):
-    """Something odd that did not stop the reading."""
+    """A broken rule that did not prevent reading."""
 
     line: int | None
-    """From 1; None where it concerns no single line."""
+    """From 1; None if it does not concern a single line."""
     message: str
 
 
 class Document(NamedTuple):
-    """What a file says."""
+    """The content of a file, and what is odd about it."""
 
     data: Any
     notes: tuple[Note, ...]
@@ -38,7 +38,7 @@ class Unreadable(Exception):
     """A text that cannot be read as TOON.
 
     Args:
-        line: from 1, where known.
+        line: from 1; None if unknown.
     """
 
     def __init__(self, line: int | None, message: str) -> None:
@@ -50,11 +50,12 @@ class Unreadable(Exception):
 def read(text: str) -> Document:
     """Decodes a text.
 
-    Strictly first; else without the checks on lengths, repeated keys (the last one counts)
-    and blank lines; else only what stands before a line that is indented without reason.
+    The text is first read strictly. If that fails, it is read without the checks of lengths, of repeated
+    keys (the last one counts) and of blank lines. If that fails because of a line that must not be indented,
+    only the lines before it are read.
 
     Raises:
-        Unreadable: none of these gives anything.
+        Unreadable: all of these failed.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     notes = tuple(_written_as_yaml(text))
@@ -79,14 +80,13 @@ def read(text: str) -> Document:
 
 
 def write(value: Any) -> str:
-    """The value as TOON that readers of every revision take; None becomes ``null``. No line break at the end.
+    """Writes a value as TOON that readers of every revision understand. There is no line break at the end.
 
-    Tables hold plain values only and an empty list is ``key[0]:``, as revision 2 of the notation has it:
-    agents and servers that know these tools read that, while the package writes forms of its own
-    revision wherever they are shorter.
+    Tables have scalar values only, and an empty list is ``key[0]:``, as in revision 2 of the notation. The package
+    itself writes shorter forms of a later revision, which agents and servers that know these tools may not read.
 
     Raises:
-        TypeError: a value of a type that JSON does not know.
+        TypeError: the value has a type that JSON does not have.
     """
     if isinstance(value, dict):
         return "\n".join(_fields(value))
@@ -108,7 +108,7 @@ def _fields(value: dict[str, Any]) -> list[str]:
 
 
 def _array(key: str, value: list[Any], tables: bool = True) -> list[str]:
-    """A list below its head: in one line, as a table, or with an item for each entry."""
+    """The lines of a list: a single line, a table, or an item for each entry."""
     head = f"{key}[{len(value)}]"
     if all(map(_plain, value)):
         return [f"{head}: {_row(value)}" if value else f"{head}:"]
@@ -122,11 +122,11 @@ def _array(key: str, value: list[Any], tables: bool = True) -> list[str]:
 
 
 def _item(value: Any) -> list[str]:
-    """An entry of a list, behind a hyphen."""
+    """The lines of a list entry, which begins with a hyphen."""
     if _plain(value):
         return [f"- {toon_format.dumps(value)}"]
     if not isinstance(value, dict):
-        # A list that is an entry itself has no name, and no table can be without one.
+        # A list inside a list has no key, and a table needs one.
         head, *rest = _array("", list(value), tables=False)
         return [f"- {head}", *rest]
     if not value:
@@ -140,7 +140,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _row(values: list[Any]) -> str:
-    """Plain values between commas."""
+    """Scalar values, separated by commas."""
     return toon_format.dumps(values).partition("]: ")[2] if values else ""
 
 
@@ -167,7 +167,7 @@ def _forgiven(strict: Note) -> Note:
 
 
 def _written_as_yaml(text: str) -> list[Note]:
-    """Lists that other readers of TOON take for text."""
+    """Notes on empty lists that are written as in YAML, which other readers of TOON take for text."""
     found = []
     if ": []" in text:
         for number, line in enumerate(text.split("\n"), 1):

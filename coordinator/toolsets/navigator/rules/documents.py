@@ -98,11 +98,11 @@ def activities(library: Library) -> Json | list[Json]:
     return index if rules is None else index | {"rules": dict(rules)}
 
 
-def activity_found(name: str, loaded: LoadedActivity) -> Json:
-    """One activity as get_activity shows it: with its workflow and what to load next."""
-    skill = loaded.activity.primary_skill
-    more = {} if skill is None else {"next_action": _next("get_skill", skill_id=skill, workflow_id=name)}
-    return {**activity(loaded), "workflowId": name, **more}
+def activity_found(loaded: LoadedActivity) -> Json:
+    """One activity as get_activity shows it: with its workflow, and the skill to load next."""
+    workflow, skill = loaded.owner, loaded.activity.primary_skill
+    more = {} if skill is None else {"next_action": _next("get_skill", skill_id=skill, workflow_id=workflow)}
+    return {**activity(loaded), "workflowId": workflow, **more}
 
 
 def skills(library: Library) -> Json:

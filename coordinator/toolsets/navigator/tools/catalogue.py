@@ -232,7 +232,7 @@ def _any_activity(args: GetActivity, library: Library) -> Any:
     found = library.activity(args.activity_id)
     if found is None:
         raise missing("Activity not found", args.activity_id)
-    return documents.activity_found(*found)
+    return documents.activity_found(found)
 
 
 def _skill(args: GetSkill, library: Library) -> Any:
