@@ -2,8 +2,8 @@
 
 Every failure a tool reports has the shape of seed 004's ToolError:
 ``{"error": {kind, code, message, retryAfterMs?, contendedItemId?}}``. A code has exactly
-one kind, so a caller that knows the code knows whether to retry; both are looked up here
-and nowhere else. The top-level module of the package, so that every layer may raise it.
+one kind, so a caller that knows the code knows whether to retry. Codes and their kinds are defined
+only here. This module belongs to no subpackage, so that every layer may raise its exception.
 """
 
 from __future__ import annotations
@@ -155,10 +155,10 @@ class ToolFailure(Exception):
 
     Args:
         code: a key of ``CATALOGUE``.
-        message: a sentence for the caller; names the field and what is allowed where
-            arguments are at fault. Never holds secrets.
-        retry_after_ms: when to come back, in milliseconds.
-        contended_item_id: the item that was fought over, as a dashed UUID.
+        message: a sentence for the caller, without secrets. If an argument is wrong, it names the
+            field and what is allowed.
+        retry_after_ms: when to retry, in milliseconds.
+        contended_item_id: the item that caused the conflict, as a dashed UUID.
         data: further members of the error result, beside ``error``.
     """
 

@@ -7,11 +7,11 @@ from email.utils import parsedate_to_datetime
 
 
 def unix_seconds(text: str) -> float:
-    """The moment that a date names.
+    """Converts a date to Unix time.
 
     Raises:
-        ValueError, OverflowError: it names none.
+        ValueError, OverflowError: the text is not a date.
     """
     date = parsedate_to_datetime(text)
-    # The oldest form names no zone, and means the same as the others.
+    # The oldest form names no time zone, but means UTC like the others.
     return (date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp()

@@ -1,23 +1,23 @@
-"""Times and counts that belong together; see the chain that ``check`` asserts."""
+"""Times and counts of steps. Some depend on each other; ``check`` makes sure that they fit."""
 
 from __future__ import annotations
 
 LEASE_MS = 5_000
-"""How long a step is its worker's without a sign of life, by the store's clock."""
+"""How long a worker keeps its lease of a step after it last renewed it, by the store's clock."""
 RENEW_SECONDS = 1.5
 SWEEP_SECONDS = 0.5
 RERUN_MS = 6_000
-"""A step of a killed worker runs again within this."""
+"""A step of a killed worker runs again within this time."""
 IDLE_SECONDS = 1.0
-"""How often an idle worker looks at its queues although no bell rang."""
+"""How often an idle worker looks at its queues even if no bell rings."""
 LOOK_MS = 10_000
-"""A step that waits for a worker this long has its job looked for, and again after as long."""
+"""Whenever a step has waited for a worker this long, the sweep checks that its job still exists."""
 CRASHES = 3
-"""Lost workers after which a step is given up. When one is left, no worker runs it beside another such step."""
+"""A step that has lost this many workers is given up. No worker runs two steps at once that are one loss from that."""
 SWEEP_BATCH = 100
-"""Steps of a kind that one run of the sweep moves."""
+"""How many steps of each kind one run of the sweep moves, at most."""
 PROTOCOL = 1
-"""What this release's workers can execute; a step that needs more is left to newer ones."""
+"""The version of steps that these workers can execute. Steps that need a later one are left to newer workers."""
 
 
 def check(lease_ms: int, renew_seconds: float, sweep_seconds: float) -> None:
