@@ -14,9 +14,9 @@ MAX_REQUEST_ID = 200
 RequestId = Annotated[
     str | None,
     Meta(
-        description="Made by the caller for one logical operation, best a UUID. Repeating the call with it, for as "
-        "long as the server keeps answers (10 minutes by default), returns the first one from any process instead of "
-        "acting twice.",
+        description="Chosen by the caller for one logical operation, preferably a UUID. A repeated call with the same "
+        "requestId returns the first answer instead of acting twice, while the server keeps that answer (10 minutes by "
+        "default).",
         extra_json_schema={"minLength": 1, "maxLength": MAX_REQUEST_ID},
     ),
 ]

@@ -32,7 +32,7 @@ TOOL_ERROR: dict[str, Any] = {
         "code": {"description": "The stable name of this failure.", "type": "string"},
         "message": {"description": "What went wrong, in a sentence.", "type": "string"},
         "retryAfterMs": {"description": "When to retry, in milliseconds.", "type": "integer", "minimum": 0},
-        "contendedItemId": {"description": "The item that was fought over.", "type": "string"},
+        "contendedItemId": {"description": "The item that caused the conflict.", "type": "string"},
     },
     "required": ["kind", "code", "message"],
 }

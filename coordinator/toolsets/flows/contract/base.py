@@ -31,7 +31,7 @@ class Result(msgspec.Struct, omit_defaults=True):
 Id = Annotated[int, Meta(ge=1, le=MAX_ID)]
 WorkflowRef = Annotated[Id, Meta(description="The workflow's id, from workflow_create.")]
 StepRef = Annotated[Id, Meta(description="The step's id, from the steps of workflow_get.")]
-OptionalActor = Annotated[Actor | None, Meta(description="Who acts; becomes created_by or approved_by.")]
+OptionalActor = Annotated[Actor | None, Meta(description="Who acts; recorded as created_by or approved_by.")]
 
 # Results
 

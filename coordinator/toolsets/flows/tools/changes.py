@@ -14,12 +14,12 @@ from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
 _CANCEL = (
-    "Cancel a running workflow at once. Steps that run are stopped; whatever they still return is dropped. A workflow "
-    "that has ended stays as it is."
+    "Cancel a running workflow at once. Running steps are stopped, and results that they still return are dropped. A "
+    "workflow that has ended is not changed."
 )
 _READY = (
-    "Release an approval gate (a step with tool null and status running), or let a pending step begin now. Who "
-    "releases it is recorded as approved_by."
+    "Release an approval gate (a step with tool null and status running), or let a pending step begin now. approved_by "
+    "records who did it."
 )
 
 

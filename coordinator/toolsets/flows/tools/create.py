@@ -17,10 +17,11 @@ from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Services, Tool
 
 _CREATE = (
-    "Create a workflow and start it. flow maps keys to steps, the first under start; each step names a tool (or null "
-    "for an approval gate, or for a fork with parallel) and exactly one of next, branch, parallel, join, done. Tools: "
+    "Create a workflow and start it. flow maps keys to steps; the first step has the key start. Each step has a tool "
+    "(null: an approval gate, or with parallel a fork) and exactly one of next, branch, parallel, join, done. Tools: "
     "those of this server, <connection>.<tool> of configured MCP servers, and configured functions. Args may refer to "
-    "input as {{input.key}}. All problems of a flow are told together, and nothing is stored then. Poll workflow_get."
+    "input as {{input.key}}. If the flow is invalid, all its problems are returned and nothing is stored. Poll "
+    "workflow_get for the result."
 )
 
 

@@ -29,7 +29,7 @@ ItemRef = Annotated[
 DefinitionRef = Annotated[str, Meta(description="Id of a workflow, or proxy_default for a single capability.")]
 WorkflowRef = Annotated[str, Meta(description="The workflowId of workflow.start.")]
 
-DefinitionId = Annotated[str, Meta(description="The definition it goes by.")]
+DefinitionId = Annotated[str, Meta(description="Its definition.")]
 WorkflowId = Annotated[str, Meta(description="The instance.")]
 StateName = Annotated[str, Meta(description="Its present state.")]
 Version = Annotated[int, Meta(description="Rises with each transition; the next submit has to name it.")]
@@ -42,7 +42,7 @@ class Link(Result, kw_only=True):
     title: Annotated[str, Meta(description="For people; absent: none.")] | UnsetType = UNSET
     description: Annotated[str, Meta(description="More about it; absent: nothing.")] | UnsetType = UNSET
     method: Annotated[str, Meta(description="The tool to call.")]
-    args: Annotated[Json, Meta(description="Its arguments, filled in as far as they are known.")]
+    args: Annotated[Json, Meta(description="Its arguments; those that are known are filled in.")]
     actor: Annotated[str, Meta(description="Who may do this; absent: any agent.")] | UnsetType = UNSET
     input_schema: (
         Annotated[Json, Meta(description="JSON Schema of input (start) or arguments (transition); absent: none.")]

@@ -96,7 +96,7 @@ class WorkflowAnswer(Result, kw_only=True):
     definition_id: DefinitionId
     state: StateName
     version: Version
-    context: Annotated[Json, Meta(description="What its transitions have found out so far.")]
+    context: Annotated[Json, Meta(description="Data that its transitions have collected so far.")]
     terminal: Annotated[bool, Meta(description="true: it has ended; absent: it has not.")] | UnsetType = UNSET
     outcome: (
         Annotated[str, Meta(description="How it ended, where its definition says so: success, failure, timed_out.")]

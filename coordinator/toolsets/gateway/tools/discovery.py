@@ -42,12 +42,12 @@ from coordinator.toolsets.gateway.tools.backend import Backend
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _HOME = (
-    "Everything that can be done here: workflows and capabilities, each with the link that starts it. Start with this, "
-    "or with gateway.search where there is much; then follow links instead of guessing names."
+    "List all workflows and capabilities, each with the link that starts it. Start with this, or with gateway.search "
+    "if there are many; then follow links instead of guessing names."
 )
-_SEARCH = "Find workflows and capabilities by words in their titles, ids, tags and descriptions; typos are forgiven."
-_DESCRIBE = "One workflow or capability in full: its start link carries the JSON Schema of the input."
-_EXPLAIN = "How a workflow works, or one transition of it: states, guards, inputs, executors. Starts nothing."
+_SEARCH = "Find workflows and capabilities by words in their titles, ids, tags and descriptions. Tolerates typos."
+_DESCRIBE = "One workflow or capability in full. Its start link has the JSON Schema of the input."
+_EXPLAIN = "How a workflow or one of its transitions works: states, guards, inputs, executors. Starts nothing."
 
 _SHOWN = ("kind", "command", "connection", "tool", "method", "path", "queue", "definition_id")
 """Fields of an executor that may be told: never arguments, headers or environments."""

@@ -23,15 +23,15 @@ from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _START = (
-    "Start a workflow at its initial state, or a session with a capability (definitionId proxy_default, input "
-    "{capability: id, ...arguments}; with arguments it is called at once, and context.lastResult is what it returned). "
-    "Answers with the state and links to everything that can be done next."
+    "Start a workflow at its initial state. To use a single capability, pass definitionId proxy_default and input "
+    "{capability: id, ...arguments}; with arguments it is called at once, and context.lastResult has its result. "
+    "Returns the state, and links to everything that can be done next."
 )
-_GET = "How a workflow stands, with a link for every legal next move. Use it whenever an answer was lost."
+_GET = "The present state of a workflow, with a link for every legal next move. Use it whenever an answer was lost."
 _SUBMIT = (
-    "Take a transition, as its link says. expectedVersion must be the workflow's present version: if somebody else was "
-    "faster, nothing happens and the answer is STALE_WORKFLOW_VERSION. inFlight in the answer means that it goes on; "
-    "look again with workflow.get."
+    "Take a transition, with the arguments of its link. expectedVersion must be the workflow's present version. If "
+    "somebody else was faster, nothing happens and the error is STALE_WORKFLOW_VERSION. inFlight in the answer: the "
+    "transition is still being carried out; poll workflow.get."
 )
 
 

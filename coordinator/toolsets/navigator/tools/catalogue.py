@@ -47,25 +47,25 @@ _DESCRIPTIONS = {
     "list_workflows": "List all workflow definitions: id, title, version and description.",
     "get_workflow": "A workflow's complete definition, with all activities, variables and rules.",
     "get_workflow_activity": "One activity of a workflow: steps, checkpoints, decisions, loops and transitions.",
-    "get_checkpoint": "One checkpoint of an activity, with its options and what each brings about.",
+    "get_checkpoint": "One checkpoint of an activity, with its options and their effects.",
     "validate_transition": (
-        "Whether a workflow's definition leads from one activity to another, by transitions, decisions or options. "
-        "Conditions are not looked at; nav_action does that."
+        "Whether a workflow's definition allows going from one activity to another, by a transition, a decision or a "
+        "checkpoint option. Conditions are not evaluated; nav_action does that."
     ),
     "health_check": "Whether the server is healthy, its version, and how many workflows are available.",
     "get_activities": (
-        "The index of activities: the primary entry point. quick_match leads from what users say to activities; each "
-        "activity names its problem and its skill."
+        "The index of activities: the primary entry point. quick_match maps what users say to activities. Each "
+        "activity is listed with its problem and its skill."
     ),
-    "get_activity": "One activity by its id, from whichever workflow has it, with the skill to load next.",
-    "get_skills": "The index of skills: what each can do, universal ones and those of single workflows.",
+    "get_activity": "One activity by its id, whichever workflow has it, with the skill to load next.",
+    "get_skills": "The index of skills with what each can do: universal skills and those of single workflows.",
     "list_skills": "List the universal skills and, if workflow_id is given, those of that workflow.",
-    "get_skill": "One skill. With workflow_id that workflow's own is taken, where it has one, else the universal one.",
+    "get_skill": "One skill. With workflow_id: the workflow's own skill if it has one, else the universal skill.",
     "list_workflow_resources": "List a workflow's resources: number, name, title and format.",
     "get_resource": "The content of a workflow's resource, as it was written.",
     "list_templates": "List a workflow's templates for documents: number, name and title.",
     "get_template": "The content of a workflow's template, as it was written.",
-    "discover_resources": "All that is there: activities, skills, workflows, resources, templates, each with its call.",
+    "discover_resources": "List all activities, skills, workflows, resources and templates, with the call for each.",
 }
 
 

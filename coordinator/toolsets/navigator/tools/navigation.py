@@ -27,21 +27,21 @@ from coordinator.toolsets.navigator.tools.shared import workflow_found
 from coordinator.toolsets.tool import Call, Criticality, Tool
 
 _START = (
-    "Start a workflow. Answers where you stand, what you can do (availableActions) and the state, an opaque token that "
-    "you hand back with every further call. initial_variables sets variables that conditions go by."
+    "Start a workflow. Returns your position, what you can do next (availableActions) and the state, an opaque token "
+    "to pass with every further call. initial_variables sets variables that conditions use."
 )
 _SITUATION = (
-    "Where a workflow stands: position, what can be done now, and the open checkpoint. Changes nothing; use it to "
-    "resume from a state that was saved."
+    "Where a workflow stands: position, available actions and the active checkpoint. Changes nothing. Use it to resume "
+    "from a saved state."
 )
 _ACTION = (
-    "Do one of the availableActions. complete_step needs step_id; respond_to_checkpoint checkpoint_id and option_id, "
-    "as the user chose; transition activity_id; advance_loop loop_id, and loop_items to begin a loop. A checkpoint "
-    "that blocks has to be answered first. If success is false, nothing was done and the state is as it was."
+    "Do one of the availableActions. complete_step needs step_id; respond_to_checkpoint needs checkpoint_id and the "
+    "option_id that the user chose; transition needs activity_id; advance_loop needs loop_id, and loop_items to begin "
+    "a loop. A blocking checkpoint must be answered first. If success is false, nothing was done and the state is "
+    "unchanged."
 )
 _CHECKPOINT = (
-    "The checkpoint that is active: its message and options, to be presented to the user. active says whether there is "
-    "one."
+    "The active checkpoint with its message and options, to present to the user. active: whether there is one."
 )
 
 

@@ -52,7 +52,7 @@ class StartSession(Arguments, kw_only=True):
     ] = "orchestrator"
     workflow_id: Annotated[
         str | None,
-        Meta(description="Workflow of a fresh session; default meta. Ignored with a session_token that is good."),
+        Meta(description="Workflow of a new session; default meta. Ignored with a valid session_token."),
     ] = None
     parent_session_token: Annotated[
         str | None, Meta(description="Makes a fresh session a child of this one. Ignored with session_token.")
@@ -90,14 +90,14 @@ class StepReport(Arguments, kw_only=True):
     """One step of a step_manifest."""
 
     step_id: Annotated[str, Meta(description="The step.")]
-    output: Annotated[str, Meta(description="What came of it, in short; not blank.")]
+    output: Annotated[str, Meta(description="Its outcome, in short; not blank.")]
 
 
 class ActivityReport(Arguments, kw_only=True):
     """One activity of an activity_manifest."""
 
     activity_id: Annotated[str, Meta(description="The activity.")]
-    outcome: Annotated[str, Meta(description="What came of it; not blank.")]
+    outcome: Annotated[str, Meta(description="Its outcome; not blank.")]
     transition_condition: Annotated[
         str | None, Meta(description="The condition under which it was left, or default.")
     ] = None
@@ -117,7 +117,7 @@ class NextActivity(Arguments, kw_only=True):
     transition_condition: Annotated[
         str | None,
         Meta(
-            description="The condition that led here as the workflow writes it, or default.",
+            description="The condition of the transition taken, as the workflow states it, or default.",
             extra_json_schema={"maxLength": MAX_CONDITION},
         ),
     ] = None

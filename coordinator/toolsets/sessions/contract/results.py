@@ -17,7 +17,7 @@ Seconds = Annotated[int, Meta(description="When, in seconds since 1970.")]
 CheckpointId = Annotated[str, Meta(description="The checkpoint.")]
 OptionTaken = Annotated[str, Meta(description="The option taken; absent: it was dismissed.")]
 EffectTaken = Annotated[
-    dict[str, Any], Meta(description="What the option brings about: setVariable, transitionTo, skipActivities.")
+    dict[str, Any], Meta(description="The option's effect: setVariable, transitionTo, skipActivities.")
 ]
 Dismissed = Annotated[bool, Meta(description="True: its condition was not met.")]
 ActivityId = Annotated[str, Meta(description="The activity.")]
@@ -30,7 +30,7 @@ class Health(Result, kw_only=True):
     server: Annotated[str, Meta(description="The server's name.")]
     version: Annotated[str, Meta(description="The server's version.")]
     workflows_available: Annotated[int, Meta(description="How many workflows list_workflows shows.")]
-    uptime_seconds: Annotated[int, Meta(description="For how long the process that answered has been up.")]
+    uptime_seconds: Annotated[int, Meta(description="Uptime of the process that answered, in seconds.")]
 
 
 class WorkflowHead(Result, kw_only=True):
@@ -67,10 +67,15 @@ class Started(Result, kw_only=True):
         | UnsetType
     ) = UNSET
     recovered: (
-        Annotated[bool, Meta(description="True: nothing was inherited; restore the state from what you saved.")]
+        Annotated[
+            bool,
+            Meta(description="True: the session is new and has no history; restore your state from what you saved."),
+        ]
         | UnsetType
     ) = UNSET
-    warning: Annotated[str, Meta(description="What to know of how the session was come by.")] | UnsetType = UNSET
+    warning: Annotated[str, Meta(description="What is unusual about the session that was returned.")] | UnsetType = (
+        UNSET
+    )
     work_item: Annotated[WorkItem, Meta(description="The work item it is bound to.")] | UnsetType = UNSET
 
 
@@ -199,9 +204,11 @@ class TraceEvent(Result, kw_only=True):
     ms: Annotated[float, Meta(description="How long the call had taken when it was noted, in milliseconds.")]
     s: Annotated[str, Meta(description="What became of it.", extra_json_schema={"enum": ["ok", "error"]})]
     wf: Annotated[str, Meta(description="The workflow.")]
-    act: Annotated[str, Meta(description="The activity of the token shown; empty: none yet.")]
+    act: Annotated[str, Meta(description="The activity of the token that was passed; empty: none yet.")]
     aid: Annotated[str, Meta(description="The agent.")]
-    err: Annotated[str, Meta(description="Why it failed, or how the session was come by.")] | UnsetType = UNSET
+    err: (
+        Annotated[str, Meta(description="Why it failed; for start_session how the session was obtained.")] | UnsetType
+    ) = UNSET
     vw: Annotated[list[str], Meta(description="Its warnings, or the workflow dispatched.")] | UnsetType = UNSET
     psid: Annotated[str, Meta(description="The parent session.")] | UnsetType = UNSET
 
@@ -221,4 +228,4 @@ class Trace(Result, kw_only=True):
     event_count: Annotated[int, Meta(description="How many events follow.")]
     events: Annotated[list[TraceEvent], Meta(description="The events, oldest first.")]
     session_token: NewToken
-    token_errors: Annotated[list[str], Meta(description="What is wrong with tokens left out.")] | UnsetType = UNSET
+    token_errors: Annotated[list[str], Meta(description="Why some tokens were left out.")] | UnsetType = UNSET

@@ -12,14 +12,14 @@ from coordinator.toolsets.sessions.tools.backend import SERVER, Backend, in_json
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _DISCOVER = (
-    "Entry point: who this server is, and the procedure by which an agent begins. Call it first; then list_workflows "
-    "and start_session. Needs no session."
+    "Entry point: the server's name and version, and the bootstrap procedure for agents. Call it first, then "
+    "list_workflows and start_session. Needs no session."
 )
 _LIST = (
-    "The workflows on offer, each with id, title, version and tags, to match a user's goal to one of them. Needs no "
-    "session."
+    "List the available workflows with id, title, version and tags, to find the one that fits the user's goal. Needs "
+    "no session."
 )
-_HEALTH = "Whether the server is healthy, its version, how many workflows there are and how long it is up."
+_HEALTH = "Whether the server is healthy, its version, the number of workflows and its uptime. Needs no session."
 
 
 class Catalogue:

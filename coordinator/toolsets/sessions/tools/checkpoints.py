@@ -39,16 +39,19 @@ _YIELD = (
     "Hand it to the orchestrator in a <checkpoint_yield> block and wait. Until the checkpoint is resolved nearly every "
     "other tool is refused."
 )
-_RESUME = "The worker's tool after the orchestrator has resolved its checkpoint: says how, and lets the session go on."
+_RESUME = (
+    "The worker's tool after the orchestrator has resolved its checkpoint: returns the answer, and lets the session go "
+    "on."
+)
 _PRESENT = (
-    "The orchestrator's tool: the checkpoint behind a handle, with its message, its options with their effects, and "
-    "when it may be advanced by itself. Takes checkpoint_handle, or session_token of a session that waits."
+    "The orchestrator's tool: returns a yielded checkpoint with its message, its options and their effects, and "
+    "whether and when it may be auto-advanced. Pass checkpoint_handle, or session_token of the session that waits."
 )
 _RESPOND = (
-    "The orchestrator's tool: resolves a checkpoint, once. Present it to the user first. Give exactly one of option_id "
-    "(the user's choice, not sooner than a few seconds after the yield), auto_advance (the default option, for "
-    "checkpoints with blocking false once autoAdvanceMs are over) and condition_not_met (for checkpoints whose "
-    "condition does not hold). Returns the option's effect, to be handed on to the worker, who calls resume_checkpoint."
+    "The orchestrator's tool: resolves a checkpoint, once. Present it to the user first. Give exactly one of: "
+    "option_id (the user's choice, at least a few seconds after the yield), auto_advance (takes the default option; "
+    "only if blocking is false and autoAdvanceMs have passed), condition_not_met (only if the checkpoint's condition "
+    "does not hold). Returns the option's effect. Hand it to the worker, who then calls resume_checkpoint."
 )
 _YIELDED = (
     "Execution is paused at the checkpoint. Hand the checkpoint_handle to the orchestrator in a <checkpoint_yield> "

@@ -29,20 +29,20 @@ from coordinator.toolsets.sessions.tools.backend import Backend, behind, in_json
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _NEXT = (
-    "The orchestrator's tool: goes from the current activity to another, validates that, and returns the new token, "
-    "and in _meta a trace_token over what was called since the last one; get_activity then gives the definition. "
-    "Report the steps of the activity that is left in step_manifest. Warnings in _meta.validation never stop it; a "
-    "checkpoint that waits for its answer does. activity_id __terminal__ completes the session from an activity that "
+    "The orchestrator's tool: validates the transition to another activity, makes it, and returns the new token; in "
+    "_meta also a trace_token for the calls since the last transition. get_activity then returns the definition. "
+    "Report the steps of the activity that you leave in step_manifest. Warnings in _meta.validation do not prevent the "
+    "transition; an unresolved checkpoint does. activity_id __terminal__ completes the session, from an activity that "
     "may be the last."
 )
 _STATUS = (
-    "Where the session stands: active, blocked by a checkpoint, or completed; its current and completed activities, "
-    "checkpoints answered and waiting, parent, and the work item it is bound to. Works while a checkpoint waits, and "
-    "then returns a token that is its handle."
+    "Whether the session is active, blocked by a checkpoint, or completed; its current and completed activities, "
+    "answered and waiting checkpoints, parent, and work item. Also works while a checkpoint waits: the returned token "
+    "then is the checkpoint's handle."
 )
 _TRACE = (
-    "The calls of the session with timing, errors and warnings: the last 5,000, or the newest of them that fit into "
-    "2 MB. With trace_tokens (up to 500, of this project) the calls that these carry, up to 1,000 each."
+    "The calls of the session with timing, errors and warnings: the last 5,000, or as many of the newest as fit into "
+    "2 MB. With trace_tokens (up to 500, of this project): the calls recorded in these tokens, up to 1,000 each."
 )
 _MOST_ITEMS = f"must hold at most {limits.MAX_MANIFEST} entries"
 

@@ -16,26 +16,24 @@ from coordinator.toolsets.sessions.tools.backend import Backend, in_text, meta
 from coordinator.toolsets.tool import Call, Handler, Reply, Tool
 
 _GET_WORKFLOW = (
-    "The session's workflow: its primary skill as raw TOON, a --- line, then with summary true (default) rules, "
-    "variables, modes, initialActivity and stubs of the activities, with summary false the whole raw definition. Take "
-    "activity_id of the first next_activity from initialActivity."
+    "The session's workflow: its primary skill as raw TOON, a --- line, then the workflow. summary true (default): "
+    "rules, variables, modes, initialActivity and stubs of the activities. summary false: the whole raw definition. "
+    "Pass initialActivity as activity_id of the first next_activity."
 )
 _GET_ACTIVITY = (
-    "The worker's tool: the whole definition of the activity that the token stands at, with steps, checkpoints, loops, "
+    "The worker's tool: the complete definition of the session's current activity, with steps, checkpoints, loops, "
     "decisions, transitions, rules and skills. Call it after next_activity."
 )
 _GET_SKILLS = (
-    "The workflow's primary skill as raw TOON, below a head with scope and session token. Skills of steps come from "
-    "get_skill."
+    "The workflow's primary skill as raw TOON, below a head with scope and session token. Use get_skill for the skills "
+    "of steps."
 )
 _GET_SKILL = (
-    "A skill as raw TOON. Before next_activity: the workflow's primary skill. In an activity: that of the step or of "
-    "the loop's step, or without step_id the activity's. Looked for in the workflow, in the workflow that lends the "
-    "activity, then in meta."
+    "One skill as raw TOON. Before next_activity: the workflow's primary skill. In an activity: the skill of the step "
+    "step_id, or without step_id the activity's skill. It is looked up in the workflow, then in the workflow that the "
+    "activity is borrowed from, then in meta."
 )
-_GET_RESOURCE = (
-    "A resource's content with its id and version, by number in the session's workflow, or as workflow/number."
-)
+_GET_RESOURCE = "The content of a resource, with its id and version."
 
 
 class Reads:

@@ -19,12 +19,13 @@ from coordinator.toolsets.sessions.tools.backend import Backend, advanced, in_js
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _DESCRIPTION = (
-    "Starts a session and returns its token, which every other call needs. With agent_id alone: of the workflow meta; "
-    "with workflow_id: of that one, as a child with parent_session_token. With session_token: an existing session goes "
-    "on where it stands, for a worker that is dispatched into it or to resume. A token whose signature does not verify "
-    "is adopted if its session is known, else a fresh session is returned with recovered true. With item_id the "
-    "session is bound to a work item whose claim you hold: it goes forward only under that claim, and whoever claims "
-    "the item after it expired resumes the session with the same item_id, with all checkpoints that were answered."
+    "Start or resume a session. Returns the token that every other call needs. agent_id alone: new session of the "
+    "workflow meta. workflow_id: new session of that workflow; with parent_session_token a child of that session. "
+    "session_token: goes on with an existing session, to resume it or to dispatch a worker into it. If the token's "
+    "signature does not verify, the session is adopted if it is known; else a new one is returned, with recovered "
+    "true. item_id: binds the session to a work item whose claim you hold. The session advances only under that claim. "
+    "If the claim expires, whoever claims the item next resumes the session with the same item_id, with all "
+    "checkpoints that were answered."
 )
 _BEFORE = Payload(wf="", act="", skill="", cond="", v="", seq=0, ts=0, sid="", aid="")
 """In place of a token that was not shown."""
