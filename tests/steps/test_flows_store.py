@@ -14,6 +14,7 @@ from coordinator.steps.times import CRASHES
 from coordinator.store import keys
 from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.flows.rules import planner, spec
+from coordinator.toolsets.flows.store import flows
 from coordinator.toolsets.flows.store.flows import NewFlow
 from tests.items.moments import server_time
 from tests.steps.rig import NOTHING, Rig, fork, join, then
@@ -376,6 +377,21 @@ async def test_repeated_requests_have_one_effect(rig: Rig) -> None:
 
 
 # --- lists --------------------------------------------------------------------------------------
+
+
+async def test_the_flows_of_a_status_are_found_behind_any_number_of_others_of_their_creator(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flows, "PAGE", 2)
+    monkeypatch.setattr(flows, "MAX_PAGES", 2)
+    waiting = await rig.create(then("gate", state="gate"))
+    await rig.create(then("gate", state="gate"), creator="bob")
+    ended = [await rig.create() for _ in range(6)]
+    for step in await rig.worker.take(6):
+        await rig.worker.done(step)
+    assert [row.id for row in await rig.flows.list("default", limit=9, creator="alice", status="running")] == [waiting]
+    completed = await rig.flows.list("default", limit=3, creator="alice", status="completed")
+    assert [row.id for row in completed] == ended[:2:-1]
 
 
 async def test_lists_are_newest_first_and_know_status_name_and_creator(rig: Rig) -> None:

@@ -226,19 +226,20 @@ class FlowStore(RunStore):
             name: only those whose name contains it, whatever the case.
             before: only those with a lower id; 0: from the newest.
         """
-        if creator is not None:
-            sets = ["u" + _hashed(creator)]
-        else:
-            sets = [_LETTERS[status]] if status else [*_LETTERS.values()]
+        sets = ["u" + _hashed(creator)] if creator is not None else []
+        sets += [_LETTERS[status]] if status else []
         found: list[FlowRow] = []
         below = f"({before}" if before else "+inf"
-        every = not name and (status is None or creator is None)
-        size = min(limit, PAGE) if every else PAGE
+        size = min(limit, PAGE) if not name and len(sets) < 2 else PAGE
         for _ in range(MAX_PAGES):
-            page = await self._store.run(_LIST, project, below, size, *sets)
+            page = await self._store.run(_LIST, project, below, size, int(bool(sets)), *(sets or _LETTERS.values()))
             for values in page:
                 row = _row(*values)
-                if (status is None or row.status == status) and name.lower() in row.name.lower():
+                if (
+                    (status is None or row.status == status)
+                    and (creator is None or row.creator == creator)
+                    and name.lower() in row.name.lower()
+                ):
                     found.append(row)
             if len(page) < size or len(found) >= limit:
                 break
