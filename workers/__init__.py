@@ -2,41 +2,41 @@
 
 ``process`` starts a worker and stops it. Its parts:
 
-- ``engine``: slots on one event loop, and the traffic with the store; ``attempts``: one attempt of a step, from its
-  start to its report
-- ``listener``: waits for work; ``heartbeat``: a thread that renews leases; ``sweeper``: expired leases, timers,
-  vanished jobs; ``relay``: moves jobs to the queues where these are in another Redis
-- ``worker``: the worker as RQ sees it; ``display``: the long steps as RQ sees them; ``queues``: RQ's queues
-- ``run_kinds``: whose steps are executed; ``tools``: what steps of flows can call; ``gateway``: what executes the
-  gateway's; ``connections``: what both reach; ``downstream``: sessions with MCP servers;
-  ``isolated``: Python callables in child processes
+- ``engine``: the slots that execute steps, and the traffic with the store; ``attempts``: one attempt of a step, from
+  its start to its report
+- ``listener``: waits for work; ``heartbeat``: a thread that renews leases; ``sweeper``: handles expired leases, timers
+  and vanished jobs; ``relay``: moves jobs to the queues if these are in another Redis than the store
+- ``worker``: the process as RQ's tools see it; ``display``: shows long steps to them; ``queues``: RQ's queues
+- ``run_kinds``: the kinds of runs whose steps a worker executes; ``tools``: the tools that steps of flows call;
+  ``gateway``: the executors of the gateway's workflows; ``connections``: the servers that both call;
+  ``downstream``: sessions with MCP servers; ``isolated``: Python callables in child processes
 - ``steps``: the functions that an RQ job may name; ``single``: one step in a stock RQ worker
 
 ``coordinator.steps`` explains steps, leases and fences.
 
-**Keys.** All of RQ's keys begin with ``fc:{RQ}:``. No project can have that tag, so RQ's
-data is apart from every project's, an access list of ``fc:*`` covers the whole product,
-and on a cluster RQ has one slot. RQ reads its prefix from the environment when it is
-imported, once per process, so it is set here, before any module of this package imports
-RQ. Stock tools see the same queues with the same variable, and a stock worker can take the
-jobs (slowly: it loads the product for each, or lacks most of what makes a worker safe):
+**Keys.** All of RQ's keys begin with ``fc:{RQ}:``. No project can have that hash tag, so RQ's
+data never mixes with a project's. One access rule, ``fc:*``, covers the whole product,
+and on a cluster all of RQ's keys share one slot. RQ reads its prefix from the environment when
+it is imported. Therefore it is set here, before any module of this package imports RQ.
+Stock tools that get the same variable see the same queues. A stock worker can even take the
+jobs, but it loads the product for each job and lacks most of what makes a worker safe:
 
     RQ_KEY_PREFIX='fc:{RQ}' rq info
     RQ_KEY_PREFIX='fc:{RQ}' FLEET_REDIS_URL=... rq worker --serializer json fleet-steps.high fleet-steps fleet-steps.low
 
 **Jobs** are JSON, never pickles: whoever can write to Redis must not be able to run code
 of their own. For the same reason a worker runs only functions of ``workers.steps``. The job of a
-step is a pointer, ``workers.steps.run(project, run, step, attempt)``; an engine goes by the pointer
+step is a pointer, ``workers.steps.run(project, run, step, attempt)``. An engine follows the pointer
 and never calls that function, which is for stock workers.
 
-**Queues.** One per pool and priority. RQ takes a job from a single queue by moving it to a
-second list in one command; from several it pops, and a job is lost when the worker dies in
-between. Here a script takes pointers from several queues and leases their steps in one go,
-so there is no between. What is no pointer of ours goes to RQ's intermediate list, as RQ does it.
+**Queues.** There is one queue per pool and priority. With a single queue, RQ moves a job to a second
+list in one command. With several queues it pops the job, which is lost if the worker dies right
+after that. Here one script takes pointers from several queues and leases their steps, so nothing can
+be lost in between. A job that is not one of our pointers goes to RQ's intermediate list, as in RQ.
 
-**What RQ sees of a worker:** its registration, heartbeat and state; it obeys ``shutdown``, ``stop-job``,
-suspend and resume, and runs plain jobs one by one in a thread. It does not see each step: a
-step that is taken by the worker whose report made it ready never becomes a job.
+**What RQ sees of a worker:** its registration, heartbeat and state. The worker obeys ``shutdown``,
+``stop-job``, suspend and resume, and runs plain jobs one by one in a thread. RQ does not see every step:
+if the worker whose report made a step ready also takes it, that step never becomes a job.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""One attempt of a step: prepared, executed within its time, and turned into a report.
+"""One attempt of a step: it is prepared, executed within its time, and turned into a report.
 
 An attempt is *interrupted* when it takes too long, when its run was cancelled, when its lease
-was lost and when the worker drains: its task is cancelled, and what is reported follows from
-the reason.
+was lost, or when the worker drains. Interrupting cancels the attempt's task. What is reported then
+depends on the reason.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ PREPARE_SECONDS = 30.0
 GRACE_SECONDS = 5.0
 """How long an interrupted attempt may take to end before its slot is given up."""
 RETURN_MS = 1_000
-"""When a step that this worker cannot carry out is offered again."""
+"""After this delay, a step that this worker could not carry out is offered again."""
 
 
 class Attempt:
-    """An attempt that a slot has in hand. One is made for each; it runs in the slot's task.
+    """An attempt that a slot has in hand. It runs in the slot's task.
 
     Args:
-        kind: None if this worker does not know it.
-        on_stuck: called if it does not end within ``GRACE_SECONDS`` of an interruption.
+        kind: the step's kind of run; None if this worker does not know it.
+        on_stuck: called if the attempt does not end within ``GRACE_SECONDS`` after it was interrupted.
     """
 
     __slots__ = (
@@ -67,14 +67,14 @@ class Attempt:
         self.step = step
         self.began = monotonic()
         self.deadline = 0.0
-        """When it should have ended, by ``monotonic``; 0: it has not begun."""
+        """When the attempt should have ended, by ``monotonic``. 0: it has no timeout now."""
         self.interrupted: Interruption | None = None
         self.abandoned = False
-        """Whether somebody else has reported for it, because it did not end."""
+        """Whether the engine has reported for this attempt because it did not end."""
         self.span: Scope | None = None
-        """Set where it is traced."""
+        """Set if the attempt is traced."""
         self.outcome = "lost"
-        """For metrics: ok, failed, retry, returned; lost: nothing was reported."""
+        """For metrics: ok, failed, retry or returned. lost: nothing was reported."""
         self._kind = kind
         self._work = Work(None)
         """What it does, once it is prepared to be executed."""
@@ -85,18 +85,18 @@ class Attempt:
         self._grace: asyncio.TimerHandle | None = None
 
     def interrupt(self, why: Interruption) -> None:
-        """Ends it before its time; only the first reason counts."""
+        """Ends the attempt before its time. Only the first reason counts."""
         if self.interrupted is None:
             self.interrupted = why
             self._task.cancel()
             self._grace = self._task.get_loop().call_later(GRACE_SECONDS, self._stuck)
 
     async def run(self, spec: Any, load: Callable[[StepRun], Awaitable[Any]]) -> Report | None:
-        """Executes the attempt; returns what to report, None if there is nobody to report to.
+        """Executes the attempt. Returns the report, or None if nothing may be reported.
 
         Args:
-            spec: of the step's run; None: not at hand.
-            load: gets it, None if the run is gone.
+            spec: the spec of the step's run; None if it is not cached.
+            load: reads the spec; returns None if the run is gone.
         """
         kind = self._kind
         if kind is None:
@@ -119,7 +119,7 @@ class Attempt:
             if self.interrupted is None:
                 if self._task.cancelling():
                     raise
-                # Nobody cancelled it: what the tool calls did, or the tool itself.
+                # Nobody cancelled this task. The tool cancelled itself, or something that it waited for.
                 outcome = Failure("what the tool waited for was cancelled", "cancelled")
         except Exception as error:
             _log.warning("step failed unexpectedly", step=self.step.job_id, exc_info=True)
@@ -129,13 +129,13 @@ class Attempt:
                 if timer is not None:
                     timer.cancel()
         if self.interrupted is not None:
-            # Also where it went on to its end although it was told to stop.
+            # This also applies to an attempt that went on to its end although it was told to stop.
             self._task.uncancel()
             return self.cut_short(spec)
         return None if outcome is None else self._conclude(kind, spec, outcome)
 
     async def _prepare_and_execute(self, kind: RunKind, spec: Any) -> Outcome | None:
-        """The outcome of the step; None: the store did not answer, and nothing was executed."""
+        """Returns the outcome of the step; None if the store did not answer and nothing was executed."""
         try:
             prepared = await kind.planner.prepare(self.step, spec)
         except ToolFailure as failure:
@@ -148,7 +148,7 @@ class Attempt:
         return await self._execute(kind, prepared)
 
     def cut_short(self, spec: Any) -> Report | None:
-        """What to report of an interrupted attempt."""
+        """The report of an interrupted attempt; None if nothing may be reported."""
         if self.interrupted == "lost" or self._kind is None:
             return None
         if self.interrupted == "drain":
@@ -171,21 +171,21 @@ class Attempt:
         try:
             return await kind.executor.execute(self.step, work)
         finally:
-            # Timers of the next attempt in this task would keep this one, and so on for ever.
+            # Timers copy the context. Those of the next attempt in this task would keep this one alive, and so on.
             timeout.reset(token)
 
     def suspend(self) -> None:
-        """Suspends the timeout until ``restart``: the attempt waits for a place where it can be executed."""
+        """Suspends the timeout until ``restart``, while the attempt waits for a child process to run in."""
         if self._expiry is not None:
             self._expiry.cancel()
         self.deadline = 0.0
 
     def restart(self) -> None:
-        """Begins the timeout anew: the attempt has all of its time from now on."""
+        """Restarts the timeout: the attempt has its full time from now on."""
         self._expire_in(self._seconds)
 
     def _expire_in(self, seconds: float) -> None:
-        """Limits the attempt, or this part of it, to ``seconds`` from now."""
+        """Interrupts the attempt in ``seconds`` from now, unless another limit is set before."""
         if self._expiry is not None:
             self._expiry.cancel()
         self._seconds = seconds
@@ -215,7 +215,7 @@ class Attempt:
         return self._report(DONE if self.outcome == "ok" else FAILED, text, plan)
 
     def returned(self, delay_ms: int = RETURN_MS) -> Report:
-        """What to report of a step that is offered again, so much later."""
+        """The report that gives a step back, to be offered again after ``delay_ms``."""
         self.outcome = "returned"
         return self._report(GIVEN_BACK, "", delay_ms)
 
@@ -228,14 +228,14 @@ class Attempt:
 
 
 def _sound(plan: Any) -> Plan:
-    """A plan that a script can follow: whatever a planner does, it must not bring down others' outcomes."""
+    """Checks that a plan can be written. A faulty planner must not spoil the outcomes reported with its own."""
     if not isinstance(plan, Plan) or not all(type(new) is NewStep for new in plan.create):
         raise TypeError("no plan")
     return plan
 
 
 def _known(step: StepRun) -> Outcome | None:
-    """The outcome of a step that is not to be executed any more."""
+    """The outcome of a step that need not be executed any more; None: it has to be executed."""
     if step.verdict == "poisoned":
         return Failure(f"its worker was lost {step.crashes} times", "poisoned", retryable=False)
     if step.verdict == "expired":

@@ -1,4 +1,4 @@
-"""The connections of a worker: configured ones by name, and a live session with each downstream MCP server."""
+"""The connections of a worker: the configured ones by name, and a live session with each downstream MCP server."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
 
 class Connections:
-    """The connections that the settings state, as they are now."""
+    """The connections of the present settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.on_change: Callable[[str], None] = lambda name: None
-        """Called with the name of a server that tools are imported from, when they may have changed."""
+        """Called with the name of a server when the tools that are imported from it may have changed."""
         self._stated: Mapping[str, Connection] = {}
         self._watched: Collection[str] = ()
+        """The names of servers from which tools are imported."""
         self._servers: dict[str, DownstreamServer] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Goes by other settings; sessions with servers that have changed end when their calls have."""
+        """Applies new settings. Sessions with servers whose settings changed end as soon as their calls have ended."""
         stated = all_connections(settings.gateway, settings.connections)
         watched = {one.connection for one in settings.gateway.proxy.imports} if settings.gateway is not None else set()
         for name in list(self._servers):
@@ -38,18 +39,18 @@ class Connections:
         self._stated, self._watched = stated, watched
 
     def get(self, name: str, kind: str) -> Connection | None:
-        """A connection of a kind; None: there is none now."""
+        """The connection with this name and kind; None if there is none now."""
         found = self._stated.get(name)
         return found if found is not None and found.kind == kind else None
 
     def server(self, name: str) -> DownstreamServer | None:
-        """A downstream server; connected to when it is first called."""
+        """A downstream MCP server; None if there is none now. It is connected to when it is first called."""
         connection = self.get(name, "mcp")
         if connection is None:
             return None
         server = self._servers.get(name)
         if server is None:
-            # Imported here: the MCP client takes a second, and many a fleet does without.
+            # Imported here: importing the MCP client takes a second, and many fleets do not need it.
             from workers.downstream.server import DownstreamServer
 
             told = (lambda: self.on_change(name)) if name in self._watched else None
@@ -57,7 +58,7 @@ class Connections:
         return server
 
     def lost(self, name: str) -> None:
-        """Somebody could not reach a server; if tools are imported from it, they are listed anew."""
+        """Says that a server could not be reached. If tools are imported from it, they are listed again."""
         if name in self._watched:
             self.on_change(name)
 

@@ -1,7 +1,7 @@
 """Shows long steps to RQ's tools, as jobs that the worker executes.
 
-Most steps are too short for RQ's registries, and never become a job. A step that lasts longer
-than a heartbeat is shown from then on, so that dashboards show what a worker is doing and
+Most steps are too short for RQ's registries and never become a job. A step that lasts longer
+than one heartbeat is shown from then on. So dashboards show what a worker is doing, and
 ``rq`` can stop it. The entries expire by themselves if the worker is killed.
 """
 
@@ -33,7 +33,7 @@ class Display:
         self._shown: dict[str, tuple[Job, Execution]] = {}
 
     def update(self, pipeline: Any, attempts: list[Attempt]) -> None:
-        """Adds what it takes to show these attempts, and no others."""
+        """Adds the commands to a pipeline that show the long ones of these attempts, and no others."""
         since = monotonic() - RENEW_SECONDS
         lasting = {attempt.step.job_id: attempt for attempt in attempts if attempt.began < since}
         for gone in self._shown.keys() - lasting.keys():
@@ -47,7 +47,7 @@ class Display:
             pipeline.expire(job.key, TTL_SECONDS)
 
     def clear(self) -> None:
-        """Shows nothing any more."""
+        """Removes all entries."""
         with self._queue.connection.pipeline(transaction=False) as pipeline:
             self.update(pipeline, [])
             pipeline.execute()

@@ -1,8 +1,8 @@
-"""The engine of a worker: slots that execute steps at once, and the traffic with the store.
+"""The engine of a worker: slots that execute steps concurrently, and the traffic with the store.
 
 Every slot is a task that executes one attempt at a time. The reports of one turn of the event loop are sent together,
-by kind of run and project, and the reply to them brings the next steps. So a busy worker makes one round trip for
-several steps. It asks the queues for work only when slots are empty: when a bell rings, and once a second.
+grouped by kind of run and project, and the reply to them brings the next steps. So a busy worker makes one round trip
+for several steps. It asks the queues for work only when slots are empty: when a bell rings, and once a second.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from workers.attempts import GRACE_SECONDS, Attempt, Interruption
 _log = structlog.get_logger(__name__)
 
 FLUSH_AT = 8
-"""Reports that are sent without waiting for the end of the event loop's turn."""
+"""As soon as this many reports wait, they are sent without waiting for the end of the event loop's turn."""
 TAKE_MOST = 16
-"""Steps that one call takes."""
+"""Most steps that one call takes."""
 TURN_SECONDS = 0.1
-"""How long a worker prefers the successors of its own steps to the queues: long enough for the short steps of a flow
-to run one after the other, short enough that no flow keeps others waiting."""
+"""How long a worker prefers the successors of its own steps to steps from the queues. Long enough for the short steps
+of a flow to run one after the other, short enough that no flow keeps others waiting."""
 _PAUSE_FIRST, _PAUSE_MOST = 0.05, 1.0
 _SPECS_MOST, _SPEC_BYTES_MOST = 4096, 64 * 1024 * 1024
 
 
 class Specs:
-    """Specs of runs in the form that their kinds' planners work with; the least recently used ones go."""
+    """A cache of run specs in the form that planners work with. It drops the least recently used ones."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
@@ -83,9 +83,10 @@ class Engine:
     """Executes steps in ``slots`` tasks.
 
     Args:
-        steps: speaks for this worker.
-        on_outbox: called with a project when jobs were written to its outbox, for the relay to move.
-        on_plain_job: called with an RQ job that is no step (id, queue); it holds a slot until ``freed``.
+        steps: the store, as this worker.
+        on_outbox: called with a project when its outbox has jobs for the relay to move.
+        on_plain_job: called with the id and the queue of an RQ job that is not a step. The job occupies a slot until
+            ``freed`` is called.
     """
 
     def __init__(
@@ -102,29 +103,29 @@ class Engine:
         self._on_outbox = on_outbox
         self._on_plain_job = on_plain_job
         self.held: dict[str, Attempt] = {}
-        """Attempts in hand, by their job ids. Read by the thread that renews leases."""
+        """Attempts in hand by job id. The thread that renews leases reads it, too."""
         self._paused: set[str] = set()
         self._reply_lost = False
         self._looked = 0.0
         self._draining = False
         self._busy = 0
-        """Steps in hand or on their way into a slot, and plain jobs."""
+        """How many steps are in hand or on their way into a slot, plus plain jobs."""
         self._asked = 0
-        """Steps that calls under way may bring."""
+        """How many steps the calls under way may bring."""
         self._waiting: deque[asyncio.Future[StepRun]] = deque()
-        """Empty slots; each goes on when its future is given a step."""
+        """Empty slots. Each waits until its future is given a step."""
         self._ready: deque[StepRun] = deque()
-        """Steps that were taken for slots that are about to be empty."""
+        """Steps that were taken for slots that are about to become empty."""
         self._unsent_batches: dict[tuple[str, str], _Batch] = {}
         """Reports that wait to be sent, by kind of run and project."""
         self._sending: list[_Batch] = []
-        """Reports that were sent and not answered yet."""
+        """Reports that were sent but not answered yet."""
         self._unsent = 0
         """How many reports wait to be sent."""
         self._flushing = False
         self._slot_tasks: set[asyncio.Task[None]] = set()
         self._store_calls: set[asyncio.Task[Any]] = set()
-        """Calls under way that take steps or report."""
+        """Calls under way that take steps or report outcomes."""
         self._free = asyncio.Event()
         self._specs = Specs()
         self._tracing = tracing.active()
@@ -137,29 +138,29 @@ class Engine:
 
     @property
     def busy(self) -> int:
-        """Slots that are taken, or will be in a moment."""
+        """How many slots are occupied, or will be in a moment."""
         return self._busy
 
     # --- work comes in ----------------------------------------------------------------------------
 
     def want(self) -> int:
-        """How many steps to ask the queues for now: one for each slot that no report is about to fill."""
+        """How many steps to ask the queues for now: one for each empty slot that no report is about to fill."""
         return max(0, self._capacity() - self._unsent)
 
     def _capacity(self) -> int:
-        """Steps that free slots can take, besides those that calls under way may bring."""
+        """How many steps the free slots can take, not counting those that calls under way may bring."""
         if self._paused or self._draining:
             return 0
         return max(0, min(self._slots - self._busy - self._asked, TAKE_MOST))
 
     async def wait_for_capacity(self) -> None:
-        """Waits until ``want`` is more than 0, however long."""
+        """Waits until ``want`` is more than 0."""
         while self.want() == 0:
             self._free.clear()
             await self._free.wait()
 
     async def take(self, source: Callable[[int], Awaitable[Taken]]) -> int:
-        """Fills empty slots from ``source``, called with the number of steps wanted; returns how many came.
+        """Fills empty slots from ``source``, which is called with the number of steps wanted. Returns how many came.
 
         Raises:
             ToolFailure: the store does not answer.
@@ -168,7 +169,7 @@ class Engine:
         if not want:
             return 0
         self._asked += want
-        # Goes on when this is cancelled: what it brings is this worker's already.
+        # The task goes on if this call is cancelled: the steps that it brings are leased to this worker already.
         task = asyncio.get_running_loop().create_task(self._fetch(source, want), name="step-take")
         self._store_calls.add(task)
         task.add_done_callback(self._store_calls.discard)
@@ -193,7 +194,7 @@ class Engine:
                 try:
                     self._keep_spec(step, taken.specs[step.spec - 1])
                 except Exception:
-                    # The attempt meets it again, and fails with it.
+                    # The attempt will meet the same error and fail with it.
                     _log.exception("the spec of a run cannot be read", run=step.run)
             self._busy += 1
             recorder().step_waited((taken.now - step.ready_at) / 1000)
@@ -209,36 +210,36 @@ class Engine:
             self._on_plain_job(job, queue)
 
     def freed(self) -> None:
-        """A plain job is over."""
+        """Frees the slot of a plain job that is over."""
         self._busy -= 1
         self._free.set()
 
     @property
     def paused(self) -> bool:
-        """Whether nothing is taken for now."""
+        """Whether the worker takes no steps for now."""
         return bool(self._paused)
 
     def pause(self, reason: str, paused: bool) -> None:
-        """Sets or clears a reason to take no steps; steps are taken while there is none."""
+        """Sets or clears a reason to take no steps. Steps are taken while there is no reason."""
         (self._paused.add if paused else self._paused.discard)(reason)
         self._free.set()
 
     def held_in(self, project: str) -> list[str]:
-        """Steps of a project that are in hand, or whose outcome is being reported."""
+        """The steps of a project that are in hand, or whose outcome is being reported."""
         batches = [batch for batch in (*self._unsent_batches.values(), *self._sending) if batch.project == project]
         reported = [report.step for batch in batches for report, _ in batch.reports]
         held = [attempt.step for attempt in self.held.values()] + [*self._ready]
         return [*reported, *(step.step for step in held if step.project == project)]
 
     def lost_reply(self) -> bool:
-        """Whether a reply that may have brought steps was lost since the last call of this."""
+        """Whether a reply that may have brought steps was lost since this was last asked."""
         lost, self._reply_lost = self._reply_lost, False
         return lost
 
     # --- attempts ---------------------------------------------------------------------------------
 
     def interrupt(self, job: str, why: Interruption) -> bool:
-        """Ends an attempt before its time; False: it is not in hand."""
+        """Ends an attempt before its time. Returns whether it is in hand."""
         attempt = self.held.get(job)
         if attempt is not None:
             attempt.interrupt(why)
@@ -287,7 +288,7 @@ class Engine:
             self._ended(attempt, report)
 
     async def _load(self, step: StepRun) -> Any:
-        """The spec of a step's run, from the store."""
+        """Reads the spec of a step's run from the store, until the store answers."""
         while True:
             try:
                 raw = await self._steps.spec(step.project, step.run)
@@ -305,7 +306,7 @@ class Engine:
         return loaded
 
     def _abandon(self, attempt: Attempt) -> None:
-        """An attempt does not end: another slot takes the place of the one it keeps."""
+        """Gives up an attempt that does not end: reports for it, and adds a slot for the one that it keeps."""
         _log.error("an attempt did not end when it was told to", step=attempt.step.job_id, why=attempt.interrupted)
         self.held.pop(attempt.step.job_id, None)
         self._add_slot()
@@ -352,7 +353,7 @@ class Engine:
         task.add_done_callback(self._store_calls.discard)
 
     async def _report(self, batch: _Batch, want: int) -> None:
-        """Reports outcomes, and delivers the steps that the answer brings."""
+        """Reports outcomes, then delivers the steps that the answer brings."""
         self._sending.append(batch)
         spans = [attempt.span for _, attempt in batch.reports if attempt.span is not None]
         reporting = self._tracing.reporting(spans) if self._tracing is not None and spans else None
@@ -378,10 +379,10 @@ class Engine:
         """Sends reports until the store answers.
 
         Returns:
-            The answer, and whether the reports were sent more than once: then an outcome that was recorded the
-            first time is refused the second.
+            The answer, and whether the reports were sent more than once. If so, a refusal may only mean that the
+            outcome was recorded the first time.
         """
-        # Steps of a kind that this worker does not know go back.
+        # Steps of a kind of run that this worker does not know are given back.
         script = self._kinds[batch.run_kind].report if batch.run_kind in self._kinds else RETURN
         reports = [report for report, _ in batch.reports]
         pause, repeated = _PAUSE_FIRST, False
@@ -398,7 +399,7 @@ class Engine:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, _PAUSE_MOST)
             except Exception:
-                # A defect. The leases run out, and other attempts are made.
+                # A defect of ours. The leases run out, and the steps get other attempts.
                 _log.exception("outcomes cannot be recorded")
                 return Taken(0, [NOT_RECORDED] * len(reports), [], [], False), repeated
             else:
@@ -407,12 +408,15 @@ class Engine:
     # --- the end ----------------------------------------------------------------------------------
 
     async def finish(self) -> None:
-        """Waits until all that is in hand is done and reported, and ends the slots."""
+        """Waits until everything in hand is done and reported, then ends the slots."""
         await self._emptied(None)
         await self._end()
 
     async def drain(self, seconds: float) -> None:
-        """Takes no more, gives attempts ``seconds`` to end, returns the rest, and waits until all is reported."""
+        """Takes no more steps, gives attempts ``seconds`` to end, and gives back those that did not.
+
+        Returns when everything is reported.
+        """
         self._draining = True
         await self._emptied(seconds)
         for attempt in list(self.held.values()):

@@ -1,7 +1,7 @@
-"""The heartbeat of a worker: a thread that renews the worker's leases, and what RQ knows of the worker.
+"""The heartbeat of a worker: a thread that renews the worker's leases and its entry in RQ.
 
-It has connections of its own and never waits for the event loop, so that a step which keeps
-the loop busy does not lose the others their leases. Each beat is one pipeline.
+It has its own connections and never waits for the event loop. So if one step keeps the loop busy,
+the other steps do not lose their leases. Each beat is one pipeline.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from coordinator.store.replies import lacks_function
 from workers.attempts import GRACE_SECONDS, Attempt
 
 _ANSWER_SECONDS = 1.0
-"""How long a beat may take: it has to be tried again, on a new connection, within a lease."""
+"""How long a beat may take. There must be time to try again, on a new connection, before a lease expires."""
 _log = structlog.get_logger(__name__)
 
 
 def heartbeat_client(url: str) -> redis.Redis:
-    """A client for a heartbeat. It does not retry: the next beat does, and to stop must not take long."""
+    """Makes a client for a heartbeat. It does not retry: the next beat does that, and stopping must not take long."""
     return redis.Redis(
         **parse(url).client_options(),
         socket_timeout=_ANSWER_SECONDS,
@@ -41,10 +41,10 @@ def heartbeat_client(url: str) -> redis.Redis:
 
 
 class Presence(Protocol):
-    """What the heartbeat does for RQ beside the leases; ``StepWorker`` is one."""
+    """What RQ is told with each beat. ``StepWorker`` implements it."""
 
     def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
-        """Adds commands to a beat's pipeline for the queue's Redis; what it returns gets their replies."""
+        """Adds commands for RQ's Redis to the pipeline. Returns a function that is to be called with their replies."""
         ...
 
 
@@ -52,10 +52,10 @@ class Heartbeat:
     """Renews leases until it is stopped.
 
     Args:
-        store: a client of its own on the store's Redis.
-        queue: one on the queue's; the same, if that is where the queues are.
-        held: the attempts in hand; called in the thread.
-        on_lost: called in the thread with an attempt that is no longer this worker's.
+        store: a client for the store's Redis that nobody else uses.
+        queue: such a client for RQ's Redis; the same one if the queues are in the store's Redis.
+        held: returns the attempts in hand; called in the thread.
+        on_lost: called in the thread with each attempt whose lease this worker has lost.
     """
 
     def __init__(
@@ -76,17 +76,17 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name="step-leases", daemon=True)
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends, after the beat under way."""
+        """Ends the thread after the beat under way."""
         self._stopping = True
         self._due.set()
         self._thread.join()
 
     def hurry(self) -> None:
-        """Has the next beat begin at once: the worker may have missed that steps were taken from it."""
+        """Makes the next beat begin at once, because the worker may have missed that it lost steps."""
         self._due.set()
 
     def _run(self) -> None:
@@ -136,10 +136,10 @@ class Heartbeat:
         return client.fcall(RENEW.function, 1, keys.project_prefix(project), LEASE_MS, *words)
 
     def _learn(self, by_project: dict[str, list[Attempt]], replies: list[Any]) -> None:
-        """Tells which attempts are no longer ours."""
+        """Reads from the replies which attempts are no longer ours, and says so to ``on_lost``."""
         for (project, group), reply in zip(by_project.items(), replies, strict=True):
             if isinstance(reply, redis.exceptions.ResponseError) and lacks_function(reply):
-                # The server is a new one.
+                # Another server has taken over, which does not have our functions.
                 self._store.function_load(RENEW.text, replace=True)
                 reply = self._renew(self._store, project, group)
             (lost,) = _checked([reply])

@@ -1,8 +1,8 @@
-"""Runs Python callables in child processes: those that compute, and those that are not trusted.
+"""Runs Python callables in child processes, where they may compute, block or crash without harm to other steps.
 
-A child executes one call at a time, and up to ``CALLS`` in its life. When a call is cancelled or times out its child is
-killed, because blocking code cannot be stopped otherwise. A child ends with its worker, even if that is killed. What it
-writes to stdout goes to the worker's stderr.
+A child executes one call at a time, and up to ``CALLS`` calls in its life. When a call is cancelled or times out, its
+child is killed, because blocking code cannot be stopped otherwise. A child ends with its worker, even if the worker is
+killed. What a child writes to stdout goes to the worker's stderr.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from coordinator.steps.run_kind import CallFailed, timeout
 from workers.isolated_child import HEAD, TOO_DEEP
 
 CALLS = 100
-"""Calls that a child serves before another takes its place: what leaks does not add up."""
+"""How many calls a child serves before a new one replaces it, so that leaks do not add up."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 _LAST_WORDS_SECONDS = 1.0
-"""How long the answer of a child that has ended may be on its way."""
+"""How long to wait for the answer of a child that has ended already."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -43,7 +43,7 @@ class _Child:
         ours, theirs = socket.socketpair()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                # Nothing in the working directory gets in the way of installed modules.
+                # -P: files in the working directory must not hide installed modules.
                 *(sys.executable, "-P", "-m", "workers.isolated_child", str(theirs.fileno()), str(os.getpid())),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
@@ -57,12 +57,17 @@ class _Child:
         self._reader, self._writer = await asyncio.open_connection(sock=ours, limit=MAX_REPLY_BYTES)
 
     async def call(self, target: str, arguments: Mapping[str, Any], key: str) -> Any:
-        """Raises CallFailed, and ConnectionError if the process ended."""
+        """Calls ``module:function`` in the child and returns its result.
+
+        Raises:
+            CallFailed: the callable raised, or its result cannot be used.
+            ConnectionError, IncompleteReadError: the process ended.
+        """
         if self._reader is None or self._writer is None:
             raise ConnectionError("the child was not started")
         self.calls += 1
-        said = _encode({"target": target, "arguments": arguments, "key": key})
-        self._writer.write(HEAD.pack(len(said)) + said)
+        request = _encode({"target": target, "arguments": arguments, "key": key})
+        self._writer.write(HEAD.pack(len(request)) + request)
         await self._writer.drain()
         answer = await self._answer(self._reader)
         try:
@@ -74,7 +79,12 @@ class _Child:
         return reply["value"]
 
     async def _answer(self, reader: asyncio.StreamReader) -> bytes:
-        """The next answer; ConnectionError also if the process ended, but left copies that hold the line open."""
+        """Reads the next answer.
+
+        Raises:
+            ConnectionError: the process ended. It may have left copies of itself that hold the connection open, so
+                the end of the stream does not always tell.
+        """
         reading = asyncio.ensure_future(_framed(reader))
         ending = asyncio.ensure_future(self.ended())
         try:
@@ -90,26 +100,26 @@ class _Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the process runs."""
         return self._process is not None and self._process.returncode is None
 
     def hang_up(self) -> None:
-        """Lets go of it."""
+        """Closes the connection to the process."""
         if self._writer is not None:
             self._writer.transport.abort()
 
     def kill(self) -> None:
-        """Ends it at once, with what it has started."""
+        """Kills the process and everything that it has started."""
         self.hang_up()
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            # It may not have come to lead its group yet.
+            # If it was just started, it does not lead a group of its own yet.
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
     async def ended(self) -> str:
-        """How it ended, in words; for one that hung up."""
+        """Waits until the process has ended, and says in words how."""
         code = -signal.SIGKILL if self._process is None else await self._process.wait()
         return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
 
@@ -122,11 +132,11 @@ async def _framed(reader: asyncio.StreamReader) -> bytes:
 
 
 class IsolatedCalls:
-    """Children of one worker, started as they are needed.
+    """The children of one worker, started when they are needed.
 
     Args:
-        most: children at once; further calls wait, which does not count among the time of their attempts. 0: as
-            many as there are processors.
+        most: the most children at once; 0: as many as there are processors. Further calls wait. The time that they
+            wait does not count towards the timeout of their attempts.
     """
 
     def __init__(self, most: int = 0) -> None:
@@ -137,7 +147,6 @@ class IsolatedCalls:
 
     async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
         """Calls ``module:function`` in a child; see ``coordinator.steps.run_kind.Isolated``."""
-        # Waiting for a free child does not count as time of the attempt.
         limit = timeout.get()
         if limit is not None:
             limit.suspend()
@@ -177,7 +186,7 @@ class IsolatedCalls:
             child = self._idle.pop()
             if child.alive:
                 return child
-            # It ended by itself, nobody knows when: its number may be another's now.
+            # It ended by itself, some time ago. Killing it is not safe: another process may have its id by now.
             child.hang_up()
             self._all.discard(child)
         child = _Child()

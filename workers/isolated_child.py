@@ -18,7 +18,7 @@ from typing import Any, cast
 import msgspec
 
 HEAD = struct.Struct("!I")
-"""Before each message in either direction: how many bytes it has."""
+"""The header of each message, in either direction: its length in bytes."""
 _PR_SET_PDEATHSIG = 1
 TOO_DEEP = "the callable returned what is nested too deep to be kept"
 _encode = msgspec.json.Encoder().encode
@@ -33,8 +33,8 @@ def _serve(call: dict[str, Any]) -> bytes:
             value = asyncio.run(value)
         return _encoded(value)
     except Exception as error:
-        # A tool's own sentence about what went wrong is for its caller; where it happened is not.
-        return _encode({"error": said(error), "type": type(error).__name__})
+        # The exception's message is for the tool's caller. The traceback is not.
+        return _encode({"error": message_of(error), "type": type(error).__name__})
 
 
 def _encoded(value: Any) -> bytes:
@@ -44,8 +44,8 @@ def _encoded(value: Any) -> bytes:
         return _encode({"error": TOO_DEEP, "type": "invalid_result"})
 
 
-def said(error: BaseException) -> str:
-    """What an exception of somebody's says, else what it is; whatever that is, it can be passed on."""
+def message_of(error: BaseException) -> str:
+    """The message of an exception, or its type if it has none. The text is bounded and can be encoded as UTF-8."""
     try:
         text = str(error)[:2000].encode(errors="replace").decode()
     except Exception:
@@ -65,15 +65,16 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 def main() -> None:
     """Serves calls until the worker hangs up."""
-    # So that what a callable starts can be ended with it; in the worker's session, which is ended with the worker.
+    # A group of its own, so that what a callable starts can be killed with it. It stays in the worker's session, which
+    # is ended with the worker.
     os.setpgid(0, 0)
-    # What a terminal sends to the whole group is the worker's business.
+    # Ctrl-C in a terminal is for the worker to handle.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != int(sys.argv[2]):
         raise SystemExit("the worker has ended already")
-    # What a callable prints before it hangs is not lost when it is killed.
+    # Line by line, so that what a callable printed is not lost when it hangs and is killed.
     cast(TextIOWrapper, sys.stdout).reconfigure(line_buffering=True)
     connection = socket.socket(fileno=int(sys.argv[1]))
     connection.set_inheritable(False)
@@ -82,7 +83,7 @@ def main() -> None:
         (size,) = HEAD.unpack(_read(connection, HEAD.size))
         answer = _serve(msgspec.json.decode(_read(connection, size)))
         if os.getpid() != pid:
-            # A copy that the callable made of this process has come back from it; the answer is the original's.
+            # The callable forked, and this is the copy. Only the original process answers.
             os._exit(0)
         connection.sendall(HEAD.pack(len(answer)) + answer)
 

@@ -1,8 +1,8 @@
 """Brings work to an engine that has free slots.
 
-The script that makes a step ready rings the bell of its queue: a list on which idle workers block, each in one call for
-all of its queues. A bell wakes one worker. It only says that there may be work, so losing one loses no work. A worker
-without a free slot rings it again for the others. An idle worker also looks once a second without a bell.
+The script that makes a step ready rings the bell of its queue. A bell is a list on which idle workers block, each with
+one call for all of its queues. It wakes one worker. It only says that there may be work, so a lost ring loses no work.
+A worker that has no free slot rings again for the others. An idle worker also looks once a second without being rung.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Listener:
 
     Args:
         queue: the Redis that holds the queues.
-        queues: their names, in the order in which they are served.
+        queues: the names of the queues, in the order in which they are served.
     """
 
     def __init__(self, engine: Engine, steps: StepStore, queue: Store, queues: Sequence[str]) -> None:
@@ -40,7 +40,7 @@ class Listener:
         self._bells = [f"{steps.handoff.prefix}bell:{name}" for name in queues]
 
     async def run(self) -> None:
-        """Goes on until it is cancelled."""
+        """Takes work until it is cancelled."""
         while True:
             await self._engine.wait_for_capacity()
             try:
@@ -57,14 +57,14 @@ class Listener:
             await self._queue.command("RPUSH", rung[0], 1)
 
     async def _pop(self, want: int) -> Taken:
-        """Takes pointers from queues outside the store until some lead to work, and begins that."""
+        """Takes pointers from queues outside the store until some lead to work, and begins that work."""
         brought = Taken(0, [], [], [], False)
         while not (brought.steps or brought.plain_jobs) and (pointers := await self._steps.pop(want)):
             await self._begin(pointers, brought)
         return brought
 
     async def _begin(self, popped: Sequence[Popped], brought: Taken) -> None:
-        """Adds to ``brought`` what the pointers lead to."""
+        """Leases the steps that the pointers lead to and adds them to ``brought``."""
         by_project: dict[str, list[Popped]] = {}
         for pointer in popped:
             by_project.setdefault(pointer.project, []).append(pointer)

@@ -1,4 +1,4 @@
-"""A worker process from its start to its end: what it is made of, joined."""
+"""A worker process from its start to its end: creates the parts of a worker and connects them."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ _log = structlog.get_logger(__name__)
 MakeRunKinds = Callable[[Settings, Store, Isolated], Mapping[str, RunKind]]
 """Makes the kinds of runs whose steps a worker executes, by name."""
 OnSettings = Callable[[Callable[[Settings], None]], None]
+"""Registers a function to be called with new settings."""
 Beside = Callable[["WorkerProcess"], AbstractAsyncContextManager[None]]
-"""What is open for as long as a worker runs, for the worker given."""
+"""Makes what runs beside a worker, such as its metrics endpoint, for as long as the worker runs."""
 
 _PAUSE = 0.5
+"""Seconds before Redis is asked again."""
 _TIDY_SECONDS = 60.0
 _ORPHAN_SECONDS = 2.0
 """How long an orphan lets its steps end."""
@@ -54,7 +56,7 @@ _CONNECT_SECONDS = 1.0
 
 
 def _configure(kinds: Mapping[str, RunKind], settings: Settings) -> None:
-    """Applies other settings to these kinds of runs, for every attempt that begins later."""
+    """Applies new settings to these kinds of runs, for every attempt that begins later."""
     for kind in kinds.values():
         if isinstance(kind, Configurable):
             kind.configure(settings)
@@ -66,12 +68,12 @@ class WorkerProcess:
     Args:
         settings: ``redis_url`` names the store.
         slot: the process's stable name within its fleet.
-        make_run_kinds: what it executes.
-        on_ready: called once, when it takes steps.
-        orphaned: whether nobody waits for it any more, so that it should end fast.
-        on_settings: has a function called, in the event loop, whenever the settings have changed.
-        beside: opened before the store, and closed after the last step.
-        on_begin: called when the event loop runs.
+        make_run_kinds: makes what the worker executes.
+        on_ready: called once, when the worker begins to take steps.
+        orphaned: tells whether the process that started the worker is gone. Then the worker ends fast.
+        on_settings: registers a function that is called in the event loop whenever the settings have changed.
+        beside: opened before the store, closed after the last step.
+        on_begin: called as soon as the event loop runs.
     """
 
     def __init__(
@@ -97,15 +99,15 @@ class WorkerProcess:
         self._thread = ThreadPoolExecutor(1, "plain-jobs")
         self._warn = ThrottledWarnings()
         self.store: Store | None = None
-        """The store, once it answers."""
+        """The store; None until it answers."""
         self.at_work = False
-        """Whether it takes steps."""
+        """Whether the worker takes steps."""
 
     def run(self) -> None:
         """Works until SIGTERM or SIGINT, then drains.
 
         Raises:
-            StoreError: the store cannot be used, and never will.
+            StoreError: the store cannot be used, and trying again would not help.
         """
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._run())
@@ -138,7 +140,7 @@ class WorkerProcess:
             await store.close()
 
     async def _open(self, url: str) -> Store | None:
-        """A store, however long it takes to answer; None if the worker was told to stop before."""
+        """Opens a store, however long that takes. Returns None if the worker is told to stop meanwhile."""
         while not self._stop.is_set():
             try:
                 store = Store(url, self._settings.redis_timeout_ms)
@@ -188,7 +190,8 @@ class WorkerProcess:
         worker = registered
         handoff.speak_for(worker.name, names)
         heartbeat = Heartbeat(own, own_queue, worker, lambda: list(engine.held.values()), lost)
-        # A step that was cancelled while nobody heard of it ends at once, and not with its next renewal.
+        # A cancellation may have been missed while the connection was down. A beat finds out at once; otherwise the
+        # step would go on until its next renewal.
         worker.on_reconnect = heartbeat.hurry
         sweeper = Sweeper(worker.name, steps, kinds.values(), engine.held_in, engine.lost_reply, relay.tell)
         store.observe = tracing.observing(recorder().script)
@@ -208,7 +211,7 @@ class WorkerProcess:
         heartbeat.stop()
         await self._sign_off(worker)
         if engine.stuck or engine.busy:
-            # Event loop and interpreter would wait for them for ever.
+            # Event loop and interpreter would wait for them for ever, so they are not closed in the usual way.
             _log.warning("left something behind that did not end")
             tracing.stop()
             os._exit(1 if failed else 0)
@@ -216,10 +219,13 @@ class WorkerProcess:
             raise failed
 
     async def _until_drained(self, engine: Engine, tasks: list[asyncio.Task[None]]) -> BaseException | None:
-        """Takes steps until told to stop, and ends those in hand; returns why, where that is a failure.
+        """Takes steps until the worker is told to stop, then ends those in hand.
 
         Args:
-            tasks: the listener, which takes them, and what goes on beside it.
+            tasks: the listener, which takes the steps, and then all other parts of the worker.
+
+        Returns:
+            The failure that ended the work; None if the worker was told to stop.
         """
         self.at_work = True
         self._on_ready()
@@ -242,7 +248,7 @@ class WorkerProcess:
         _log.info("worker stopped", worker=worker.name)
 
     async def _until_told(self, tasks: list[asyncio.Task[None]]) -> BaseException | None:
-        """Waits for the signal to stop, or for a task that should go on for ever to end; why it did."""
+        """Waits for the signal to stop, or for the end of a task that should never end; returns that task's failure."""
         told = asyncio.ensure_future(self._stop.wait())
         done, _ = await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
         told.cancel()
@@ -259,7 +265,7 @@ class WorkerProcess:
         on_stop: Callable[[str], None],
         on_pause: Callable[[bool], None],
     ) -> StepWorker | None:
-        """A registered worker; None if it was told to stop before RQ's Redis answered."""
+        """Registers the worker with RQ. Returns None if it is told to stop before RQ's Redis answers."""
         connection = redis.Redis(
             **parse(queue_url).client_options(), socket_connect_timeout=_CONNECT_SECONDS, retry=Retry(NoBackoff(), 0)
         )
@@ -275,7 +281,7 @@ class WorkerProcess:
         return None
 
     async def _plain(self, worker: StepWorker, job: str, queue: str, engine: Engine) -> None:
-        """Runs a job that is no step."""
+        """Runs an RQ job that is not a step."""
         began = monotonic()
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, worker.work_on, job, queue)

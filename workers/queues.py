@@ -1,4 +1,4 @@
-"""RQ's queues that steps wait in, and the jobs in them."""
+"""The RQ queues in which steps wait, and the jobs in them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from workers.steps import STEPS
 
 
 class StepNotAllowed(Exception):
-    """A job names a function that is no step."""
+    """A job names a function that is not in ``workers.steps``."""
 
 
 class StepJob(Job):
-    """A job whose function is one of ``workers.steps``; RQ's own would import anything."""
+    """A job whose function must be one of ``workers.steps``. RQ's own class would import anything."""
 
     @property
     def func(self) -> Callable[..., Any]:
-        """The step to run.
+        """The function to run.
 
         Raises:
-            StepNotAllowed: the job fails with this.
+            StepNotAllowed: the job names another function; it fails with this error.
         """
         step = STEPS.get(self.func_name or "")
         if step is None or self.instance is not None:
@@ -35,5 +35,5 @@ class StepJob(Job):
 
 
 def step_queue(connection: Redis, name: str = QUEUE) -> Queue:
-    """One of the queues, for enqueuing and for working on."""
+    """Opens one of the queues, to add jobs to it or to take jobs from it."""
     return Queue(name, connection=connection, job_class=StepJob, serializer=JSONSerializer)

@@ -1,6 +1,6 @@
-"""Moves jobs from projects' outboxes to the queues, where these are in another Redis than the store.
+"""Moves jobs from projects' outboxes to the queues, if these are in another Redis than the store.
 
-A process that makes a step ready wakes the relay of some worker; the sweep finds what was missed.
+A process that makes a step ready wakes the relay of one worker. The sweep finds what was missed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _PAUSE = 0.5
 
 
 class Relay:
-    """Relays for any project.
+    """Relays the jobs of any project.
 
     Args:
-        store: where the outboxes are.
+        store: the store that has the outboxes.
     """
 
     def __init__(self, steps: StepStore, store: Store) -> None:
@@ -34,12 +34,12 @@ class Relay:
         self._news = asyncio.Event()
 
     def tell(self, project: str) -> None:
-        """There is something in the project's outbox."""
+        """Says that there is something in the project's outbox."""
         self._waiting.add(project)
         self._news.set()
 
     async def run(self) -> None:
-        """Goes on until it is cancelled."""
+        """Relays until it is cancelled."""
         async with asyncio.TaskGroup() as both:
             both.create_task(self._listen(), name="relay-wakeups")
             both.create_task(self._move(), name="outbox-relay")

@@ -1,4 +1,4 @@
-"""The kinds of runs whose steps a worker executes, and what these call."""
+"""The kinds of runs whose steps a worker executes, and the tools that these steps call."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def step_tools(
     """Every tool that steps may call.
 
     Args:
-        isolated: runs Python callables that are no coroutine functions.
-        connections: whose sessions with downstream servers are used; None: own ones.
+        isolated: runs those Python callables that are not coroutine functions.
+        connections: provides the sessions with downstream servers; None: opens its own sessions.
     """
     actors = Actors(settings.actor_authentication, store)
     toolsets = load_toolsets(Services(settings, store, trusting_callers(actors.resolve)))
@@ -51,7 +51,7 @@ def step_tools(
         sources.append(DemoTools(store))
     servers = {name: one for name, one in (settings.connections or {}).items() if one.kind == "mcp"}
     if servers:
-        # Imported here: the MCP client takes a second, and many a fleet does without.
+        # Imported here: importing the MCP client takes a second, and many fleets do not need it.
         from workers.tools.downstream import ServerTools
 
         shared = connections or Connections(settings)
@@ -60,7 +60,7 @@ def step_tools(
 
 
 def make_run_kinds(settings: Settings, store: Store, isolated: Isolated) -> Mapping[str, RunKind]:
-    """Every kind of runs, by name."""
+    """Makes every kind of run, by name."""
     connections = Connections(settings)
     tools = step_tools(settings, store, isolated, connections)
     flows = FlowRunKind(FlowStore(store, settings), tools.permits, tools)

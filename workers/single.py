@@ -1,8 +1,8 @@
 """One step in a stock RQ worker: what ``workers.steps.run`` does there.
 
-It does the engine's work for a single pointer, with the same lease, fence and report; the
+It does the engine's work for a single pointer, with the same lease, fence and report. The
 step's successors go to the queue. Settings come from environment, file and defaults, as for
-all commands; the store is the Redis of the job unless they name another.
+all commands. The store is the Redis of the job unless the settings name another.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from workers.run_kinds import make_run_kinds
 _log = structlog.get_logger(__name__)
 
 
-class _Nobody:
-    """No presence: the stock worker has its own."""
+class _NoPresence:
+    """Adds nothing to a heartbeat: the stock worker shows itself to RQ."""
 
     def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
         """Adds nothing."""
@@ -42,7 +42,7 @@ class _Nobody:
 
 
 class _OneStep(Engine):
-    """Executes what it is given, and takes nothing."""
+    """An engine that executes what it is given and takes nothing from the queues."""
 
     outcome = "stale"
 
@@ -55,7 +55,7 @@ class _OneStep(Engine):
 
 
 async def run_one(project: str, job: str) -> str:
-    """Takes the step that a job points to, executes it and reports; returns its outcome.
+    """Takes the step that a job points to, executes it and reports its outcome. Returns the outcome.
 
     Raises:
         StoreError, ToolFailure: the store does not answer. The step's lease runs out, and it gets another attempt.
@@ -80,7 +80,7 @@ async def run_one(project: str, job: str) -> str:
 
 
 def _trace(settings: Settings) -> None:
-    """Traces the step if the settings say so; if that fails, the step goes on without."""
+    """Traces the step if the settings say so. If tracing cannot start, the step runs without it."""
     if settings.tracing.endpoint:
         try:
             tracing.start(settings.tracing.endpoint, settings.tracing.sample_ratio, __version__, f"rq-{os.getpid()}")
@@ -100,7 +100,7 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
             def lost(attempt: Attempt) -> None:
                 loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
-            heartbeat = Heartbeat(client, client, _Nobody(), lambda: list(engine.held.values()), lost)
+            heartbeat = Heartbeat(client, client, _NoPresence(), lambda: list(engine.held.values()), lost)
             heartbeat.start()
             engine.start()
             engine.deliver(taken)

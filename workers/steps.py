@@ -1,7 +1,7 @@
 """The functions that a job may name. Arguments and results are JSON.
 
-``run`` is what the job of a step names. A worker of the fleet never calls it: its engine goes by
-the pointer. A stock RQ worker does, and so can stand in for one.
+The job of a step names ``run``. A worker of the fleet never calls it, because its engine follows
+the pointer. A stock RQ worker does call it, and so can stand in for a worker of the fleet.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 
 
 def noop(*pointer: str) -> list[str]:
-    """Does nothing and returns its arguments: shows that jobs reach a worker and come back."""
+    """Returns its arguments. It shows that jobs reach a worker and come back."""
     return list(pointer)
 
 
 def run(project: str, run: str, step: str, attempt: int, *_: Any) -> str:
-    """Executes one attempt of a step and reports its outcome; what follows is queued for any worker.
+    """Executes one attempt of a step and reports its outcome to the store. Successors are queued for any worker.
 
     Returns:
-        What became of it: ``ok``, ``failed``, ``retry``, ``returned``, ``lost`` or, for a pointer to
-        nothing, ``stale``. The record of the outcome is the store's.
+        What became of the attempt: ``ok``, ``failed``, ``retry``, ``returned`` or ``lost``. ``stale``: the pointer
+        leads to nothing.
     """
-    # Imported here, since this module is imported to look its functions up.
+    # Imported here, because this module is also imported just to look up its functions.
     from coordinator.steps.model import job_id
     from workers.single import run_one
 
@@ -31,4 +31,4 @@ def run(project: str, run: str, step: str, attempt: int, *_: Any) -> str:
 
 
 STEPS: dict[str, Callable[..., Any]] = {f"{step.__module__}.{step.__name__}": step for step in (noop, run)}
-"""Name in the job -> function."""
+"""Functions by the name that a job gives."""

@@ -1,8 +1,8 @@
-"""The sweep: expired leases, timers, vanished jobs, runs whose retention is over.
+"""The sweep: expired leases, due timers, vanished jobs, and runs whose retention is over.
 
-Every half second each worker tries to become the sweeper of this round, so when one dies another
-takes the next round. The sweep of a project is one bounded script. Idle projects are looked at
-less and less often, and in the end not at all.
+Every half second each worker tries to become the sweeper of this round. If the sweeper dies, another worker
+takes the next round. The sweep of a project is one bounded script. Idle projects are swept less often, and in
+the end not at all.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ _log = structlog.get_logger(__name__)
 ACTIVE_SECONDS = 90
 """How long after the last activity a project is swept in every round."""
 SLOW_SECONDS = 30.0
-"""How often all projects are looked at."""
+"""How often all projects are swept."""
 RECLAIM_SECONDS = 1.5
-"""How long after a lost reply it is seen to what came with it: no sooner than other replies on their way are here."""
+"""How long after a lost reply the steps that it brought are reclaimed. By then all other replies have arrived, so that
+their steps are not taken for lost ones."""
 ROUNDS = 10
-"""Runs of the script for one project in one round, at most."""
+"""How often the script runs for one project in one round, at most."""
 
 
 class Tidies(Protocol):
-    """What a kind of runs does for the sweeper; see ``RunKind.tidy``."""
+    """The part of a kind of run that the sweeper needs; see ``RunKind.tidy``."""
 
     async def tidy(self, project: str) -> bool:
-        """Forgets what is over; whether nothing is left that it will have to forget one day."""
+        """Forgets runs that are over. Returns whether nothing is left that has to be forgotten later."""
         ...
 
 
@@ -45,10 +46,10 @@ class Sweeper:
     """Sweeps, in turn with the other workers.
 
     Args:
-        name: of this worker.
-        held: steps that this worker has in hand, by project.
-        lost_reply: says, once, whether a reply was lost that may have brought steps.
-        on_outbox: called with a project that has jobs in its outbox, for the relay to move.
+        name: the name of this worker.
+        held: returns the steps of a project that this worker has in hand.
+        lost_reply: whether a reply that may have brought steps was lost since it was last called.
+        on_outbox: called with a project when its outbox has jobs for the relay to move.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class Sweeper:
         self._trouble = ""
 
     async def run(self) -> None:
-        """Goes on until it is cancelled."""
+        """Sweeps until it is cancelled."""
         try:
             await self._run()
         finally:
@@ -91,7 +92,7 @@ class Sweeper:
                 if await self._steps.sweeps(self._name, round(SWEEP_SECONDS * 900)):
                     await self.round()
                 else:
-                    recorder().steps_queued(0)  # whoever sweeps knows better
+                    recorder().steps_queued(0)  # the worker that sweeps reports the number
                 self._trouble = ""
             except (ToolFailure, StoreError) as error:
                 if str(error) != self._trouble:
@@ -102,10 +103,10 @@ class Sweeper:
             recorder().loop_lag("worker", max(0.0, monotonic() - slept - SWEEP_SECONDS))
 
     async def round(self) -> None:
-        """One round: active projects, and now and then all.
+        """Sweeps the active projects once, and every ``SLOW_SECONDS`` all projects.
 
         Raises:
-            ToolFailure: ``store_full``, after what can be done then; and as ``StepStore`` says.
+            ToolFailure: ``store_full``, but only after every project was tried; others as ``StepStore`` says.
         """
         slow = monotonic() >= self._slow_at
         if slow:
@@ -120,7 +121,7 @@ class Sweeper:
             except ToolFailure as failure:
                 if failure.code != "store_full":
                     raise
-                full = failure  # what is over can be forgotten all the same, and has to be
+                full = failure  # goes on: forgetting what is over is what makes room
             else:
                 queued += swept.queued
                 lost += swept.lost
@@ -130,7 +131,7 @@ class Sweeper:
         if (lost or slow) and not self._steps.handoff.direct:
             await self._steps.drop_spent()
         if slow and (self._tidying is None or self._tidying.done()):
-            # On its own, since it may take long and leases must not wait for it.
+            # In a task of its own: it may take long, and expired leases must not wait for it.
             self._tidying = asyncio.create_task(self._tidy(projects, idle), name="tidy")
         if full is not None:
             raise full
@@ -153,11 +154,11 @@ class Sweeper:
         return swept
 
     async def _tidy(self, projects: Sequence[str], idle: Collection[str]) -> None:
-        """Has each kind of runs forget what is over; drops idle projects in which nothing is left to be forgotten."""
+        """Has each kind of run forget what is over. Drops idle projects in which nothing is left to forget."""
         for project in projects:
             try:
                 if all([await kind.tidy(project) for kind in self._kinds]) and project in idle:
-                    # A flow that begins at this very moment was noted by its front-end, which does it again soon.
+                    # A flow may begin at this very moment. Its front-end notes the project again soon.
                     await self._steps.projects.forget(project, ACTIVE_SECONDS)
             except (ToolFailure, StoreError) as error:
                 _log.warning("a project could not be tidied", project=project, reason=str(error))

@@ -1,8 +1,8 @@
 """The worker as RQ knows it: registered, alive, obeying commands, and able to run plain jobs.
 
-Steps are the engine's business; here is what makes the process an ``rq`` worker to RQ's
-tools. The heartbeat calls ``beat`` each time. Jobs that somebody made with plain RQ run
-in one thread, as RQ's ``SimpleWorker`` runs them.
+The engine executes steps. This module makes the process an ``rq`` worker in the eyes of RQ's
+tools. Each heartbeat calls ``beat``. Jobs that somebody made with plain RQ run in one thread,
+as RQ's ``SimpleWorker`` runs them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,18 @@ from workers.queues import StepJob, step_queue
 _log = structlog.get_logger(__name__)
 
 WORKER_TTL_SECONDS = 30
-"""A killed worker vanishes from RQ's lists this long, and RQ's own minute, after its last heartbeat."""
+"""A killed worker vanishes from RQ's lists this long after its last heartbeat, plus a minute that RQ adds."""
 
 _RECONNECT_SECONDS = 0.25
-"""Between attempts to hear commands again."""
+"""Between attempts to listen to commands again."""
 
 
 class _Reconnects:
-    """Tells a worker; redis-py compares whom it tells with others, which RQ's workers do not allow."""
+    """Passes reconnections on to a worker.
+
+    The worker itself cannot be the callback's owner: redis-py compares the owners of callbacks, and RQ's workers
+    cannot be compared with other objects.
+    """
 
     def __init__(self, worker: StepWorker) -> None:
         self._worker = worker
@@ -59,8 +63,8 @@ class StepWorker(SimpleWorker):
         connection: a client of the Redis that holds the queues, for threads.
         slot: the process's stable name within its fleet; part of the worker's name.
         queues: names of the queues that it serves.
-        on_stop: called with the id of a job that RQ's tools, or a cancelled flow, want stopped.
-        on_pause: called with whether the workers are suspended, when that changed.
+        on_stop: called with the id of a job that is to be stopped, by RQ's tools or because its flow was cancelled.
+        on_pause: called with True when the workers are suspended, with False when they are resumed.
     """
 
     log_job_description = False
@@ -90,14 +94,14 @@ class StepWorker(SimpleWorker):
         self._on_pause = on_pause
         self._paused = False
         self.on_reconnect: Callable[[], None] = lambda: None
-        """Called in RQ's thread when commands are heard again; those that were given meanwhile are lost."""
+        """Called in RQ's thread when the connection for commands is back; commands sent meanwhile are lost."""
         self._reconnects = _Reconnects(self)
-        # That of the first pool's normal priority; steps of all are shown there.
+        # The middle queue is that of the first pool's normal priority. Steps of all queues are shown there.
         self._display = Display(self.name, self.queues[len(self.queues) // 2])
 
     @property
     def dequeue_timeout(self) -> int:
-        """RQ derives its read timeout from it."""
+        """RQ derives its read timeout from this."""
         return 1
 
     def begin(self) -> None:
@@ -115,11 +119,11 @@ class StepWorker(SimpleWorker):
         self._display.clear()
         self.register_death()
         if self.pubsub_thread is not None:
-            # Not waited for: it hears of it within a minute only, and ends with the process.
+            # Not waited for: it may take a minute to notice, and ends with the process anyway.
             self.pubsub_thread.stop()
 
     def _register(self) -> None:
-        # No other worker has the name: what is there is from an attempt whose answer was lost.
+        # No other worker has this name. An existing entry comes from an earlier attempt whose answer was lost.
         self.connection.delete(self.key)
         self.register_birth()
         self.set_state(WorkerStatus.STARTED)
@@ -127,7 +131,7 @@ class StepWorker(SimpleWorker):
     # --- heartbeats, in a thread of their own ------------------------------------------------------
 
     def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
-        """RQ's heartbeat and the worker's state; looks whether workers are suspended."""
+        """Adds RQ's heartbeat and the worker's state to a pipeline, and asks whether workers are suspended."""
         self.heartbeat(pipeline=pipeline)
         state = WorkerStatus.SUSPENDED if self._paused else WorkerStatus.BUSY if attempts else WorkerStatus.IDLE
         self.set_state(state, pipeline=pipeline)
@@ -137,7 +141,7 @@ class StepWorker(SimpleWorker):
 
     def _heard(self, replies: list[Any]) -> None:
         if replies[0]:
-            # There was nothing to set it in: Redis has lost its data, or we were taken for dead.
+            # The heartbeat created a new entry: Redis has lost its data, or RQ took this worker for dead.
             self._register()
         suspended = bool(replies[-1])
         if suspended != self._paused:
@@ -151,18 +155,18 @@ class StepWorker(SimpleWorker):
         """Listens to commands, from now on and again whenever the connection was lost."""
         super().subscribe()
         if self.pubsub is not None and self.pubsub.connection is not None:
-            # After the one that subscribes again.
+            # Called after redis-py's own callback, which subscribes again.
             self.pubsub.connection.register_connect_callback(self._reconnects.happened)
 
     def _pubsub_exception_handler(self, exc: Exception, pubsub: object, pubsub_thread: object) -> None:
-        """Tries again soon: RQ's own waits for two seconds, and for good where Redis does not answer in time."""
+        """Tries again soon. RQ's own handler waits two seconds, and gives up if Redis does not answer in time."""
         if not isinstance(exc, (RedisError, OSError)):
             raise exc
         _log.debug("commands cannot be heard, trying again", error=str(exc))
         time.sleep(_RECONNECT_SECONDS)
 
     def handle_payload(self, message: Any) -> None:
-        """Obeys ``shutdown`` and ``stop-job``; there is no work horse that could be killed."""
+        """Obeys ``shutdown`` and ``stop-job``. RQ's ``kill-horse`` has no meaning here: there is no work horse."""
         try:
             payload = msgspec.json.decode(message["data"], type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -200,7 +204,7 @@ class StepWorker(SimpleWorker):
         if self.should_run_maintenance_tasks:
             self.run_maintenance_tasks()
         for queue in self.queues:
-            # RQ never does: jobs that its tools cancelled stay for ever otherwise.
+            # RQ never trims this registry: jobs that its tools cancelled would stay for ever.
             registry = queue.canceled_job_registry
             for job_id in registry.get_job_ids(0, 99, cleanup=False):
                 self.connection.zrem(registry.key, job_id)

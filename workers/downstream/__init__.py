@@ -1,7 +1,7 @@
-"""Downstream MCP servers: a session with each, opened when first needed, kept, and opened again when it died.
+"""Downstream MCP servers: one session with each, opened when first needed, kept, and opened again after it died.
 
-``server`` is what callers use, ``session`` one session from its opening to its end, ``failures`` what can go
-wrong. The MCP client library is wrapped where it leaves something open: ``answers`` and ``stdio`` bound what it would
-read whole, ``checked`` keeps results whose schema is not to be had, ``watched`` notices the end of a server while
-nobody calls, ``stderr`` logs what a server writes.
+Callers use ``server``. ``session`` is one session from its opening to its end, ``failures`` says what can go wrong.
+The other modules add what the MCP client library lacks. ``answers`` and ``stdio`` limit the size of what is read,
+``checked`` keeps results whose schema cannot be read, ``watched`` notices the end of a server while nobody calls it,
+``stderr`` logs what a server writes.
 """

@@ -1,4 +1,4 @@
-"""Answers over HTTP, bounded: the client library would read them whole."""
+"""Limits the size of answers over HTTP: the client library would read them whole, however large."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import httpx2
 from mcp.client.streamable_http import MCP_SESSION_ID
 
 MAX_ANSWER = 16 * 1024 * 1024
-"""Bytes of an answer, over HTTP or stdio."""
+"""Most bytes of an answer, over HTTP or stdio."""
 
 
 class _Answer(httpx2.AsyncByteStream):
-    """The body of an answer, up to the bound; what is compressed has none that could be told."""
+    """The body of an answer. It fails beyond the limit, and if it is compressed: its size is not known then."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self._inner: Any = response.stream
@@ -34,9 +34,10 @@ class _Answer(httpx2.AsyncByteStream):
 
 
 async def bound_answer(response: httpx2.Response) -> None:
-    """A response hook of httpx2: bounds an answer that the client library would read whole."""
+    """A response hook of httpx2: limits an answer that the client library would read whole."""
     if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
-        # This is how servers say that they have forgotten the session; the library would look at the body instead.
+        # This is how servers say that they have forgotten the session. Without the header the library goes by the
+        # status, not by the body.
         response.headers.pop("content-type", None)
     if response.headers.get("content-type", "").lower().startswith("application/json"):
         response.stream = _Answer(response)

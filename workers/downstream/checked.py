@@ -1,4 +1,4 @@
-"""Results of tools, checked against their output schemas as far as these are to be had."""
+"""Checks results of tools against their output schemas, if these can be read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LIST_SECONDS = 5.0
 
 
 def keep_unchecked(session: ClientSession, connection: str) -> None:
-    """Has a session take results unchecked when the server's tools cannot be listed.
+    """Makes a session accept results unchecked if the server's tools cannot be listed.
 
-    The client library lists them behind the first call of each tool, for its output schema, and where that fails
-    it would have the call fail: one that was carried out.
+    After the first call of each tool, the client library lists the tools to get the output schema. If the list fails,
+    the library would fail the call, although it was carried out.
     """
     check, listed = session.validate_tool_result, True
 
@@ -31,7 +31,7 @@ def keep_unchecked(session: ClientSession, connection: str) -> None:
             with anyio.fail_after(LIST_SECONDS):
                 await check(name, result)
         except (MCPError, ValueError, OSError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            # Not RuntimeError: that is a result which departs from its schema.
+            # RuntimeError is not caught: it means that the result does not match its schema.
             listed = False
             _log.warning("a connection's tools cannot be listed, their results are not checked", connection=connection)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ConnectionFailed(Exception):
-    """A server cannot be reached, or was lost; the text is a sentence without its address.
+    """A server cannot be reached, or was lost during the call. The text is a sentence that does not tell its address.
 
     Attributes:
         sent: whether the call may have reached the server.
@@ -16,4 +16,4 @@ class ConnectionFailed(Exception):
 
 
 class CallRefused(Exception):
-    """A server answered a call with a protocol error: there is no such tool, or its arguments are wrong."""
+    """A server answered a call with a protocol error, such as an unknown tool or wrong arguments."""

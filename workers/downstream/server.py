@@ -24,17 +24,19 @@ _log = structlog.get_logger(__name__)
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 15.0
 _IDEMPOTENCY_KEY = "fleet-coordinator/idempotency-key"
-"""Key in the ``_meta`` of each call: the same for all attempts of a step."""
+"""Key in the ``_meta`` of each call. Its value is the same for all attempts of a step."""
 _MOST_PAGES = 100
+# The client library tells these errors apart only by their messages.
 _TERMINATED = "Session terminated"
-"""What the client library says when a server does not know its session any more."""
+"""The server does not know the session any more."""
 _CLOSED = "Connection closed"
-"""What it says of a whole session."""
+"""The whole session is lost."""
 _CUT_OFF = ("SSE stream ", "server answered a request with ")
-"""How it begins where one request over HTTP was cut off."""
+"""One request over HTTP was cut off; the message begins with one of these."""
 _HTTP_ERROR = "Server returned an error response"
-"""What it says of an HTTP status that it knows nothing else about."""
-_NEVER_SENT = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INVALID_REQUEST, types.PARSE_ERROR)
+"""An HTTP status about which nothing else is known."""
+_REFUSALS = (types.METHOD_NOT_FOUND, types.INVALID_PARAMS, types.INVALID_REQUEST, types.PARSE_ERROR)
+"""Codes with which a server refuses a call. It does not carry the call out then."""
 _R = TypeVar("_R")
 
 
@@ -51,15 +53,14 @@ class ListedTool(NamedTuple):
 class DownstreamServer:
     """One server of the section ``connections`` with kind mcp.
 
-    Calls share its session. Where the server dies, what is in flight fails as ``ConnectionFailed``,
-    nobody knowing how far it came; the next call opens a new session. A server that cannot be reached
-    is asked again after a while that doubles, and until then calls fail at once: so one dead
-    server costs the others nothing.
+    All calls share one session. If the server dies, calls in flight fail with ``ConnectionFailed``, because nobody
+    knows how far they came. The next call opens a new session. A server that cannot be reached is tried again after
+    a pause that doubles each time. Until then calls fail at once, so a dead server takes no time from the others.
 
     Args:
-        name: of the connection.
-        environment: what ``${NAME}`` in the connection stands for.
-        on_change: called when its tools may be others than before; without it nobody listens for that.
+        name: the name of the connection.
+        environment: the values of ``${NAME}`` in the connection.
+        on_change: called when the server's tools may have changed; None: changes are not listened for.
     """
 
     def __init__(
@@ -76,24 +77,24 @@ class DownstreamServer:
         self._session: Session | None = None
         self._opening: asyncio.Task[Session] | None = None
         self._sessions: set[Session] = set()
-        """Those whose servers may still run: the present one, one that is being opened, and some that are ending."""
+        """Sessions whose servers may still run: the present one, one being opened, and those that are ending."""
         self._pause = 0.0
         self._not_before = 0.0
         self._reason = ""
         self._closed = False
 
     async def call(self, tool: str, arguments: Mapping[str, Any], idempotency_key: str) -> types.CallToolResult:
-        """Calls a tool; cancelling this tells the server.
+        """Calls a tool. If this is cancelled, the server is told.
 
         Raises:
-            ConnectionFailed: the server cannot be reached, or was lost on the way.
+            ConnectionFailed: the server cannot be reached, or was lost during the call.
             CallRefused: it answers with a protocol error.
         """
         meta: Any = {_IDEMPOTENCY_KEY: idempotency_key}
         return await self._asked(lambda client: client.call_tool(tool, dict(arguments), meta=meta))
 
     async def tools(self) -> tuple[ListedTool, ...]:
-        """Its tools, as it lists them now.
+        """The server's tools, as it lists them now.
 
         Raises:
             ConnectionFailed, CallRefused: as ``call``.
@@ -101,14 +102,14 @@ class DownstreamServer:
         return await self._asked(_all_tools, listing=True)
 
     async def finish(self) -> None:
-        """Takes no more calls, and closes when those under way have their answers."""
+        """Takes no more calls, and closes when those under way have been answered."""
         self._closed = True
         if self._session is not None:
             await self._session.finish()
         await self.close()
 
     async def close(self) -> None:
-        """Ends the session, and its server if that is a process of ours."""
+        """Ends the session, and the server if it is a child process."""
         self._closed = True
         if self._opening is not None:
             self._opening.cancel()
@@ -119,42 +120,29 @@ class DownstreamServer:
             await self._session.close()
 
     async def _asked(self, ask: Callable[[Client], Awaitable[_R]], listing: bool = False) -> _R:
-        """What the server answers; asks over a new session if it does not know this one any more."""
+        """Asks the server. If it does not know the session any more, asks once again over a new one."""
         session = await self._get(listing)
         try:
-            async with self._failing(session):
+            async with self._own_failures(session):
                 return await ask(session.client)
-        except _Forgotten:  # so it did not look at what it was asked
+        except _Forgotten:  # the server did not carry out what it was asked, so asking again is safe
             session = await self._get(listing)
-        async with self._failing(session):
+        async with self._own_failures(session):
             return await ask(session.client)
 
     @contextlib.asynccontextmanager
-    async def _failing(self, session: Session) -> AsyncIterator[None]:
-        """Turns what the client library raises into our failures."""
+    async def _own_failures(self, session: Session) -> AsyncIterator[None]:
+        """Counts a call of the session, and turns what the client library raises into our own exceptions."""
         session.calls += 1
         try:
             yield
         except MCPError as error:
-            if error.message == _TERMINATED:
-                # Others that wait for their answers are told the same.
-                session.ended = True
-                raise _Forgotten(f"the connection {self.name!r} does not know its session any more") from None
-            if error.code in _NEVER_SENT:
-                raise CallRefused(error.message) from None
-            if error.message == _CLOSED:
-                session.leave()
-            # Servers have errors of their own with the code that means a closed connection to the library.
-            if session.gone or (error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT_OFF)):
-                raise self._lost(session) from None
-            if error.message == _HTTP_ERROR and self._connection.url:
-                raise ConnectionFailed(f"the connection {self.name!r} answered with an HTTP error", sent=True) from None
-            raise CallRefused(error.message) from None
+            raise self._meaning(error, session) from None
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError, httpx2.HTTPError):
             session.leave()
             raise self._lost(session) from None
         except RuntimeError as error:
-            # A result that departs from the tool's own output schema.
+            # The result does not match the tool's own output schema.
             raise CallRefused(str(error)) from None
         except ValueError:
             raise CallRefused(f"the connection {self.name!r} answered with what the protocol does not know") from None
@@ -163,12 +151,34 @@ class DownstreamServer:
             if session.ended and not session.calls:
                 session.leave()
 
+    def _meaning(self, error: MCPError, session: Session) -> ConnectionFailed | CallRefused:
+        """Our exception for an error of the client library; ends the session if the error says that it is lost."""
+        if error.message == _TERMINATED:
+            # Not left at once: the other calls that wait for answers will be told the same.
+            session.ended = True
+            return _Forgotten(f"the connection {self.name!r} does not know its session any more")
+        if error.code in _REFUSALS:
+            return CallRefused(error.message)
+        if error.message == _CLOSED:
+            session.leave()
+        # The code alone does not tell: servers use it for errors of their own.
+        if session.closing or (error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT_OFF)):
+            return self._lost(session)
+        if error.message == _HTTP_ERROR and self._connection.url:
+            return ConnectionFailed(f"the connection {self.name!r} answered with an HTTP error", sent=True)
+        return CallRefused(error.message)
+
     def _lost(self, session: Session) -> ConnectionFailed:
         why = f": {session.reason}" if session.reason else ""
         return ConnectionFailed(f"the connection {self.name!r} was lost during the call{why}", sent=True)
 
     async def _get(self, listing: bool) -> Session:
-        """The live session; opens one if there is none, perhaps with other tools: ``listing`` is about to see."""
+        """The live session; opens one if there is none.
+
+        Args:
+            listing: whether the caller is about to list the tools. Otherwise ``on_change`` is called after a new
+                session was opened, because its tools may have changed.
+        """
         if self._session is not None and not self._session.ended:
             return self._session
         opening = self._opening
@@ -177,10 +187,10 @@ class DownstreamServer:
             if now < self._not_before:
                 raise ConnectionFailed(f"the connection {self.name!r} does not work: {self._reason}")
             opening = self._opening = asyncio.create_task(self._open(listing), name=f"connect {self.name}")
-            # All that wait may leave before it fails.
+            # Reads the exception, because every caller that waits may be cancelled before the task fails.
             opening.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         if opening is not None:
-            # Shared by all that wait; neither does one of them end it by leaving, nor its end cancel them.
+            # All callers share the task. ``wait`` neither cancels it when a caller is cancelled, nor the reverse.
             await asyncio.wait([opening])
         if opening is None or opening.cancelled():
             raise ConnectionFailed(f"the connection {self.name!r} is closed")
@@ -189,7 +199,7 @@ class DownstreamServer:
     async def _open(self, listing: bool) -> Session:
         loop = asyncio.get_running_loop()
         session = Session(self.name, self._connection, self._environment, self._changed, self._on_change is not None)
-        self._sessions = {one for one in self._sessions if not one.over} | {session}
+        self._sessions = {one for one in self._sessions if not one.closed} | {session}
         try:
             await session.open()
         except ConnectionFailed as failure:
@@ -213,7 +223,7 @@ class DownstreamServer:
 
 
 class _Forgotten(ConnectionFailed):
-    """A server does not know the session any more, and has done nothing."""
+    """A server does not know the session any more, and has not carried out the call."""
 
 
 def content_of(result: types.CallToolResult) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """One session with a downstream server, in a task of its own.
 
-What the client library opens must be closed by the task that opened it.
+The client library requires that the task that opens its client also closes it.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ class Session:
         self._leave = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._scope = anyio.CancelScope()
-        """What the client library does while it is cancelled by this goes on to its end, such as ending the server;
-        the cancellation of a task would interrupt that."""
+        """Cancels the session. Unlike the cancellation of its task, this does not interrupt the client library while
+        it cleans up, for example while it ends the server."""
         self.client: Client
-        """There once ``open`` returned."""
+        """Set when ``open`` has returned."""
         self.ended = False
         """Whether no further call may be made."""
         self.calls = 0
-        """Those that wait for an answer."""
+        """How many calls wait for an answer."""
         self.reason = ""
-        """Why the server's answers cannot be read any further; empty: they can, or nobody knows."""
+        """Why the server's answers cannot be read any further; empty if they can, or if the reason is unknown."""
 
     async def open(self) -> None:
-        """Connects, or starts the server.
+        """Connects to the server, or starts it.
 
         Raises:
-            ConnectionFailed: within ``startSeconds``.
+            ConnectionFailed: that failed, or took longer than ``startSeconds``.
         """
         opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(opened), name=f"session {self._name}")
@@ -89,29 +89,33 @@ class Session:
                 opened.exception()
 
     @property
-    def gone(self) -> bool:
-        """Whether it is being closed, so that calls fail."""
+    def closing(self) -> bool:
+        """Whether the session is being closed, so that calls under way fail."""
         return self._leave.is_set()
 
     @property
-    def over(self) -> bool:
-        """Whether it has ended, and its server with it."""
+    def closed(self) -> bool:
+        """Whether the session has ended, and its server with it."""
         return self._task is not None and self._task.done()
 
     async def finish(self) -> None:
-        """Takes no more calls, and ends when those under way have."""
+        """Takes no more calls, and closes when those under way have ended."""
         self.ended = True
         if self.calls:
             await self._leave.wait()
         await self.close()
 
     def leave(self) -> None:
-        """Ends it, without waiting."""
+        """Begins to close the session, without waiting."""
         self.ended = True
         self._leave.set()
 
     async def close(self, patience: float = _CLOSE_SECONDS) -> None:
-        """Ends it and waits, but not for ever."""
+        """Closes the session and waits for that, but not for ever.
+
+        Args:
+            patience: seconds until the session is cancelled.
+        """
         self.leave()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=patience)
@@ -169,7 +173,7 @@ class Session:
 
         if given.url:
             headers = {name: filled(value) for name, value in given.headers.items()}
-            # How long a call may take is for who makes it to say.
+            # No read timeout: callers decide how long a call may take.
             timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None)
             http = await stack.enter_async_context(
                 httpx2.AsyncClient(

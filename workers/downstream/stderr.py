@@ -1,4 +1,4 @@
-"""What a server that is a process of ours says beside its messages: on stderr, and by mistake on stdout."""
+"""Logs what a server that is a child process writes besides its messages: on stderr, and by mistake on stdout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEPT_BYTES = 65_536
 
 
 class Lines(asyncio.Protocol):
-    """Logs its lines, and keeps the last of them, without its secrets."""
+    """Logs lines without the connection's secrets, and keeps the last few."""
 
     def __init__(self, name: str, secrets: AbstractSet[str]) -> None:
         self._secrets = secrets
@@ -29,7 +29,7 @@ class Lines(asyncio.Protocol):
         self._rest = b""
 
     async def open(self, stack: contextlib.AsyncExitStack) -> TextIO:
-        """The file for the server to write into."""
+        """Opens a pipe whose lines are logged, and returns the end that the server writes to."""
         reading, writing = os.pipe()
         file = os.fdopen(writing, "w")
         stack.callback(file.close)

@@ -1,4 +1,7 @@
-"""Servers that are processes of ours: their messages are lines, which the client library would read whole."""
+"""Talks to servers that are child processes. Each message is a line.
+
+The client library has such a transport, too, but it would read a line whole, however long.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from mcp.shared.message import SessionMessage
 from workers.downstream.answers import MAX_ANSWER
 
 GRACE_SECONDS = 2.0
-"""What a server has to end when its stdin is closed, and again when it is told to."""
+"""How long a server may take to end after its stdin was closed, and again after SIGTERM."""
 _FLUSH_SECONDS = 0.5
 _CHUNK = 65_536
 _UNKNOWN = "the server answered with what the protocol does not know"
@@ -28,7 +31,7 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 
 class _Garbled(Exception):
-    """A message that does not say whose it is."""
+    """A message that cannot be read, and that does not say to which request it belongs."""
 
 
 @contextlib.asynccontextmanager
@@ -40,15 +43,15 @@ async def stdio_transport(
     on_print: Callable[[bytes], None],
     on_loss: Callable[[str], None],
 ) -> AsyncIterator[Streams]:
-    """Starts a server; ends it with the group of processes that it began.
+    """Starts a server, and in the end ends it with its whole process group.
 
     Args:
-        env: besides the little that it inherits.
-        on_print: called with lines that are no messages.
-        on_loss: called with the reason where its answers cannot be read any further.
+        env: its environment, besides the few variables that it inherits.
+        on_print: called with lines that are not messages.
+        on_loss: called with the reason when its answers cannot be read any further.
 
     Raises:
-        OSError, ValueError: it cannot be started.
+        OSError, ValueError: the server cannot be started.
     """
     transport, pipes = await asyncio.get_running_loop().subprocess_exec(
         _Pipes,
@@ -58,58 +61,58 @@ async def stdio_transport(
         stderr=stderr,
         start_new_session=True,
     )
-    # Nothing is awaited from here to the group: a cancellation would leave the process behind.
-    heard, to_hear = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    to_say, said = anyio.create_memory_object_stream[SessionMessage](0)
+    # Nothing is awaited from here to the task group: a cancellation would leave the process behind.
+    read_stream_writer, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write_stream, write_stream_reader = anyio.create_memory_object_stream[SessionMessage](0)
     written = asyncio.Event()
 
     async def read() -> None:
-        async with heard:
+        async with read_stream_writer:
             try:
                 while True:
                     line = await pipes.lines.readuntil()
                     message = _message(line)
                     if message is None:
                         on_print(line)
-                        await asyncio.sleep(0)  # a reader that has lines does not let others work
+                        await asyncio.sleep(0)  # readuntil does not yield to other tasks while it has lines
                     else:
-                        await heard.send(SessionMessage(message))
+                        await read_stream_writer.send(SessionMessage(message))
             except asyncio.LimitOverrunError:
                 on_loss(f"the server answered with more than {MAX_ANSWER} bytes")
             except _Garbled:
                 on_loss(_UNKNOWN)
             except (asyncio.IncompleteReadError, anyio.ClosedResourceError, anyio.BrokenResourceError):
-                pass  # it ended, or nobody listens any more
+                pass  # the server ended, or nobody listens any more
         while await pipes.lines.read(_CHUNK):
-            pass  # what it still writes must not keep it from ending
+            pass  # a full pipe must not keep the server from ending
 
     async def write() -> None:
         try:
-            async for one in said:
+            async for one in write_stream_reader:
                 line = one.message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
                 if not await pipes.write(line.encode()):
-                    await heard.aclose()  # it may live, but nobody can ask it any more
+                    await read_stream_writer.aclose()  # the server may live, but cannot be asked any more
                     break
         finally:
-            said.close()
+            write_stream_reader.close()
             written.set()
 
     async with anyio.create_task_group() as group:
         group.start_soon(read)
         group.start_soon(write)
         try:
-            yield to_hear, to_say
+            yield read_stream, write_stream
         finally:
             with anyio.CancelScope(shield=True):
-                to_hear.close()
-                to_say.close()
+                read_stream.close()
+                write_stream.close()
                 await _within(_FLUSH_SECONDS, written)
                 await _end(transport, pipes.ended)
             group.cancel_scope.cancel()
 
 
 class _Pipes(asyncio.SubprocessProtocol):
-    """Stdin and stdout of a server, and its end."""
+    """Stdin and stdout of a server; also notices when the server ends."""
 
     def __init__(self) -> None:
         self.lines = asyncio.StreamReader(MAX_ANSWER, asyncio.get_running_loop())
@@ -117,14 +120,14 @@ class _Pipes(asyncio.SubprocessProtocol):
         self._transport: Any = None
         self._writable = asyncio.Event()
         self._writable.set()
-        self._deaf = False
+        self._stdin_closed = False
 
     async def write(self, data: bytes) -> bool:
-        """Writes to its stdin; returns whether that is still open."""
-        if not self._deaf:
+        """Writes to the server's stdin. Returns whether that is still open."""
+        if not self._stdin_closed:
             self._transport.get_pipe_transport(0).write(data)
             await self._writable.wait()
-        return not self._deaf
+        return not self._stdin_closed
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -143,7 +146,7 @@ class _Pipes(asyncio.SubprocessProtocol):
         if fd == 1:
             self.lines.feed_eof()
         else:
-            self._deaf = True
+            self._stdin_closed = True
             self._writable.set()
 
     def process_exited(self) -> None:
@@ -151,7 +154,7 @@ class _Pipes(asyncio.SubprocessProtocol):
 
 
 async def _end(transport: asyncio.SubprocessTransport, ended: asyncio.Event) -> None:
-    """Closes a server's stdin; if it does not end by that, its whole group is told to, and killed."""
+    """Closes a server's stdin. If the server does not end then, sends SIGTERM to its process group, then SIGKILL."""
     stdin: Any = transport.get_pipe_transport(0)
     stdin.close()
     if not await _within(GRACE_SECONDS, ended):
@@ -164,7 +167,7 @@ async def _end(transport: asyncio.SubprocessTransport, ended: asyncio.Event) -> 
 
 
 def _signal(transport: asyncio.SubprocessTransport, number: int) -> None:
-    # The group's number stays taken for as long as any of its processes lives.
+    # Safe although the server may have ended: the group's id is not reused while any of its processes lives.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(transport.get_pid(), number)
 
@@ -178,12 +181,12 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
 
 
 def _message(line: bytes) -> types.JSONRPCMessage | None:
-    """The message that a line is; None: it is none, such as what a server prints by mistake.
+    """Reads a line as a message. Returns None if it is not one, such as text that a server prints by mistake.
 
-    An answer that the protocol does not know becomes an error, for whoever waits for it.
+    An answer that does not follow the protocol becomes an error for the request that waits for it.
 
     Raises:
-        _Garbled: it is a message, and nobody can tell whose.
+        _Garbled: the line is a faulty message, and does not say to which request it belongs.
     """
     text = line.decode(errors="replace")
     try:
@@ -192,7 +195,7 @@ def _message(line: bytes) -> types.JSONRPCMessage | None:
         if '"jsonrpc"' not in text:
             return None
     try:
-        found = json.loads(text)  # more forgiving than the library: of half a character, and of depth
+        found = json.loads(text)  # accepts more than the library does: lone surrogates and deeper nesting
         if "method" in found:
             return None
         problem = types.ErrorData(code=types.INTERNAL_ERROR, message=_UNKNOWN)

@@ -10,7 +10,7 @@ import anyio
 
 
 class Watched:
-    """A transport that says when its server is gone, also while nobody calls."""
+    """A transport that calls ``on_end`` when its server is gone, even while nobody calls the server."""
 
     def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
         self._inner = inner

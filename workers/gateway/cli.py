@@ -1,4 +1,4 @@
-"""Commands: argument vectors, never a shell; a small environment; bounded output; the whole process group is ended."""
+"""Runs commands: without a shell, with a small environment and limited output. Ends their whole process group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,21 +21,30 @@ from workers.gateway.failures import permanent, unreachable
 
 MAX_STDOUT = 1024 * 1024
 MAX_STDERR = 64 * 1024
-"""Bytes that are kept; what comes after them is read and dropped."""
+"""Most bytes that are kept; the rest is read and dropped."""
 GRACE_SECONDS = 1.0
-"""Between the first signal to a group and the last."""
+"""Between SIGTERM and SIGKILL to a process group, and how long leftover processes may hold its pipes."""
 KEY = "IDEMPOTENCY_KEY"
+"""The environment variable with the idempotency key."""
 
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""What a command gets of the worker's own environment, besides what the configuration states."""
+"""What a command inherits from the worker's own environment, besides the ``LC_`` variables."""
+
+
+class _Output(NamedTuple):
+    """What a command wrote to one of its pipes."""
+
+    text: str
+    dropped: int
+    """How many bytes were dropped."""
 
 
 async def run_command(call: CliCall, connection: Connection | None, environment: Mapping[str, str]) -> Outcome:
-    """Runs a command to its end; cancelling this ends it and everything it has started.
+    """Runs a command to its end. If this is cancelled, the command and everything it has started are ended.
 
     Args:
-        connection: of kind cli; None: the call names the command itself.
-        environment: what ``${NAME}`` stands for.
+        connection: a connection of kind cli; None if the call names the command itself.
+        environment: the values of ``${NAME}``.
     """
     filled = Interpolator(environment)
     try:
@@ -65,10 +74,10 @@ async def run_command(call: CliCall, connection: Connection | None, environment:
 def _prepared(
     call: CliCall, connection: Connection | None, environment: Mapping[str, str], filled: Interpolator
 ) -> tuple[list[str], dict[str, str], str | None]:
-    """Argument vector, environment and directory.
+    """The argument vector, the environment and the working directory of a command.
 
     Raises:
-        KeyError: a variable that is not set.
+        KeyError: a variable that the connection refers to is not set.
     """
     command, directory, stated = call.command, call.working_directory, call.env
     if connection is not None:
@@ -84,7 +93,7 @@ def _prepared(
 
 
 class _Running:
-    """A command that runs."""
+    """A running command."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -92,19 +101,19 @@ class _Running:
         self._ended: asyncio.Future[int] = self._loop.create_future()
 
     async def result(self, strict: bool, secrets: AbstractSet[str]) -> Outcome:
-        """Its outcome, when it has ended; ``secrets`` are hidden in its stderr."""
+        """Waits for the end of the command and returns its outcome. ``secrets`` are hidden in its stderr."""
         threading.Thread(target=self._wait, name=f"command {self._process.pid}", daemon=True).start()
-        kept = _Kept(MAX_STDOUT), _Kept(MAX_STDERR)
+        stdout, stderr = _Kept(MAX_STDOUT), _Kept(MAX_STDERR)
         readers = [
-            asyncio.create_task(_read(self._process.stdout, kept[0])),
-            asyncio.create_task(_read(self._process.stderr, kept[1])),
+            asyncio.create_task(_read(self._process.stdout, stdout)),
+            asyncio.create_task(_read(self._process.stderr, stderr)),
         ]
         try:
             code = await asyncio.shield(self._ended)
             _, late = await asyncio.wait(readers, timeout=GRACE_SECONDS)
             if late:
-                # Something that it left behind holds its pipes; it was one command. What has left the group
-                # as well is not waited for: what came through the pipes so far is all.
+                # Processes that the command left behind hold its pipes. They end with it. Those that have left its
+                # process group are not waited for: the output ends with what has come so far.
                 self._signal(signal.SIGKILL)
                 await asyncio.wait(readers, timeout=GRACE_SECONDS)
         except asyncio.CancelledError:
@@ -114,22 +123,22 @@ class _Running:
             for reader in readers:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
-        return _outcome(code, kept[0].text(), kept[1].text(), strict, secrets)
+        return _outcome(code, stdout.output(), stderr.output(), strict, secrets)
 
     async def _end(self) -> None:
-        """Ends the whole group: SIGTERM, and after the grace period SIGKILL."""
+        """Ends the whole process group: SIGTERM, and after the grace period SIGKILL."""
         self._signal(signal.SIGTERM)
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(GRACE_SECONDS):
                     await asyncio.shield(self._ended)
         finally:
-            # Also where this is cancelled again meanwhile, by the end of the workflow or of the worker.
+            # Also if this is cancelled again meanwhile, because the workflow or the worker ends.
             self._signal(signal.SIGKILL)
         await asyncio.shield(self._ended)
 
     def _signal(self, number: int) -> None:
-        # The group's number stays taken for as long as any of its processes lives.
+        # Safe although the command may have ended: the group's id is not reused while any of its processes lives.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
@@ -144,29 +153,30 @@ class _Running:
 
 
 class _Kept(asyncio.Protocol):
-    """Reads a pipe, and keeps at most the first bytes."""
+    """Reads a pipe and keeps the first bytes, at most ``most``."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.data = bytearray()
-        self.dropped = 0
+        self._data = bytearray()
+        self._dropped = 0
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done at the end of the pipe."""
 
     def data_received(self, data: bytes) -> None:
-        room = self._most - len(self.data)
-        self.data += data[:room]
-        self.dropped += max(0, len(data) - room)
+        room = self._most - len(self._data)
+        self._data += data[:room]
+        self._dropped += max(0, len(data) - room)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.over.done():
             self.over.set_result(None)
 
-    def text(self) -> tuple[str, int]:
-        """The text that came so far, and how many bytes were dropped."""
-        text = self.data.decode(errors="replace")
-        if self.dropped:
-            text += f"\n[truncated: {self.dropped} bytes more]"
-        return text, self.dropped
+    def output(self) -> _Output:
+        """What came so far."""
+        text = self._data.decode(errors="replace")
+        if self._dropped:
+            text += f"\n[truncated: {self._dropped} bytes more]"
+        return _Output(text, self._dropped)
 
 
 async def _read(pipe: Any, kept: _Kept) -> None:
@@ -178,24 +188,22 @@ async def _read(pipe: Any, kept: _Kept) -> None:
         transport.close()
 
 
-def _outcome(
-    code: int, stdout: tuple[str, int], stderr: tuple[str, int], strict: bool, secrets: AbstractSet[str]
-) -> Outcome:
-    text, dropped = stdout
-    errors = hidden(stderr[0], secrets)
+def _outcome(code: int, stdout: _Output, stderr: _Output, strict: bool, secrets: AbstractSet[str]) -> Outcome:
+    """The outcome of a command that ended with ``code``; negative: by that signal."""
+    errors = hidden(stderr.text, secrets)
     if code != 0 and strict:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        said = _last_line(errors) or _last_line(hidden(text, secrets))
-        return permanent(f"the command {how}" + (f": {said}" if said else ""))
+        last = _last_line(errors) or _last_line(hidden(stdout.text, secrets))
+        return permanent(f"the command {how}" + (f": {last}" if last else ""))
     found: dict[str, Any] = {
         "exitCode": code,
         "success": code == 0,
-        "stdout": text,
+        "stdout": stdout.text,
         "stderr": errors,
-        "text": text.strip(),
-        "json": None if dropped else _json(text),
+        "text": stdout.text.strip(),
+        "json": None if stdout.dropped else _json(stdout.text),
     }
-    if dropped or stderr[1]:
+    if stdout.dropped or stderr.dropped:
         found["truncated"] = True
     return Success(found)
 

@@ -1,7 +1,7 @@
 """Copies the audit to a file of JSON lines, in one worker for the whole fleet (``gateway.audit``).
 
-Where it stands is kept in Redis, and advanced after the lines are on disk: a worker that dies in
-between has its successor write some lines again, under the same ids.
+The position of the copy is kept in Redis, and advances only after the lines are on disk. If a worker dies in
+between, its successor writes some lines again, with the same ids.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, PAGE, AuditSto
 _log = structlog.get_logger(__name__)
 
 COPY_SECONDS = 1.0
-"""How often what is new is copied."""
+"""How often new entries are copied."""
 LEASE_MS = 20_000
-"""How long the lease is a worker's after it last asked for it."""
+"""How long a worker keeps the leader's lease after it last asked for it."""
 _LEASE = "audit"
 """The name of the leader's lease."""
 
@@ -37,7 +37,7 @@ class AuditCopies:
     """Copies the audit while this worker leads.
 
     Args:
-        steps: knows the projects in which something happens.
+        steps: knows the active projects.
     """
 
     def __init__(self, settings: Settings, store: Store, steps: StepStore) -> None:
@@ -49,11 +49,11 @@ class AuditCopies:
         self._leads = False
 
     def configure(self, settings: Settings) -> None:
-        """Goes by other settings."""
+        """Applies new settings."""
         self._settings = settings
 
     async def run(self) -> None:
-        """Goes on until it is cancelled."""
+        """Copies until it is cancelled."""
         try:
             while True:
                 gateway = self._settings.gateway
@@ -65,7 +65,7 @@ class AuditCopies:
                 await self._leases.release(_LEASE, self._process)
 
     async def _copy_as_leader(self, file: Path) -> None:
-        """Copies what is new, if that is this worker's part now."""
+        """Copies new entries if this worker leads, or can become the leader."""
         try:
             self._leads = await self._leases.acquire(_LEASE, self._process, LEASE_MS)
             if self._leads:
@@ -74,7 +74,7 @@ class AuditCopies:
             _log.warning("the gateway's audit cannot be copied, trying again", reason=str(error))
 
     async def copy(self, file: Path) -> None:
-        """Copies what is new, of all projects."""
+        """Copies the new entries of all projects."""
         for project in {OWN_PROJECT, *await self._steps.projects.ages()}:
             position = await self._audit.copied(project)
             while entries := await self._audit.read(project, position):
@@ -86,14 +86,14 @@ class AuditCopies:
 
 
 def _append(file: Path, project: str, entries: Sequence[Entry]) -> None:
-    """Writes whole lines, or none: what a full disk has taken of them is taken back.
+    """Appends all lines or none. If the disk gets full, the part that was written is removed again.
 
     Raises:
-        OSError: they are not written.
+        OSError: the lines are not written.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     left = memoryview(b"".join(line(project, entry) + b"\n" for entry in entries))
-    # A pipe that nobody reads is not waited for.
+    # O_NONBLOCK: if the file is a pipe that nobody reads, the write fails instead of waiting.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
     descriptor = os.open(file, flags, 0o600)
     try:

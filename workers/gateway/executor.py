@@ -1,4 +1,4 @@
-"""Carries out the attempts of the gateway's executors, each within its time."""
+"""Executes attempts of the gateway's transitions, each within its time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _log = structlog.get_logger(__name__)
 _ARGUMENT_KEY = "_idempotencyKey"
 _SHED = ("store_unavailable", "store_full", "over_capacity", "draining")
 _RESTART_SECONDS = 5.0
-"""After which a background task that failed is started again."""
+"""The pause before a background task that failed is started again."""
 _CREATE, _GET = "workflow_create", "workflow_get"
 
 
@@ -51,11 +51,11 @@ class Background(Protocol):
     """Something that runs beside the attempts."""
 
     async def run(self) -> None:
-        """Goes on until it is cancelled."""
+        """Runs until it is cancelled."""
         ...
 
     def configure(self, settings: Settings) -> None:
-        """Goes by other settings."""
+        """Applies new settings."""
         ...
 
 
@@ -63,9 +63,9 @@ class GatewayExecutor:
     """The gateway's executor (``coordinator.steps.run_kind.Executor``).
 
     Args:
-        operations: for sub-workflows.
+        operations: starts sub-workflows.
         own: finds the coordinator's own tools.
-        background: what else a worker does for the gateway.
+        background: what runs beside the attempts, from ``open`` to ``close``.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class GatewayExecutor:
         self._tasks: list[asyncio.Task[None]] = []
 
     def configure(self, settings: Settings) -> None:
-        """Goes by other settings, for every attempt that begins later."""
+        """Applies new settings to every attempt that begins later."""
         self._connections.configure(settings)
         for one in self._background:
             one.configure(settings)
@@ -101,7 +101,7 @@ class GatewayExecutor:
         await self._connections.close()
 
     async def execute(self, step: StepRun, work: Work) -> Outcome:
-        """Makes the call."""
+        """Makes the call; ``Job.retries`` decides whether a failure is retried."""
         if not isinstance(work, Job):
             return permanent("this is no work of the gateway")
         began = monotonic()
@@ -233,7 +233,7 @@ class GatewayExecutor:
 
 
 async def _restarting(one: Background) -> None:
-    """Runs it until it is cancelled, again after each failure."""
+    """Runs a background task until it is cancelled, and starts it again after each failure."""
     while True:
         try:
             await one.run()

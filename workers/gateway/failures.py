@@ -1,11 +1,11 @@
-"""Failures of executors by class, which decides whether they are retried (``Job.retries``)."""
+"""Makes failures of executors, one function for each error class; the class decides about retries (``Job.retries``)."""
 
 from __future__ import annotations
 
 from coordinator.steps.model import Failure
 
 LONGEST = 2_000
-"""Characters of a message that are kept."""
+"""Most characters of a message that are kept."""
 
 
 def timeout(message: str) -> Failure:
@@ -19,7 +19,7 @@ def transient(message: str, after_ms: int = 0) -> Failure:
 
 
 def rate_limited(message: str, after_ms: int = 0) -> Failure:
-    """The other side is asked too often."""
+    """The other side asks for fewer calls."""
     return Failure(message[:LONGEST], "rate_limited", after_ms=after_ms)
 
 

@@ -1,4 +1,4 @@
-"""Calls of tools of downstream MCP servers. Imported only where there is one: the client takes a second."""
+"""Calls tools of downstream MCP servers. Imported only when needed: importing the MCP client takes a second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workers.gateway.failures import permanent, rate_limited, transient, unreach
 
 
 async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str, Any], idempotency_key: str) -> Outcome:
-    """Calls a tool; its structured content is the output, else its content."""
+    """Calls a tool. The output is the structured content of its result, or its content if it has none."""
     try:
         result = await server.call(tool, arguments, idempotency_key)
     except ConnectionFailed as failed:
@@ -31,7 +31,7 @@ async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str,
 
 
 def _failure(result: types.CallToolResult) -> Failure:
-    """What a result with ``isError`` means; servers like ours say more than a text."""
+    """The failure that a result with ``isError`` describes. Servers like ours state a kind and a code, too."""
     structured = result.structured_content
     error = structured.get("error") if isinstance(structured, dict) else None
     if isinstance(error, dict) and isinstance(error.get("message"), str):

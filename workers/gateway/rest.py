@@ -1,4 +1,7 @@
-"""HTTP requests to the host of a connection: no redirects, no private addresses unless allowed, bounded answers."""
+"""Makes HTTP requests to the host of a connection.
+
+Redirects are not followed, private addresses are refused unless allowed, and the size of answers is limited.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ from coordinator.toolsets.gateway.rules.calls import RestCall
 from workers.gateway.failures import permanent, rate_limited, timeout, transient, unreachable
 
 MAX_BODY = 1024 * 1024
-"""Bytes of an answer that are kept."""
+"""Most bytes of an answer that are kept."""
 KEY = "idempotency-key"
+"""The header with the idempotency key."""
 
 _CONNECT_SECONDS = 10.0
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -34,8 +38,9 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 class RestClient:
     """Makes the requests of one worker.
 
-    Nothing goes from one request to the next but connections, and these only between requests to the same
-    host: one by address is the same to the HTTP client whatever name its certificate was checked for.
+    Requests share nothing but connections, and only with requests to the same host. Each host has a client of its own,
+    because requests go to addresses: a shared client would reuse a connection to an address for every name that has
+    it, although the certificate was checked for another name.
     """
 
     def __init__(self) -> None:
@@ -52,12 +57,12 @@ class RestClient:
         """Makes one request.
 
         Args:
-            connection: of kind rest.
-            environment: what ``${NAME}`` stands for.
+            connection: a connection of kind rest.
+            environment: the values of ``${NAME}``.
         """
         try:
             base = interpolated(connection.base_url, environment).rstrip("/")
-            # A name in another case is the same, and no header is sent twice.
+            # Header names ignore case, and no header may be sent twice.
             headers = {name.lower(): interpolated(value, environment) for name, value in connection.headers.items()}
         except KeyError as missing:
             return permanent(f"the environment variable {missing.args[0]} is not set")
@@ -74,6 +79,12 @@ class RestClient:
             places = await self._places(base + call.path, connection)
         except Refused as refused:
             return unreachable(f"the server {refused}")
+        return await self._exchange(base, call, places, headers)
+
+    async def _exchange(
+        self, base: str, call: RestCall, places: list[ResolvedUrl], headers: Mapping[str, str]
+    ) -> Outcome:
+        """Sends the request and returns its outcome, whatever goes wrong."""
         try:
             return await self._send(await self._opened(base), call, places, headers)
         except httpx2.ConnectTimeout:
@@ -90,11 +101,16 @@ class RestClient:
             return unreachable(f"the connection broke off: {type(error).__name__}")
 
     async def _places(self, url: str, connection: Connection) -> list[ResolvedUrl]:
+        """The addresses that a request may go to.
+
+        Raises:
+            Refused: the host has none that is allowed.
+        """
         if connection.allow_private:
             return [ResolvedUrl(url, {}, {})]
         parts = urlsplit(url)
         if parts.port is None:
-            # The guard goes by addresses, so the port has to be said.
+            # The guard needs an explicit port.
             netloc = f"{parts.netloc}:{_DEFAULT_PORTS[parts.scheme]}"
             places = await self._guard.resolve(parts._replace(netloc=netloc).geturl())
             return [place._replace(headers={"host": parts.netloc}) for place in places]
@@ -103,6 +119,7 @@ class RestClient:
     async def _send(
         self, client: httpx2.AsyncClient, call: RestCall, places: list[ResolvedUrl], headers: Mapping[str, str]
     ) -> Outcome:
+        """Sends the request to the first address that can be connected to."""
         for place in places:
             request = client.build_request(
                 call.method,
@@ -126,12 +143,12 @@ class RestClient:
     async def _opened(self, base: str) -> httpx2.AsyncClient:
         """The client for the host of a URL."""
         if self._opening is None:
-            # Reading the certificates takes a while.
+            # In a thread, and once: reading the certificates takes a while.
             self._opening = asyncio.ensure_future(asyncio.to_thread(httpx2.create_ssl_context))
         try:
             context = await asyncio.shield(self._opening)
         except OSError:
-            # They may be readable the next time.
+            # Not remembered: the certificates may be readable the next time.
             self._opening = None
             raise
         host = urlsplit(base).netloc.lower()
@@ -148,7 +165,7 @@ class RestClient:
 
 
 def _problem(base: str, path: str, connection: Connection) -> str:
-    """Why a URL is not asked; empty: it may be."""
+    """Why a request to a URL is not allowed; empty if it is."""
     try:
         stated, made = urlsplit(base), urlsplit(base + path)
         port = made.port
@@ -185,7 +202,7 @@ async def _outcome(response: httpx2.Response) -> Outcome:
 
 
 async def _body(response: httpx2.Response) -> tuple[Any, bool]:
-    """The body as JSON, else as text, else null; and whether that is all of it."""
+    """Returns the body (as JSON if possible, else as text; None if it is empty), and whether it is complete."""
     data = bytearray()
     async for chunk in response.aiter_bytes():
         data += chunk[: MAX_BODY + 1 - len(data)]
@@ -202,16 +219,16 @@ async def _body(response: httpx2.Response) -> tuple[Any, bool]:
 
 
 def _decoded(data: bytes, encoding: str) -> str:
-    """The text, whatever the server calls its encoding."""
+    """Decodes a text in the encoding that the server states, or in UTF-8 if that is not possible."""
     try:
         return data.decode(encoding, errors="replace")
     except (LookupError, UnicodeError):
-        # Python knows encodings that are none of text, and some that know no replacement.
+        # Python does not know every encoding, some are not for text, and some do not support errors="replace".
         return data.decode(errors="replace")
 
 
 def _said(body: Any) -> str:
-    """What the server says about it, if it does so in a usual way."""
+    """The server's message about an error, if the body has it in one of the usual places."""
     if isinstance(body, dict):
         for key in ("message", "error", "detail", "title"):
             if isinstance(body.get(key), str):

@@ -1,13 +1,14 @@
 """Keeps the lists of downstream servers' tools, in one worker for the whole fleet.
 
-All servers are asked at once, so a dead one keeps no other waiting; the tools that it had stay
-listed, as unavailable. A list is renewed when its server says that it changed, and on schedule.
+All servers are asked concurrently, so a dead one keeps no other waiting. Its tools stay listed, but as
+unavailable. A list is renewed on schedule, and when its server says that it changed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from time import monotonic
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -26,26 +27,30 @@ _log = structlog.get_logger(__name__)
 
 REFRESH_SECONDS = 300.0
 RETRY_SECONDS = 5.0
-"""When a server is asked again that did not answer."""
+"""The pause before a server that did not answer is asked again."""
 REST_SECONDS = 1.0
-"""How long a server is let alone that says its tools changed: some say so whenever they are asked."""
+"""The shortest time between two questions to a server: some say that their tools changed whenever they are asked."""
 LEASE_MS = 20_000
-"""How long the lease is a worker's after it last asked for it."""
+"""How long a worker keeps the leader's lease after it last asked for it."""
 LOOK_SECONDS = 5.0
-"""How often a worker looks whether it leads, and what is due."""
+"""How often a worker checks whether it leads, and which lists are due."""
 _LIST_SECONDS = 60.0
 """How long a server may take to list its tools."""
 _LEASE = "servers"
 """The name of the leader's lease."""
 _MAX_DESCRIPTION = 4_000
-"""Characters of a tool's description that are kept."""
+"""Most characters of a tool's description that are kept."""
+
+
+class _NotListed(Exception):
+    """A server does not list its tools. The text says why."""
 
 
 class ServerLists:
     """Keeps the lists while this worker leads.
 
     Args:
-        connections: where the servers are.
+        connections: the sessions with the servers.
     """
 
     def __init__(self, settings: Settings, store: Store, connections: Connections) -> None:
@@ -55,23 +60,25 @@ class ServerLists:
         self._connections = connections
         self._process = uuid4().hex
         self._asked: dict[str, float] = {}
+        """When each server was last asked, by ``monotonic``."""
         self._hints: set[str] = set()
+        """Servers whose lists may have changed."""
         self._look = asyncio.Event()
         self._known: dict[str, ServerTools] = {}
 
     def changed(self, name: str) -> None:
-        """A server said that its tools changed, or could not be reached: this worker asks it, leader or not."""
+        """Says that a server's tools changed, or that it could not be reached. This worker asks it, leader or not."""
         self._hints.add(name)
         self._look.set()
 
     def configure(self, settings: Settings) -> None:
-        """Goes by other settings."""
+        """Applies new settings."""
         self._settings = settings
         self._asked.clear()
         self._look.set()
 
     async def run(self) -> None:
-        """Goes on until it is cancelled."""
+        """Keeps the lists until it is cancelled."""
         leads = False
         try:
             while True:
@@ -87,13 +94,17 @@ class ServerLists:
                     async with asyncio.timeout(LOOK_SECONDS):
                         await self._look.wait()
                 except TimeoutError:
-                    pass  # time to look again
+                    pass  # nothing happened, but something may be due
         finally:
             if leads:
                 await self._servers.release(_LEASE, self._process)
 
     async def _lead(self, leads: bool) -> bool:
-        """Does what is due, if this worker leads, and what it knows to be due; returns whether it leads."""
+        """Asks the servers that are due: after a hint in any case, on schedule only if this worker leads.
+
+        Returns:
+            Whether this worker leads now.
+        """
         wanted = self._wanted()
         self._hints &= wanted
         if wanted or leads:
@@ -101,7 +112,7 @@ class ServerLists:
         hinted = {name for name in self._hints if self._has_rested(name, REST_SECONDS)}
         if not leads and not hinted:
             return leads
-        # Other workers may have asked servers meanwhile.
+        # Read again, because other workers may have asked servers meanwhile.
         asked = await self._servers.time()
         self._known = dict(await self._servers.read())
         due = hinted | ({name for name in wanted if self._is_due(name)} if leads else set())
@@ -117,7 +128,7 @@ class ServerLists:
         return self._has_rested(name, pause)
 
     def _has_rested(self, name: str, seconds: float) -> bool:
-        """Whether a server was not asked for so long."""
+        """Whether a server has not been asked for at least ``seconds``."""
         return self._asked.get(name, float("-inf")) + seconds <= monotonic()
 
     def _wanted(self) -> set[str]:
@@ -125,46 +136,54 @@ class ServerLists:
         return {one.connection for one in gateway.proxy.imports} if gateway is not None else set()
 
     async def _ask(self, name: str, now: int) -> None:
-        """Asks one server for its tools, ``now`` in Unix ms, and keeps what it says."""
+        """Asks one server for its tools, and keeps the answer.
+
+        Args:
+            now: Unix ms. An answer does not replace one that was asked for later.
+        """
         self._asked[name] = monotonic()
         before = self._known.get(name)
-        found, reason = await self._listed(name)
-        if found is None:
-            known = ServerTools(before.tools if before is not None else (), False, reason)
+        payload: dict[str, Any] = {"connection": name}
+        try:
+            found = await self._listed(name)
+        except _NotListed as failed:
+            known = ServerTools(before.tools if before is not None else (), False, str(failed))
+            event, payload["reason"] = "capability.discovery_failed", str(failed)
         else:
             known = ServerTools(found)
+            event, payload["tools"] = "capability.discovered", len(found)
         self._known[name] = known
         try:
-            # Also where nothing is new: an answer that is older may be on its way.
+            # Written even if nothing changed, because an older answer may be on its way to the store.
             newest = await self._servers.write(name, known, now)
         except ToolFailure:
-            self._hints.add(name)  # for the next look, not only when it is due
+            self._hints.add(name)  # so that it is asked again soon, not only when it is due
             raise
         if known == before or not newest:
             return
-        if found is not None:
-            event = "capability.discovered", {"connection": name, "tools": len(found)}
-        else:
-            event = "capability.discovery_failed", {"connection": name, "reason": reason}
-            _log.warning("a downstream server does not list its tools", connection=name, reason=reason)
-        kind, payload = event
-        await self._audit.write(OWN_PROJECT, [Event(kind, msgspec.json.encode(payload).decode())])
+        if not known.available:
+            _log.warning("a downstream server does not list its tools", **payload)
+        await self._audit.write(OWN_PROJECT, [Event(event, msgspec.json.encode(payload).decode())])
 
-    async def _listed(self, name: str) -> tuple[tuple[ImportedTool, ...] | None, str]:
-        """The tools of a server, or None and the reason why they cannot be listed."""
+    async def _listed(self, name: str) -> tuple[ImportedTool, ...]:
+        """The tools of a server.
+
+        Raises:
+            _NotListed: the server does not list them.
+        """
         server = self._connections.server(name)
         if server is None:
-            return None, "there is no such connection"
+            raise _NotListed("there is no such connection")
         from workers.downstream.failures import CallRefused, ConnectionFailed
 
         try:
             async with asyncio.timeout(_LIST_SECONDS):
                 tools = await server.tools()
         except TimeoutError:
-            return None, "it does not answer in time"
+            raise _NotListed("it does not answer in time") from None
         except (ConnectionFailed, CallRefused) as failed:
-            return None, str(failed)
+            raise _NotListed(str(failed)) from None
         return tuple(
             ImportedTool(one.name, one.title, one.description[:_MAX_DESCRIPTION], dict(one.input_schema))
             for one in sorted(tools, key=lambda tool: tool.name)
-        ), ""
+        )

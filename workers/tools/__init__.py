@@ -1,6 +1,7 @@
 """The tools that steps call, in one registry with several sources.
 
-``own`` has the tools of the coordinator's toolsets, ``downstream`` those of MCP servers,
-``python`` callables, ``demo`` a few for trying things out; ``refusals`` reads why a call failed. ``registry``
-finds a tool by its name and carries a step's work out; ``coordinator.steps.names`` knows the names without any of this.
+The sources: ``own`` has the tools of the coordinator's toolsets, ``downstream`` those of MCP servers,
+``python`` configured callables, ``demo`` a few for trying things out. ``registry`` finds a tool by its name and
+calls it. ``failures`` reads why a call failed, ``retrying`` repeats calls that were turned away, ``rights``
+checks what a workflow's creator may do now. ``coordinator.steps.names`` knows the names of tools without all this.
 """

@@ -1,7 +1,7 @@
 """A few tools for trying workflows out (``flows: {demo_tools: true}``): those of seed 003's examples, and helpers.
 
-The knowledge tools keep short texts in Redis, per project; what ``knowledge_add`` adds has the id of its
-step, so an attempt that is made again adds nothing twice.
+The knowledge tools keep short texts in Redis, per project. A text that ``knowledge_add`` adds is stored under
+its step's id, so a repeated attempt adds nothing twice.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Addition(_Arguments):
 
 
 class Scope(_Arguments):
-    """Which texts; empty: all."""
+    """Which texts to list; empty: all."""
 
     scope: str = ""
 
@@ -188,7 +188,7 @@ class DemoTools:
 
 
 class _Told(Exception):
-    """A tool fails; the text is for the record."""
+    """A tool was told to fail, or cannot do what it was asked. The text becomes the step's error."""
 
 
 async def _echo(_step: StepRun, arguments: dict[str, Any], _caller: Caller | None) -> Outcome:

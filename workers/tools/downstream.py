@@ -14,7 +14,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.server import DownstreamServer, content_of
-from workers.tools.refusals import failure_of
+from workers.tools.failures import failure_of
 from workers.tools.retrying import Retrying, TurnedAway
 from workers.tools.source import SourceFailed, StepTool
 
@@ -22,11 +22,11 @@ _LONGEST_MESSAGE = 4_000
 
 
 class ServerTools:
-    """The tools of one server. Whether it has one, it says itself when it is called.
+    """The tools of one server. Every name is accepted: the server itself refuses calls of tools that it does not have.
 
     Args:
-        name: of its connection.
-        server: the present session's; None: there is no such connection any more.
+        name: the name of the connection.
+        server: returns the server as it is configured now; None if there is no such connection any more.
     """
 
     def __init__(self, name: str, server: Callable[[], DownstreamServer | None]) -> None:
@@ -67,7 +67,7 @@ class ServerTools:
             await server.close()
 
     async def _call(self, tool: str, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
-        del caller  # a server of somebody else's, where our identities mean nothing
+        del caller  # our identities mean nothing to a foreign server
         return await self._retrying(partial(self._once, tool, step, arguments))
 
     async def _once(self, tool: str, step: StepRun, arguments: dict[str, Any]) -> Outcome:
@@ -91,8 +91,8 @@ class ServerTools:
 
 
 def _nothing_done(structured: Any) -> bool:
-    """Whether a server like ours says that it turned the call away, or that it lost a race there."""
+    """Whether the server says that the call had no effect: it was turned away, or it lost a race there."""
     asked = retryable(structured)
-    if asked is None or asked.reason == "store_unavailable":  # of which nobody knows how far it came
+    if asked is None or asked.reason == "store_unavailable":  # then nobody knows how far the call came
         return False
     return asked.reason == "conflict" or structured["error"]["kind"] == "shedding"

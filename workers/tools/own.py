@@ -1,4 +1,4 @@
-"""The coordinator's own tools, called in this process through the same contracts and policy as by agents."""
+"""The coordinator's own tools, called in this process. The same contracts and policies apply as to calls by agents."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.values import value_of
 from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
-from workers.tools.refusals import failure_of
+from workers.tools.failures import failure_of
 from workers.tools.retrying import Retrying, TurnedAway
 from workers.tools.source import StepTool
 
 _log = structlog.get_logger(__name__)
 
 _REQUESTS = uuid.UUID("6f1d53a8-0a39-4b8e-9d5e-0f5f0c5f6a11")
-"""What request ids of steps are made from, so that all attempts of a step have the same."""
+"""The namespace of request ids, which are derived from steps so that all attempts of a step have the same id."""
 
 
 class OwnTools:
     """The tools of all toolsets.
 
     Args:
-        toolsets: over the worker's own services.
-        actors: what resolves actors for them; begins and ends with this.
+        toolsets: the toolsets, made with the worker's own services.
+        actors: resolves actors for them; started and closed with this source.
     """
 
     name = "coordinator"
@@ -58,7 +58,7 @@ class OwnTools:
         return self._tools.get(name)
 
     async def listed(self) -> Sequence[StepTool]:
-        """One entry for each tool, by the shortest name that is clear."""
+        """One entry for each tool, under the shortest unambiguous name."""
         return [
             self._tools.get(tool.name) or self._tools[f"{name}.{tool.name}"]
             for name, toolset in self._toolsets.items()
@@ -66,7 +66,7 @@ class OwnTools:
         ]
 
     def configure(self, settings: Settings) -> None:
-        """Goes by other settings, whom to trust among them, for every call that begins later."""
+        """Applies new settings, including which identities to trust, to every call that begins later."""
         self._actors.configure(settings)
         for toolset in self._toolsets.values():
             toolset.configure(settings)
@@ -98,7 +98,8 @@ class OwnTools:
             failed = Failure(
                 failure.message, failure.code, failure.kind != "permanent", after_ms=failure.retry_after_ms or 0
             )
-            # Whatever changes something has a request id here: what was done already is answered, not done again.
+            # Calling again is safe: every call that changes something has a request id here, so a call that was carried
+            # out is answered from the record.
             if failure.kind == "shedding" or failure.code == "conflict":
                 raise TurnedAway(failed) from None
             return failed
@@ -114,7 +115,10 @@ class OwnTools:
 
 
 def _linked(tool: Tool, arguments: dict[str, Any], step: StepRun) -> dict[str, Any]:
-    """The arguments with what follows from the step: a request id, and of a workflow its parent; what is given wins."""
+    """Adds to the arguments what follows from the step: a request id and, for a new workflow, its parent.
+
+    Values that the arguments have already are kept.
+    """
     more: dict[str, Any] = {}
     if any(field.encode_name == "requestId" for field in msgspec.structs.fields(tool.arguments)):
         more["requestId"] = str(uuid.uuid5(_REQUESTS, f"{step.project} {step.run_kind} {step.idempotency_key}"))

@@ -1,8 +1,8 @@
 """Python callables that the configuration or installed packages name.
 
 They get the step's args as keyword arguments. A coroutine function runs on the worker's event
-loop, for calls that wait for the network; it may take ``idempotency_key``. Any other function
-runs in a child process, where it can compute, block and be killed without harm to other steps.
+loop, and should be used for calls that wait for the network. It may take ``idempotency_key``. Any other
+function runs in a child process, where it may compute, block and be killed without harm to other steps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import structlog
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.run_kind import CallFailed, Isolated
 from coordinator.toolsets.caller import Caller
-from workers.isolated_child import TOO_DEEP, said
+from workers.isolated_child import TOO_DEEP, message_of
 from workers.tools.source import StepTool
 
 _log = structlog.get_logger(__name__)
@@ -32,8 +32,8 @@ class PythonTools:
     """All callables by name.
 
     Args:
-        targets: name -> ``module:function``.
-        isolated: runs those that are no coroutine functions.
+        targets: ``module:function`` by tool name.
+        isolated: runs those that are not coroutine functions.
     """
 
     name = "python"
@@ -51,7 +51,7 @@ class PythonTools:
         return list(self._tools.values())
 
     async def open(self) -> None:
-        """Imports the modules; one that cannot be imported fails the steps that need it, and nothing else."""
+        """Imports the modules. If one cannot be imported, only the steps that need it fail."""
         for name, target in self._targets.items():
             if name in self._tools:
                 continue
@@ -60,7 +60,7 @@ class PythonTools:
             except asyncio.CancelledError:
                 raise
             except BaseException as error:
-                reason = f"{target} cannot be used: {type(error).__name__}: {said(error)}"
+                reason = f"{target} cannot be used: {type(error).__name__}: {message_of(error)}"
                 _log.error("a step tool is not there", tool=name, reason=reason)
                 self._tools[name] = StepTool(name, partial(_broken, reason), f"({reason})")
                 continue
@@ -92,14 +92,14 @@ async def _await(
     except TypeError as error:
         return Failure(f"args: {error}", "VALIDATION_ERROR", retryable=False)
     try:
-        # A copy: what templates bring in is the run's input, which later steps and attempts are given too.
+        # A copy: templates insert parts of the run's input, which later steps and attempts get, too.
         return _kept(await function(**msgspec.to_builtins(arguments)))
     except asyncio.CancelledError:
         raise
     except BaseException as error:
-        # Some would end the worker, others the slot that runs it.
+        # BaseException: SystemExit would end the worker, and others the slot that runs the tool.
         _log.info("a step tool raised", function=function.__qualname__, exc_info=True)
-        return Failure(said(error), type(error).__name__)
+        return Failure(message_of(error), type(error).__name__)
 
 
 def _kept(value: Any) -> Outcome:

@@ -1,4 +1,4 @@
-"""Finds the tool that a step names, checks who may call it, and calls it."""
+"""Finds the tool that a step names, checks whether the step's creator may call it, and calls it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _log = structlog.get_logger(__name__)
 
 
 class Listing(NamedTuple):
-    """What one source has."""
+    """The tools of one source."""
 
     source: str
     tools: Sequence[StepTool]
     problem: str
-    """Why its tools are not known; empty: they are."""
+    """Why its tools cannot be listed; empty if they can."""
 
 
 class StepTools:
-    """The registry: an executor over all sources (``coordinator.steps.run_kind.Executor``).
+    """The registry. It executes steps with the tools of all sources (``coordinator.steps.run_kind.Executor``).
 
     Args:
-        sources: where several have a name, the first counts.
+        sources: if several have a tool of the same name, the first one counts.
         rights: knows what creators of workflows may do now.
     """
 
@@ -42,17 +42,21 @@ class StepTools:
         self._rights = rights
 
     def find(self, name: str) -> StepTool | None:
-        """The tool that a step means."""
+        """The tool with this name; None if no source has it."""
         for source in self._sources:
             if (found := source.find(name)) is not None:
                 return found
         return None
 
     async def permits(self, project: str, creator: Caller, tool: str) -> Caller | str:
-        """The creator of a workflow as he is now, if he may have a tool called; else what he lacks, as a sentence."""
+        """Checks whether the creator of a workflow may call a tool now.
+
+        Returns:
+            The creator with their present permissions; if the call is not permitted, the reason as a sentence.
+        """
         found = self.find(tool)
         if found is None:
-            return creator  # that there is no such tool is said when it is called
+            return creator  # the call itself will say that there is no such tool
         now = await self._rights.now(project, creator)
         if now is not None and may_call(now.permissions, found.name, found.group, found.read_only):
             return now
@@ -69,14 +73,14 @@ class StepTools:
         return await found.call(step, work.arguments or {}, caller)
 
     def configure(self, settings: Settings) -> None:
-        """Goes by other settings, for every call that begins later."""
+        """Applies new settings to every call that begins later."""
         self._rights.configure(settings)
         for source in self._sources:
             if isinstance(source, Configurable):
                 source.configure(settings)
 
     async def list(self) -> Sequence[Listing]:
-        """Every source with its tools; all are asked at once, and one that fails hides no other."""
+        """Lists the tools of every source. All sources are asked concurrently, and one that fails hides no other."""
         return await asyncio.gather(*(_listing(source) for source in self._sources))
 
     async def open(self) -> None:

@@ -1,8 +1,8 @@
 """Retries calls of tools that were turned away, before the step's attempt fails.
 
-Only calls that cannot have had an effect are retried: the other side shed them, or they lost a race there. Other
-failures are up to the step's retry policy. All calls to one server share a budget, so that retries do not add to its
-overload. A step that would have to wait too long fails, and says when to come back.
+Only calls that had no effect are retried: the other side shed them, or they lost a race there. For other
+failures the step's retry policy decides. All calls to one server share a budget, so that retries do not add to its
+overload. A step that would have to wait too long fails, and its failure says when to try again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from coordinator.overload.retries import Budget, Retryable, RetryPolicy
 from coordinator.steps.model import Failure, Outcome
 
 SECONDS = 20.0
-"""How long a call is retried; the step's own time may be over before."""
+"""How long a call is retried; the step's own timeout may end it before."""
 PER_CALL, PER_SECOND = 0.1, 0.5
-"""Retries that a call, and a second, earn."""
+"""How many retries each call, and each second, adds to the budget."""
 
 
 class TurnedAway(Retryable):
-    """Nothing has come of a call, and another may fare better."""
+    """A call had no effect, and the same call may succeed later."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.type, failure.after_ms / 1000)
@@ -34,7 +34,7 @@ class Retrying:
         self._policy = RetryPolicy(Budget(monotonic, PER_SECOND, PER_CALL), SECONDS)
 
     async def __call__(self, attempt: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """What comes of a call; an attempt that was turned away raises ``TurnedAway``."""
+        """Calls ``attempt`` until it does not raise ``TurnedAway``, as long as budget and time allow."""
         try:
             outcome: Outcome = await self._policy.retrying()(attempt)
         except TurnedAway as last:

@@ -1,4 +1,4 @@
-"""What creators of workflows may do now: asked before each step, not only when the workflow was created."""
+"""What creators of workflows may do now. This is checked before each step, not only when the workflow is created."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from coordinator.toolsets.caller import Caller
 _log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
-"""How often the token file and the clock are looked at, while there are steps to check."""
+"""How often the token file and the clock are read while there are steps to check."""
 
 
 class Rights:
     """Looks callers up in the token file.
 
-    Who came with a JWT keeps what it said when he created the workflow: nobody can ask its issuer.
+    Callers that came with a JWT keep the permissions that it stated when they created the workflow, because its issuer
+    cannot be asked again.
 
     Args:
-        clock: decides which tokens have expired, as authentication does.
+        clock: decides which tokens have expired, as in authentication.
     """
 
     def __init__(self, settings: Settings, clock: FleetClock) -> None:
@@ -38,7 +39,7 @@ class Rights:
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Goes by other settings, and reads the token file at the next look."""
+        """Applies new settings. The token file is read again before the next check."""
         self._path = Path(settings.auth.tokens) if settings.auth.tokens else None
         self._default = frozenset(settings.auth.default_permissions)
         self._stamp: Stamp | None = None
@@ -47,7 +48,7 @@ class Rights:
             self._grants = {}
 
     async def now(self, project: str, creator: Caller) -> Caller | None:
-        """The caller with his present permissions and roles in a project; None: he is gone."""
+        """The caller with their present permissions and roles in a project; None if they have none any more."""
         if not creator.listed:
             return creator
         await self._look()
@@ -65,7 +66,7 @@ class Rights:
         )
 
     async def _look(self) -> None:
-        """Reads the file again if it changed; a file that is wrong changes nothing."""
+        """Reads the file again if it changed. A file with an error changes nothing."""
         path = self._path
         if path is None or monotonic() - self._looked < LOOK_SECONDS:
             return

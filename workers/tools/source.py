@@ -1,4 +1,4 @@
-"""What a source of tools is."""
+"""The interface of a source of tools."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from coordinator.steps.model import Outcome, StepRun
 from coordinator.toolsets.caller import Caller
 
 CallTool = Callable[[StepRun, dict[str, Any], Caller | None], Awaitable[Outcome]]
-"""Takes the step, its arguments and the creator of its workflow, if he is known."""
+"""Takes the step, its arguments and the creator of its workflow, if known."""
 
 
 @dataclass(slots=True, frozen=True)
 class StepTool:
-    """One tool as steps see it."""
+    """One tool that steps can call."""
 
     name: str
     call: CallTool
     description: str = ""
     group: str = ""
-    """What it belongs to, for permissions: the toolset or the connection; empty: nothing."""
+    """The toolset or connection that it belongs to, for permissions; empty if none."""
     read_only: bool = False
 
 
@@ -29,14 +29,14 @@ class Source(Protocol):
     """Tools of one kind."""
 
     name: str
-    """What people call it."""
+    """Its name in messages."""
 
     def find(self, name: str) -> StepTool | None:
-        """The tool of that name, as far as that can be told without asking anybody."""
+        """The tool with this name, found without any communication. It may turn out not to exist when it is called."""
         ...
 
     async def listed(self) -> Sequence[StepTool]:
-        """All its tools, asked from whatever serves them.
+        """All its tools. Servers are asked for theirs.
 
         Raises:
             SourceFailed: the list cannot be read.
@@ -44,13 +44,13 @@ class Source(Protocol):
         ...
 
     async def open(self) -> None:
-        """Called before the first call."""
+        """Called before the first call of a tool."""
         ...
 
     async def close(self) -> None:
-        """Called after the last."""
+        """Called after the last call of a tool."""
         ...
 
 
 class SourceFailed(Exception):
-    """A source cannot list its tools now; the text says why."""
+    """A source cannot list its tools now. The text says why."""

@@ -1,4 +1,4 @@
-"""Results with ``isError`` as failures of steps."""
+"""Turns results with ``isError`` into failures of steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST_MESSAGE = 4_000
 
 
 def failure_of(structured: Any, texts: Sequence[str]) -> Failure:
-    """The failure that a result means; the coordinator's tools, and servers like it, say more than a text."""
+    """The failure that a result describes. Our own tools, and servers like ours, state a code and a kind, too."""
     error = structured.get("error") if isinstance(structured, dict) else None
     if isinstance(error, dict) and isinstance(error.get("code"), str) and isinstance(error.get("message"), str):
         asked = retryable(structured)
