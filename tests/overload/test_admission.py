@@ -4,79 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any
 
-import msgspec
 import pytest
 import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.errors import ToolFailure
-from coordinator.overload import Admission, Ticket
-from coordinator.settings.overload import Overload
+from coordinator.overload import Ticket
 from coordinator.toolsets.tool import Criticality
+from tests.overload.front import SMALL, Front, code
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
 SHEDDABLE, NORMAL, READ, CRITICAL = Criticality
-SMALL = Overload(least_limit=8, most_limit=8, hard_limit=12, queue_most=4, queue_ms=10_000, parked_most=3)
-
-
-class Watcher:
-    def __init__(self) -> None:
-        self.shed_calls: Counter[tuple[str, str]] = Counter()
-        self.waits: list[str] = []
-        self.last: tuple[int, int, str] = (0, 0, "")
-
-    def shed(self, criticality: str, reason: str) -> None:
-        self.shed_calls[criticality, reason] += 1
-
-    def queued(self, criticality: str, seconds: float) -> None:
-        self.waits.append(criticality)
-
-    def limits(self, at_work: int, limit: int, waiting: int, breaker: str) -> None:
-        self.last = (limit, waiting, breaker)
-
-
-class Front:
-    """An admission with a clock of its own."""
-
-    def __init__(self, given: Overload = SMALL, **changes: Any) -> None:
-        self.now = 0.0
-        self.watcher = Watcher()
-        self.admission = Admission(
-            msgspec.structs.replace(given, **changes), self.watcher, lambda: self.now, lambda: 0.5
-        )
-        self.names = 0
-
-    def enter(self, criticality: Criticality, actor: str = "", project: str = "", **more: bool) -> Ticket | None:
-        self.names += 1
-        return self.admission.enter(criticality, actor or f"a{self.names}", project or f"p{self.names}", **more)
-
-    def fill(self, criticality: Criticality, count: int) -> list[Ticket]:
-        tickets = [self.enter(criticality) for _ in range(count)]
-        assert None not in tickets
-        return [ticket for ticket in tickets if ticket is not None]
-
-    def configure(self, **changes: Any) -> None:
-        self.admission.configure(msgspec.structs.replace(SMALL, **changes))
-
-    async def wait_in_vain(self, criticality: Criticality) -> None:
-        with pytest.raises(ToolFailure) as refused:
-            await self.wait(criticality)
-        assert code(refused) == "queue_timeout"
-
-    def wait(self, criticality: Criticality) -> asyncio.Task[Ticket]:
-        self.names += 1
-        return asyncio.ensure_future(self.admission.wait(criticality, f"a{self.names}", f"p{self.names}"))
-
-
-def code(failure: pytest.ExceptionInfo[ToolFailure]) -> str:
-    assert failure.value.kind == "shedding"
-    assert failure.value.retry_after_ms
-    return failure.value.code
 
 
 def test_each_class_has_room_for_its_share_and_critical_calls_for_more() -> None:
