@@ -43,14 +43,13 @@ class Problems:
             self._more += 1
             return
         sentence = f"{where}: {problem}"
-        if len(sentence) > _LONGEST_SENTENCE:
-            sentence = f"{sentence[:_LONGEST_SENTENCE]}..."
-        # What a caller wrote may not move the cursor of a terminal that shows the message.
-        sentence = "".join(letter if letter.isprintable() else "?" for letter in sentence)
         if sentence in self._seen:
             return
         self._seen.add(sentence)
-        self.sentences.append(sentence)
+        if len(sentence) > _LONGEST_SENTENCE:
+            sentence = f"{sentence[:_LONGEST_SENTENCE]}..."
+        # What a caller wrote may not move the cursor of a terminal that shows the message.
+        self.sentences.append("".join(letter if letter.isprintable() else "?" for letter in sentence))
 
     def unknown(self, where: str, what: str, name: str, known: Collection[str]) -> None:
         """A name that means nothing, with the one that was meant, if that can be guessed."""
