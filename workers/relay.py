@@ -8,15 +8,14 @@ from __future__ import annotations
 import asyncio
 
 import redis.exceptions
-import structlog
 
 from coordinator.errors import ToolFailure
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.store import RELAYED, StepStore
 from coordinator.steps.times import IDLE_SECONDS
 from coordinator.store import Store, keys
 from coordinator.store.errors import StoreError
 
-_log = structlog.get_logger(__name__)
 _PAUSE = 0.5
 
 
@@ -32,6 +31,7 @@ class Relay:
         self._store = store
         self._waiting: set[str] = set()
         self._news = asyncio.Event()
+        self._warn = ThrottledWarnings()
 
     def tell(self, project: str) -> None:
         """Says that there is something in the project's outbox."""
@@ -52,7 +52,7 @@ class Relay:
                 await asyncio.sleep(_PAUSE)
             else:
                 if woken is not None:
-                    self.tell(woken[1].decode())
+                    self.tell(woken[1].decode(errors="replace"))
 
     async def _move(self) -> None:
         while True:
@@ -64,6 +64,8 @@ class Relay:
                     while await self._steps.relay(project) == RELAYED:
                         pass
                 except (ToolFailure, StoreError) as error:
-                    _log.warning("jobs wait in the outbox, trying again", project=project, reason=str(error))
+                    if isinstance(error, ToolFailure) and error.kind == "permanent":
+                        continue  # no project has such a name
+                    self._warn("outbox", "jobs wait in the outbox, trying again", project=project, reason=str(error))
                     self.tell(project)
                     await asyncio.sleep(_PAUSE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -104,6 +105,8 @@ _POP = Script(PACKAGE, "pop_jobs", list[Popped])
 _POPPED = Script(PACKAGE, "popped_jobs", list[Popped])
 RENEW = Script(PACKAGE, "renew_leases")
 
+_ENTRY = re.compile(rb"([\w.-]+) ([\w-]+-\w+-\d+)")
+"""Of an outbox: queue and job id."""
 _taken = msgspec.msgpack.Decoder(Taken).decode
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -194,7 +197,9 @@ class StepStore:
         key = keys.outbox.key(project)
         entries: list[bytes] = await self._store.command("LRANGE", key, 0, RELAYED - 1)
         if entries:
-            await self.push(project, [entry.decode().split(" ", 1) for entry in entries])
+            # What no script of ours has written leads nowhere, and would keep what is behind it waiting.
+            jobs = [(found[1].decode(), found[2].decode()) for entry in entries if (found := _ENTRY.fullmatch(entry))]
+            await self.push(project, jobs)
             await asyncio.gather(*(self._store.command("LREM", key, 1, entry) for entry in entries))
         return len(entries)
 

@@ -137,8 +137,9 @@ async def test_no_run_throws_away_more_entries_without_a_job_than_others(
 async def test_what_rq_could_not_have_named_is_no_job(rig: Rig, split: Split, elsewhere: bool) -> None:
     store = split.elsewhere if elsewhere else rig.store
     for odd in (b"\xff\xfe", b"a:b"):
-        await store.command("HSET", b"fc:{RQ}:job:" + odd, "data", "x")
-        await store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", odd)
+        for field in ("data", "fleet"):
+            await store.command("HSET", b"fc:{RQ}:job:" + odd, field, "x")
+            await store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", odd)
     if elsewhere:
         assert await split.worker.steps.pop(5) == []
     else:
@@ -152,6 +153,16 @@ async def test_jobs_of_strangers_are_handed_on_and_not_lost(rig: Rig) -> None:
     taken = await rig.worker.steps.take(5)
     assert taken.plain_jobs == [("mine", "fleet-steps")]
     assert await rig.store.command("LRANGE", "fc:{RQ}:queue:fleet-steps:intermediate", 0, -1) == [b"mine"]
+
+
+async def test_pointers_into_no_project_are_left_to_rq(rig: Rig, split: Split) -> None:
+    for store in (rig.store, split.elsewhere):
+        await store.command("HSET", "fc:{RQ}:job:1-2-3", "fleet", b"BAD}:{\xff")
+        await store.command("SET", "fc:{RQ}:job:4-5-6", "x")
+        await store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "1-2-3", "4-5-6")
+    assert [job for job, _ in (await rig.worker.steps.take(5)).plain_jobs] == ["1-2-3", "4-5-6"]
+    assert [(one.project, one.job) for one in await split.worker.steps.pop(5)] == [("", "1-2-3"), ("", "4-5-6")]
+    assert await split.worker.steps.drop_spent() == 0
 
 
 # --- limits -------------------------------------------------------------------------------------
@@ -437,6 +448,15 @@ async def test_no_more_pointers_are_popped_than_a_worker_wants(split: Split) -> 
     assert await split.elsewhere.command("EXISTS", bell) == 1
     assert len(await split.worker.steps.pop(2)) == 1
     assert await split.elsewhere.command("EXISTS", bell) == 0
+
+
+async def test_what_is_no_entry_of_an_outbox_keeps_none_waiting(split: Split) -> None:
+    outbox = keys.outbox.key("default")
+    await split.rig.store.command("RPUSH", outbox, b"\xff \xfe", b"nospace", b"fleet-steps a-b", b"")
+    flow = await split.rig.create()
+    await split.worker.steps.relay("default")
+    assert await split.rig.store.command("EXISTS", outbox) == 0
+    assert [step.run for step in await split.take()] == [str(flow)]
 
 
 async def test_a_relay_that_runs_twice_doubles_nothing(split: Split) -> None:

@@ -6,16 +6,15 @@ args:      engine want
 reply:     {project or '' for a plain job, job id, list} for each
 errors:    none
 --]]
--- @include handoff
+-- @include pointers
 local found, most, stale = {}, tonumber(want), 0
 for _, list in ipairs(env.lists) do
   local key = env.rq .. 'queue:' .. list
   while #found < most and stale < STALE do
     local id = redis.call('LMOVE', key, key .. ':intermediate', 'LEFT', 'RIGHT')
     if not id then break end
-    local job = env.rq .. 'job:' .. id
-    local project = redis.call('HGET', job, 'fleet')
-    if is_job_id(id) and (project or redis.call('EXISTS', job) == 1) then
+    local project = parse_job(id) and project_of(id)
+    if project or is_plain(id) then
       found[#found + 1] = {project or '', id, list}
     else
       redis.call('LREM', key .. ':intermediate', -1, id)

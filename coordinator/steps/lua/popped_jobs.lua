@@ -8,16 +8,15 @@ reply:     {project, job id, list} for each
 errors:    none
 full:      reading; it only takes away
 --]]
--- @include handoff
+-- @include pointers
 local found = {}
 for _, list in ipairs(env.lists) do
   local key = env.rq .. 'queue:' .. list .. ':intermediate'
   for _, id in ipairs(redis.call('LRANGE', key, 0, tonumber(most) - 1)) do
-    local job = env.rq .. 'job:' .. id
-    local project = redis.call('HGET', job, 'fleet')
+    local project = is_plain(id) and project_of(id)
     if project then
       found[#found + 1] = {project, id, list}
-    elseif redis.call('EXISTS', job) == 0 then
+    elseif not is_plain(id) then
       redis.call('LREM', key, 1, id)
     end
   end

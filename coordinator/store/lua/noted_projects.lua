@@ -7,12 +7,12 @@ reply:     {name, seconds since it was noted}...
 errors:    none
 --]]
 -- @include project_list
+-- @include project_name
 local now = redis.call('TIME')[1]
 local from = tonumber(seconds) > 0 and now - seconds or '-inf'
 local found = redis.call('ZRANGE', list, '+inf', from, 'BYSCORE', 'REV', 'LIMIT', 0, most, 'WITHSCORES')
 local noted = {}
 for i = 1, #found, 2 do
-  local name = found[i]
-  if #name <= 63 and string.match(name, '^[a-z0-9][a-z0-9_-]*$') then noted[#noted + 1] = {name, now - found[i + 1]} end
+  if is_project(found[i]) then noted[#noted + 1] = {found[i], now - found[i + 1]} end
 end
 return cmsgpack.pack(noted)

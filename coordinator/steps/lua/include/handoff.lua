@@ -75,19 +75,6 @@ local function refill(always)
   end
 end
 
--- Stills a queue's bell: somebody has looked at all that was there.
-local function still(list)
-  local bell = env.rq .. 'bell:' .. list
-  redis.call('DEL', bell)
-  -- No more pointers could be thrown away in one run: what is behind them has nobody wait for the next look.
-  if redis.call('EXISTS', env.rq .. 'queue:' .. list) == 1 then redis.call('RPUSH', bell, 1) end
-end
-
--- Whether RQ could have made such an id; others are no jobs.
-local function is_job_id(id) return string.match(id, '^[A-Za-z0-9_-]+$') end
-
-local STALE = 100 -- pointers to nothing, or to what is not for this worker, that one run throws away at most
-
 local function push_job(id, list, project)
   local run, step, attempt = parse_job(id)
   redis.call('HSET', env.rq .. 'job:' .. id, 'origin', list, 'status', 'queued', 'created_at', env.iso, 'enqueued_at',

@@ -1,4 +1,4 @@
--- @include handoff
+-- @include pointers
 -- A worker takes steps: pointers that wait in its lists, oldest first, and those that this run made ready, which
 -- need no pointer then. Each is leased to the worker by the time of this server, and its attempt is the fence
 -- that the worker has to show with the outcome. From queues in another Redis nothing can be taken here.
@@ -66,12 +66,11 @@ local function pop(list, want)
   while #taken + #plain_jobs < want and stale < STALE do
     local id = redis.call('LPOP', env.rq .. 'queue:' .. list)
     if not id then return end
-    local job = env.rq .. 'job:' .. id
-    local project = redis.call('HGET', job, 'fleet')
+    local project = project_of(id)
     if project then
-      redis.call('DEL', job)
+      redis.call('DEL', env.rq .. 'job:' .. id)
       if not claim(id, 'fc:{' .. project .. '}:') then stale = stale + 1 end
-    elseif is_job_id(id) and redis.call('EXISTS', job) == 1 then
+    elseif is_plain(id) then
       -- A job that somebody made with plain RQ; as RQ does it, so that it is not lost.
       redis.call('RPUSH', env.rq .. 'queue:' .. list .. ':intermediate', id)
       plain_jobs[#plain_jobs + 1] = {id, list}
