@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from coordinator.metrics import tracing
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN, Report
-from coordinator.steps.times import CRASHES
+from coordinator.steps.times import CRASHES, LEASE_MS
 from coordinator.store import keys
 from coordinator.store.idempotency import NO_KEY
 from tests.steps.rig import Rig, fork, join, then
@@ -116,6 +116,15 @@ async def test_a_renewed_lease_lives_on_and_a_lost_one_is_told(rig: Rig) -> None
     assert sorted(gone) == sorted([lost.step.encode(), b"999"])
     assert (await rig.worker.steps.sweep("default")).lost == 0
     assert await rig.store.command("ZSCORE", keys.step_leases.key("default"), kept.step) > 1e12
+
+
+async def test_a_lease_from_before_the_clock_was_put_back_ends_as_one_of_now(rig: Rig) -> None:
+    await rig.create()
+    (step,) = await rig.worker.take(1)
+    leases = keys.step_leases.key("default")
+    await rig.store.command("ZINCRBY", leases, 3_600_000, step.step)
+    await rig.worker.steps.sweep("default")
+    assert float(await rig.store.command("ZSCORE", leases, step.step)) <= await rig.store.time() + LEASE_MS
 
 
 async def test_attempts_after_a_lost_worker_belong_to_the_trace_that_the_flow_was_created_in(rig: Rig) -> None:

@@ -31,6 +31,12 @@ for _, id in ipairs(expired) do
   end
 end
 
+-- A lease that ends later than any can: the clock was put back since. Whoever has the step renews it.
+local latest = whole(now + env.lease)
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', K_STEP_LEASES, '(' .. latest, '+inf', 'LIMIT', 0, most)) do
+  redis.call('ZADD', K_STEP_LEASES, latest, id)
+end
+
 local timed = due(K_STEP_TIMERS, now)
 for _, id in ipairs(timed) do
   local st = load_step(id)
