@@ -77,7 +77,7 @@ def _forgiving(tool: Tool, arguments: object) -> Any:
 def may_wait(tool: Tool, arguments: object) -> bool:
     """Whether a call may wait. A call with invalid arguments does not: it is refused at once."""
     if tool.waits is None:
-        return not tool.fast
+        return False
     try:
         return tool.patient(_forgiving(tool, arguments))
     except (msgspec.ValidationError, RecursionError):

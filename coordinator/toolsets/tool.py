@@ -101,10 +101,9 @@ class Tool:
     destructive: bool = False
     open_world: bool = False
     """Whether it may reach beyond this system."""
-    fast: bool = True
-    """Whether it answers at once. False: calls may wait or stream, so they are left to the SDK's server."""
     waits: Callable[[Any], bool] | None = None
-    """Whether a call with these arguments may wait; None: it does not depend on the arguments."""
+    """Whether a call with these arguments may wait; None: every call answers at once. Calls that may wait are left to the
+    SDK's server."""
     parks: bool = False
     """Whether a waiting call spends almost all of its time waiting for an event, and so needs hardly any resources."""
     criticality: Criticality | Callable[[Any], Criticality] | None = None
@@ -122,7 +121,7 @@ class Tool:
 
     def patient(self, arguments: Any) -> bool:
         """Whether a call with these arguments may take longer than a request normally does."""
-        return not self.fast or (self.waits is not None and self.waits(arguments))
+        return self.waits is not None and self.waits(arguments)
 
 
 class Resource(NamedTuple):

@@ -313,7 +313,7 @@ class FastPath:
         legacy: dict[str, _Entry] = {}
         for name, tool in endpoint.tools.items():
             # If arguments are mirrored in headers, the SDK has to compare the two.
-            if not tool.fast or x_mcp_header_map(endpoint.input_schemas[name]):
+            if x_mcp_header_map(endpoint.input_schemas[name]):
                 continue
             depth = nesting(endpoint.input_schemas[name])
             # ``arguments`` is two levels down: in the message and in its params.

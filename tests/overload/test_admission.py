@@ -381,11 +381,8 @@ async def test_a_surplus_lasts_while_more_than_two_of_a_hundred_calls_find_no_ro
     front = Front(queue_ms=20)
     held = front.fill(CRITICAL, 12)
     await front.wait_in_vain(NORMAL)
-    for _ in range(50):
-        assert front.admission.turns_away(NORMAL) > 0
-    front.now = 0.11  # confirms it; those that came before do not count from now on
-    assert front.admission.turns_away(NORMAL) > 0
-    for _ in range(without_room):
+    for number in range(51 + without_room):
+        front.now = 0.11 if number >= 50 else 0.0  # the first then confirms it, and only those after it count
         assert front.admission.turns_away(NORMAL) > 0
     for ticket in held:
         front.admission.leave(ticket)

@@ -226,7 +226,10 @@ class Everything:
             Tool("test_error_handling", "Fails.", NoArguments, (Answer,), _error),
             Tool("test_custom_header", "Has an argument that a header mirrors.", Region, (Answer,), _plain),
         ]
-        tools += [Tool(name, f"Fixture {name}.", NoArguments, (Answer,), _plain, fast=False) for name in self.special]
+        tools += [
+            Tool(name, f"Fixture {name}.", NoArguments, (Answer,), _plain, waits=lambda _: True)
+            for name in self.special
+        ]
         return Toolset("everything", "Everything", "A fixture for conformance tests.", tuple(tools))
 
     def server(self, endpoint: Endpoint, calls: Calls) -> Server[Any]:

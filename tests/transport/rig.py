@@ -126,7 +126,7 @@ class Rig:
             tool("broken", Nothing, Pong, self.broken),
             tool("tree", Tree, Size, self.tree),
             tool("late", Wait, Pong, self.wait),
-            tool("watch", Wait, Pong, self.wait, fast=False),
+            tool("watch", Wait, Pong, self.wait, waits=lambda given: given.gate != "open"),
         )
         return Toolset(name, name.title(), f"How to use {name}.", tools)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import time
 from typing import Any, cast
 
 import msgspec
@@ -10,9 +12,11 @@ import pytest
 
 from coordinator.errors import CATALOGUE, ToolFailure
 from coordinator.overload import Admission
+from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Call
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.deadlines import Deadlines
+from tests.overload.test_admission import Watcher
 from tests.support.wait import wait_until
 from tests.transport.rig import Add, Fail, Hooks, Nothing, Rig, Wait, call, legacy, make_app, modern, send
 
@@ -82,6 +86,29 @@ async def test_what_never_began_has_taken_no_time() -> None:
     shed = [("add", "shed", "fast")] * 4 + [("watch", "shed", "fast"), ("add", "invalid", "fast")]
     assert hooks.turned_away == hooks.requests == shed
     assert rig.calls == []
+
+
+async def test_calls_are_let_in_as_waiting_only_if_they_wait() -> None:
+    _, hooks, rig, tools = make()
+    admission = Admission(Overload(), Watcher(), time.monotonic)
+    calls = Calls(10_000, hooks, Deadlines(0.01), admission)
+    watch = dataclasses.replace(tools["watch"], parks=True)
+    for gate, parked in (("g", 1), ("open", 0)):
+        running = asyncio.create_task(calls.run(watch, CALL, Wait(gate=gate), "sdk"))
+        await wait_until(lambda: len(rig.waiting) == 1)
+        assert (admission.parked, admission.in_flight) == (parked, 1 - parked)
+        rig.gates[gate].set()
+        assert not (await running).failed
+    admission.parked = Overload().parked_most
+    assert calls.refusal(watch, CALL, Wait(gate="g"), "sdk") is not None
+    assert calls.refusal(watch, CALL, Wait(gate="open"), "sdk") is None
+
+
+async def test_a_call_that_may_enter_is_not_reported_as_shed() -> None:
+    _, hooks, _, tools = make()
+    calls = Calls(10_000, hooks, Deadlines(0.01), Admission(Overload(), Watcher(), time.monotonic))
+    assert calls.shed_at_once(tools["add"], tools["add"].weigh(Add(left=1)), "fast") == 0
+    assert hooks.requests == []
 
 
 async def test_what_could_not_begin_within_its_deadline_took_that_long() -> None:

@@ -73,6 +73,8 @@ async def test_every_good_call_is_taken(app: FrontEnd, params: dict[str, Any], l
         legacy("ping"),
         modern("tools/call", call("add", {"left": "2"})),
         modern("tools/call", call("add", {})),
+        modern("tools/call", call("add")),
+        legacy("tools/call", call("add")),
         modern("tools/call", {**ADD, "inputResponses": {}}),
         legacy("tools/call", {**ADD, "task": {"ttl": 1}}),
         legacy("tools/call", ADD, mcp_protocol_version=None),
@@ -98,14 +100,13 @@ async def test_arguments_mirrored_in_headers_are_left_to_the_sdk() -> None:
     await app.aclose()
 
 
-async def test_tools_that_wait_are_left_to_the_sdk(app: FrontEnd, rig: Rig) -> None:
-    rig.gates["g"] = asyncio.Event()
-    rig.gates["g"].set()
-    for headers, body in (
-        modern("tools/call", call("watch", {"gate": "g"})),
-        legacy("tools/call", call("watch", {"gate": "g"})),
-    ):
-        assert not await taken(app, headers, body)
+@pytest.mark.parametrize("make", [modern, legacy])
+async def test_calls_that_wait_are_left_to_the_sdk(app: FrontEnd, rig: Rig, make: Any) -> None:
+    for gate in ("g", "open"):
+        rig.gates[gate] = asyncio.Event()
+        rig.gates[gate].set()
+    assert not await taken(app, *make("tools/call", call("watch", {"gate": "g"})))
+    assert await taken(app, *make("tools/call", call("watch", {"gate": "open"})))
 
 
 async def test_it_can_be_switched_off(rig: Rig) -> None:
