@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from coordinator.definitions.model import And, Comparison, Condition, Not, Or
+from coordinator.definitions.model import And, Comparison, Condition, Not, Or, Scalar
 
 
 def lookup(variables: Mapping[str, Any], path: str) -> Any:
@@ -73,15 +73,12 @@ def _compare(condition: Comparison, variables: Mapping[str, Any]) -> bool:
     return left > right if operator == ">" else left >= right
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: Any, right: Scalar | UnsetType) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        return left == right
-    if left is UNSET or right is UNSET or left is None or right is None:
-        return left is right
     # Lists and objects never equal anything: the value in a condition is always a scalar.
-    return isinstance(left, str) and isinstance(right, str) and left == right
+    same: bool = left == right
+    return same
 
 
 def _number(value: Any) -> float | int | None:

@@ -102,8 +102,8 @@ class Tool:
     open_world: bool = False
     """Whether it may reach beyond this system."""
     waits: Callable[[Any], bool] | None = None
-    """Whether a call with these arguments may wait; None: every call answers at once. Calls that may wait are left to the
-    SDK's server."""
+    """Whether a call with these arguments may wait; None: every call answers at once. The SDK's server takes calls that
+    may wait."""
     parks: bool = False
     """Whether a waiting call spends almost all of its time waiting for an event, and so needs hardly any resources."""
     criticality: Criticality | Callable[[Any], Criticality] | None = None

@@ -87,6 +87,23 @@ def test_skills_checkpoints_and_activities_that_are_not_there(sound: Tree, read:
     ]
 
 
+def test_what_modes_name_that_is_not_there(sound: Tree, read: Read) -> None:
+    sound.write("one/resources/24-review-mode.md", "How to review.\n")
+    sound.workflow(
+        "one",
+        "a",
+        "b",
+        more="modes[3]:\n"
+        '  - id: quick\n    name: Quick\n    activationVariable: q\n    skipActivities[2]: b,c\n    resource: "9"\n'
+        "  - id: plain\n    name: Plain\n    activationVariable: p\n"
+        "  - id: review\n    name: Review\n    activationVariable: r\n    resource: resources/24-review-mode.md\n",
+    )
+    assert [(problem.level, problem.message) for problem in lint(read())] == [
+        ("wrong", "mode 'quick': skipActivities names no activity of the workflow: 'c'"),
+        ("odd", "mode 'quick': there is no resource '9'"),
+    ]
+
+
 def test_ends_of_workflows_are_no_activities_that_are_missing(sound: Tree, read: Read) -> None:
     for target in ("__terminal__", "workflow-end", "end-workflow"):
         sound.activity("one", "02", "b", more=f"transitions[1]{{to}}:\n  {target}\n")

@@ -259,6 +259,22 @@ def test_what_cannot_be_used_is_told_and_left_out(
     assert after.folders["one"].skills == before.folders["one"].skills
 
 
+@pytest.mark.parametrize("folder", ["..", "skills", "a/b"])
+def test_activities_are_looked_for_in_a_folder_of_their_own_only(tree: Tree, read: Read, folder: str) -> None:
+    tree.workflow("one", "a")
+    tree.write("one/workflow.toon", f"activitiesDir: {folder}\n" + (tree.root / "one/workflow.toon").read_text())
+    library = read()
+    assert list(library.workflows["one"].activities) == ["a"]
+    (problem,) = library.problems
+    assert problem.message == f"activitiesDir: {folder!r} is not a folder of its own within the workflow's"
+
+
+def test_a_folder_without_a_workflow_is_told_unless_it_lends_skills_to_all(tree: Tree, read: Read) -> None:
+    tree.skill("meta", "00", "work")
+    tree.skill("other", "00", "work")
+    assert [str(problem) for problem in read().problems] == ["other: odd: the folder other has no workflow.toon"]
+
+
 def test_what_is_no_file_is_not_waited_for(tree: Tree, read: Read) -> None:
     tree.workflow("one", "a")
     os.mkfifo(tree.root / "one/activities/02-pipe.toon")

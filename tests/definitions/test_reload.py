@@ -179,6 +179,34 @@ def test_what_could_not_be_read_is_tried_again(tree: Tree, monkeypatch: pytest.M
     assert list(definitions.refresh().workflows["one"].activities) == ["a", "b"]
 
 
+def test_a_defect_does_not_end_the_looking(
+    tree: Tree, live: Definitions, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = threading.Event()
+
+    def fail(_: Definitions) -> Any:
+        failed.set()
+        raise RuntimeError
+
+    with monkeypatch.context() as defect:
+        defect.setattr(Definitions, "_look", fail)
+        assert failed.wait(60)
+    tree.activity("one", "03", "c")
+    wait_until_sync(lambda: "c" in live.current.workflows["one"].activities, what="a new activity")
+    assert "looking for changed definitions failed" in caplog.text
+
+
+def test_looking_rests_between_and_ends_when_they_are_closed(tree: Tree) -> None:
+    threads = {*threading.enumerate()}
+    definitions = Definitions([tree.root], poll_seconds=3600)
+    definitions.start()
+    (thread,) = (one for one in threading.enumerate() if one.name == "definitions" and one not in threads)
+    wait_until_sync(lambda: definitions._current is not None, what="the first reading, at once")
+    definitions.close()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
 def test_nothing_is_read_before_it_is_asked_for(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.workflow("one", "a")
     threads = {*threading.enumerate()}

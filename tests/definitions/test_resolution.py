@@ -83,6 +83,21 @@ def test_an_activity_is_found_where_it_belongs() -> None:
     assert library.activity("nothing") is None
 
 
+def test_a_borrowed_activity_is_found_where_it_is_lent_from(tree: Tree, read: Read) -> None:
+    tree.workflow("borrower", "own", more="activities[1]: lender/01-lent.toon\n")
+    tree.workflow("lender", "lent")
+    library = read()
+    assert "lent" in library.workflows["borrower"].activities
+    found = library.activity("lent")
+    assert found is not None
+    assert found[0] == "lender"
+
+
+def test_an_id_is_of_a_bounded_length_and_no_folder_above() -> None:
+    assert [valid_id(text) for text in ("a", "...", "x" * 200)] == [True] * 3
+    assert [valid_id(text) for text in ("", ".", "..", "x" * 201)] == [False] * 4
+
+
 paths = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=30),
     st.lists(st.sampled_from(("..", ".", "meta", "change", "", "activities", "workflow.toon")), max_size=5).map(
