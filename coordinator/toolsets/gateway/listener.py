@@ -1,4 +1,4 @@
-"""Listens, in one process, for the end of operations that its calls wait for, and for changes of downstream servers."""
+"""Listens for the end of operations that calls of this process wait for, and for changes of downstream servers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Listener:
     """The Redis subscription that all calls of a process share.
 
     Args:
-        on_servers: called when the tools of downstream servers have changed, and when a message that says so may have
+        on_servers: called when the tools of downstream servers have changed, and when a message about that may have
             been missed.
     """
 
     def __init__(self, store: Store, on_servers: Callable[[], None] = lambda: None) -> None:
         self._on_servers = on_servers
         self.process = uuid4().hex
-        """The id of this process, which its channel is named after."""
+        """The id of this process; its channel has it in its name."""
         self._events: dict[str, list[asyncio.Event]] = {}
         channels = (f"fc:gate:{self.process}", CHANNEL)
         self._subscription = Subscription(store, channels, "gateway news", self._heard, self._begun)
@@ -32,16 +32,16 @@ class Listener:
 
     @property
     def closed(self) -> bool:
-        """Whether nobody should wait any more."""
+        """Whether calls should stop waiting, because the process ends."""
         return self._closed
 
     def start(self) -> None:
-        """Begins to subscribe; does not wait until that is done."""
+        """Begins to subscribe, without waiting for that."""
         if not self._closed:
             self._subscription.start()
 
     async def ready(self) -> None:
-        """Waits until messages arrive: whatever is published from then on is heard.
+        """Waits until the subscription stands, so that no later message is missed.
 
         Raises:
             ToolFailure: ``store_unavailable``; ``draining``.
@@ -52,7 +52,7 @@ class Listener:
 
     @contextlib.contextmanager
     def expecting(self, project: str, workflow: str) -> Iterator[asyncio.Event]:
-        """An event that is set when an operation on the instance is over, or may be."""
+        """Provides an event that is set when an operation on the instance is over, or may be over."""
         key, event = f"{project} {workflow}", asyncio.Event()
         events = self._events.setdefault(key, [])
         events.append(event)
@@ -64,13 +64,13 @@ class Listener:
                 self._events.pop(key, None)
 
     async def close(self) -> None:
-        """Ends the subscription, and sets all events: all waiting calls read their instance once more."""
+        """Ends the subscription. Sets all events, so that waiting calls read their instance once more and return."""
         self._closed = True
         self._set_all()
         await self._subscription.close()
 
     def _begun(self) -> None:
-        # What was published before is found by reading.
+        # Messages published before the subscription were missed, so everybody reads.
         self._set_all()
         self._on_servers()
 

@@ -1,6 +1,6 @@
-"""Starting and advancing instances: the checks, the scripts and the waiting, for tools, commands and sub-workflows.
+"""Starts and advances instances, for tools, commands and sub-workflows: checks, runs the scripts, and waits.
 
-A refusal is a ``Rejected``; whatever the store cannot do is a ToolFailure.
+A refusal is raised as ``Rejected``, a failure of the store as ToolFailure.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from coordinator.toolsets.gateway.store.instances import Begun, InstanceStore, N
 LOSER_SECONDS = 2.0
 """How long a submit waits for another one that began before it."""
 _LOOK_SECONDS = 1.0
-"""How often a waiting call reads the instance although no message came."""
+"""How often a waiting call reads the instance even if no message comes."""
 _MOST_SEEN = 20_000
-"""Instances whose definitions a process remembers."""
+"""How many instances a process remembers the definitions of."""
 _ROUNDS = 20
-"""How often a submit begins again because the instance moved under it."""
+"""How often a call tries again because the instance changed meanwhile."""
 
 _WORKFLOW = re.compile(r"wf_[0-9a-f]{12,64}")
 _encode = msgspec.json.Encoder().encode
 
 
 class StartRequest(NamedTuple):
-    """An instance to be started; its input was checked."""
+    """An instance to be started. Its input has been checked."""
 
     project: str
     principal: Principal
@@ -54,19 +54,19 @@ class StartRequest(NamedTuple):
     """The input."""
     request: IdempotencyKey = NO_KEY
     capability: str = ""
-    """Of a session: the capability; it is called at once if there are arguments."""
+    """For a session: the capability. It is called at once if there are arguments."""
     arguments: dict[str, Any] | None = None
     session_ms: int = 0
     """How long a session is kept after its last call."""
     new_id: str = ""
-    """Of the instance; empty: a new one."""
+    """The id of the instance; empty: a random one."""
     parent: str = ""
     """The instance and the operation that wait for its result."""
     nesting: int = 0
     wait: bool = True
-    """Whether to wait, as long as the limits allow, until what follows the start is over."""
+    """Whether to wait, as long as the limits allow, for the end of the operation."""
     hurried: bool = False
-    """Whether the call has to be answered within its deadline."""
+    """Whether the call must be answered within the deadline of quick calls."""
 
 
 class SubmitRequest(NamedTuple):
@@ -82,15 +82,25 @@ class SubmitRequest(NamedTuple):
     operation: str
     """Its correlation id."""
     hurried: bool = False
-    """Whether the call has to be answered within its deadline."""
+    """Whether the call must be answered within the deadline of quick calls."""
+
+
+class _Seen(NamedTuple):
+    """The definition of an instance that this process has read."""
+
+    bundle: str
+    """The hash of its bundle."""
+    name: str
+    """The key of its workflow in the bundle."""
+    workflow: Workflow
 
 
 class Operations:
-    """What can be done with instances, by one process.
+    """Everything that one process does with instances.
 
     Args:
         listener: tells when operations are over.
-        deadline_ms: of calls that do not wait by design.
+        deadline_ms: the deadline of quick calls.
     """
 
     def __init__(
@@ -101,42 +111,41 @@ class Operations:
         self._hurried_seconds = deadline_ms * 0.4 / 1000
         self.durations = Durations()
         """How long the operations took that this process waited for."""
-        self._seen: OrderedDict[str, tuple[str, str, Workflow]] = OrderedDict()
-        """Instance -> hash of its bundle, key and definition of its workflow there."""
+        self._seen: OrderedDict[str, _Seen] = OrderedDict()
+        """By the id of the instance."""
         self._executes: dict[Key, bool] = {}
-        """Whether a transition of a workflow may have to execute something."""
+        """Whether a transition of a workflow may execute something."""
         self._instances = instances
         self._audit = audit
         self._listener = listener
 
     def may_wait(self, workflow: str, transition: str) -> bool:
-        """Whether a submit may take long, as far as this process knows the instance and what it executes."""
+        """Whether a submit may take long. True if this process does not know the instance."""
         seen = self._seen.get(workflow)
         if seen is None:
             return True
-        bundle, name, definition = seen
-        key = bundle, name, transition
+        key = seen.bundle, seen.name, transition
         found = self._executes.get(key)
         if found is None:
             if len(self._executes) >= _MOST_SEEN:
                 self._executes.clear()
-            found = self._executes[key] = machine.executes(definition, transition)
+            found = self._executes[key] = machine.executes(seen.workflow, transition)
         return found and not self.durations.quick(key)
 
     # --- reading ----------------------------------------------------------------------------------
 
     async def get(self, project: str, workflow: str, waiter: str = "", operation: str = "") -> Snapshot:
-        """An instance as it is now; if its time is over, it is moved on first.
+        """An instance as it is now. If its time is over, its timeout is carried out first.
 
         Args:
             waiter: the process to notify when the operation under way is over; empty: none.
-            operation: whose ending is to be read along.
+            operation: the operation whose ending is wanted; empty: none.
 
         Raises:
             Rejected: WORKFLOW_NOT_FOUND.
         """
         if not _WORKFLOW.fullmatch(workflow):
-            # An id that was not checked must not become part of a key.
+            # An id becomes part of a key, so its form is checked.
             raise checks.unknown_workflow(workflow)
         for _ in range(_ROUNDS):
             instance = await self._instances.read(project, workflow, operation, waiter)
@@ -144,7 +153,7 @@ class Operations:
             if instance is None or bundle is None:
                 raise checks.unknown_workflow(workflow)
             snapshot = Snapshot(workflow, instance, bundle, ending_of(instance.ending) if instance.ending else None)
-            self._seen[workflow] = instance.bundle, instance.definition, snapshot.workflow
+            self._seen[workflow] = _Seen(instance.bundle, instance.definition, snapshot.workflow)
             if len(self._seen) > _MOST_SEEN:
                 self._seen.popitem(last=False)
             if not instance.late:
@@ -153,7 +162,7 @@ class Operations:
         raise _keeps_changing()
 
     async def _expire(self, project: str, snapshot: Snapshot) -> None:
-        """Moves an instance whose time is over, which the sweep has not come to yet."""
+        """Carries out the timeout of an instance, if the sweep has not done so yet."""
         advance, late = timed_out(snapshot)
         if not await self._instances.expire(project, snapshot.id, late, advance):
             recorder().restarted("workflow.get")
@@ -161,7 +170,7 @@ class Operations:
     # --- starting ---------------------------------------------------------------------------------
 
     async def start(self, asked: StartRequest) -> Snapshot:
-        """Starts an instance."""
+        """Starts an instance, and waits for the end of the operation if asked to."""
         packed = asked.packed
         workflow = packed.bundle.definitions[asked.definition]
         task = Task(
@@ -197,17 +206,17 @@ class Operations:
             waiter = self._listener.process if asked.wait else ""
             found, operation = await self._instances.start(asked.project, asked.request, waiter, new, advance)
             if found != new.id:
-                # The request id was used before: that instance is the answer.
+                # The request id was used before, so the answer is about the instance of that call.
                 changed = asyncio.Event()
             seconds = self._wait_seconds(packed.bundle, asked.hurried) if asked.wait else 0.0
             key = (packed.hash, asked.definition, asked.capability) if advance.next is not None else None
             return await self._finished(asked.project, found, operation, changed, seconds, key)
 
     async def refuse(self, project: str, principal: Principal, definition: str, asked: str, why: Rejected) -> None:
-        """Puts on record that a start was refused.
+        """Records in the audit that a start was refused.
 
         Args:
-            asked: the capability that it was to call; empty: none.
+            asked: the capability that was to be called; empty: none.
         """
         if why.code != checks.NO_DEFINITION:
             events = checks.refusal_events(asked, why, definitionId=definition)
@@ -216,7 +225,7 @@ class Operations:
     # --- advancing --------------------------------------------------------------------------------
 
     async def submit(self, asked: SubmitRequest) -> Snapshot:
-        """Takes a transition, and waits for what follows.
+        """Takes a transition, and waits for the end of the operation.
 
         Raises:
             Rejected: with one of the seed's codes.
@@ -247,12 +256,12 @@ class Operations:
             for _ in range(_ROUNDS):
                 snapshot = await self.get(project, workflow, self._listener.process)
                 instance = snapshot.instance
-                # What was first may have been this very call, made a moment ago.
-                first = bool(instance.operation) or instance.version != asked.expected
-                if first and (repeated := await self._repeated(asked)) is not None:
+                # Another call was faster. It may have been this same call, sent a moment ago.
+                overtaken = bool(instance.operation) or instance.version != asked.expected
+                if overtaken and (repeated := await self._repeated(asked)) is not None:
                     return repeated
                 if instance.operation and instance.version == asked.expected and not waited:
-                    # Another submit was first; whether it succeeds decides whether this one is stale.
+                    # If the other one succeeds, this one is stale; if it fails, this one may go on.
                     await self._listener.ready()
                     await _within(changed, self._loser_seconds)
                     changed.clear()
@@ -302,11 +311,11 @@ class Operations:
     async def repeated(
         self, project: str, request: IdempotencyKey, workflow: str = "", *, hurried: bool
     ) -> Snapshot | None:
-        """How it went when this call was made before, whatever is configured now; None: it was not.
+        """The result of the same call if it was made before; None if it was not. The present settings do not matter.
 
         Args:
-            workflow: the instance that it is about; empty: the one that it started.
-            hurried: whether the call has to be answered within its deadline.
+            workflow: the instance of the call; empty: the one that the call started.
+            hurried: whether the call must be answered within the deadline of quick calls.
 
         Raises:
             ToolFailure: ``request_id_reused``.
@@ -314,8 +323,9 @@ class Operations:
         reply = await recorded_reply(self._store, project, request)
         if reply is None:
             return None
-        begun: tuple[str, str, bool] = msgspec.msgpack.decode(reply)
-        workflow, operation = workflow or begun[0], begun[1]
+        # Replies of starts and of submits differ in their first field only.
+        started, operation, _ = msgspec.msgpack.decode(reply)
+        workflow = workflow or started
         snapshot = await self.get(project, workflow)
         seconds = self._wait_seconds(snapshot.bundle, hurried)
         return await self._finished(project, workflow, operation, asyncio.Event(), seconds)
@@ -323,7 +333,7 @@ class Operations:
     # --- waiting ----------------------------------------------------------------------------------
 
     def _wait_seconds(self, bundle: Bundle, hurried: bool) -> float:
-        """How long a call waits for the operation that it has begun."""
+        """How long a call waits for the end of the operation that it began."""
         stated = bundle.limits.submit_wait_ms / 1000
         return min(stated, self._hurried_seconds) if hurried else stated
 
@@ -336,11 +346,11 @@ class Operations:
         seconds: float,
         key: Key | None = None,
     ) -> Snapshot:
-        """The instance when an operation is over, or when it was waited for long enough.
+        """Waits for the end of an operation, but not too long, and returns the instance.
 
         Args:
-            seconds: 0 looks once.
-            key: what is executed, for the record of how long that takes.
+            seconds: the longest time to wait; 0: not at all.
+            key: what is executed, to note how long that takes; None: nothing is.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()

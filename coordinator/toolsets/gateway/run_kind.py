@@ -1,4 +1,4 @@
-"""What workers get from this toolset: which call an executor's attempt makes, and what follows from its outcome."""
+"""The part of this toolset that workers use: which call an attempt makes, and what follows from its outcome."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 FORGET_BATCH, MAX_BATCHES = 100, 1_000
-"""Instances that one script forgets, and scripts in one go."""
+"""How many instances one script forgets, and how many scripts run in one go, at most."""
 DEADLINE = "t"
-"""Key of the step that waits for an instance's deadline."""
+"""The key of the step that waits for an instance's deadline."""
 GRACE_MS = 5_000
 """How much longer than its own limit an attempt may take before the engine stops it."""
 
 ERROR_CLASSES = frozenset(("timeout", "transient_error", "rate_limited", "connection_error", "permanent_error"))
 """Classes of errors that a retry policy can name."""
 _ENGINE_CLASSES = {"expired": "timeout", "poisoned": "permanent_error", "stopped": "permanent_error"}
-"""What the engine calls failures of its own -> class of error."""
+"""Types of the step engine's own failures -> error class."""
 
 
 class Job(Work, frozen=True, kw_only=True):
-    """Work of an instance's step: one attempt of an executor."""
+    """The work of an instance's step: one attempt of an executor."""
 
     call: Call
     task: Task
     bundle: Bundle
     hash: str
-    """Of the bundle."""
+    """The hash of the bundle."""
     retry_on: frozenset[str] = frozenset()
     """Classes of failures after which another attempt is made."""
     limit_ms: int = 0
@@ -64,35 +64,36 @@ class Commit(Plan, array_like=True, frozen=True):
     keep_ms: int = 0
     retention_ms: int = 0
     late: str = ""
-    """Of a timeout: the ending of what it stops."""
+    """For a timeout: the ending of the operation that it stops."""
 
 
 class Spec(Struct):
-    """What a worker knows of an instance's definitions."""
+    """The definitions of an instance; None if this worker has not read them yet."""
 
     hash: str
     bundle: Bundle | None = None
 
 
 class GatewayPlanner:
-    """Knows what the steps of instances mean."""
+    """Plans the steps of instances (``coordinator.steps.run_kind.Planner``)."""
 
     def __init__(self, instances: InstanceStore) -> None:
         self._instances = instances
 
     def load(self, spec: bytes) -> Spec:
-        """The hash of the definitions; their text is read when it is first needed."""
+        """Takes the hash of the definitions. Their text is read when it is first needed."""
         found = spec.decode()
         return Spec(found, self._instances.known(found))
 
     async def prepare(self, step: StepRun, spec: Spec) -> Work | Outcome:
-        """The call that the attempt makes, or the outcome that is known already."""
+        """The call that the attempt is to make; if the outcome is known already, the outcome."""
         bundle = await self._bundle(step.project, spec)
         if step.key == DEADLINE:
             return await self._late(step, bundle)
         task = unpacked(step.context)
         if step.arguments:
-            # The sub-workflow has ended that it waits for, or the step itself before it could be planned.
+            # The outcome is known: the sub-workflow that the step waits for has ended, or the step itself was executed
+            # before its successor could be planned.
             known = msgspec.json.decode(step.arguments)
             failure = known.get("failure")
             return Success(known) if failure is None else Failure(failure["error"], failure["type"], retryable=False)
@@ -108,7 +109,7 @@ class GatewayPlanner:
         return _job(executor.kind or "noop", task, bundle, spec.hash, call, reliability)
 
     def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
-        """What follows; an outcome that came without the definitions at hand comes again as a step of its own."""
+        """Plans what follows. If the definitions are not at hand, the outcome comes again, as a step of its own."""
         if step.key == DEADLINE:
             return self._timeout(outcome)
         if spec.bundle is None:
@@ -157,11 +158,11 @@ class GatewayPlanner:
 
 
 class ConfigurableExecutor(Executor, Configurable, Protocol):
-    """An executor that takes over settings."""
+    """An executor that applies new settings."""
 
 
 class GatewayRunKind:
-    """Instances as workers take them (``coordinator.steps.run_kind.RunKind``)."""
+    """The kind of run of instances (``coordinator.steps.run_kind.RunKind``)."""
 
     name = "gateway"
     report: Script[Any] = REPORT

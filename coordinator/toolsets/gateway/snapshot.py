@@ -1,4 +1,4 @@
-"""An instance as one read of the store has found it, and what is planned from that."""
+"""An instance as one read of the store found it, and tasks that are planned from that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _counts = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class Snapshot(NamedTuple):
-    """An instance with its definitions at one moment, and how the operation ended that was asked about."""
+    """An instance with its definitions at one moment, and the ending of the operation that was asked about."""
 
     id: str
     instance: Instance
@@ -35,13 +35,13 @@ class Snapshot(NamedTuple):
         return self.bundle.definitions[self.instance.definition]
 
     def circumstances(self, principal: Principal) -> Circumstances:
-        """What guards see of it, without arguments."""
+        """What guards evaluate, without the arguments of a transition."""
         context = self.ending.context if self.ending is not None else _decode(self.instance.context)
         scope = Scope(context, {}, _decode(self.instance.input))
         return Circumstances(principal, scope, _counts(self.instance.evidence))
 
     def task(self, operation: str, kind: Literal["submit", "timeout"], principal: Principal) -> Task:
-        """An operation on the instance as it stands."""
+        """The task of a new operation on the instance."""
         instance = self.instance
         return Task(
             op=operation,
@@ -60,9 +60,13 @@ class Snapshot(NamedTuple):
 
 
 def timed_out(snapshot: Snapshot) -> tuple[Advance, str]:
-    """What follows from the end of an instance's time, and the ending of what was under way then."""
+    """Plans the timeout of an instance.
+
+    Returns:
+        What to write, and the ending (JSON) of the operation that was under way then.
+    """
     instance = snapshot.instance
-    # The sweep and a call that reads the instance plan the same operation, so it does not matter which is first.
+    # The sweep and a call that reads the instance derive the same operation, so it does not matter which is first.
     operation = "cor_" + blake2b(f"{snapshot.id} {instance.deadline}".encode(), digest_size=8).hexdigest()
     task = snapshot.task(operation, "timeout", Principal(id=SYSTEM, roles=(SYSTEM,)))
     advance = planner.timeout(snapshot.bundle, task)
@@ -78,5 +82,5 @@ def timed_out(snapshot: Snapshot) -> tuple[Advance, str]:
 
 
 def retry_ms(instance: Instance) -> int:
-    """When to look again at the operation under way: the longer it has taken, the later."""
+    """After how many ms to look again at the operation under way. The longer it has taken, the longer the pause."""
     return min(5_000, max(200, (instance.now - instance.since) // 2))

@@ -1,6 +1,6 @@
-"""What an instance takes along: its definition, the definitions of its sub-workflows, and the bounds of execution.
+"""What an instance keeps from its start: its definition, those of its sub-workflows, and the limits of execution.
 
-A bundle is named by a hash of its content, so all instances that started with the same share one.
+A bundle is named by the hash of its content, so all instances that start with the same content share it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Bundle(Struct, frozen=True, kw_only=True):
 
 
 class Packed(NamedTuple):
-    """A bundle, with its text as it is stored and the hash of that."""
+    """A bundle, the text in which it is stored, and the hash of that text."""
 
     hash: str
     text: bytes
@@ -44,11 +44,11 @@ _decode = msgspec.json.Decoder(Bundle).decode
 
 
 def packed(root: str, workflow: Workflow, others: Mapping[str, Workflow], limits: Limits) -> Packed:
-    """The bundle of a definition.
+    """Makes the bundle of a definition.
 
     Args:
-        root: what the definition is called.
-        others: where the sub-workflows are.
+        root: the name of the definition.
+        others: all definitions; the sub-workflows are taken from them.
     """
     found: dict[str, Workflow] = {root: workflow}
     waiting = [workflow]
@@ -64,7 +64,7 @@ def packed(root: str, workflow: Workflow, others: Mapping[str, Workflow], limits
 
 
 def unpacked(text: bytes) -> Bundle:
-    """The bundle that was stored."""
+    """Reads a bundle that was stored."""
     return _decode(text)
 
 
@@ -87,7 +87,7 @@ def retry_on(reliability: Reliability | None) -> frozenset[str]:
 
 
 def candidate(executor: Executor, reliability: Reliability | None, number: int) -> Executor | None:
-    """The executor itself (0), or one of its fallbacks (from 1); None: there are no more."""
+    """The executor itself (0) or one of its fallbacks (from 1); None if there are no more."""
     if number == 0:
         return executor
     fallback = reliability.fallback if reliability is not None else None

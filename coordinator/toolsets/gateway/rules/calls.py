@@ -54,7 +54,7 @@ class CliCall(Struct, frozen=True, kw_only=True):
     strict: bool = True
     """Whether it has failed if it ends with another code than 0."""
     secrets: frozenset[str] = frozenset()
-    """Values from the environment that it was given; they are hidden where its output is quoted."""
+    """Values from the environment that the command was given. They are hidden when its output is quoted."""
     key: str = ""
     """The idempotency key; empty: none is delivered."""
 
@@ -112,12 +112,11 @@ Call = Noop | CliCall | RestCall | McpCall | BuiltinCall | SubWorkflow | FlowCal
 
 
 def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str, str]) -> Call:
-    """The call of an attempt.
+    """The call that an attempt makes.
 
     Args:
         key: the idempotency key, the same for all attempts and fallbacks of a hop.
-        environment: what ``${NAME}`` stands for in what the configuration states; what callers say is
-            taken as it is.
+        environment: the values of ``${NAME}`` in texts of the configuration. Texts from callers are not changed.
 
     Raises:
         Unresolved: an argument has no value.
@@ -176,10 +175,10 @@ def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str
 
 
 def key_of(executor: Executor, task: Task) -> str:
-    """The idempotency key of a hop; empty: its executor wants none.
+    """The idempotency key of a hop; empty if its executor wants none.
 
     Args:
-        executor: that of the hop; its fallbacks deliver the same.
+        executor: the executor of the hop. Its fallbacks send the same key.
     """
     if executor.idempotency_key is False:
         return ""
@@ -189,7 +188,7 @@ def key_of(executor: Executor, task: Task) -> str:
     else:
         key = f"{task.workflow}.{task.transition or task.target}.{task.op}"
     if task.first_done and (task.phase == "enter" or task.kind != "start" or task.version > 1):
-        # A chain may come by the same transition again, and what it enters after the first state is another hop.
+        # A chain may take the same transition twice, so later hops add their version.
         key += f".{task.version}"
     if task.phase == "enter":
         key += ".enter"
@@ -211,7 +210,7 @@ def _arguments(stated: tuple[Any, ...], scope: Scope, literal: FillIn) -> tuple[
 
 
 def _path(template: str, scope: Scope) -> str:
-    """The path with its variables, from the arguments, else the context, else the input."""
+    """Fills in the variables of a path, from the arguments, else from the context, else from the input."""
 
     def filled(match: re.Match[str]) -> str:
         name = match[1]

@@ -1,4 +1,4 @@
-"""How deep values may be nested: what is deeper could be stored, but not be sent to every client."""
+"""Limits the nesting of values: deeper ones could be stored, but not be sent to every client."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_DEPTH = 100
-"""Of contexts, and of schemas of downstream servers. Encoders of MCP libraries give up at some 200."""
+"""For contexts, and for schemas of downstream servers. Encoders of MCP libraries give up at about 200."""
 
 
 def too_deep(value: Any) -> bool:
-    """Whether objects and lists are nested deeper than ``MAX_DEPTH``; never deeper into it than needed."""
+    """Whether objects and lists are nested deeper than ``MAX_DEPTH``. Levels below that are not visited."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []

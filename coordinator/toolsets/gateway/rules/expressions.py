@@ -1,9 +1,9 @@
 """The expressions of guards: exactly one comparison, *operand operator operand*.
 
 Operands are numbers, quoted texts without escapes, true, false, null and paths; operators are
-``== != < <= > >= starts_with contains``. A path to nothing is null. Numbers compare as doubles, equal
-within machine epsilon; order is defined between numbers only; equality of everything else is that
-of JSON, without conversion; ``starts_with`` and ``contains`` take what is no text for "".
+``== != < <= > >= starts_with contains``. A path that leads to nothing is null. Numbers compare as doubles, and
+are equal within machine epsilon. ``< <= > >=`` are true only between numbers. Other values are equal if they are
+the same JSON, without conversion. ``starts_with`` and ``contains`` treat a value that is not a text as "".
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _LITERALS = {"true": True, "false": False, "null": None}
 
 
 class Malformed(ValueError):
-    """A text is no expression; the message says why."""
+    """A text is not an expression. The message says why."""
 
 
 class Expression(NamedTuple):
-    """A parsed comparison; operands are values or paths."""
+    """A parsed comparison. Its operands are values or paths."""
 
     left: Any
     operator: str
@@ -55,10 +55,10 @@ class Expression(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Expression:
-    """The expression.
+    """Parses an expression.
 
     Raises:
-        Malformed: it is none.
+        Malformed: the text is not an expression.
     """
     tokens = _tokens(text)
     if len(tokens) != 3 or tokens[1][0] != "operator":
@@ -73,7 +73,7 @@ def parse(text: str) -> Expression:
 
 
 def holds(text: str, known: Scope) -> bool:
-    """Whether an expression is true; what is no expression is not."""
+    """Whether an expression is true. A malformed one is not."""
     try:
         expression = parse(text)
     except Malformed:
@@ -83,7 +83,7 @@ def holds(text: str, known: Scope) -> bool:
 
 
 def compare(left: Any, operator: str, right: Any) -> bool:
-    """One comparison of two JSON values."""
+    """The result of comparing two JSON values."""
     if operator == "==":
         return equal(left, right)
     if operator == "!=":
@@ -103,7 +103,7 @@ def compare(left: Any, operator: str, right: Any) -> bool:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two JSON values are the same; numbers as doubles within machine epsilon."""
+    """Whether two JSON values are equal; numbers are compared as doubles, within machine epsilon."""
     if _is_number(left) and _is_number(right):
         one, other = double(left), double(right)
         return one == other or abs(one - other) < _EPSILON

@@ -1,4 +1,4 @@
-"""Guards: what must hold before a transition is taken, or a branch chosen."""
+"""Guards: conditions that must hold before a transition is taken or a branch is chosen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EVERYTHING = "*"
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Who acts, as he was authenticated."""
+    """The authenticated identity of whoever acts."""
 
     id: str = ANONYMOUS
     roles: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, caller: Caller | None) -> Principal:
-        """The principal of a call; one who is not known has neither roles nor permissions."""
+        """The principal of a call. An unknown caller has neither roles nor permissions."""
         if caller is None:
             return cls()
         return cls(
@@ -41,32 +41,32 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def caller(self) -> Caller | None:
-        """The same for the coordinator's own tools."""
+        """The principal as a caller of the coordinator's own tools; None if anonymous."""
         if self.id == ANONYMOUS and not self.roles and not self.permissions:
             return None
         return Caller(self.id, self.kind, frozenset(self.roles), frozenset(self.permissions), self.listed)
 
 
 class Circumstances(NamedTuple):
-    """What guards look at."""
+    """What guards evaluate."""
 
     principal: Principal
     scope: Scope
     evidence: Mapping[str, int] = {}
-    """Evidence of the instance so far: kind -> how many."""
+    """How much evidence of each kind the instance has."""
 
 
 Report = Callable[[str, bool], None]
-"""Takes a guard's kind and whether it held."""
+"""Called with a guard's kind and whether it holds."""
 
 
 def all_hold(guards: Sequence[Guard], at: Circumstances, report: Report = lambda kind, held: None) -> bool:
-    """Whether all guards hold; evaluated in order up to the first that does not."""
+    """Whether all guards hold. They are evaluated in order, up to the first that does not hold."""
     return failing(guards, at, report) is None
 
 
 def failing(guards: Sequence[Guard], at: Circumstances, report: Report = lambda kind, held: None) -> Guard | None:
-    """The first guard that does not hold."""
+    """The first guard that does not hold; None if all hold."""
     for guard in guards:
         held = evaluate(guard, at)
         report(guard.kind, held)

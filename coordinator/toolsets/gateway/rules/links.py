@@ -1,4 +1,4 @@
-"""Links: the calls that make sense next, filled in as far as they are known (seed 001)."""
+"""Links: the calls that make sense next, with the arguments that are known (seed 001)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coordinator.toolsets.gateway.rules.catalogue import CAPABILITY, WORKFLOW, L
 from coordinator.toolsets.gateway.rules.guards import Circumstances
 
 MOST = 100
-"""Links in one answer about an instance."""
+"""Most links in one answer about an instance."""
 _PREFIX = "gw_"
 
 
@@ -29,31 +29,31 @@ class Links:
         self._underscore = underscore
 
     def method(self, tool: str) -> str:
-        """A tool of the gateway under its published name."""
+        """The published name of one of the gateway's tools."""
         return _PREFIX + tool.replace(".", "_") if self._underscore else tool
 
     def home(self) -> Link:
-        """Where everything begins."""
+        """The link to the whole catalogue."""
         return self._link("home", "gateway.home", {})
 
     def search(self) -> Link:
-        """The way to find something."""
+        """The link to the search."""
         return self._link("search", "gateway.search", {"query": ""})
 
     def describe(self, id: str) -> Link:
-        """More about an item."""
+        """The link to the details of an item."""
         return self._link("describe", "gateway.describe", {"id": id})
 
     def explain(self, definition: str) -> Link:
-        """More about a workflow."""
+        """The link to the explanation of a workflow."""
         return self._link("explain", "workflow.explain", {"definitionId": definition})
 
     def myself(self, workflow: str) -> Link:
-        """How an instance stands."""
+        """The link to the present state of an instance."""
         return self._link("self", "workflow.get", {"workflowId": workflow})
 
     def start(self, item: Listed, *, with_schema: bool = False) -> list[Link]:
-        """How to start an item; with a connection nothing can be started."""
+        """The link that starts an item. A connection cannot be started, so its link leads to the search."""
         if item.kind == CAPABILITY:
             args: dict[str, Any] = {"definitionId": PROXY, "input": {"capability": item.id}}
         elif item.kind == WORKFLOW:
@@ -66,16 +66,19 @@ class Links:
         return [link]
 
     def start_again(self, definition: str) -> Link:
-        """Starting a definition once more."""
+        """The link that starts another instance of a definition."""
         return self._link("start", "workflow.start", {"definitionId": definition, "input": {}})
 
     def transitions(
         self, id: str, workflow: Workflow, state: str, version: int, at: Circumstances, retry: str = ""
     ) -> list[Link]:
-        """Every legal move of a principal; where only the runtime moves, the moves that go on by hand.
+        """The links to every legal move of a principal.
+
+        A state whose transitions are all deterministic is normally left by itself. If an instance is stuck there, all
+        its transitions are offered.
 
         Args:
-            retry: a transition that somebody has to submit, because the chain stopped before it.
+            retry: a transition that somebody has to submit because the chain stopped before it.
         """
         legal = dict(machine.offered(workflow, state, at))
         transitions = workflow.states[state].transitions

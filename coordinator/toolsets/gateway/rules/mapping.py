@@ -1,7 +1,7 @@
 """Output mappings: what a transition writes into the context.
 
-``{key: spec}``; a spec is a path, an operator object with exactly one key, or a value to be written as
-it is. All specs see the context as it was before, and only keys at its top are written.
+A mapping is ``{key: spec}``. A spec is a path, an operator object with exactly one key, or a literal value. All
+specs see the context as it was before. Only top-level keys of the context are written.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def written(output: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
-    """What an output mapping writes: key -> value."""
+    """The values that an output mapping writes, by key."""
     return {key: evaluated(spec, scope) for key, spec in output.items()}
 
 
 def evaluated(spec: Any, scope: Scope) -> Any:
-    """The value of one spec; a path to nothing is null."""
+    """The value of one spec. A path that leads to nothing is null."""
     if is_path(spec):
         path = parse(spec)
         found = MISSING if path is None else path.find(scope)
@@ -41,7 +41,7 @@ def evaluated(spec: Any, scope: Scope) -> Any:
 
 
 def problem(spec: Any) -> str:
-    """What is wrong with a spec, as a sentence; empty: nothing."""
+    """What is wrong with a spec, as a sentence; empty if nothing is."""
     if is_path(spec):
         path = parse(spec)
         if path is None or not path.root:
@@ -74,7 +74,7 @@ def _arithmetic(operate: Callable[[float, float], float], operands: Any, scope: 
 
 
 def _number(operand: Any, scope: Scope) -> float | None:
-    """An operand as a double; nothing counts as 0, and what is no number is None."""
+    """An operand as a double. Null counts as 0; anything else that is not a number is None."""
     value = evaluated(operand, scope) if is_path(operand) else operand
     if value is None:
         return 0.0

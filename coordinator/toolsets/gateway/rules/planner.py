@@ -1,9 +1,9 @@
-"""Plans an operation: pure functions from an instance, a transition and outcomes of executors to what is committed.
+"""Plans operations: pure functions of an instance, a transition and outcomes of executors.
 
-``start``, ``submit`` and ``timeout`` begin an operation; ``after`` continues it when an executor has ended. Each
-returns what the script has to write. A *hop* is one move from state to state. Hops without an executor are taken at
-once, so a chain of them is one write. Every hop raises the version by one; executing something on entry of its target
-belongs to the hop, and a failure does not raise the version.
+``start``, ``submit`` and ``timeout`` begin an operation. ``after`` continues it when an executor has ended. Each
+returns what the script is to write. A *hop* is one move from state to state. Hops without an executor are taken at
+once, so a chain of them is a single write. Every hop raises the version by one. The executor that runs on entry of the
+hop's target belongs to the hop. A failure does not raise the version.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _encode = msgspec.json.Encoder().encode
 
 PERMANENT = "permanent_error"
 FLOW_POLL_MS, FLOW_POLL_MAX_MS = 200, 2_000
-"""How often a flow that an executor waits for is looked at: first, and later at most so rarely."""
+"""The first and the longest pause between two looks at a flow that an executor waits for."""
 FLOW_TIMEOUT_MS = 3_600_000
-"""How long it is waited for, where the executor says nothing."""
+"""How long a flow is waited for, unless the executor has a timeout."""
 
 
 def start(bundle: Bundle, task: Task) -> Advance:
@@ -44,10 +44,10 @@ def start(bundle: Bundle, task: Task) -> Advance:
 
 
 def submit(bundle: Bundle, task: Task, evaluated: Sequence[tuple[str, bool]] = ()) -> Advance:
-    """Takes the transition that the task names; principal, arguments and guards were checked before.
+    """Takes the transition that the task names. Principal, arguments and guards have been checked.
 
     Args:
-        evaluated: the guards that were asked then, and whether they held.
+        evaluated: the kinds of the guards that were evaluated then, and whether they held.
     """
     run = _Run(bundle, task)
     run.builder.record("transition.requested", transition=task.transition, state=task.state, arguments=task.arguments)
@@ -65,7 +65,7 @@ def timeout(bundle: Bundle, task: Task) -> Advance:
 
 
 def after(bundle: Bundle, task: Task, outcome: Outcome) -> Advance:
-    """Goes on when an executor has come to its end."""
+    """Continues an operation when an executor has ended."""
     run = _Run(bundle, task)
     return run.take_hops(run.resume(outcome))
 
@@ -76,7 +76,7 @@ def failed(bundle: Bundle, task: Task, failure: Failure) -> Advance:
 
 
 class _Run:
-    """One piece of an operation, up to the next executor or the end; the builder collects what is written."""
+    """One piece of an operation, up to the next executor or to the end. The builder collects what is to be written."""
 
     def __init__(self, bundle: Bundle, task: Task) -> None:
         self.bundle = bundle
@@ -84,12 +84,12 @@ class _Run:
         self.task = task
         self.builder = AdvanceBuilder(self.workflow, task)
         self._hop_follows = False
-        """Whether the task's transition is to be taken next, by itself."""
+        """Whether the task's transition follows by itself and is to be taken next."""
 
     # --- hops -------------------------------------------------------------------------------------
 
     def take_hops(self, advance: Advance) -> Advance:
-        """Takes the hops that follow by themselves, one after the other: a chain may be long."""
+        """Takes the hops that follow by themselves. This is a loop, not a recursion, because a chain may be long."""
         while self._hop_follows:
             self._hop_follows = False
             advance = self.fire()
@@ -103,7 +103,7 @@ class _Run:
         return self._execute(transition.executor, transition.reliability)
 
     def resume(self, outcome: Outcome) -> Advance:
-        """An executor of the hop under way has come to its end."""
+        """Continues the hop under way with the outcome of its executor."""
         executor, reliability = self._executor()
         used = candidate(executor, reliability, self.task.candidate) if executor is not None else None
         if executor is None or used is None:
@@ -123,12 +123,12 @@ class _Run:
         return self._executed(outcome.value)
 
     def enter(self, target: str, draft: dict[str, Any]) -> Advance:
-        """Enters a state that no transition led to: the first one, or that of a timeout."""
+        """Enters a state without a transition: the initial state, or that of a timeout."""
         self.task.transition = ""
         return self._arrive(target, draft)
 
     def give_up(self) -> Advance:
-        """Ends an instance where it is, because its time is over."""
+        """Ends an instance in its present state, because its time is over."""
         self.builder.commit(self.task.state, self.task.context, machine.TIMED_OUT)
         return self.builder.end(machine.TIMED_OUT)
 
@@ -145,7 +145,7 @@ class _Run:
         return self.builder.wait_for("run")
 
     def _ask(self, executor: Executor) -> Advance:
-        """Asks people for an approval; no worker is needed for that."""
+        """Asks people for an approval, which needs no worker."""
         task = self.task
         request = "hr_" + _digest(task.place, str(len(task.asked)))
         task.asked = [
@@ -158,7 +158,7 @@ class _Run:
         return self._executed({"queue": executor.queue, "requestId": request, "status": "queued"})
 
     def _sub_workflow(self, value: Any, used: Executor, executor: Executor, reliability: Reliability | None) -> Advance:
-        """Waits for the sub-workflow that was just started, or goes on with the result of the one it has waited for."""
+        """Waits for the sub-workflow that was just started; once that has ended, goes on with its result."""
         task = self.task
         if not task.wait:
             task.wait = value["child"]
@@ -191,7 +191,7 @@ class _Run:
         return self.builder.wait_for("run", delay_ms=delay)
 
     def _succeeded(self, executor: Executor) -> None:
-        """Notes the evidence that the executor leaves; it is recorded with the hop."""
+        """Notes the evidence that the executor produced. It is written with the hop."""
         self.builder.record("executor.succeeded", **self._about(executor))
         if self.task.candidate:
             self.builder.record("fallback.selected", **self._about(executor))
@@ -233,7 +233,7 @@ class _Run:
     # --- what a hop leads to ----------------------------------------------------------------------
 
     def _executed(self, value: Any) -> Advance:
-        """Goes on with what the executor of the transition, or of the entry, has returned."""
+        """Goes on with the result of the transition's executor, or of the executor on entry."""
         task = self.task
         if task.phase == "enter":
             on_enter = self._on_enter(task.target)
@@ -251,7 +251,7 @@ class _Run:
         return self._arrive(target, draft)
 
     def _arrive(self, target: str, draft: dict[str, Any]) -> Advance:
-        """Executes what is to be executed on entry."""
+        """Runs the executor on entry of the target, if there is one."""
         task = self.task
         task.target, task.draft = target, draft
         on_enter = self._on_enter(target)
@@ -263,7 +263,7 @@ class _Run:
         return self._execute(on_enter.executor, on_enter.reliability)
 
     def _entered(self, draft: dict[str, Any]) -> Advance:
-        """Commits the hop, and goes on with the next one, if one follows by itself."""
+        """Commits the hop. Goes on with the next one if one follows by itself."""
         task = self.task
         if problem := _context_problem(draft):
             if not self._timing_out:
@@ -277,7 +277,7 @@ class _Run:
         return self.builder.end(outcome) if outcome else self._next_hop()
 
     def _next_hop(self) -> Advance:
-        """Chooses the transition that is taken next by itself; without one the operation ends."""
+        """Chooses the transition that follows by itself. If there is none, the operation ends."""
         task, state = self.task, self._state
         if task.then:
             task.transition, task.arguments, task.then = task.then, task.then_arguments, ""
@@ -300,7 +300,7 @@ class _Run:
         return self._continue()
 
     def _continue(self) -> Advance:
-        """Leaves the next hop to ``take_hops``."""
+        """Has ``take_hops`` take the next hop."""
         self._hop_follows = True
         return self.builder.advance
 
@@ -308,7 +308,7 @@ class _Run:
 
     @property
     def _timing_out(self) -> bool:
-        """Whether the hop under way leaves a state whose time is over: nothing may keep the workflow there."""
+        """Whether the hop under way is that of a timeout. No failure may keep the workflow in its state then."""
         return self.task.kind == "timeout" and not self.task.first_done
 
     @property
@@ -338,7 +338,7 @@ class _Run:
         return Circumstances(task.principal, Scope(context, arguments, task.input), counts)
 
     def _mapped(self, output: dict[str, Any], value: Any, context: dict[str, Any]) -> dict[str, Any]:
-        """The context with what an output mapping takes over from a value."""
+        """The context with the values that an output mapping writes."""
         if not output:
             return context
         return {**context, **written(output, Scope(context, self.task.arguments, self.task.input, value))}

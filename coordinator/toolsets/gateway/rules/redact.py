@@ -1,4 +1,4 @@
-"""Keeps secrets out of the audit: values are left out by the names they have."""
+"""Keeps secrets out of the audit: a value is hidden if its name suggests a secret."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _OPENING = ("{", "[")
-"""What JSON begins with that can hide something."""
+"""The first character of a JSON text that may contain secrets."""
 _decode, _encode = msgspec.json.decode, msgspec.json.Encoder().encode
 _MAX_TEXT = 2_000
-"""Characters of a text that are shown."""
+"""Most characters of a text that are shown."""
 _MAX_ENTRIES = 200
 _MAX_DEPTH = 12
 
 
 def redacted(value: Any, depth: int = 0) -> Any:
-    """The value with what hides behind names like password, token or apiKey replaced, and long texts cut.
+    """Replaces values with names like password, token or apiKey, and shortens long texts.
 
-    Texts that are JSON are looked into: what is sent on to others often is.
+    Texts that are JSON are searched, too: requests to other systems often contain JSON.
     """
     if depth > _MAX_DEPTH:
         return "..."
@@ -44,7 +44,7 @@ def redacted(value: Any, depth: int = 0) -> Any:
 
 
 def _inner(text: str, depth: int) -> str:
-    """A text that is JSON, without the secrets in it; every other as it is."""
+    """Hides the secrets in a text that is JSON. Other texts are returned unchanged."""
     if text.lstrip()[:1] not in _OPENING:
         return text
     try:

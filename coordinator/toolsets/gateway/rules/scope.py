@@ -1,4 +1,4 @@
-"""Paths into what a workflow knows: ``$.context.coverage``, ``$.arguments.files[0]``, ``$.workflow.input.service``."""
+"""Paths into a workflow's data: ``$.context.coverage``, ``$.arguments.files[0]``, ``$.workflow.input.service``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 MISSING: Any = object()
-"""What a path leads to where there is nothing."""
+"""The value of a path that leads to nothing."""
 
 _PATH = re.compile(r"\$(?P<rest>(?:\.[\w-]+|\[\d{1,9}\])*)")
 _SEGMENT = re.compile(r"\.([\w-]+)|\[(\d+)\]")
@@ -22,11 +22,11 @@ ROOTS: Mapping[tuple[str, ...], str] = {
     ("input",): "input",
     ("output",): "output",
 }
-"""What a path may begin with, and the field of ``Scope`` that it means."""
+"""The beginnings of paths, and the field of ``Scope`` that each means."""
 
 
 class Scope(NamedTuple):
-    """What paths can lead to. ``output`` is there for output mappings only."""
+    """The data that paths can lead to. Only output mappings have an ``output``."""
 
     context: Mapping[str, Any] = {}
     arguments: Mapping[str, Any] = {}
@@ -38,11 +38,11 @@ class Path(NamedTuple):
     """A parsed path."""
 
     root: str
-    """A field of ``Scope``; empty: none that is known."""
+    """A field of ``Scope``; empty if the path begins with none of them."""
     segments: tuple[str | int, ...]
 
     def find(self, scope: Scope) -> Any:
-        """What the path leads to, else ``MISSING``."""
+        """The value that the path leads to, or ``MISSING``."""
         value = getattr(scope, self.root) if self.root else MISSING
         for segment in self.segments:
             value = _member(value, segment)
@@ -53,13 +53,13 @@ class Path(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Path | None:
-    """The path that a text as a whole is; None: it is none."""
+    """Parses a text as a path; None if the whole text is not a path."""
     match = _PATH.fullmatch(text)
     return made(match["rest"]) if match else None
 
 
 def made(rest: str) -> Path:
-    """The path with what follows its ``$``; nothing there means the whole output."""
+    """Makes a path from the text after its ``$``. An empty text means the whole output."""
     segments: list[str | int] = [int(index) if index else name for name, index in _SEGMENT.findall(rest)]
     if not segments:
         return Path("output", ())
@@ -71,18 +71,18 @@ def made(rest: str) -> Path:
 
 
 def is_path(value: Any) -> bool:
-    """Whether a value of the configuration stands for what a path leads to."""
+    """Whether a value of the configuration is meant as a path."""
     return isinstance(value, str) and (value == "$" or value.startswith(("$.", "$[")))
 
 
 def resolve(value: Any, scope: Scope, absent: Any = None, literal: Callable[[str], str] = str) -> Any:
-    """A value of the configuration with every text that is a path replaced, however deep.
+    """Replaces every text in a value of the configuration that is a path with the path's value, however deep.
 
-    Nothing is replaced inside longer texts.
+    Paths inside longer texts are not replaced.
 
     Args:
-        absent: what a path to nothing becomes.
-        literal: what becomes of texts that are no paths; never asked about what a path leads to.
+        absent: replaces a path that leads to nothing.
+        literal: converts texts that are not paths. It is not applied to the values of paths.
     """
     if isinstance(value, str):
         path = parse(value) if is_path(value) else None
@@ -98,16 +98,16 @@ def resolve(value: Any, scope: Scope, absent: Any = None, literal: Callable[[str
 
 
 def present(stated: Mapping[str, Any], scope: Scope, literal: Callable[[str], str] = str) -> dict[str, Any]:
-    """A mapping of the configuration with what its paths lead to.
+    """Replaces the paths in a mapping of the configuration with their values.
 
-    An entry whose path leads nowhere is left out; deeper inside of an entry such a path becomes null.
+    An entry whose path leads to nothing is left out. Deeper inside an entry such a path becomes null.
     """
     found = {key: resolve(value, scope, MISSING, literal) for key, value in stated.items()}
     return {key: _without(value) for key, value in found.items() if value is not MISSING}
 
 
 def _without(value: Any) -> Any:
-    """A value whose paths to nothing are null."""
+    """Replaces ``MISSING`` with null."""
     if value is MISSING:
         return None
     if isinstance(value, dict):
@@ -116,7 +116,7 @@ def _without(value: Any) -> Any:
 
 
 def _member(value: Any, segment: str | int) -> Any:
-    """One step; arrays take ``[n]`` and ``.n``, objects names."""
+    """Follows one segment of a path. Arrays accept ``[n]`` and ``.n``, objects accept names."""
     if isinstance(value, Mapping):
         return value.get(segment, MISSING) if isinstance(segment, str) else MISSING
     if isinstance(value, list | tuple):

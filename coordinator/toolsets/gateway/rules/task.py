@@ -1,4 +1,4 @@
-"""An operation on its way through executors (``Task``), what a script writes of it (``Advance``), how it ended."""
+"""An operation under way (``Task``), what a script writes of it (``Advance``), and how it ended (``Ending``)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from msgspec import Struct
 from coordinator.toolsets.gateway.rules.guards import Principal
 
 MAX_CONTEXT = 256 * 1024
-"""Bytes of JSON that the context of an instance may have."""
+"""Most bytes of an instance's context, as JSON."""
 MAX_NESTING = 10
-"""Sub-workflows within sub-workflows."""
+"""How deep sub-workflows may be nested."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -27,7 +27,7 @@ class HopTaken(Struct, array_like=True, frozen=True):
 
 
 class Approval(Struct, array_like=True, frozen=True):
-    """What becomes of approvals: one is asked for, or all open ones are closed."""
+    """A change of approvals: one is asked for, or all open ones are closed."""
 
     what: Literal["ask", "resolved", "withdrawn"]
     id: str = ""
@@ -39,7 +39,7 @@ class Approval(Struct, array_like=True, frozen=True):
 
 
 class Task(Struct, kw_only=True, omit_defaults=True):
-    """An operation under way. Between two executors it lies in the step that executes the next one."""
+    """An operation under way. Between two executors it is stored in the step that executes the next one."""
 
     op: str
     """The correlation id: one for each start, submit and timeout."""
@@ -52,7 +52,7 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     nesting: int = 0
     open_approvals: bool = False
 
-    # What is committed.
+    # The instance as it is committed so far.
     state: str
     version: int
     context: dict[str, Any] = {}
@@ -60,7 +60,7 @@ class Task(Struct, kw_only=True, omit_defaults=True):
 
     # The hop under way.
     transition: str = ""
-    """Empty: a state is entered that no transition led to."""
+    """Empty: the hop enters a state without a transition (the initial state, or that of a timeout)."""
     arguments: dict[str, Any] = {}
     phase: Literal["run", "enter"] = "run"
     candidate: int = 0
@@ -68,13 +68,13 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     target: str = ""
     """The state that the hop leads to, once that is known."""
     draft: dict[str, Any] | None = None
-    """The context that is committed with the hop."""
+    """The context to be committed with the hop."""
     marks: list[str] = []
-    """Kinds of evidence that the hop has left so far."""
+    """Kinds of evidence that the hop has produced so far."""
     asked: list[Approval] = []
     """Approvals that the hop asks for."""
     then: str = ""
-    """The transition to be taken as soon as the instance is started: the call of a capability."""
+    """The transition to take right after the start: the call of a capability."""
     then_arguments: dict[str, Any] = {}
     wait: str = ""
     """The id of the sub-workflow or flow that the hop waits for; empty: none."""
@@ -84,17 +84,17 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     """Sub-workflows or flows of the candidate that have failed so far."""
 
     chain: list[HopTaken] = []
-    """Hops taken after the one that was asked for."""
+    """Hops taken after the requested one."""
     first_done: bool = False
-    """Whether the hop that was asked for is committed."""
+    """Whether the requested hop is committed."""
 
     @property
     def place(self) -> str:
-        """Where the operation stands; what is executed on entry of the first state leaves the version as it is."""
+        """Identifies the executor whose turn it is. Includes the phase, since entering a state keeps the version."""
         return "\0".join((self.op, str(self.version), self.phase, self.transition))
 
     def packed(self) -> str:
-        """As a step carries it."""
+        """The JSON in which a step carries the task."""
         return _encode(self).decode()
 
 
@@ -107,7 +107,7 @@ class Problem(Struct, kw_only=True, omit_defaults=True):
 
 
 class Ending(Struct, kw_only=True, omit_defaults=True):
-    """How an operation ended: kept for whoever waits for it."""
+    """How an operation ended; kept for the calls that wait for it."""
 
     state: str
     version: int
@@ -118,7 +118,7 @@ class Ending(Struct, kw_only=True, omit_defaults=True):
     stopped: str = ""
     """Why the chain stopped early."""
     retry: str = ""
-    """The deterministic transition that can be submitted by hand to go on."""
+    """The deterministic transition that can be submitted to go on after the chain stopped."""
     error: Problem | None = None
 
 
@@ -131,39 +131,39 @@ class Event(Struct, array_like=True, frozen=True):
 
 
 class NextStep(Struct, array_like=True, frozen=True):
-    """What has to be executed, or waited for, before the operation goes on."""
+    """The step that must end before the operation goes on."""
 
     kind: Literal["run", "child"]
-    """run: a worker executes it; child: it begins when the sub-workflow has ended."""
+    """run: a worker executes it. child: it begins when the sub-workflow ``child`` has ended."""
     task: str
     delay_ms: int = 0
     expires_ms: int = 0
-    """Of a wait; 0: never."""
+    """How long to wait for the sub-workflow; 0: without limit."""
     child: str = ""
 
 
 class Advance(Struct, kw_only=True, omit_defaults=True):
-    """What a script writes, all at once, about an instance; by these names (``lua/include/advance.lua``)."""
+    """What a script writes at once about an instance. The script uses these names (``lua/include/advance.lua``)."""
 
     op: str
     base: int
-    """The version that it goes on from."""
+    """The version from which it was planned."""
     state: str
     version: int
     context: str = ""
     """JSON; empty: unchanged."""
     evidence: list[str] = []
-    """JSON of each new one; the script adds the time."""
+    """The JSON of each new piece of evidence; the script adds the time."""
     counts: str = ""
-    """JSON of all evidence by kind; empty: unchanged."""
+    """JSON of the number of pieces of evidence by kind; empty: unchanged."""
     approvals: list[Approval] = []
     audit: list[Event] = []
     actor: str = ""
-    """Who is on record for it."""
+    """The actor in the audit."""
     ended: str = ""
-    """Outcome of the workflow, if this ends it."""
+    """The outcome of the workflow, if this ends it."""
     failure: str = ""
-    """JSON of the failure to be shown until something succeeds; ``-`` forgets the last one."""
+    """JSON of the failure to show until something succeeds; ``-``: the last failure is forgotten."""
     next: NextStep | None = None
     ending: str = ""
     """JSON of ``Ending``, if the operation is over."""

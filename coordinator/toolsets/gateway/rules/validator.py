@@ -1,8 +1,8 @@
-"""JSON Schema in bounded time, whatever the schema and whatever is checked against it.
+"""Checks values against JSON Schemas in limited time, whatever the schema and the value.
 
-Callers choose the values, and downstream servers some of the schemas; neither may keep a process busy. Every keyword
-checks the clock, patterns are matched by a library with a timeout, and ``uniqueItems`` does not compare every item
-with every other.
+Callers choose the values, and downstream servers some of the schemas. Neither may keep a process busy. Therefore every
+keyword checks the clock, patterns are matched by a library that has timeouts, and ``uniqueItems`` does not compare
+every item with every other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import regex  # type: ignore[import-untyped]
 from referencing import Registry
 
 MOST_SECONDS = 0.25
-"""Of processor time, for one value."""
+"""The processor time for one value."""
 _DRAFT = jsonschema.Draft202012Validator
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _local = threading.local()
@@ -26,11 +26,11 @@ _classes: dict[type, Any] = {}
 
 
 class TooLong(Exception):
-    """Checking takes too long."""
+    """Checking a value takes too long."""
 
 
 def validator(schema: Mapping[str, Any]) -> Any:
-    """A validator that raises TooLong; with a registry of its own, so that no schema has anything fetched."""
+    """Makes a validator that raises TooLong. Its own, empty registry makes sure that no schema is fetched."""
     cls = jsonschema.validators.validator_for(schema, _DRAFT)
     bounded = _classes.get(cls)
     if bounded is None:
@@ -42,7 +42,7 @@ def validator(schema: Mapping[str, Any]) -> Any:
 
 
 def begin() -> None:
-    """Checking of a value begins, in this thread."""
+    """Starts the clock for one value, in this thread."""
     _local.ends = time.thread_time() + MOST_SECONDS
 
 
@@ -88,7 +88,7 @@ def _additional_properties(original: Callable[..., Any]) -> Callable[..., Any]:
         if not patterns or not validator.is_type(instance, "object"):
             return original(validator, value, instance, schema)
         rest = {key: entry for key, entry in instance.items() if not any(_found(one, key) for one in patterns)}
-        # Without the patterns, which have been looked at.
+        # The patterns were applied above, so the original must not match them again.
         return original(validator, value, rest, {**schema, "patternProperties": {}})
 
     return additional
@@ -106,7 +106,7 @@ def _unique_items(validator: Any, unique: Any, instance: Any, schema: Any) -> It
 
 
 def _canonical(value: Any) -> Any:
-    """The value with equal numbers written equally."""
+    """The value in a form in which equal numbers have equal texts: 1.0 becomes 1."""
     if isinstance(value, dict):
         return {key: _canonical(entry) for key, entry in value.items()}
     if isinstance(value, list):

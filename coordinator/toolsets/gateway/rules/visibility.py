@@ -1,4 +1,4 @@
-"""What a principal may see of the catalogue."""
+"""Which items of the catalogue a principal may see."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coordinator.toolsets.gateway.rules.scope import Scope
 
 
 def visible(catalogue: Catalogue, principal: Principal) -> Sequence[Listed]:
-    """What a principal may see, in the catalogue's order."""
+    """The items that a principal may see, in the catalogue's order."""
     return [one for one in catalogue.items.values() if sees(catalogue, one.id, principal)]
 
 
@@ -24,7 +24,7 @@ def sees(catalogue: Catalogue, id: str, principal: Principal, arguments: Mapping
     """Whether a principal may see the item with this id.
 
     Args:
-        arguments: what it is called with; None: it is not called yet.
+        arguments: the arguments of a call; None if it is not called yet.
     """
     if catalogue.gateway.discovery.visibility == "all":
         return True
@@ -36,7 +36,7 @@ def sees(catalogue: Catalogue, id: str, principal: Principal, arguments: Mapping
 
 
 def seen_sessions(catalogue: Catalogue, sessions: Workflow, principal: Principal) -> Workflow:
-    """The definition of sessions with what a principal may see."""
+    """The definition of sessions, with only the capabilities that a principal may see."""
     ready = sessions.states[READY]
     seen = {name: one for name, one in ready.transitions.items() if sees(catalogue, name, principal)}
     return replace(sessions, states={READY: replace(ready, transitions=seen)})

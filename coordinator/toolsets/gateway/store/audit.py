@@ -1,4 +1,4 @@
-"""The audit in Redis, and what people are asked for."""
+"""The audit, and the approvals that people are asked for, in Redis."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Entry(Struct, frozen=True, kw_only=True, rename="camel"):
     type: str
     payload: Any
     position: str
-    """In the stream: what follows it has a higher one."""
+    """Its id in the stream; later entries have higher ones."""
 
 
 class Asked(Struct, array_like=True, frozen=True):
-    """An approval that people are asked for and have not answered."""
+    """An approval that nobody has answered yet."""
 
     id: str
     workflow: str
@@ -76,7 +76,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class AuditStore:
-    """Audit and approvals of any project. Raises ToolFailure as ``Store.run`` says."""
+    """The audit and the approvals of any project. Raises ToolFailure as ``Store.run`` says."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -85,12 +85,12 @@ class AuditStore:
     async def write(
         self, project: str, events: Sequence[Event], *, workflow: str = "", operation: str = "", actor: str = ""
     ) -> None:
-        """Appends entries that no change of an instance writes."""
+        """Appends entries that do not belong to a change of an instance; the scripts of changes write their own."""
         if events:
             await self._store.run(_WRITE, project, self._cap, workflow, operation, actor, _pack(list(events)))
 
     async def read(self, project: str, after: str = "", count: int = PAGE) -> list[Entry]:
-        """Entries after a position, oldest first; from the oldest that is kept without one."""
+        """Entries after a position, oldest first; without a position from the oldest that is kept."""
         start = f"({after}" if after else "-"
         found = await self._store.command("XRANGE", keys.gate_audit.key(project), start, "+", "COUNT", count)
         return [_entry(position, fields) for position, fields in found or ()]
@@ -101,16 +101,16 @@ class AuditStore:
         return [_entry(position, fields) for position, fields in reversed(found or ())]
 
     async def copied(self, project: str) -> str:
-        """The position up to which the audit was copied to a file; empty: nothing was."""
+        """The position up to which the audit was copied to a file; empty: nothing was copied."""
         found = await self._store.command("GET", keys.gate_copied.key(project))
         return found.decode() if found else ""
 
     async def note_copied(self, project: str, position: str) -> None:
-        """Records that the audit was copied up to a position, unless it was further already."""
+        """Records that the audit was copied up to a position, unless a later one is recorded."""
         await self._store.run(_NOTE_COPIED, project, position)
 
     async def open_approvals(self, project: str) -> list[Asked]:
-        """What people are asked for and have not answered, oldest first; read page by page, however much it is."""
+        """All approvals that nobody has answered yet, oldest first. They are read page by page."""
         found: dict[str, Asked] = {}
         since, size = 0, PAGE
         while True:
@@ -118,12 +118,12 @@ class AuditStore:
             found |= {one.id: one for one in page}
             if len(page) < size:
                 return list(found.values())
-            # The next page begins with the last moment of this one; more than a page may be of one moment.
+            # The next page begins with the last moment of this one. If a whole page is of one moment, the page grows.
             size = PAGE if page[-1].asked_at > since else size * 2
             since = max(since, page[-1].asked_at)
 
     async def approval(self, project: str, approval: str) -> Answered | None:
-        """One approval; None: there is none, or its instance was forgotten."""
+        """One approval; None if there is none, or if its instance was forgotten."""
         reply = await self._store.run(_ONE, project, approval)
         return None if len(reply) < 2 else _answered(reply)
 

@@ -22,7 +22,7 @@ What = Literal["begun", "busy", "stale", "ended", "gone"]
 
 
 class Approval(Struct, array_like=True, frozen=True):
-    """Something that people are asked for, as an instance shows it."""
+    """An open approval of an instance."""
 
     id: str
     queue: str
@@ -33,7 +33,7 @@ class Approval(Struct, array_like=True, frozen=True):
 
 
 class Instance(Struct, array_like=True, frozen=True):
-    """An instance as it stands. Times are ms of the store's clock."""
+    """An instance at one moment. Times are ms of the store's clock."""
 
     now: int
     status: str
@@ -48,7 +48,7 @@ class Instance(Struct, array_like=True, frozen=True):
     """0: none."""
     nesting: int
     operation: str
-    """What is under way; empty: nothing."""
+    """The operation under way; empty: none."""
     transition: str
     since: int
     outcome: str
@@ -60,17 +60,17 @@ class Instance(Struct, array_like=True, frozen=True):
     last_evidence: list[str]
     approvals: list[Approval]
     ending: str
-    """How the operation ended that was asked for; empty: it has not, or long ago."""
+    """The ending of the operation that was asked about; empty: it goes on, or ended long ago."""
     session_ms: int
 
     @property
     def ended(self) -> bool:
-        """Whether nothing can be done with it any more."""
+        """Whether the instance has ended."""
         return self.status == "e"
 
     @property
     def late(self) -> bool:
-        """Whether its time is over and nobody has moved it yet."""
+        """Whether its time is over but its timeout was not carried out yet."""
         return not self.ended and 0 < self.deadline <= self.now
 
 
@@ -87,12 +87,12 @@ class NewInstance(Struct, frozen=True, kw_only=True):
     """The instance and the operation that wait for its result."""
     nesting: int = 0
     session_ms: int = 0
-    """Of a session with a capability: how long it is kept after its last call."""
+    """For a session with a capability: how long it is kept after its last call."""
     transition: str = ""
 
 
 class Begun(Struct, array_like=True, frozen=True):
-    """What became of an attempt to begin a transition."""
+    """The result of trying to begin a transition."""
 
     what: What
     operation: str
@@ -105,14 +105,14 @@ _READ: Script[Any] = Script(PACKAGE, "read_instance")
 _EXPIRE = Script(PACKAGE, "expire_instance", tuple[bool, bool], includes=INCLUDES)
 _FORGET = Script(PACKAGE, "forget_instances", tuple[int, bool], includes=INCLUDES)
 REPORT: Script[Any] = Script(PACKAGE, "report_hops", includes=INCLUDES)
-"""What workers report outcomes of instances' steps with."""
+"""The script with which workers report outcomes of instances' steps."""
 
 _pack = msgspec.msgpack.Encoder().encode
 _instance = msgspec.msgpack.Decoder(Instance).decode
 
 
 class InstanceStore(RunStore):
-    """Instances of any project. The ending of an operation is kept as long as a request."""
+    """The instances of any project. The ending of an operation is kept as long as the record of a request."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         super().__init__(store, settings)
@@ -121,17 +121,17 @@ class InstanceStore(RunStore):
     async def start(
         self, project: str, request: IdempotencyKey, waiter: str, new: NewInstance, advance: Advance
     ) -> tuple[str, str]:
-        """Stores an instance and begins what follows from its start.
+        """Stores an instance and begins its first operation.
 
         Args:
             waiter: the process to notify when the operation is over; empty: none.
 
         Returns:
-            Its id, and the operation: another one where the request id was used before; none where the
-            instance was there already.
+            The ids of the instance and of the operation. If the request id was used before, those of that call.
+            If there is such an instance already, the operation is empty.
         """
         await self._note(project, request)
-        # None is missing in the script.
+        # A value that is None is absent in the script.
         instance = _pack(
             {
                 "id": new.id,
@@ -155,7 +155,7 @@ class InstanceStore(RunStore):
 
         found, operation, to_relay = await send(b"")
         if not found:
-            # Nobody has started with these definitions lately.
+            # The store does not have these definitions, so their text is sent along.
             found, operation, to_relay = await send(new.bundle.text)
         self._bundles.setdefault(new.bundle.hash, new.bundle.bundle)
         await self._wake_relay(project, to_relay)
@@ -164,7 +164,7 @@ class InstanceStore(RunStore):
     async def begin(
         self, project: str, request: IdempotencyKey, waiter: str, workflow: str, transition: str, advance: Advance
     ) -> Begun:
-        """Begins a transition, if the version is still the one that the advance goes on from."""
+        """Begins a transition, if the instance still has the version from which the advance was planned."""
         await self._note(project, request)
         begun = await self._change(
             _BEGIN, project, request, waiter, workflow, self.retention_ms, transition, carried(), _pack(advance)
@@ -173,20 +173,20 @@ class InstanceStore(RunStore):
         return begun
 
     async def read(self, project: str, workflow: str, operation: str = "", waiter: str = "") -> Instance | None:
-        """An instance as it stands; None: there is none, or it was forgotten.
+        """Reads an instance; None if there is none, or if it was forgotten.
 
         Args:
-            operation: whose ending is to be read along.
+            operation: the operation whose ending is wanted; empty: none.
             waiter: the process to notify when the operation under way is over.
         """
         reply = await self._store.run(_READ, project, workflow, operation, waiter)
         return None if len(reply) < 2 else _instance(reply)
 
     async def expire(self, project: str, workflow: str, late: str, advance: Advance) -> bool:
-        """Moves an instance whose time is over; False: it has moved already.
+        """Carries out the timeout of an instance. Returns False if that was done already.
 
         Args:
-            late: the ending of what was under way.
+            late: the ending of the operation that was under way.
         """
         moved, to_relay = await self._store.run(
             _EXPIRE,
@@ -202,7 +202,7 @@ class InstanceStore(RunStore):
         return moved
 
     async def bundle(self, project: str, hash: str) -> Bundle | None:
-        """The definitions that an instance started with; None: the instance is gone."""
+        """The definitions with this hash, which an instance started with; None if the instance is gone."""
         found = self._bundles.get(hash)
         if found is None:
             text = await self._store.command("GET", keys.gate_bundle.key(project, hash))
@@ -214,9 +214,13 @@ class InstanceStore(RunStore):
         return found
 
     def known(self, hash: str) -> Bundle | None:
-        """The definitions of this hash, if this process has read them."""
+        """The definitions with this hash, if this process has read them."""
         return self._bundles.get(hash)
 
     async def forget(self, project: str, batch: int) -> tuple[int, bool]:
-        """Forgets what ended long ago, at most ``batch``; returns how many, and whether there will be more one day."""
+        """Forgets at most ``batch`` instances whose retention is over.
+
+        Returns:
+            How many were forgotten, and whether others are left to be forgotten now or later.
+        """
         return await self._store.run(_FORGET, project, self._handoff.packed(project), batch)

@@ -1,4 +1,4 @@
-"""What workers have found out about downstream servers, for all front-ends of the fleet."""
+"""The tools of downstream servers, which one worker reads for all front-ends of the fleet."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from coordinator.toolsets.gateway.rules.catalogue import ServerTools
 from coordinator.toolsets.gateway.store.instances import PACKAGE
 
 CHANNEL = "fc:gate:servers"
-"""The channel on which ``keep_server.lua`` tells of changes."""
+"""The channel on which ``keep_server.lua`` announces changes."""
 _KEEP: Script[Any] = Script(PACKAGE, "keep_server", scope="fleet")
 _decode = msgspec.json.Decoder(ServerTools).decode
 
 
 class ServerStore(LeaderLeases):
-    """Tools of downstream servers by connection. Raises ToolFailure as ``Store.command`` says."""
+    """The tools of downstream servers by connection. Raises ToolFailure as ``Store.command`` says."""
 
     async def read(self) -> Mapping[str, ServerTools]:
-        """All that is known."""
+        """Reads the lists of all servers."""
         found = await self._store.command("HGETALL", keys.gate_servers.key(keys.FLEET))
         pairs = found.items() if isinstance(found, dict) else zip(found[::2], found[1::2], strict=True)
         return {name.decode(): _decode(text) for name, text in pairs}
 
     async def time(self) -> int:
-        """The store's time in Unix ms: when a server is asked, for ``write`` and ``forget``."""
+        """The store's time in Unix ms, to tell ``write`` and ``forget`` when a server was asked."""
         return await self._store.time()
 
     async def write(self, connection: str, known: ServerTools, asked: int) -> bool:
-        """Keeps what one has answered and tells the front-ends; returns False if another process asked it later."""
+        """Stores a server's list and tells the front-ends. Returns False if another process asked the server later."""
         return bool(await self._store.run(_KEEP, keys.FLEET, connection, asked, msgspec.json.encode(known)))
 
     async def forget(self, connection: str, asked: int) -> None:
-        """Drops a connection from which nothing was imported any more at that time, and tells the front-ends."""
+        """Drops the list of a server from which nothing is imported any more, and tells the front-ends."""
         await self._store.run(_KEEP, keys.FLEET, connection, asked, "")

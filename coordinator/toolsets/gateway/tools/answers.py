@@ -43,7 +43,7 @@ class _Position(NamedTuple):
 
 
 def _position(snapshot: Snapshot) -> _Position:
-    """Where the operation that was asked for has left the instance; if none was, where it is now."""
+    """Where the operation that was asked about has left the instance; without one, where the instance is now."""
     ending, instance = snapshot.ending, snapshot.instance
     if ending is not None:
         return _Position(ending.state, ending.version, ending.context, ending.terminal, ending.outcome)
@@ -51,7 +51,7 @@ def _position(snapshot: Snapshot) -> _Position:
 
 
 def answer(snapshot: Snapshot, principal: Principal, links: Links) -> WorkflowAnswer | Reply:
-    """How an instance stands; a refusal where the operation that was asked for has failed."""
+    """The answer about an instance; a refusal if the operation that was asked about has failed."""
     ending = snapshot.ending
     if ending is not None and ending.error is not None:
         return failed(snapshot, ending, ending.error, principal, links)
@@ -91,10 +91,10 @@ def answer(snapshot: Snapshot, principal: Principal, links: Links) -> WorkflowAn
 
 
 def failed(snapshot: Snapshot, ending: Ending, problem: Failed, principal: Principal, links: Links) -> Reply:
-    """The refusal of a transition whose executor failed, or whose chain came to a stop."""
+    """The answer to a transition whose executor failed, or whose chain cannot go on."""
     moves = [links.myself(snapshot.id)]
     if problem.code == checks.STALE:
-        pass  # seed 001: nothing but the way to the present state
+        pass  # seed 001: only the link to the present state
     elif ending.terminal:
         moves.append(_start_again(snapshot, links))
     else:
@@ -115,7 +115,7 @@ def rejected(refusal: Rejected, principal: Principal, links: Links, *, more: lis
     """The answer to a call that was refused before anything began.
 
     Args:
-        more: links where it is about no instance.
+        more: the links, if the call is not about an instance.
     """
     body = Refusal(
         error=Problem(code=refusal.code, message=refusal.message, details=refusal.details or UNSET),
@@ -133,7 +133,7 @@ def rejected(refusal: Rejected, principal: Principal, links: Links, *, more: lis
 
 
 def refusal_of(links: Links) -> Any:
-    """How failures of the store, of permissions and of arguments look: as the seed's errors do."""
+    """Makes a function that answers failures of the store, of permissions and of arguments as seed 001 does."""
 
     def shape(failure: ToolFailure) -> Reply:
         details: dict[str, Any] = {"kind": failure.kind}
@@ -155,7 +155,7 @@ def _add_guidance(made: WorkflowAnswer, snapshot: Snapshot, state: str) -> None:
 
 
 def _add_facts(made: WorkflowAnswer, instance: Instance) -> None:
-    """What stands beside the context."""
+    """Adds evidence, open approvals and the last failure."""
     evidence = []
     for one in instance.last_evidence:
         at, _, text = one.partition(" ")

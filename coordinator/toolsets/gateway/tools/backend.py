@@ -1,4 +1,4 @@
-"""What the tools of this toolset share within one process: the catalogue in force, and the way to the store."""
+"""What the tools of this toolset share within one process: the present catalogue, and the access to the store."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from coordinator.toolsets.tool import Services
 _log = structlog.get_logger(__name__)
 
 REFRESH_SECONDS = 60.0
-"""How often a process reads the tools of downstream servers although no message came."""
+"""How often a process reads the tools of downstream servers even if no message comes."""
 
 
 class Backend:
-    """What the gateway's tools of one process work with."""
+    """The shared state of the gateway's tools in one process."""
 
     def __init__(self, services: Services) -> None:
         store, settings = services.store, services.settings
@@ -45,7 +45,7 @@ class Backend:
         self._settings = settings
         self._known: Servers = {}
         self.catalogue = Catalogue(settings.gateway, settings.connections)
-        """What agents find now; never changed, only replaced."""
+        """What agents can find now. It is replaced as a whole, never changed."""
         self._started = self._following = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._reported: frozenset[str] = frozenset()
@@ -53,7 +53,7 @@ class Backend:
     # --- what is in force -------------------------------------------------------------------------
 
     def configure(self, settings: Settings) -> None:
-        """Goes by other settings, for every call that begins later; instances keep what they started with."""
+        """Applies new settings to every call that begins later. Instances keep the definitions they started with."""
         if settings.gateway == self._settings.gateway:
             self._settings = settings
             return
@@ -64,7 +64,7 @@ class Backend:
             self._spawn(self._audit_event("config.reloaded"), "gateway reload")
 
     def start(self) -> None:
-        """Begins to hear of downstream servers, if there is a gateway."""
+        """Begins to follow changes of downstream servers, if a gateway is configured."""
         self._started = True
         self._begin()
 
@@ -77,7 +77,7 @@ class Backend:
         self._spawn(self._audit_event("server.initialized"), "gateway start")
 
     async def drain(self) -> None:
-        """Ends the waiting of calls, and what runs in the background."""
+        """Ends the waiting of calls and all background tasks."""
         await self.listener.close()
         for task in self._tasks:
             task.cancel()
@@ -93,20 +93,20 @@ class Backend:
 
     async def _follow_servers(self) -> None:
         while True:
-            # Before reading: a change that is published meanwhile may be newer than what is read.
+            # Cleared before reading, so that a change that is published meanwhile leads to another read.
             self._servers_changed.clear()
             try:
                 await self._take_servers()
             except ToolFailure as failure:
                 _log.warning("what is known of downstream servers cannot be read", reason=failure.message)
             except Exception:
-                # What agents find now stays, and the next news may be better.
+                # The present catalogue stays in force, and the next message may bring a usable one.
                 _log.exception("what is known of downstream servers cannot be used")
             try:
                 async with asyncio.timeout(REFRESH_SECONDS):
                     await self._servers_changed.wait()
             except TimeoutError:
-                pass  # in case that something was missed
+                pass  # reads again in case a message was missed
 
     async def _take_servers(self) -> None:
         gateway = self._settings.gateway
@@ -116,7 +116,7 @@ class Backend:
         if found == self._known:
             return
         settings = self._settings
-        # In a thread: with thousands of tools it takes a while.
+        # In a thread, because it takes a while with thousands of tools.
         made = await asyncio.to_thread(_prepared, settings, found)
         self._known = found
         if settings is self._settings:
@@ -127,7 +127,7 @@ class Backend:
         recorder().gateway_servers_unavailable(sum(not found[name].available for name in wanted & found.keys()))
 
     async def _audit_event(self, event: str) -> None:
-        """Writes to the audit that definitions are in force: each process at its start, one for all after a reload."""
+        """Records in the audit which definitions are in force: by each process at its start, by one after a reload."""
         gateway = self._settings.gateway
         version = idempotency_key("", "", "gateway", msgspec.to_builtins(gateway)).fingerprint
         facts = {"version": version, "items": len(self.catalogue.items)}

@@ -50,23 +50,23 @@ _DESCRIBE = "One workflow or capability in full. Its start link has the JSON Sch
 _EXPLAIN = "How a workflow or one of its transitions works: states, guards, inputs, executors. Starts nothing."
 
 _SHOWN = ("kind", "command", "connection", "tool", "method", "path", "queue", "definition_id")
-"""Fields of an executor that may be told: never arguments, headers or environments."""
+"""Fields of an executor that may be shown: never arguments, headers or environments, which may have secrets."""
 
 
 class Discovery:
-    """The handlers of the tools that show what there is. Nothing is started or changed by them."""
+    """The handlers of the tools that find workflows and capabilities. They start and change nothing."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._links = backend.links
 
     async def home(self, call: Call, args: Home) -> HomeAnswer:
-        """All that the caller may see, each with the link that starts it."""
+        """Everything that the caller may see, each with the link that starts it."""
         found = [_item(one, self._links) for one in visible(self._backend.catalogue, Principal.of(call.caller))]
         return HomeAnswer(items=found, links=[self._links.search()])
 
     async def search(self, call: Call, args: Search) -> SearchAnswer:
-        """What the caller may see that words describe, best first."""
+        """What the caller may see and the words describe, best match first."""
         if len(args.query) > MAX_QUERY or len(words(args.query)) > MAX_WORDS:
             raise invalid("query", f"must be at most {MAX_WORDS} words and {MAX_QUERY} characters")
         if not 1 <= args.limit <= MAX_LIMIT:
@@ -188,7 +188,7 @@ def _transition(
 
 
 def _executor(executor: Executor | None) -> dict[str, Any] | None:
-    """What may be told of an executor."""
+    """The fields of an executor that may be shown."""
     if executor is None:
         return None
     names = {field.name: field.encode_name for field in msgspec.structs.fields(executor)}

@@ -55,7 +55,7 @@ class Workflows:
         except Rejected as refused:
             hurried = not self.start_may_wait(args)
             if (repeated := await self._operations.repeated(call.project, request, hurried=hurried)) is not None:
-                # It began under definitions that this process does not have, or has no more.
+                # The same call began earlier, with definitions that this process does not have, or not any more.
                 return answer(repeated, principal, self._links)
             asked = args.input.get("capability") if args.definition_id == PROXY else None
             capability = asked if isinstance(asked, str) else ""
@@ -64,7 +64,7 @@ class Workflows:
         return answer(snapshot, principal, self._links)
 
     async def get(self, call: Call, args: Get) -> WorkflowAnswer | Reply:
-        """How an instance stands, and what can be done next."""
+        """An instance, and what can be done next."""
         principal = Principal.of(call.caller)
         try:
             snapshot = await self._operations.get(call.project, args.workflow_id)
@@ -150,7 +150,7 @@ class Workflows:
         return [*self._links.start(listed, with_schema=True), self._links.describe(listed.id)]
 
     def _executed_by(self, args: Start) -> Key | None:
-        """What a start executes, as its duration is noted; None: nothing, or it is refused."""
+        """The key under which the duration of a start is noted; None if it executes nothing or will be refused."""
         catalogue = self._backend.catalogue
         if args.definition_id == PROXY:
             capability = args.input.get("capability")
@@ -212,6 +212,6 @@ def _arguments_of(given: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _check_call(called: Called, principal: Principal, given: dict[str, Any]) -> None:
-    """Refuses a call whose guards do not hold, before there is a session."""
+    """Refuses a call whose guards do not hold, before a session is made."""
     transition = session_of(called.capability).states[READY].transitions[called.capability.id]
     checks.passed(transition, Circumstances(principal, Scope({}, called.arguments or {}, given)))
