@@ -90,7 +90,7 @@ def test_a_borrowed_activity_is_found_where_it_is_lent_from(tree: Tree, read: Re
     assert "lent" in library.workflows["borrower"].activities
     found = library.activity("lent")
     assert found is not None
-    assert found[0] == "lender"
+    assert found.owner == "lender"
 
 
 def test_an_id_is_of_a_bounded_length_and_no_folder_above() -> None:

@@ -16,7 +16,7 @@ from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Call
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.deadlines import Deadlines
-from tests.overload.test_admission import Watcher
+from tests.overload.front import Watcher
 from tests.support.wait import wait_until
 from tests.transport.rig import Add, Fail, Hooks, Nothing, Rig, Wait, call, legacy, make_app, modern, send
 

@@ -5,8 +5,8 @@ activities left behind, and the trace. It changes only in Lua scripts. A token i
 the form that the seed prescribes. It authenticates a call, names the session, and holds the state that its holder
 knows. Three rules follow:
 
-* The record decides what may happen. An open checkpoint blocks the session whatever an older token says, is answered
-  once, and its timers run by Redis's clock from when it was yielded.
+* The record decides what may happen. An open checkpoint blocks the session, whatever an older token says. It is
+  answered once, and its timers run by Redis's clock from the moment when it was yielded.
 * The token decides what a call is about. Transitions are validated, and activities and skills are read, from the
   position in the token, as the seed says. If the session has moved on since, the call warns. ``start_session`` with a
   token returns a token at the session's present position.
@@ -14,10 +14,11 @@ knows. Three rules follow:
   token. So a handle of an earlier yield never answers a later one, and tokens from before a take-over can be told from
   those after it.
 
-A session is completed when ``next_activity`` was called with one of the ends (``__terminal__``,
-``workflow-end``, ``end-workflow``) from an activity that may be the last: one that leads nowhere, names
-that end among its targets, or has no way out but under conditions and by answers to checkpoints. Going on
-to another activity opens it again, unless its work item has another open session of the workflow by then.
+A session is completed when ``next_activity`` is called with one of the ends (``__terminal__``,
+``workflow-end``, ``end-workflow``) from an activity that may be the last. An activity may be the last if it has
+no way out, if one of its targets is that end, or if every way out has a condition or needs the answer to a
+checkpoint. Going on to another activity opens the session again, unless its work item has another open session of
+the workflow by then.
 
 A session can be bound to a work item (``start_session`` with ``item_id``). That needs a live claim of the actor, and
 the session then advances only under that claim. After it expired, whoever claims the item takes over the session,

@@ -1,4 +1,4 @@
-"""Answers to checkpoints: how one is given, what it brings about, and how it is kept (seed 000, checkpoints)."""
+"""Answers to checkpoints: how one is given, its effect, and how it is stored (seed 000, checkpoints)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ How = Literal["option_id", "auto_advance", "condition_not_met"]
 
 
 class Given(msgspec.Struct, array_like=True):
-    """An answer as a front-end hands it to the store."""
+    """An answer as a front-end passes it to the store."""
 
     checkpoint: str
     activity: str
     how: str
     option: str
-    """Empty where the checkpoint was dismissed."""
+    """Empty if the checkpoint was dismissed."""
     agent: str
     effect: dict[str, Any] = {}
 
@@ -34,7 +34,7 @@ class Kept(msgspec.Struct, array_like=True):
     at: int
     """In milliseconds."""
     visit: int
-    """The number of the visit to an activity, counted over the session, that it was given in."""
+    """The visit to an activity in which it was given; visits are counted over the session."""
     order: int
     """The session's ``seq`` before it."""
     given: Given
@@ -47,10 +47,11 @@ class Resolution(NamedTuple):
     option: str = ""
     effect: dict[str, Any] = {}
     least_ms: int = 0
-    """How long after the yield at the earliest."""
+    """The shortest time between the yield and the answer."""
     problem: ToolFailure | None = None
+    """Why the checkpoint cannot be answered in this way."""
     late: ToolFailure | None = None
-    """The same, where it is only said once the time has passed."""
+    """The same, for problems that are reported only after the shortest time has passed."""
 
 
 encode = msgspec.json.Encoder().encode
@@ -58,7 +59,7 @@ decode = msgspec.json.Decoder(Kept).decode
 
 
 def mode(args: RespondCheckpoint) -> How | None:
-    """The one way of answering that the arguments name; None for none or several. False names nothing."""
+    """The way of answering that the arguments choose; None if they choose none or several. False chooses nothing."""
     named: list[How] = []
     if args.option_id is not None:
         named.append("option_id")
@@ -70,10 +71,10 @@ def mode(args: RespondCheckpoint) -> How | None:
 
 
 def resolution(checkpoint: Checkpoint, how: How, option_id: str, least_seconds: int) -> Resolution:
-    """What answering the checkpoint in this way takes and brings about.
+    """Checks an answer, and says what it takes and which effect it has.
 
     Args:
-        least_seconds: how long an answer by option takes at least.
+        least_seconds: the shortest time between the yield and an answer by option.
     """
     if how == "option_id":
         least = least_seconds * 1000
@@ -108,7 +109,7 @@ def _by_default(checkpoint: Checkpoint) -> Resolution:
 
 
 def invalid_option(words: str, valid: str) -> ToolFailure:
-    """The failure for an option that the checkpoint has not."""
+    """The failure for an option that the checkpoint does not have."""
     return ToolFailure("VALIDATION_ERROR", f"{words}. Valid options: [{valid}]")
 
 
@@ -129,17 +130,17 @@ def too_early(checkpoint: str, how: How, waited_ms: int, least_ms: int) -> ToolF
 
 
 def effect(option: Option) -> dict[str, Any]:
-    """What choosing the option brings about, as the definition says it; empty for nothing."""
+    """The effect of choosing the option, as in the definition; empty for none."""
     found: dict[str, Any] = msgspec.to_builtins(option.effects)
     return found
 
 
 def nothing_named() -> ToolFailure:
-    """The failure of a call that shows no checkpoint."""
+    """The failure of a call that names no checkpoint."""
     return ToolFailure("VALIDATION_ERROR", "Either checkpoint_handle or session_token must be provided.")
 
 
 def no_one_way() -> ToolFailure:
-    """The failure of a call that names no way of answering, or several."""
+    """The failure of a call that chooses no way of answering, or several."""
     words = "Exactly one of option_id, auto_advance, or condition_not_met must be provided."
     return ToolFailure("VALIDATION_ERROR", words)

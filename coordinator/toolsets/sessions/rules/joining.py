@@ -12,7 +12,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 
 
 def other_agent(agent: str, before: str) -> str:
-    """The warning for a token that another agent was given."""
+    """The warning for a token that was given to another agent."""
     return (
         f"Warning: The provided agent_id '{agent}' does not match the inherited session token's agent_id '{before}'. "
         f"The returned token is that of '{agent}'."
@@ -20,7 +20,7 @@ def other_agent(agent: str, before: str) -> str:
 
 
 def adopted(reason: str) -> str:
-    """The warning for a token whose signature is bad and whose session is known."""
+    """The warning for a token that has a bad signature but names a known session."""
     return (
         "The provided session_token had an invalid signature. Its session is known, so it was adopted and the token "
         "signed anew: session ID, activity position and checkpoints are preserved. "
@@ -29,7 +29,7 @@ def adopted(reason: str) -> str:
 
 
 def recovered(workflow: str, reason: str) -> str:
-    """The warning for a token that nothing could be made of."""
+    """The warning for a token that could not be used at all."""
     return (
         "The provided session_token could not be verified and its session could not be found. A fresh session was "
         f"started instead (workflow: '{workflow}'). The previous session state was NOT inherited: reconstruct it from "
@@ -58,7 +58,13 @@ def item_hex(text: str) -> str:
 
 
 def work_item(item: str, fence: int, holder: str, expires: int, live: bool) -> WorkItem:
-    """A bound work item as results show it; ``expires`` in ms, 0: no claim; ``holder`` empty: nobody, or another."""
+    """A bound work item as results show it.
+
+    Args:
+        holder: who holds the item now; empty: nobody, or another agent.
+        expires: when the claim expires, in Unix ms; 0: there is no claim.
+        live: whether the session's claim is live.
+    """
     shown = WorkItem(
         item_id=f"{item[:8]}-{item[8:12]}-{item[12:16]}-{item[16:20]}-{item[20:]}", fence_token=fence, claim_live=live
     )
@@ -70,7 +76,12 @@ def work_item(item: str, fence: int, holder: str, expires: int, live: bool) -> W
 
 
 def cannot_bind(outcome: str, actor: str, expires: int) -> ToolFailure:
-    """Why a session cannot be bound to an item, by the outcome of the script; ``expires`` is the other's claim."""
+    """Why a session cannot be bound to an item.
+
+    Args:
+        outcome: the outcome of the script.
+        expires: for ``held``: when the other agent's claim expires.
+    """
     if outcome == "no_item":
         return ToolFailure("RESOURCE_NOT_FOUND", "item_id: no such work item in this project")
     if outcome == "stale_fence":

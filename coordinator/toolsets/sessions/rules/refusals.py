@@ -1,11 +1,11 @@
-"""Refusals of calls about sessions (seed 000, checkpoint gate): they begin as the seed has it, then say what to do."""
+"""Refusals of calls about sessions (seed 000, checkpoint gate). First the seed's words, then what to do."""
 
 from __future__ import annotations
 
 from coordinator.errors import ToolFailure
 
 SHOWN = 200
-"""Characters of an unknown id that are repeated in a message."""
+"""Most characters of an unknown id that are repeated in a message."""
 _ANSWER_IT = "The orchestrator must resolve it by calling respond_checkpoint."
 
 
@@ -47,7 +47,7 @@ def nothing_to_resume() -> ToolFailure:
 
 
 def moved_on(checkpoint: str, act: str, stands: str) -> ToolFailure:
-    """yield_checkpoint with a token of an activity that the session has left."""
+    """yield_checkpoint with a token from an activity that the session has left."""
     return ToolFailure(
         "checkpoint_closed",
         f"Cannot yield checkpoint '{checkpoint}': the session has moved on from activity '{act}' to "
@@ -56,7 +56,7 @@ def moved_on(checkpoint: str, act: str, stands: str) -> ToolFailure:
 
 
 def no_checkpoint() -> ToolFailure:
-    """A handle or token where nothing waits."""
+    """A handle or token of a session in which no checkpoint waits."""
     return ToolFailure(
         "checkpoint_closed",
         "The checkpoint_handle or session_token does not have an active checkpoint. The worker must yield one first.",
@@ -64,7 +64,7 @@ def no_checkpoint() -> ToolFailure:
 
 
 def resolved(checkpoint: str, answer: str) -> ToolFailure:
-    """A handle of a checkpoint that does not wait any more; ``answer`` says how it was resolved, if known."""
+    """A handle of a checkpoint that was resolved already. ``answer`` says how, if known."""
     return ToolFailure(
         "checkpoint_closed",
         f"The checkpoint_handle does not have an active checkpoint: '{checkpoint}' was already resolved{answer}. "
@@ -89,7 +89,7 @@ _HOLDERS = {
 
 
 def unclaimed(holder: str) -> ToolFailure:
-    """A step forward in a bound session without a live claim; ``holder`` as ``claim_gone`` in Lua says it."""
+    """An advance of a bound session without a live claim. ``holder`` is what ``claim_gone`` in Lua returns."""
     if holder == "gone":
         return ToolFailure(
             "not_claim_holder",
@@ -105,7 +105,7 @@ def unclaimed(holder: str) -> ToolFailure:
 
 
 def replaced(target: str) -> ToolFailure:
-    """next_activity in a completed session whose item has gone on with another one."""
+    """next_activity in a completed session whose work item has another open session."""
     return ToolFailure(
         "VALIDATION_ERROR",
         f"Cannot transition to '{target}': the session is completed, and its work item has another open session of "
@@ -114,7 +114,7 @@ def replaced(target: str) -> ToolFailure:
 
 
 def not_found(kind: str, name: str, place: str = "") -> ToolFailure:
-    """A definition that is not there: ``Workflow not found: x``."""
+    """A definition that does not exist: ``Workflow not found: x``."""
     return ToolFailure("RESOURCE_NOT_FOUND", f"{kind} not found: {name[:SHOWN]}{place[: 2 * SHOWN]}")
 
 

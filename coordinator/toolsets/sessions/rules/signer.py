@@ -13,7 +13,8 @@ class Signer:
     """Signs with the newest of the keys that a process knows, and verifies with all of them.
 
     Args:
-        purpose: what the keys are derived for; empty takes them as they are, as the seed has it for session tokens.
+        purpose: the purpose for which keys are derived. Empty: the keys are used directly, as the seed prescribes for
+            session tokens.
     """
 
     def __init__(self, ring: KeyRing, purpose: str = "") -> None:

@@ -1,6 +1,6 @@
-"""Answers in text: TOON, headers and raw blocks, byte for byte as seed 000's clients know them.
+"""Answers as text: TOON, headers and raw blocks, byte for byte as clients of seed 000 expect them.
 
-What takes time to write is kept with the definition it was made from.
+Summaries of workflows take time to make, so they are cached by the digest of the definition.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ SEPARATOR = "\n\n---\n\n"
 
 
 def pretty(result: msgspec.Struct) -> str:
-    """A result as the JSON text that these tools answer with."""
+    """The JSON text of a result, indented."""
     return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
 
 
 def discovery(server: str, version: str, library: Library) -> str:
-    """The answer of discover: who we are, and how to begin as the workflow ``meta`` says it."""
+    """The answer of discover: the server, and the guide of the workflow ``meta`` on how to begin."""
     folder = library.folders.get(META)
     guide = None if folder is None else folder.resource("00", 3)
     head = f"server: {server}\nversion: {version}"
@@ -30,7 +30,7 @@ def discovery(server: str, version: str, library: Library) -> str:
 
 
 def listed(library: Library) -> list[LoadedWorkflow]:
-    """The workflows that are offered to users: all but ``meta``."""
+    """The workflows for users: all except ``meta``."""
     return [workflow for name, workflow in library.workflows.items() if name != META]
 
 
@@ -50,7 +50,7 @@ def listing(library: Library) -> str:
 
 def summary(workflow: LoadedWorkflow, token: str) -> str:
     """The workflow part of get_workflow with summary, in TOON."""
-    # A token holds nothing that TOON would quote.
+    # A token contains nothing that TOON would have to quote.
     return f"{_summary(workflow)}\nsession_token: {token}"
 
 
@@ -113,5 +113,5 @@ def _option(option: Any) -> dict[str, Any]:
 
 
 def _or_null(value: Any) -> Any:
-    """Builtins of a value; None for one that the file leaves out, which the seed's clients see as null."""
+    """Converts a value to builtins. A value that the file leaves out becomes None: the seed's clients expect null."""
     return None if value is UNSET else msgspec.to_builtins(value)

@@ -1,8 +1,8 @@
 """Session tokens (seed 000, session token): ``<payload in base64url>.<HMAC-SHA256 of that text in hex>``.
 
-The payload is compact JSON with its fields in the order of ``Payload``; a checkpoint handle is a
-session token whose ``bcp`` is set. Verification tells nothing about the session: the record in the
-store has the last word on that.
+The payload is compact JSON with its fields in the order of ``Payload``. A checkpoint handle is a
+session token whose ``bcp`` is set. A valid signature does not mean that the session still exists or is in the
+state of the token: only the record in the store tells that.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.sessions.rules.signer import Signer
 
 MAX_TOKEN = 16_384
-"""Characters of a session token; what this toolset makes stays far below."""
+"""Most characters of a session token; those that this toolset makes are far shorter."""
 SID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 T = TypeVar("T")
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session token carries; empty text is unset, and so is an optional field that is left out."""
+    """The payload of a session token. An empty text means unset."""
 
     wf: str
     """Workflow."""
@@ -61,7 +61,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unreadable(Exception):
-    """A token that is none; ``reason`` is one of the seed's, and ``kind`` a word for counters."""
+    """A text is not a valid token. ``reason`` is one of the seed's reasons, ``kind`` a word for metrics."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
@@ -88,7 +88,7 @@ _decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
 
 
 def invalid_token(reason: str) -> ToolFailure:
-    """The failure of a call that shows an unusable token; says why and what to do."""
+    """The failure of a call with an invalid token. It says why, and what to do."""
     return ToolFailure("invalid_session_token", f"Invalid session token: {reason}. {_ADVICE.get(reason, _ANEW)}")
 
 
@@ -102,25 +102,25 @@ def decode(token: str, signer: Signer) -> Payload:
     """The payload of a token that we signed.
 
     Raises:
-        Unreadable: too long, not of the form, not signed by us, or not a session token.
+        Unreadable: the token is too long, malformed, not signed by us, or not a session token.
     """
     return checked(read(token, Payload, signer, MAX_TOKEN))
 
 
 def decode_unsigned(token: str) -> Payload:
-    """The payload of a token without a valid signature; use nothing of it but the session's id.
+    """The payload of a token without a valid signature. Only its session's id may be used.
 
     Raises:
-        Unreadable: it has not even the form of a session token.
+        Unreadable: it does not even have the form of a session token.
     """
     return checked(read(token, Payload, None, MAX_TOKEN))
 
 
 def checked(payload: Payload) -> Payload:
-    """The payload, if its session id is one.
+    """Returns the payload if its session id is well-formed.
 
     Raises:
-        Unreadable: otherwise; ids become keys, so nothing else may.
+        Unreadable: it is not. (Session ids become parts of keys, so their form must be checked.)
     """
     if not payload.wf or payload.seq < 0 or SID.fullmatch(payload.sid) is None:
         raise Unreadable("incomplete", INCOMPLETE)
@@ -128,13 +128,14 @@ def checked(payload: Payload) -> Payload:
 
 
 def read(token: str, wanted: type[T], signer: Signer | None, most: int) -> T:
-    """The payload of any token of this form; without a signer the signature is not looked at.
+    """The payload of a token of any type.
 
     Args:
-        most: how many characters it may have.
+        signer: verifies the signature; None: the signature is not checked.
+        most: the most characters that the token may have.
 
     Raises:
-        Unreadable: otherwise.
+        Unreadable: the token is not valid.
     """
     if len(token) > most:
         raise Unreadable("oversized", OVERSIZED)

@@ -1,6 +1,6 @@
-"""The trace of a session: its events, and the signed tokens that carry a segment of it (seed 000, trace).
+"""The trace of a session: its events, and the signed tokens that contain a segment of it (seed 000, trace).
 
-A key serves the trace tokens of one project, so those of one project are none in another.
+Keys of trace tokens are derived for one project, so a token of one project is not valid in another.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from coordinator.toolsets.sessions.rules.signer import Signer
 from coordinator.toolsets.sessions.rules.tokens import Unreadable
 
 MAX_TRACE_TOKEN = 2_000_000
-"""Characters of a trace token; what ``move.lua`` puts into one stays below."""
+"""Most characters of a trace token; what ``move.lua`` puts into one stays below."""
 MAX_TRACE_TOKENS = 500
-"""Trace tokens in one call."""
+"""Most trace tokens in one call."""
 MAX_TEXT = 500
-"""Characters of an error or a warning in the trace."""
+"""Most characters of an error or a warning in the trace."""
 _MAX_WARNINGS = 20
 ADOPTED = "adopted:re-signed token"
 RECOVERED = "recovered:invalid token"
 ORIGINS = ("adopted:", "recovered:")
-"""Beginnings of the ``err`` of a start_session that succeeded."""
+"""Beginnings of an ``err`` that is not an error, but says how a start_session obtained its session."""
 
 
 class Entry(msgspec.Struct, array_like=True):
-    """A call as a front-end hands it to the trace."""
+    """A call as a front-end passes it to the trace."""
 
     name: str
     ms: float
@@ -40,7 +40,7 @@ class Entry(msgspec.Struct, array_like=True):
 
 
 class Stored(msgspec.Struct, array_like=True):
-    """An event as the store keeps it: with its time, and what the script found."""
+    """An event as the store keeps it: a call with its time and what the script found."""
 
     at: int
     problem: str
@@ -49,7 +49,7 @@ class Stored(msgspec.Struct, array_like=True):
 
 
 class Segment(msgspec.Struct, kw_only=True):
-    """The payload of a trace token: the events ``from`` to ``to`` (left out) of a session."""
+    """The payload of a trace token: the events of a session from ``from`` to ``to`` (exclusive)."""
 
     sid: str
     act: str
@@ -67,12 +67,12 @@ _stored = msgspec.json.Decoder(Stored).decode
 
 
 def purpose(project: str) -> str:
-    """What the keys of a project's trace tokens are derived for."""
+    """The purpose for which the keys of a project's trace tokens are derived."""
     return f"session-trace:{project}"
 
 
 def entry(name: str, seconds: float, act: str, aid: str, warnings: Sequence[str] = ()) -> bytes:
-    """The trace entry of a call, in JSON, with texts cut to what a trace should hold.
+    """The trace entry of a call, in JSON. Long texts and too many warnings are cut.
 
     Args:
         seconds: how long the call has taken so far.
@@ -93,7 +93,7 @@ def events(sid: str, workflow: str, parent: str, first: int, raw: Iterable[str])
 
 
 def stale(act: str, stands: str) -> str:
-    """The warning for a token that is not where its session is."""
+    """The warning for a token that is not at its session's activity."""
     return f"Token is behind its session: it is at activity '{act}' but the session has moved on to '{stands}'"
 
 
@@ -135,7 +135,7 @@ def read(token: str, signer: Signer) -> Segment:
 
 def _event(sid: str, workflow: str, parent: str, number: int, stored: Stored) -> TraceEvent:
     said = stored.entry
-    # A start_session that succeeded says there how the session was come by.
+    # For a start_session that succeeded, the problem says how the session was obtained.
     failed = bool(stored.problem) and not stored.problem.startswith(ORIGINS)
     warnings = said.vw if not stored.stands else [*said.vw, stale(said.act, stored.stands)]
     return TraceEvent(
@@ -155,6 +155,6 @@ def _event(sid: str, workflow: str, parent: str, number: int, stored: Stored) ->
 
 
 def _span(sid: str, number: int) -> str:
-    """A UUID that belongs to this event alone, so that none has to be kept."""
+    """A UUID derived from the session and the event's number, so that it need not be stored."""
     made = blake2b(f"{sid} {number}".encode(), digest_size=16).hexdigest()
     return f"{made[:8]}-{made[8:12]}-4{made[13:16]}-a{made[17:20]}-{made[20:]}"

@@ -1,4 +1,4 @@
-"""What is wrong with a call without stopping it (seed 000, validation): the warnings and their words."""
+"""Warnings: what is wrong with a call that is carried out all the same (seed 000, validation)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from coordinator.definitions import TERMINALS, Activity, LoadedWorkflow, conditi
 from coordinator.toolsets.sessions.contract.arguments import ActivityReport, StepReport
 
 END = "__terminal__"
-"""The end that is always understood, also where an activity that may be the last names none."""
+"""The end that every activity that may be the last accepts, even if it does not name it."""
 
 MAX_WARNINGS = 50
-"""Warnings of one call."""
+"""Most warnings of one call."""
 MAX_WARNING = 2_000
-"""Characters of a warning."""
+"""Most characters of a warning."""
 
 
 class Way(NamedTuple):
-    """One way out of an activity, and what has to hold for it ('' for nothing)."""
+    """One way out of an activity, and its condition ('' for none)."""
 
     to: str
     condition: str
@@ -34,7 +34,7 @@ def validation(warnings: Sequence[str]) -> dict[str, object]:
 
 
 def bounded(warnings: Sequence[str]) -> list[str]:
-    """The warnings as an answer holds them: long ones are cut, and of too many the last line counts those left out."""
+    """The warnings for an answer. Long ones are cut. If there are too many, a last line says how many are left out."""
     shown = [
         one if len(one) <= MAX_WARNING else f"{one[:MAX_WARNING]}... ({len(one) - MAX_WARNING} more characters)"
         for one in warnings[:MAX_WARNINGS]
@@ -51,12 +51,12 @@ class Exits(NamedTuple):
     targets: tuple[str, ...]
     """Where they lead, each once."""
     steps: tuple[str, ...]
-    """What has to be done before."""
+    """The activity's steps, which are to be done before."""
 
 
 @lru_cache(maxsize=512)
 def exits(workflow: LoadedWorkflow, activity_id: str) -> Exits | None:
-    """The ways out of an activity; None if there is none of this id. Worked out once for a definition."""
+    """The ways out of an activity; None if there is no activity with this id. Cached for each definition."""
     activity = workflow.activity(activity_id)
     if activity is None:
         return None
@@ -81,9 +81,9 @@ def ways(activity: Activity) -> Iterator[Way]:
 
 
 def ends(act: str, target: str, workflow: LoadedWorkflow) -> bool:
-    """Whether going to ``target`` completes the session: an end, from an activity that may be the last one.
+    """Whether going to ``target`` completes the session: it is an end, and the activity may be the last one.
 
-    That is one that names an end, or has no way out that is open whatever was found and answered.
+    An activity may be the last if it names an end, or if none of its ways out is always open.
     """
     leaving = exits(workflow, act) if target in TERMINALS else None
     if leaving is None or target in workflow.activities:
@@ -95,7 +95,7 @@ def ends(act: str, target: str, workflow: LoadedWorkflow) -> bool:
 
 
 def drift(version: str, workflow: LoadedWorkflow) -> Iterator[str]:
-    """Whether the definition is another one than that which the session began with."""
+    """Warns if the definition has another version than when the session began."""
     if version and version != workflow.version:
         yield (
             f"Workflow version drift: session started with v{version} but current definition is "
@@ -104,7 +104,7 @@ def drift(version: str, workflow: LoadedWorkflow) -> Iterator[str]:
 
 
 def transition(act: str, target: str, workflow: LoadedWorkflow) -> Iterator[str]:
-    """Whether the activity may be gone to from where the token is."""
+    """Warns if the definition does not lead from the token's activity to the target."""
     if not act:
         initial = workflow.initial_activity
         if initial and target != initial:
@@ -119,12 +119,12 @@ def transition(act: str, target: str, workflow: LoadedWorkflow) -> Iterator[str]
 
 
 def condition(act: str, target: str, claimed: str, workflow: LoadedWorkflow) -> Iterator[str]:
-    """Whether the condition claimed for a transition is the one that the workflow states."""
+    """Warns if the condition claimed for a transition is not the one that the workflow states."""
     leaving = exits(workflow, act) if act != target else None
     found = [] if leaving is None else [way for way in leaving.ways if way.to == target]
     if not found or any(_stated(way, claimed) for way in found):
         return
-    # Several ways may lead to one activity; each of them has a condition here, or is the default without one.
+    # Several ways may lead to one activity. Each of them has a condition here, or is the default.
     wanted = " or ".join(dict.fromkeys(f"'{way.condition}'" for way in found if way.condition))
     if claimed in ("", "default"):
         said = "'default'" if claimed else "no condition"
@@ -138,14 +138,14 @@ def condition(act: str, target: str, claimed: str, workflow: LoadedWorkflow) -> 
 
 
 def _stated(way: Way, claimed: str) -> bool:
-    """Whether the condition claimed is that of this way."""
+    """Whether the claimed condition is that of this way."""
     if claimed in ("", "default"):
         return way.is_default or not way.condition
     return way.condition == claimed if way.condition else not way.is_default
 
 
 def step_manifest(act: str, manifest: Sequence[StepReport] | None, workflow: LoadedWorkflow) -> Iterator[str]:
-    """Whether the steps of the activity that is left were all reported, in order, with what came of them."""
+    """Warns if the steps of the activity that is left were not all reported, in order and with an outcome."""
     if not act:
         return
     if manifest is None:
@@ -176,7 +176,7 @@ def _compared(expected: Sequence[str], given: Sequence[str]) -> Iterator[str]:
 
 
 def activity_manifest(manifest: Sequence[ActivityReport] | None, workflow: LoadedWorkflow) -> Iterator[str]:
-    """Whether what is said of the activities done so far can be."""
+    """Warns of reports on completed activities that cannot be true."""
     if manifest is None:
         return
     if not manifest:

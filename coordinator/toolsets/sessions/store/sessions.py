@@ -26,43 +26,43 @@ class State(msgspec.Struct, array_like=True):
     now: int
     """The store's time in milliseconds."""
     seq: int
-    """For the token that the call is answered with."""
+    """The ``seq`` of the token that the call returns."""
     act: str
     cond: str
     pending: str
     """The checkpoint that waits for its answer; empty for none."""
     completed: bool
     detail: Any
-    """More, by script and outcome."""
+    """Depends on the script and the outcome."""
 
     def details(self, wanted: type[T]) -> T:
-        """The detail as what the script's header says it is."""
+        """Converts the detail to the type that the script's header states."""
         return msgspec.convert(self.detail, wanted)
 
 
 class Claim(NamedTuple):
-    """The work item that a session is to be bound to, and the claim shown for it."""
+    """The work item that a session is to be bound to, and the caller's claim on it."""
 
     item: str = ""
     """Its UUID as 32 hex digits; empty: none."""
     actor: str = ""
-    """The trusted id of the actor that shows it."""
+    """The trusted id of the caller's actor."""
     fence: int = 0
-    """0: none shown."""
+    """The fence that the caller stated; 0: none."""
 
 
 class Cut(NamedTuple):
-    """The part of a trace that is cut off into a trace token."""
+    """The part of a trace that goes into a trace token."""
 
     first: int
     past: int
     events: list[str]
     stood: str
-    """The activity where the session was, if the token was at another one; else empty."""
+    """The activity of the session, if the token was at another one; else empty."""
 
 
 class Joined(NamedTuple):
-    """The session that an agent was given a token of."""
+    """The session that an agent has joined."""
 
     sid: str
     workflow: str
@@ -85,7 +85,7 @@ class StatusDetail(NamedTuple):
     yielded_at: int
     parent: list[str]
     claim: list[Any]
-    """Item, fence, holder now (empty: nobody, or another agent), expires, whether the claim shown is live; or empty."""
+    """Item, fence, present holder (empty: nobody, or another agent), expiry, whether the claim is live; or empty."""
 
 
 NO_CLAIM = Claim()
@@ -106,7 +106,7 @@ class SessionStore:
     """Sessions of any project.
 
     Every method raises ToolFailure ``store_unavailable`` or ``store_full`` as ``Store.run`` says, and
-    ``invalid_session_token`` where the session of a token is not known.
+    ``invalid_session_token`` if the session of a token is not known.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -137,14 +137,15 @@ class SessionStore:
         parent: tuple[Payload, bytes] | None = None,
         claim: Claim = NO_CLAIM,
     ) -> State:
-        """Makes a session; ``new`` is the payload of its first token, still without time.
+        """Makes a session.
 
         Args:
-            problem: why no valid token led to it, for its trace; empty: none was needed.
-            parent: the token of the parent, and the entry for its trace.
+            new: the payload of its first token, still without time.
+            problem: what was wrong with the token that the caller passed, for the trace; empty: nothing.
+            parent: the token of the parent, and the entry for the parent's trace.
 
         Returns:
-            The detail is (whether the parent is known, fence, lease expires).
+            The detail is (whether the parent is known, fence, expiry of the claim).
         """
         above: tuple[str | bytes | int, ...] = ("", "", "", "", "")
         if parent is not None:
@@ -162,10 +163,10 @@ class SessionStore:
         problem: str = "",
         claim: Claim = NO_CLAIM,
     ) -> State:
-        """Gives ``agent`` a token of the session that ``shown`` names, or, if it names none, of the claim's item.
+        """Lets ``agent`` join the session of ``shown`` or, if that names none, the session of the claim's item.
 
-        Without a workflow nothing is done: the outcome ``which`` names the workflow of the item's session, so that the
-        caller can refuse a workflow that is no longer defined before anything changes.
+        Without a workflow nothing changes. Then the outcome is ``which``, and the detail is the workflow of the item's
+        session, so that the caller can first check that this workflow is still defined.
 
         Returns:
             The detail is ``Joined``.
@@ -173,29 +174,29 @@ class SessionStore:
         return await self._run(_JOIN, project, shown, entry, workflow, agent, problem, *claim)
 
     async def visit(self, project: str, shown: Payload, entry: bytes, problem: str) -> State:
-        """Notes a call that reads definitions; refused while a checkpoint waits."""
+        """Notes a call that reads definitions. It is refused while a checkpoint waits."""
         return await self._run(_VISIT, project, shown, entry, problem[: trace.MAX_TEXT])
 
     async def move(
         self, project: str, shown: Payload, entry: bytes, target: str, condition: str, ends: bool, problem: str
     ) -> State:
-        """Takes the session to an activity. The detail is ``Cut``."""
+        """Moves the session to another activity. The detail is ``Cut``."""
         return await self._run(_MOVE, project, shown, entry, target, condition, int(ends), problem[: trace.MAX_TEXT])
 
     async def yield_checkpoint(
         self, project: str, shown: Payload, entry: bytes, checkpoint: str, again: bool, problem: str
     ) -> State:
-        """Has a checkpoint wait for its answer. The detail is (yielded at, seq of the handle)."""
+        """Yields a checkpoint, so that it waits for an answer. The detail is (yielded at, seq of the handle)."""
         return await self._run(_YIELD, project, shown, entry, checkpoint, int(again), problem[: trace.MAX_TEXT])
 
     async def resume(self, project: str, shown: Payload, entry: bytes) -> State:
-        """Lets the worker go on after an answer, which is the detail, in JSON."""
+        """Lets the worker go on after an answer. The detail is the answer, in JSON."""
         return await self._run(_RESUME, project, shown, entry)
 
     async def present(
         self, project: str, shown: Payload, entry: bytes, checkpoint: str, instance: str, problem: str
     ) -> State:
-        """Notes that a checkpoint is shown to somebody."""
+        """Notes that a checkpoint was presented."""
         return await self._run(_PRESENT, project, shown, entry, checkpoint, instance, problem[: trace.MAX_TEXT])
 
     async def respond(
@@ -208,7 +209,7 @@ class SessionStore:
         answer: bytes,
         found: Resolution,
     ) -> State:
-        """Answers the checkpoint that waits. The detail is how long it has waited, in milliseconds."""
+        """Answers the checkpoint that waits. The detail is how long it waited, in milliseconds."""
         return await self._run(
             _RESPOND,
             project,
@@ -225,9 +226,9 @@ class SessionStore:
         )
 
     async def trace(self, project: str, shown: Payload, whole: bool) -> State:
-        """The trace of the session, or nothing of it. The detail is (place of the first event, events)."""
+        """Reads the trace if ``whole``, else no events. The detail is (place of the first event, events)."""
         return await self._run(_TRACE, project, shown, b"", int(whole))
 
     async def status(self, project: str, shown: Payload) -> State:
-        """Where the session stands. The detail is ``StatusDetail``."""
+        """Reads the state of the session. The detail is ``StatusDetail``."""
         return await self._run(_STATUS, project, shown, b"")

@@ -1,4 +1,4 @@
-"""What the tools of this toolset have in common: tokens in and out, definitions, and the form of answers."""
+"""What the tools of this toolset share: reading and making tokens, the definitions, and the form of answers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from coordinator.toolsets.tool import Call, Reply, Services
 _log = structlog.get_logger(__name__)
 
 SERVER = "fleet-coordinator"
-"""What discover and health_check call this server."""
+"""The name of this server in discover and health_check."""
 
 T = TypeVar("T")
 Make = Callable[[Payload, LoadedWorkflow, Library], T]
 
 
 class Read(NamedTuple, Generic[T]):
-    """What a call that reads definitions has found."""
+    """The result of a call that reads definitions."""
 
     made: T
     shown: Payload
@@ -41,10 +41,10 @@ class Read(NamedTuple, Generic[T]):
 
 
 class Backend:
-    """What the sessions' tools of one process work with.
+    """The shared state of the sessions' tools in one process.
 
     Args:
-        definitions: the workflows; without them those of the settings.
+        definitions: the workflows; None: those of the settings.
     """
 
     def __init__(self, services: Services, definitions: Definitions | None = None) -> None:
@@ -59,14 +59,14 @@ class Backend:
 
     @property
     def current(self) -> Library:
-        """The newest definitions; a call takes them once."""
+        """The newest definitions. A call takes them once and uses them to its end."""
         return self.definitions.current
 
     async def signer(self, purpose: str = "") -> Signer:
-        """What signs tokens now: session tokens, or those of a purpose.
+        """The present signer of session tokens, or of other tokens with this purpose.
 
         Raises:
-            ToolFailure: ``store_unavailable``, before the keys were ever learned.
+            ToolFailure: ``store_unavailable``, if this process has never read the keys.
         """
         return Signer(await self._secrets.ring(), purpose)
 
@@ -75,29 +75,29 @@ class Backend:
         return tokens.encode(advanced(shown, state, **changes), await self.signer())
 
     async def decode(self, token: str) -> Payload:
-        """The payload of a token that was shown; looks for newer keys before it says that none has signed it.
+        """The payload of a token that a caller passed. Looks for newer keys before it refuses a signature.
 
         Raises:
-            Unreadable: it is no session token of ours.
+            Unreadable: it is not one of our session tokens.
         """
         try:
             return await self._read(token, tokens.decode)
         except Unreadable as error:
-            # It belongs to no session's trace; the token itself is never shown.
+            # Logged, because no session's trace can have it. The token itself is never logged.
             recorder().session_token(error.kind)
             _log.info("session token refused", reason=error.reason)
             raise
 
     async def segment(self, project: str, token: str) -> trace.Segment:
-        """What a trace token of this project carries; looks for newer keys as ``decode`` does.
+        """The segment in a trace token of this project. Looks for newer keys as ``decode`` does.
 
         Raises:
-            Unreadable: it is none, with a sentence for the caller.
+            Unreadable: it is not such a token. The reason is a sentence for the caller.
         """
         return await self._read(token, trace.read, trace.purpose(project))
 
     async def _read(self, token: str, read: Callable[[str, Signer], T], purpose: str = "") -> T:
-        """What ``read`` makes of the token; once more where a newer key may be all that is missing."""
+        """Reads a token; tries again with newer keys if only the signature is wrong and there are some."""
         try:
             return read(token, await self.signer(purpose))
         except Unreadable as error:
@@ -106,7 +106,7 @@ class Backend:
         return read(token, await self.signer(purpose))
 
     async def opened(self, token: str) -> Payload:
-        """``decode`` for tools that need a good token.
+        """``decode`` for tools that need a valid token.
 
         Raises:
             ToolFailure: ``invalid_session_token``.
@@ -117,10 +117,11 @@ class Backend:
             raise tokens.invalid_token(error.reason) from None
 
     async def reading(self, call: Call, name: str, token: str, make: Make[T]) -> Read[T]:
-        """Answers a call that reads definitions, with what ``make`` finds; gates come first, then its failure.
+        """Carries out a call that reads definitions: reads with ``make``, and notes the call in the session.
 
         Raises:
-            ToolFailure: of the token, of a gate, or the one that ``make`` raised.
+            ToolFailure: the token is not valid; the session refuses the call; ``make`` failed. The first of these that
+                applies is raised.
         """
         began = perf_counter()
         shown = await self.opened(token)
@@ -144,7 +145,7 @@ class Backend:
 
 
 def loaded(library: Library, workflow: str) -> LoadedWorkflow:
-    """The workflow of this id.
+    """The workflow with this id.
 
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND.
@@ -156,10 +157,10 @@ def loaded(library: Library, workflow: str) -> LoadedWorkflow:
 
 
 def refuse(state: State, shown: Payload, problem: ToolFailure | None = None) -> None:
-    """Raises what an outcome means that is the same for several tools; returns for the others.
+    """Raises the failure of an outcome that several tools have in common. Returns for all other outcomes.
 
     Args:
-        problem: what the store was told had gone wrong already.
+        problem: the failure that was passed to the store with the call.
     """
     if state.outcome == "superseded":
         raise refusals.superseded(shown.aid)
@@ -170,7 +171,7 @@ def refuse(state: State, shown: Payload, problem: ToolFailure | None = None) -> 
 
 
 def behind(shown: Payload, stands: str) -> list[str]:
-    """The warning for a token that is not where its session is."""
+    """The warning for a token that is not at its session's activity."""
     return [trace.stale(shown.act, stands)] if shown.act and stands and shown.act != stands else []
 
 
@@ -196,5 +197,5 @@ def in_text(text: str, meta: dict[str, Any] | None = None) -> Reply:
 
 
 def refusal(failure: ToolFailure) -> Reply:
-    """How a failed call is answered: a sentence, and the same with its code for programs."""
+    """The answer to a failed call: a sentence as text, and the structured error for programs."""
     return Reply(text=(failure.message,), structured=failure.body(), is_error=True)

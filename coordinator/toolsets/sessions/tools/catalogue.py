@@ -29,7 +29,7 @@ class Catalogue:
         self._backend = backend
 
     async def discover(self, call: Call, args: NoArguments) -> Reply:
-        """Who this server is, and how an agent begins."""
+        """The server's name and version, and how an agent begins."""
         return in_text(texts.discovery(SERVER, __version__, self._backend.current))
 
     async def list_workflows(self, call: Call, args: NoArguments) -> Reply:

@@ -69,23 +69,23 @@ class _Meant(NamedTuple):
 
     token: Payload
     current: Library
-    """The definitions that the call goes by."""
+    """The definitions that the call uses."""
     warnings: list[str]
     checkpoint: str
-    """Empty: the token tells of none."""
+    """Empty: the token names none."""
     activity: str
     instance: str = ""
-    """The seq of its handle, where the token does not tell."""
+    """The seq of the checkpoint's handle; empty: the token itself tells it."""
 
 
 class Checkpoints:
-    """The handlers of the tools by which a session stops for a question, and goes on."""
+    """The handlers of the tools that stop a session for a question and let it go on."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
     async def yield_checkpoint(self, call: Call, args: YieldCheckpoint) -> Reply:
-        """Lets the session wait for an answer, or gives the one that there is."""
+        """Lets the session wait for an answer, or returns the answer if it was given before."""
         began = perf_counter()
         if len(args.checkpoint_id) > MAX_NAME:
             raise invalid("checkpoint_id", f"must be at most {MAX_NAME} characters")
@@ -114,7 +114,7 @@ class Checkpoints:
             return _known(args.checkpoint_id, state, await self._backend.token(shown, state), warnings)
         recorder().checkpoint("yielded")
         at, seq = state.details(tuple[int, int])
-        # The same handle for the same call, should its answer have been lost.
+        # The handle depends on the yield alone, so a call that is repeated after a lost reply gets the same one.
         payload = structs.replace(advanced(shown, state, seq=seq), bcp=args.checkpoint_id, ts=at // 1000)
         token = tokens.encode(payload, await self._backend.signer())
         result = Yielded(status="yielded", checkpoint_id=args.checkpoint_id, checkpoint_handle=token, message=_YIELDED)
@@ -254,7 +254,7 @@ def _drift(library: Library, shown: Payload) -> list[str]:
 
 
 def _known(checkpoint: str, state: State, token: str, warnings: list[str]) -> Reply:
-    """The answer to a yield that needs no other: the one that was given already."""
+    """The reply to a yield of a checkpoint that was answered before: the answer."""
     option, effect, dismissed = _answer(state.details(str))
     known = Yielded(
         status="answered",
@@ -280,7 +280,7 @@ def _asked(meant: _Meant) -> Checkpoint:
     """The definition of a checkpoint that was yielded.
 
     Raises:
-        ToolFailure: RESOURCE_NOT_FOUND, it has been taken away since; told only if the checkpoint still waits.
+        ToolFailure: RESOURCE_NOT_FOUND, it was removed. Callers raise this only if the checkpoint still waits.
     """
     try:
         return _definition(meant.current, meant.token.wf, meant.activity, meant.checkpoint)
@@ -290,7 +290,7 @@ def _asked(meant: _Meant) -> Checkpoint:
 
 
 def _pending(meant: _Meant, state: State) -> _Meant:
-    """The checkpoint that waits in the session of a token that tells of none."""
+    """The checkpoint that waits in the session, if the token itself does not name one."""
     return meant._replace(checkpoint=state.pending, activity=state.act, instance=str(state.details(int)))
 
 
@@ -309,7 +309,7 @@ def _told(text: str) -> str:
 
 
 def _resolution(meant: _Meant, args: RespondCheckpoint, least_seconds: int) -> Resolution:
-    """How the checkpoint is to be answered, with the first thing that is wrong about it."""
+    """How the checkpoint is to be answered, or the first problem with that."""
     how = answers.mode(args)
     if how is None:
         return Resolution("option_id", problem=answers.no_one_way())
@@ -323,6 +323,6 @@ def _resolution(meant: _Meant, args: RespondCheckpoint, least_seconds: int) -> R
 
 
 def _answer(text: str) -> tuple[str | UnsetType, dict[str, Any] | UnsetType, bool | UnsetType]:
-    """Option, effect and dismissal of an answer that the store kept."""
+    """The option, the effect and the dismissal of an answer from the store."""
     given = answers.decode(text).given
     return given.option or UNSET, given.effect or UNSET, UNSET if given.option else True

@@ -1,4 +1,4 @@
-"""next_activity, get_workflow_status and get_trace: moving a session on, and its state and history."""
+"""next_activity, get_workflow_status and get_trace: move a session, and show its state and history."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _MOST_ITEMS = f"must hold at most {limits.MAX_MANIFEST} entries"
 
 
 class Moves:
-    """The handlers of the tools by which a session goes on, and that show how it went."""
+    """The handlers of the tools that move a session and show its state and history."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
     async def next_activity(self, call: Call, args: NextActivity) -> Reply:
-        """Goes to another activity, and says what is odd about it."""
+        """Moves the session to another activity, and warns of what is odd about that."""
         began = perf_counter()
         _check(args)
         shown = await self._backend.opened(args.session_token)
@@ -93,7 +93,7 @@ class Moves:
         return in_json(Moved(activity_id=args.activity_id, name=name, session_token=token), said)
 
     async def get_workflow_status(self, call: Call, args: SessionOnly) -> Reply:
-        """Where the session stands."""
+        """Shows the state of the session."""
         shown = await self._backend.opened(args.session_token)
         state = await self._backend.store.status(call.project, shown)
         refuse(state, shown)

@@ -1,4 +1,4 @@
-"""get_workflow, get_activity, get_skills, get_skill and get_resource: what a workflow says."""
+"""get_workflow, get_activity, get_skills, get_skill and get_resource: show definitions to a session."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _activity(shown: Payload, workflow: LoadedWorkflow, _library: Library) -> st
 
 
 def _primary_skill(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[str, str | None]:
-    """The text of the workflow's primary skill, and its name where there is no such skill."""
+    """The text of the workflow's primary skill, and its name if there is no such skill."""
     reference = workflow.workflow.primary_skill
     if reference is None:
         return "", None
@@ -124,7 +124,7 @@ def _primary_skill(_shown: Payload, workflow: LoadedWorkflow, library: Library) 
 def _skill_of(
     step_id: str | None, shown: Payload, workflow: LoadedWorkflow, library: Library
 ) -> tuple[str, LoadedSkill]:
-    """The skill of a step, of the activity, or before the first one of the workflow; with its name."""
+    """The name and the skill: of a step, of the activity or, before the first activity, of the workflow."""
     if not shown.act:
         if step_id is not None:
             raise ToolFailure(
@@ -163,7 +163,7 @@ def _current(shown: Payload, workflow: LoadedWorkflow) -> LoadedActivity:
 
 
 def _elsewhere(shown: Payload, workflow: LoadedWorkflow, library: Library, index: str) -> str:
-    """Where the resource is that a skill of another workflow, loaded last, may mean: it goes by its own numbers."""
+    """A hint where the resource may be. Skills use the numbers of their own workflow, which may be another one."""
     current = workflow.activities.get(shown.act)
     skill = library.skill(workflow.id, shown.skill, current.owner if current else None)
     if skill is None or library.resource(skill.workflow, index) is None:
@@ -179,7 +179,7 @@ def _of_workflow(workflow: LoadedWorkflow, library: Library) -> tuple[str, Loade
 
 
 def _reference(activity: Activity, step_id: str | None) -> str:
-    """The skill that a step, or the activity as a whole, is done with."""
+    """The name of the skill of a step, or of the activity as a whole."""
     if step_id is None:
         if activity.primary_skill is None:
             raise ToolFailure("RESOURCE_NOT_FOUND", f"Activity '{activity.id}' does not define a primary skill.")

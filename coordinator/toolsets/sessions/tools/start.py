@@ -1,4 +1,4 @@
-"""start_session: a fresh session, a child of one, one that goes on, or that of a work item."""
+"""start_session: begins a session, or joins that of a token or of a work item."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _DESCRIPTION = (
     "checkpoints that were answered."
 )
 _BEFORE = Payload(wf="", act="", skill="", cond="", v="", seq=0, ts=0, sid="", aid="")
-"""In place of a token that was not shown."""
+"""Takes the place of the token if the caller passed none."""
 
 
 class _Obtained(NamedTuple):
-    """The session that a call gets a token of, and how it was found or made."""
+    """The session that a call returns, and how it was found or made."""
 
     payload: Payload
     warnings: list[str]
@@ -42,23 +42,23 @@ class _Obtained(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """A call, and what all ways to answer it go by."""
+    """A call, and what all ways to answer it need."""
 
     call: Call
     args: StartSession
     definitions: Library
     claim: Claim
-    """What the session is to be bound under."""
+    """The claim to which the session is to be bound."""
 
 
 class Starts:
-    """The handler of the tool that starts, resumes and hands on sessions."""
+    """The handler of the tool that starts and joins sessions."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
     async def start_session(self, call: Call, args: StartSession) -> Reply:
-        """A fresh session, or the one that a token or a work item stands for."""
+        """Joins the session of a token or of a work item, or makes a new one."""
         _check(args)
         claim = await self._claimed(args)
         asked = _Asked(call, args, self._backend.current, claim)
@@ -73,7 +73,7 @@ class Starts:
         return _answer(obtained, workflow, token)
 
     async def _by_token(self, asked: _Asked, token: str) -> _Obtained:
-        """The session of a token, or a fresh one if the token says of none."""
+        """The session of a token, or a new one if the token cannot be used."""
         reason = ""
         try:
             shown = await self._backend.decode(token)
@@ -82,7 +82,7 @@ class Starts:
             try:
                 if reason != tokens.UNSIGNED:
                     raise
-                # Nothing of this is believed but which session it is about.
+                # Without a valid signature, only the id of the session is used.
                 shown = tokens.decode_unsigned(token)
             except Unreadable:
                 return await self._fresh(asked, f"Invalid session token: {reason}")
@@ -91,7 +91,7 @@ class Starts:
         return await self._go_on(asked, shown, reason)
 
     async def _go_on(self, asked: _Asked, shown: Payload, reason: str) -> _Obtained:
-        """The session of a token; ``reason`` says what was wrong with its signature, if anything."""
+        """Joins the session of a token. ``reason`` says what was wrong with its signature; empty: nothing."""
         call, args, definitions, claim = asked
         loaded(definitions, shown.wf)
         mismatch = [joining.other_agent(args.agent_id, shown.aid)] if shown.aid not in ("", args.agent_id) else []
@@ -107,7 +107,7 @@ class Starts:
         if state.outcome == "other":
             return await self._fresh(asked, reason or tokens.UNKNOWN)
         if not claim.item:
-            # Of a claim that is shown, the outcomes say whether it can be.
+            # With a claim, these outcomes mean that the session cannot be bound, which is raised below.
             refuse(state, shown)
         if state.outcome != "ok":
             raise _unbindable(state, claim)
@@ -117,7 +117,7 @@ class Starts:
         return obtained._replace(warnings=mismatch + obtained.warnings)
 
     async def _of_item(self, asked: _Asked, workflow: str) -> _Obtained:
-        """The open session of a work item for the workflow ('' for any), or a fresh one that is bound to it."""
+        """The open session of a work item and workflow ('' for any), or a new one that is bound to the item."""
         call, args, definitions, claim = asked
         if workflow:
             loaded(definitions, workflow)
@@ -132,12 +132,12 @@ class Starts:
         return _joined(asked, state, _BEFORE, "inherited")
 
     async def _fresh(self, asked: _Asked, reason: str = "") -> _Obtained:
-        """A session of its own; ``reason`` says why a token that was shown did not help."""
+        """Makes a new session. ``reason`` says why the token of the call could not be used; empty: there was none."""
         claim = asked.claim
         workflow = loaded(asked.definitions, asked.args.workflow_id or META)
         state, new = await self._start(asked, workflow, trace.RECOVERED if reason else "")
         if state.outcome == "exists":
-            # Made for the same item and workflow a moment ago, under the same claim.
+            # Another call has just made one for the same item, workflow and claim.
             return await self._of_item(asked, workflow.id)
         if state.outcome != "ok":
             raise _unbindable(state, claim)
@@ -148,7 +148,7 @@ class Starts:
         return _Obtained(payload, warnings, "recovered" if reason else "", item)
 
     async def _start(self, asked: _Asked, workflow: LoadedWorkflow, problem: str) -> tuple[State, Payload]:
-        """What the store says to a new session, and what its token is to carry."""
+        """Stores a new session. Returns the state, and the payload of its first token."""
         call, args, _, claim = asked
         new = structs.replace(_BEFORE, wf=workflow.id, v=workflow.version, sid=str(uuid4()), aid=args.agent_id)
         parent = None
@@ -156,7 +156,7 @@ class Starts:
             try:
                 above = await self._backend.decode(args.parent_session_token)
             except Unreadable:
-                pass  # the child is as good without it
+                pass  # a session without a parent is better than none
             else:
                 parent = (above, trace.entry("start_session", 0, above.act, above.aid, [workflow.id]))
         noted = trace.entry("start_session", 0, "", args.agent_id)
@@ -167,7 +167,7 @@ class Starts:
         return state, new
 
     async def _claimed(self, args: StartSession) -> Claim:
-        """The claim that a session is to be bound under. Raises as ``resolve_actor``."""
+        """The claim to which a session is to be bound. Raises as ``resolve_actor``."""
         if args.item_id is None:
             if args.fence_token is not None:
                 raise invalid("fence_token", "goes with item_id")
@@ -184,7 +184,7 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
 
 
 def _weigh(args: StartSession) -> Criticality:
-    """Going on with a session finishes work; a fresh one is new work."""
+    """Resuming a session finishes work and comes first. A new session is new work."""
     return Criticality.CRITICAL if args.session_token or args.item_id else Criticality.NORMAL
 
 
@@ -196,7 +196,7 @@ def _check(args: StartSession) -> None:
 
 
 def _joined(asked: _Asked, state: State, shown: Payload, origin: str) -> _Obtained:
-    """The session that the store has joined, and whether it stands elsewhere than the token that was shown."""
+    """The session that was joined. Warns if it is at another activity than the token that the caller passed."""
     found = state.details(Joined)
     psid, pwf, pact, pv = found.parent or (UNSET,) * 4
     payload = structs.replace(
