@@ -150,6 +150,17 @@ async def test_long_descriptions_of_clients_are_not_remembered(app: FrontEnd) ->
     assert sum(map(len, fast._clients | fast._metas)) < 10_000
 
 
+async def test_deep_descriptions_of_clients_are_refused_as_on_the_other_way(app: FrontEnd) -> None:
+    assert await taken(app, *modern("tools/call", ADD))
+    deep: dict[str, Any] = {}
+    for _ in range(100):
+        deep = {"x": deep}
+    capabilities = {"io.modelcontextprotocol/clientCapabilities": {"experimental": deep}}
+    response = await send(app, "POST", "/mcp", *modern("tools/call", {**ADD, "_meta": {**meta(), **capabilities}}))
+    assert response.status == 400
+    assert "nested deeper" in response.body.decode()
+
+
 async def test_both_ways_answer_alike() -> None:
     report = await fuzz.run(3_000, seed=20_260_728)
     assert report.differences == []
