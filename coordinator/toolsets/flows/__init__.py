@@ -7,6 +7,6 @@ whatever the results are, because every accepted graph consists of sequences, ch
 the next steps and hands them to the queue; or it refuses all of that, because the attempt is no longer the current one
 (``coordinator.steps``). So no process that dies leaves anything half done.
 
-``contract`` has arguments and results, ``store`` the typed calls of the scripts in ``lua``, ``run_kind``
-what workers get from this toolset, ``tools`` the five tools.
+``contract`` has the arguments and results, ``rules`` everything without I/O, ``store`` the typed calls of the scripts
+in ``lua``, ``run_kind`` the part of this toolset that workers use, ``tools`` the five tools.
 """

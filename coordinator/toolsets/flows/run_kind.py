@@ -1,4 +1,4 @@
-"""What workers get from this toolset: how a step of a flow is prepared, and what follows it."""
+"""The part of this toolset that workers use: how a step of a flow is prepared, and what follows it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from coordinator.settings import Settings
 
 Permits = Callable[[str, Caller, str], Awaitable[Caller | str]]
-"""Takes a project, a workflow's creator and a tool's name: the creator as he is now, in whose name it is called; or
-what he lacks now to call it, as a sentence."""
+"""Called with a project, a workflow's creator and a tool's name. Returns the creator with their present permissions, or
+a sentence that says why the creator may not call the tool now."""
 
 TRIM_BATCH, MAX_BATCHES = 100, 1_000
-"""Flows that one script forgets, and scripts in one go."""
+"""How many flows one script forgets, and how many scripts run in one go, at most."""
 
 
 class ToolCall(Work, frozen=True):
-    """Work of a flow's step: a call of a tool on somebody's behalf."""
+    """The work of a flow's step: a call of a tool on somebody's behalf."""
 
     caller: Caller | None = None
-    """The verified caller who created the workflow, with what he may do now; none: nobody identified himself."""
+    """The verified caller who created the workflow, with their present permissions; None: the creator is unknown."""
 
 
 class FlowPlanner:
-    """Knows what the steps of flows mean.
+    """Plans the steps of flows (``coordinator.steps.run_kind.Planner``).
 
     Args:
         permits: asked before each attempt of a workflow whose creator is known.
@@ -45,11 +45,11 @@ class FlowPlanner:
         self._permits = permits
 
     def load(self, spec: bytes) -> Spec:
-        """The stored spec."""
+        """Reads a stored spec."""
         return unpack(spec)
 
     async def prepare(self, step: StepRun, spec: Spec) -> Work | Outcome:
-        """The call that the step makes; a failure where its creator may not make it, or a template has no value."""
+        """The call that the step makes; a failure if its creator may not make it, or if a template has no value."""
         definition = spec.flow[step.key]
         if definition.tool is None:
             return Work(None)
@@ -72,7 +72,7 @@ class FlowPlanner:
         return planner.after(spec.flow, step.key, outcome)
 
     async def _results(self, step: StepRun, spec: Spec, names: Collection[str]) -> Mapping[str, Any]:
-        """Results of those of these steps that are over, by name; of a failed one null."""
+        """The results of these steps, by name. A failed step has null; a step that has not ended is left out."""
         keys = [key for key, one in spec.flow.items() if one.name in names]
         found = await self._store.results(step.project, int(step.run), keys)
         return {
@@ -82,7 +82,7 @@ class FlowPlanner:
 
 
 class FlowRunKind:
-    """Flows as workers take them (``coordinator.steps.run_kind.RunKind``)."""
+    """The kind of run of flows (``coordinator.steps.run_kind.RunKind``)."""
 
     name = "flows"
     report: Script[Any] = REPORT
@@ -93,7 +93,7 @@ class FlowRunKind:
         self.executor = executor
 
     def configure(self, settings: Settings) -> None:
-        """Goes by other settings: what steps may call, and as whom; workflows keep what they were created with."""
+        """Applies new settings on what steps may call, and as whom. Workflows keep the flow they were created with."""
         if isinstance(self.executor, Configurable):
             self.executor.configure(settings)
 
@@ -108,6 +108,6 @@ class FlowRunKind:
 
 
 def _asked_for(args: Mapping[str, Any]) -> set[str]:
-    """Names of the steps whose results templates ask for."""
+    """The names of the steps whose results are used in templates."""
     asked = (templates.reference(token) for _, token in templates.tokens(dict(args)))
     return {one.step for one in asked if one is not None and one.step}

@@ -13,7 +13,7 @@ from coordinator.toolsets.flows.rules.problems import Problems, place
 from coordinator.toolsets.flows.rules.spec import Flow, pack
 
 ToolProblem = Callable[[str], str]
-"""What is wrong with a tool's name, as a sentence; empty: nothing, as far as can be told now."""
+"""What is wrong with a tool's name, as a sentence; empty if nothing is known to be wrong."""
 
 
 def check_flow(
@@ -24,13 +24,13 @@ def check_flow(
     Args:
         flow: the flow object as the caller gave it.
         given: the workflow's input.
-        tool_problem: judges names of tools.
-        with_results: whether templates may ask for results of earlier steps.
+        tool_problem: checks names of tools.
+        with_results: whether templates may use results of earlier steps.
 
     Raises:
         ToolFailure: VALIDATION_ERROR with all problems, in its message and one by one in ``problems``.
     """
-    # Nothing else is looked at where these do not fit: it could take long.
+    # Checked first, because the other checks could take long if the flow is too big.
     if len(flow) > limits.MAX_STEPS:
         raise invalid("flow", f"has {len(flow)} steps; at most {limits.MAX_STEPS} are allowed")
     _check_size("flow", flow, limits.MAX_FLOW_BYTES)

@@ -19,10 +19,10 @@ _SEVERAL = re.compile(r'"\s*(?:and|or|&&|\|\|)\s*result\s*[=!]=', re.IGNORECASE)
 
 
 def problem(text: object) -> str:
-    """What keeps ``text`` from being one of the five forms; blanks and case count. Empty: nothing."""
+    """Why ``text`` is not one of the five forms; empty if it is. Blanks and case matter."""
     if not isinstance(text, str) or (text not in _FIXED and not _TEXT.match(text)):
         return f"must be exactly one of: {ALLOWED}"
-    # As a text between quotes it would be accepted, and never hold.
+    # Without this check, 'result == "a" or result == "b"' would be accepted as a comparison with one odd text.
     return "must be a single comparison; alternatives are entries of their own" if _SEVERAL.search(text) else ""
 
 
@@ -33,7 +33,7 @@ def holds(condition: str, value: Any) -> bool:
     quotes is compared as it stands, without escapes.
 
     Raises:
-        ValueError: it is none of the five forms.
+        ValueError: the condition has none of the five forms.
     """
     fixed = _FIXED.get(condition)
     if fixed is not None:

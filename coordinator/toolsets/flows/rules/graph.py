@@ -1,11 +1,12 @@
-"""Checks of a flow as a graph: everything that could strand or double a step is refused at create.
+"""Checks of a flow as a graph. A flow in which a step could get stuck or run twice is refused.
 
-A workflow runs as one token that moves from step to step. ``parallel`` splits it, one part
-for each branch; parts that reach the same join become one again. The *region* of a step is
-the branches that it lies in, from outside to inside. From that follow the rules: a step has
-one region only, else two parts could create it twice; all branches of a fork end in the same
-join, else it would wait for ever or run early; nobody completes the workflow from within a
-branch while others still run.
+A workflow runs as one token that moves from step to step. ``parallel`` splits the token, one part
+for each branch. Parts that reach the same join become one again. The *region* of a step is
+the list of branches that it lies in, from outside to inside. The rules follow from that:
+
+- A step has only one region. Otherwise two parts of the token could create it twice.
+- All branches of a fork end in the same join. Otherwise the join would wait for ever or run early.
+- No step within a branch completes the workflow, because other branches may still run.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from coordinator.toolsets.flows.rules.problems import Problems, place
 from coordinator.toolsets.flows.rules.spec import START, Step
 
 Region = tuple[tuple[str, str], ...]
-"""Pairs of a fork's key and that of the branch's first step, outermost first."""
+"""Pairs of the key of a fork and the key of the branch's first step, outermost first."""
 
 
 def edges(step: Step) -> Iterator[tuple[str, str]]:
-    """What may follow a step: the field that says so, and the key."""
+    """The steps that may follow a step, as pairs of the field that names the step and the step's key."""
     if step.next is not None:
         yield "next", step.next
     for position, arm in enumerate(step.branch):
@@ -36,7 +37,7 @@ def edges(step: Step) -> Iterator[tuple[str, str]]:
 
 
 def check(found: Mapping[str, Step], problems: Problems) -> dict[str, Step]:
-    """Reports everything that is wrong with the graph; returns the steps with their forks filled in."""
+    """Reports everything that is wrong with the graph. Returns the steps, with ``fork`` filled in."""
     _check_names(found, problems)
     _check_references(found, problems)
     cyclic = _check_cycles(found, problems)
@@ -55,7 +56,7 @@ def check(found: Mapping[str, Step], problems: Problems) -> dict[str, Step]:
 
 
 def check_results(found: Mapping[str, Step], problems: Problems) -> None:
-    """Reports tokens that ask for the result of a step which cannot have come before."""
+    """Reports template tokens that use the result of a step that does not come before."""
     keys = {step.name: key for key, step in found.items()}
     behind: dict[str, set[str]] = {}
     for key, step in found.items():
@@ -105,13 +106,13 @@ def _check_references(found: Mapping[str, Step], problems: Problems) -> None:
 
 
 def _check_cycles(found: Mapping[str, Step], problems: Problems) -> bool:
-    """Reports each cycle by a way around it."""
+    """Reports each cycle, with the path around it. Returns whether there is one."""
     done: set[str] = set()
     way: list[str] = []
     cyclic = False
 
     def visit(key: str) -> None:
-        # One call inside another for each step of a way, of which a flow has at most MAX_STEPS.
+        # The recursion is at most as deep as the longest path, so at most MAX_STEPS.
         nonlocal cyclic
         way.append(key)
         for _, target in edges(found[key]):
@@ -131,7 +132,7 @@ def _check_cycles(found: Mapping[str, Step], problems: Problems) -> bool:
 
 
 def _regions(found: Mapping[str, Step], problems: Problems) -> dict[str, Region]:
-    """The region of each step that start leads to."""
+    """The region of each step that can be reached from start."""
     regions: dict[str, Region] = {START: ()} if START in found else {}
     clashes: set[str] = set()
     pending = deque(regions)

@@ -1,4 +1,4 @@
-"""A flow as an outline, which is how people read it: steps one below the other, alternatives and branches indented."""
+"""A flow as an outline for people: steps one below the other, with alternatives and branches indented."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from coordinator.toolsets.flows.rules.spec import START, Flow, Step
 
 @dataclass(slots=True)
 class Line:
-    """A step, and what stands indented below it; what follows it is the next line."""
+    """A step, and the lines indented below it. The step's successor is the next line."""
 
     key: str
     again: bool = False
-    """Only refers to a step that stands elsewhere."""
+    """Whether this only refers to a step that is drawn elsewhere."""
     ways: list[tuple[str, list[Line]]] = field(default_factory=list)
-    """Of a choice: its conditions and what follows each. Of a fork: its branches, with no condition."""
+    """For a choice: each condition with its lines. For a fork: the lines of each branch, with an empty condition."""
 
 
 def outline(flow: Flow) -> list[Line]:
-    """The lines of a checked flow; each step stands in it exactly once, not counting references."""
+    """The lines of a checked flow. Each step is drawn exactly once, not counting references."""
     return _Outline(flow).sequence(START, frozenset())
 
 
@@ -33,13 +33,13 @@ class _Outline:
         self._reach: dict[str, set[str]] = {}
         self._rank: dict[str, int] = {}
         for rank, key in enumerate(order):
-            # Those that follow come first here.
+            # The order begins with the last steps, so ranks are negated.
             self._rank[key] = -rank
             self._reach[key] = {key}.union(*(self._reach[one] for one in after[key]))
         self._drawn: set[str] = set()
 
     def sequence(self, key: str, until: frozenset[str]) -> list[Line]:
-        """The lines from a step on, as far as those that stand further out."""
+        """The lines from a step on, up to the first step in ``until`` (those are drawn further out)."""
         lines: list[Line] = []
         at: str | None = key
         while at is not None and at not in until:
@@ -59,13 +59,13 @@ class _Outline:
         return lines
 
     def _meeting(self, keys: set[str]) -> str | None:
-        """Where alternatives come together again, if they do."""
+        """The first step at which alternatives come together again, if they do."""
         common = set.intersection(*(self._reach[key] for key in keys))
         return min(common, key=self._rank.__getitem__, default=None)
 
 
 def _followers(flow: Flow, key: str, step: Step) -> tuple[str, ...]:
-    # A fork leads to its join too, so that nothing behind it is taken for a part of a branch.
+    # A fork counts as leading to its join, so that no step behind the join is taken for a part of a branch.
     join = _join_of(flow, key) if step.parallel else None
     return (*step.targets, join) if join is not None else step.targets
 

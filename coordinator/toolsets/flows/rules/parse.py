@@ -1,7 +1,7 @@
 """Parses a caller's flow into steps, and reports everything that is wrong with their fields.
 
-Parsing does not stop at the first problem. Each problem is a sentence that begins with its place. A step that is
-understood in part still takes part in the checks of the graph.
+Parsing does not stop at the first problem. Each problem is a sentence that begins with its place. Even a step with
+problems takes part in the checks of the graph.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ FIELDS = (
 )
 RETRY_FIELDS = ("max_attempts", "delay_ms", "backoff", "max_delay_ms")
 
-# What could move the cursor, or turn the line around, of a terminal that shows the name.
+# Characters that could move the cursor of a terminal that shows the name, or reverse the direction of the text.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 QUEUE = re.compile(r"[a-z][a-z0-9_-]{0,49}\Z")
 QUEUE_RULE = "a name of 1 to 50 lower-case letters, digits, '-' and '_', a letter first"
 
 
 def name_problem(text: object) -> str:
-    """What is wrong with a name that people and terminals will see; empty: nothing."""
+    """What is wrong with a name that people and terminals will see; empty if nothing is."""
     if not isinstance(text, str):
         return "must be text"
     if not text.strip() or len(text) > limits.MAX_NAME:
@@ -49,7 +49,7 @@ def name_problem(text: object) -> str:
 
 
 def steps(flow: Mapping[str, Any], problems: Problems) -> dict[str, Step]:
-    """The steps by key; what cannot be understood is reported and left out.
+    """Parses the steps, by key. Whatever cannot be understood is reported and left out.
 
     Args:
         flow: the flow object as the caller gave it.
@@ -74,7 +74,7 @@ class _Reader:
 
     def __init__(self, key: str, spec: Mapping[str, Any], problems: Problems) -> None:
         self._key = key
-        # Agents write out what they do not use.
+        # Null counts as absent, because agents often write out fields that they do not use.
         self._spec = {name: value for name, value in spec.items() if value is not None or name == "tool"}
         self._problems = problems
 
@@ -141,7 +141,7 @@ class _Reader:
             if given:
                 self._report("gate", "only a step without a tool can be a gate; put one before this step")
             return False
-        # A fork has nothing to wait for; anything else without a tool waits for approval (seed 003's examples).
+        # By default, a step without a tool is a gate unless it is a fork (seed 003's examples).
         return "parallel" not in self._spec if given is None else given
 
     def _approver_role(self, gate: bool) -> str | None:
@@ -258,7 +258,7 @@ class _Reader:
         if value is None:
             return default
         if isinstance(value, float) and value.is_integer():
-            value = int(value)  # 1.0 is a whole number in JSON, and to the schema that is published
+            value = int(value)  # to JSON, and to the published schema, 1.0 is a whole number
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             self._report(prefix + field, f"must be a whole number from {low} to {high}")
             return default
@@ -277,11 +277,11 @@ class _Reader:
 def check_templates(
     found: Mapping[str, Step], given: Mapping[str, Any], with_results: bool, problems: Problems
 ) -> None:
-    """Reports tokens that mean nothing, or that ask for what the input does not have.
+    """Reports template tokens that are malformed, or that use something that the input does not have.
 
     Args:
         given: the workflow's input.
-        with_results: whether tokens may ask for results of earlier steps.
+        with_results: whether tokens may use results of earlier steps.
     """
     names = {step.name for step in found.values()}
     forms = "{{input.key}}" + (" and {{steps.name.result}}" if with_results else "")

@@ -1,6 +1,6 @@
-"""Who may use workflows, and what their steps may call: rules for callers who are known (seed 003).
+"""Who may use workflows, and which tools their steps may call (seed 003).
 
-Callers who are not identified may do everything, because there is no identity to check.
+These rules apply to identified callers. Others may do everything, because there is no identity to check.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _ENOUGH_TO_READ = _ENOUGH | {USE + READ, "flows" + READ, EVERYTHING + READ}
 
 
 def may_use(caller: Caller | None, read_only: bool) -> bool:
-    """Whether somebody may use the tools of this toolset."""
+    """Whether a caller may use the tools of this toolset."""
     return caller is None or not (_ENOUGH_TO_READ if read_only else _ENOUGH).isdisjoint(caller.permissions)
 
 
 def administers(caller: Caller | None) -> bool:
-    """Whether somebody sees and cancels everybody's workflows, not only his own."""
+    """Whether a caller may see and cancel all workflows, not only their own."""
     return caller is None or ADMIN in caller.permissions
 
 
 def may_read(caller: Caller | None, creator: str, approver_roles: Iterable[str]) -> bool:
-    """Whether somebody may see a workflow: his own, or one whose gates he can release."""
+    """Whether a caller may see a workflow: it is their own, or they may release one of its gates."""
     return caller is None or administers(caller) or caller.id == creator or not caller.roles.isdisjoint(approver_roles)
 
 
 def may_approve(caller: Caller | None, approver_role: str | None) -> bool:
-    """Whether somebody may release a gate."""
+    """Whether a caller may release a gate."""
     return caller is None or approver_role is None or approver_role in caller.roles
 
 
@@ -43,7 +43,7 @@ def may_call(permissions: frozenset[str], tool: str, group: str, read_only: bool
 
     Args:
         tool: the tool's name.
-        group: what it belongs to: the toolset, the connection; empty: nothing.
+        group: the toolset or connection that the tool belongs to; empty: none.
     """
     enough = {tool, EVERYTHING} | ({group} if group else set())
     if read_only:

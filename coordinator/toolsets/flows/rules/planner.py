@@ -1,4 +1,4 @@
-"""What follows when a step is over: the execution rules of a flow, as pure functions.
+"""What follows a step: the execution rules of a flow, as pure functions.
 
 The worker calls this with the step's outcome, and passes the plan to the script that records the outcome; the same
 script creates the next steps and counts joins. A plan does not depend on the state of other steps: only the script
@@ -19,10 +19,10 @@ from coordinator.toolsets.flows.rules.spec import START, Flow, Step
 
 
 def begin(flow: Flow, *, delayed: bool = False) -> Plan:
-    """What a new workflow starts with; it never ends there and then, a worker ends workflows.
+    """The first steps of a new workflow. The plan never ends the workflow, because only workers end workflows.
 
     Args:
-        delayed: its first step waits for its time, so what follows that is not there yet.
+        delayed: whether the first step is delayed; then nothing after it is created yet.
     """
     plan = _PlanBuilder(flow).enter(START).plan()
     return Plan((_new(START, flow[START]),)) if delayed or plan.complete or plan.error else plan
@@ -31,12 +31,12 @@ def begin(flow: Flow, *, delayed: bool = False) -> Plan:
 def after(flow: Flow, key: str, outcome: Outcome) -> Plan:
     """What follows the step at ``key``.
 
-    A failure is the end of the workflow unless the step says ``on_error: continue``; then it goes on
+    A failure ends the workflow, unless the step has ``on_error: continue``. Then the workflow goes on
     as if the step had returned null.
 
     Args:
         flow: a checked flow.
-        outcome: the final one, retries are over.
+        outcome: the final outcome; retries are over.
     """
     step = flow[key]
     if isinstance(outcome, Failure):
@@ -59,12 +59,12 @@ class _PlanBuilder:
 
     def plan(self) -> Plan:
         if self._error:
-            # Nothing begins any more in a workflow that fails.
+            # In a workflow that fails, no further step may begin.
             return Plan(tuple(step for step in self._create if step.state == "done"), error=self._error)
         return Plan(tuple(self._create), tuple(self._forks), self._arrive, self._complete, self._error)
 
     def enter(self, key: str) -> _PlanBuilder:
-        """Creates a step, and what follows it where that is known already."""
+        """Creates a step. If the step does nothing, also creates what follows it."""
         step = self._flow[key]
         if step.tool is None and not step.gate and step.join is None and not step.delay_ms:
             self._create.append(NewStep(key, "done"))

@@ -1,4 +1,4 @@
-"""What is wrong with a flow so far: bounded, whatever a caller sends."""
+"""Collects what is wrong with a flow. Time and size are limited, whatever a caller sends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from coordinator.errors import ToolFailure
 from coordinator.settings.problems import unknown
 
 MOST = 200
-"""Problems that are kept."""
+"""Most problems that are kept."""
 MOST_SHOWN = 20
-"""Problems that the message spells out; ``problems`` beside the error has the others too."""
+"""Most problems in the message; ``problems`` beside the error has all that are kept."""
 MOST_GUESSES = 10
-"""Unknown names for which a similar one is looked for, which takes a while."""
+"""For how many unknown names a similar one is looked for, at most, because that takes a while."""
 MOST_COMPARED = 2_000
-"""Characters of known names that an unknown one is compared with."""
+"""Most characters of known names that an unknown one is compared with."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
 _LONGEST = 100
@@ -23,13 +23,13 @@ _LONGEST_SENTENCE = 600
 
 
 def place(key: str, *rest: str) -> str:
-    """How messages name a spot in the flow: ``flow.count.next``, ``flow["my step"].args``."""
+    """The name of a place in the flow, for messages: ``flow.count.next``, ``flow["my step"].args``."""
     head = f"flow.{key}" if _PLAIN.match(key) and len(key) <= _LONGEST else f'flow["{key[:_LONGEST]}"]'
     return ".".join((head, *rest))
 
 
 class Problems:
-    """Collects what is wrong; each problem is a sentence that begins with its place."""
+    """Collects problems. Each is a sentence that begins with its place."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []
@@ -38,7 +38,7 @@ class Problems:
         self._guesses = 0
 
     def add(self, where: str, problem: str) -> None:
-        """One more problem."""
+        """Adds a problem."""
         if len(self.sentences) >= MOST:
             self._more += 1
             return
@@ -48,11 +48,11 @@ class Problems:
         self._seen.add(sentence)
         if len(sentence) > _LONGEST_SENTENCE:
             sentence = f"{sentence[:_LONGEST_SENTENCE]}..."
-        # What a caller wrote may not move the cursor of a terminal that shows the message.
+        # Text from a caller must not move the cursor of a terminal that shows the message.
         self.sentences.append("".join(letter if letter.isprintable() else "?" for letter in sentence))
 
     def unknown(self, where: str, what: str, name: str, known: Collection[str]) -> None:
-        """A name that means nothing, with the one that was meant, if that can be guessed."""
+        """Adds the problem of an unknown name, with a similar known name if there is one."""
         self._guesses += 1
         name, length = name[:_LONGEST], 0
         for one in known:
@@ -63,7 +63,7 @@ class Problems:
             self.add(where, unknown(what, name, [one[:_LONGEST] for one in known]))
 
     def raise_if_any(self) -> None:
-        """Raises ToolFailure VALIDATION_ERROR with all of them, in its message and one by one in ``problems``."""
+        """Raises ToolFailure VALIDATION_ERROR if there are problems: in its message, and one by one in ``problems``."""
         if not self.sentences:
             return
         count = len(self.sentences) + self._more

@@ -1,7 +1,7 @@
-"""A flow as the rules and the workers know it: checked, with its defaults filled in.
+"""A flow as the rules and the workers use it: checked, with its defaults filled in.
 
-It is stored with its workflow in this form (``pack``), so what a workflow does is settled when it
-is created.
+It is stored with its workflow in this form (``pack``), so later changes of the rules for callers' flows do not change
+what an existing workflow does.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Step(Struct, frozen=True, omit_defaults=True, kw_only=True):
     join: str | None = msgspec.field(name="j", default=None)
     done: bool = msgspec.field(name="d", default=False)
     fork: str | None = msgspec.field(name="f", default=None)
-    """With ``join``: the key of the step whose ``parallel`` began what ends here."""
+    """With ``join``: the key of the step whose ``parallel`` began the branch that ends here."""
     gate: bool = msgspec.field(name="g", default=False)
     """Waits for workflow_step_ready; only without a tool."""
     approver_role: str | None = msgspec.field(name="r", default=None)
     retry: Retry | None = msgspec.field(name="y", default=None)
     timeout_ms: int = msgspec.field(name="m", default=DEFAULT_TIMEOUT_MS)
-    """Of an attempt; of a gate how long it waits, 0: for ever."""
+    """The longest time of one attempt; for a gate how long it waits, 0: for ever."""
     on_error: OnError = msgspec.field(name="e", default="fail")
     queue: str | None = msgspec.field(name="q", default=None)
     priority: Priority | None = msgspec.field(name="o", default=None)
@@ -55,7 +55,7 @@ class Step(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Keys of all steps that may follow."""
+        """The keys of all steps that may follow."""
         single = self.next or self.join
         return (single,) if single else (*self.parallel, *(arm.then for arm in self.branch))
 
@@ -71,7 +71,7 @@ class Spec(Struct, frozen=True, omit_defaults=True):
     given: dict[str, Any] = msgspec.field(name="i", default_factory=dict)
     """The input variables."""
     creator: Caller | None = msgspec.field(name="c", default=None)
-    """The verified caller who created it; none: nobody identified himself."""
+    """The verified caller who created it; None: the creator is unknown."""
 
 
 pack = msgspec.msgpack.Encoder().encode
@@ -79,7 +79,7 @@ unpack = msgspec.msgpack.Decoder(Spec).decode
 
 
 def as_given(step: Step) -> dict[str, Any]:
-    """A step as callers write it, without fields that have their default."""
+    """A step in the form in which callers write it, without fields that have their default."""
     shown: dict[str, Any] = {"name": step.name, "tool": step.tool}
     for name in step.__struct_fields__:
         value = getattr(step, name)

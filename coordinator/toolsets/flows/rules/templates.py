@@ -1,8 +1,8 @@
 """Templates in step arguments: ``{{input.key}}``, and by option ``{{steps.name.result.path}}`` (seed 003).
 
-A text that is nothing but a token becomes the value itself, whatever its JSON type; a token
-inside a longer text becomes text (texts as they are, everything else as JSON). What a token
-brings in is not searched for tokens again, so input may hold any text.
+A text that consists of a single token becomes the value itself, of whatever JSON type. A token
+inside a longer text becomes text: a text as it is, any other value as JSON. Inserted values are
+not searched for tokens again, so input may contain any text.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from coordinator.toolsets.flows.rules.limits import MAX_ARGS_BYTES, MAX_TOKEN
 
 _LONGEST_PLACE = 100
 _MOST_TRIED = 500
-"""Ways to split one path that are tried: with keys that hold dots, there can be as many as the value has members."""
+"""How many ways to split one path are tried, at most. Keys may contain dots, so there can be very many."""
 _NOTHING: Any = object()
 _encode = msgspec.json.Encoder().encode
 
 
 class Reference(NamedTuple):
-    """What one token asks for."""
+    """The value that one token means."""
 
     step: str
-    """The name of the step whose result is meant; empty for the input."""
+    """The name of the step whose result is meant; empty: the input is meant."""
     path: str
-    """What follows the namespace; empty: all of it (a whole result)."""
+    """The path within the result or the input; empty: the whole result."""
 
 
 class TemplateError(Exception):
-    """Arguments cannot be made; the text says why."""
+    """Templates cannot be replaced. The text says why."""
 
 
 class Absent(TemplateError):
-    """A token asks for something that is not there."""
+    """A token means a value that does not exist."""
 
 
 class TooLarge(TemplateError):
-    """What the tokens bring in is too much for one call."""
+    """The values of the tokens are too large for one call."""
 
     def __init__(self) -> None:
         super().__init__(f"the arguments have more than {MAX_ARGS_BYTES} bytes when their templates are replaced")
 
 
 def tokens(value: Any, place: str = "args") -> Iterator[tuple[str, str]]:
-    """Every token within arguments: where it stands, and the text between its braces."""
+    """Every token in some arguments, as pairs of its place and the text between its braces."""
     if isinstance(value, str):
         for part, is_token in _parts(value):
             if is_token:
@@ -64,7 +64,7 @@ def _below(place: str, part: str) -> str:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """The tokens of a text, without their braces, and what stands between them; one pass, whatever the text."""
+    """Splits a text into tokens (without their braces) and the texts between them, in a single pass."""
     at = 0
     while (begin := text.find("{{", at)) >= 0 and (end := text.find("}}", begin + 2)) >= 0:
         if begin > at:
@@ -76,9 +76,9 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def reference(token: str) -> Reference | None:
-    """What a token (without its braces) asks for; None if that is nothing known.
+    """Parses a token (without its braces); None if it is malformed.
 
-    A step's name may hold dots: it ends at the first ``.result``.
+    A step's name may contain dots: it ends at the first ``.result``.
     """
     if len(token) > MAX_TOKEN:
         return None
@@ -93,27 +93,27 @@ def reference(token: str) -> Reference | None:
 
 
 def resolve(value: Any, given: Mapping[str, Any], results: Mapping[str, Any] | None = None) -> Any:
-    """Arguments with every token replaced.
+    """Replaces every token in some arguments.
 
     Args:
         given: the workflow's input.
-        results: results of steps by their names, where tokens may ask for these.
+        results: the results of steps by name; None if tokens may not use them.
 
     Raises:
-        Absent: a token asks for what is not there.
-        TooLarge: the tokens bring in more than one call may carry.
+        Absent: a token means a value that does not exist.
+        TooLarge: the values are too large for one call.
     """
     return _Values(given, results or {}).resolve(value)
 
 
 def check_size(value: Any, given: Mapping[str, Any], sizes: dict[str, int]) -> None:
-    """Whether arguments that ask for the input only may become too large.
+    """Checks whether arguments become too large by the input that their tokens insert.
 
     Args:
-        sizes: what is known of tokens so far, for further calls with the same input.
+        sizes: a cache of the sizes of tokens, for several calls with the same input.
 
     Raises:
-        TooLarge: they do.
+        TooLarge: they become too large.
     """
     values = _Values(given, {}, sizes)
     for _, token in tokens(value):
@@ -123,12 +123,12 @@ def check_size(value: Any, given: Mapping[str, Any], sizes: dict[str, int]) -> N
 
 
 def reach(value: Any, path: str) -> Any:
-    """The part of ``value`` at a dotted path; list elements by their position from 0.
+    """The part of ``value`` at a dotted path. Elements of lists are named by their position, from 0.
 
-    A key that itself holds dots is found as it is written.
+    A key that itself contains dots is found, too.
 
     Raises:
-        KeyError: there is none, or it is not found by ``_MOST_TRIED`` splits.
+        KeyError: there is no such part, or it is not found within ``_MOST_TRIED`` splits of the path.
     """
     found = _reach(value, path, iter(range(_MOST_TRIED)))
     if found is _NOTHING:
@@ -159,7 +159,7 @@ def _member(value: Any, name: str) -> Any:
 
 
 class _Values:
-    """What tokens stand for, as far as one call may carry it."""
+    """Looks up the values of tokens, and limits their total size."""
 
     def __init__(
         self, given: Mapping[str, Any], results: Mapping[str, Any], sizes: dict[str, int] | None = None
@@ -182,7 +182,7 @@ class _Values:
         return value
 
     def count(self, token: str) -> Any:
-        """What a token stands for; counts it."""
+        """The value of a token. Its size counts towards the limit."""
         found = self._look_up(token)
         size = self._sizes.get(token)
         if size is None:

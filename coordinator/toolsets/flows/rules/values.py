@@ -1,4 +1,4 @@
-"""Results of tools as flows see them: the value that conditions look at and that is recorded."""
+"""Results of tools as flows see them: the value that is recorded and that conditions use."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _decode = msgspec.json.Decoder().decode
 
 
 def value_of(structured: Any, texts: Sequence[str], content: Sequence[Any] | None = None) -> Any:
-    """What a tool returned, as a plain JSON value.
+    """The result of a tool as a plain JSON value.
 
-    Structured content wins, unwrapped if ``result`` is its only key; else a single text, parsed
-    as JSON if it is JSON; else the content as it came; null if there is none.
+    This is the structured content if there is some; if ``result`` is its only key, the value of that. Otherwise it is
+    the text if there is a single one, parsed if it is JSON. Otherwise it is the list of content blocks, or null.
 
     Args:
-        structured: the structured content, None if there is none.
+        structured: the structured content; None if there is none.
         texts: the text blocks.
-        content: all blocks, where there are others than text.
+        content: all blocks, if not all are texts.
     """
     if structured is not None:
         if isinstance(structured, dict) and len(structured) == 1:

@@ -1,4 +1,4 @@
-"""Workflows in the store: creating, reading, listing, cancelling, releasing gates, retrying."""
+"""Workflows in the store: creates, reads, lists, cancels and retries them, and releases gates."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from coordinator.store.idempotency import IdempotencyKey, recorded_reply
 
 PACKAGE = "coordinator.toolsets.flows"
 MAX_READ_BYTES = 4 * 1024 * 1024
-"""Results that one read of a flow brings along; beyond that they are left out and marked."""
+"""How many bytes of results one read of a flow returns; further results are left out and marked."""
 _MOST_READS = 3
-"""How often a flow is read again that changes while it is read."""
+"""How often a flow is read if it changes while it is read."""
 PAGE = 100
 MAX_PAGES = 200
-"""Pages of flows that one list looks through at most."""
+"""Most pages of flows that one list looks through."""
 
 FlowStatus = Literal["running", "completed", "failed", "cancelled"]
 StepStatus = Literal["pending", "ready", "running", "done", "failed", "cancelled"]
@@ -33,9 +33,9 @@ _LETTERS = {status: letter for letter, status in _STATUSES.items()}
 _OPEN: dict[str, StepStatus] = {"q": "ready", "h": "ready", "r": "running", "d": "pending", "g": "running"}
 _ENDS: dict[str, StepStatus] = {"D": "done", "F": "failed", "X": "cancelled"}
 _ROW_FIELDS = ("n", "s", "u", "t", "e", "x", "m")
-"""Of a run's header, in the order of ``list_flows.lua``."""
+"""Fields of a run's header, in the order of ``list_flows.lua``."""
 _RESULT = 7
-"""Where in the row of a finished step its result is: JSON, the length of a long one, or False."""
+"""The index of the result in the row of a finished step: JSON, the length of a long result, or False."""
 
 _CREATE = Script(PACKAGE, "create_flow", tuple[int, bool], includes=INCLUDES)
 _CANCEL = Script(PACKAGE, "cancel_flow", list[Any], includes=INCLUDES)
@@ -47,7 +47,7 @@ _LIST = Script(PACKAGE, "list_flows", list[tuple[str, str, str, str, str, str, s
 _FIND: Script[Any] = Script(PACKAGE, "find_step")
 _TRIM = Script(PACKAGE, "trim_flows", tuple[int, int], includes=INCLUDES)
 REPORT: Script[Any] = Script(PACKAGE, "report_steps", includes=INCLUDES)
-"""What workers report outcomes of flows' steps with."""
+"""The script with which workers report outcomes of flows' steps."""
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
@@ -59,21 +59,21 @@ class NewFlow(Struct, frozen=True, kw_only=True):
     name: str
     creator: str
     spec: bytes
-    """What the planner and the tools need later: the packed ``Spec``."""
+    """The packed ``Spec``, for the planner and the tools."""
     steps: int
-    """How many steps it can have at most: its step ids are the run's id + 1 .. + steps."""
+    """The most steps that it can have. Their ids are the run's id + 1 .. + steps."""
     plan: Plan
-    """What it begins with."""
+    """Its first steps."""
     priority: Literal["high", "normal", "low"] = "normal"
     queue: str = ""
     delay_ms: int = 0
-    """When its first steps may begin, from now."""
+    """How long its first steps wait."""
     parent: str = ""
-    """What it was created for: shown, never followed."""
+    """The workflow that it is created for; only shown."""
 
 
 class StepRecord(Struct, frozen=True, kw_only=True):
-    """A step as it stands. Times are ms of the store's clock; None: not yet."""
+    """A step. Times are ms of the store's clock; None: not yet."""
 
     id: int
     key: str
@@ -85,7 +85,7 @@ class StepRecord(Struct, frozen=True, kw_only=True):
     completed_at: int | None = None
     result_json: str | None = None
     gate: bool = False
-    """Waits for its release now."""
+    """Whether it is a gate that waits for its release."""
     approved_by: str | None = None
 
 
@@ -155,7 +155,7 @@ class FlowStore(RunStore):
         return run
 
     async def created(self, project: str, request: IdempotencyKey) -> int | None:
-        """The workflow that was created when this call was made before; None: it was not.
+        """The workflow that this call created when it was made before; None if it was not.
 
         Raises:
             ToolFailure: ``request_id_reused``.
@@ -164,7 +164,7 @@ class FlowStore(RunStore):
         return None if reply is None else int(_unpack(reply)[0])
 
     async def get(self, project: str, flow: int) -> FlowRecord | None:
-        """A workflow with all its steps; None: unknown, or its retention is over."""
+        """A workflow with all its steps; None if it is unknown, or if its retention is over."""
         found = None
         for _ in range(_MOST_READS):
             found = await self._read(project, flow)
@@ -181,7 +181,7 @@ class FlowStore(RunStore):
         return _Read(_facts(head), spec, [_unpack(row) for row in rows], open_steps)
 
     async def _take_long_results(self, project: str, flow: int, rows: Sequence[list[Any]]) -> bool:
-        """Puts long results in the place of their lengths, as far as one read may bring along; False: they are gone."""
+        """Replaces the lengths of long results by the results, up to ``MAX_READ_BYTES``; False if some are gone."""
         left, taken = MAX_READ_BYTES, []
         for row in rows:
             if type(row[_RESULT]) is int:
@@ -198,7 +198,7 @@ class FlowStore(RunStore):
         return None not in found
 
     async def results(self, project: str, flow: int, wanted: Iterable[str]) -> dict[str, str | None]:
-        """What these steps of a workflow returned, by key, as JSON; None: it failed. Steps that have not ended lack."""
+        """The results of these steps by key, as JSON; None for a failed step. Steps under way are left out."""
         found: dict[str, str | None] = {}
         for number, key, status, result in await self._store.run(_RESULTS, project, flow, *wanted):
             if status == "D" and type(result) is int:
@@ -222,9 +222,9 @@ class FlowStore(RunStore):
         """Workflows, newest first.
 
         Args:
-            creator: only this one's; None: everybody's.
-            name: only those whose name contains it, whatever the case.
-            before: only those with a lower id; 0: from the newest.
+            creator: lists only the workflows of this creator; None: of all.
+            name: lists only workflows whose name contains it; case does not matter.
+            before: lists only workflows with a lower id; 0: begins with the newest.
         """
         sets = ["u" + _hashed(creator)] if creator is not None else []
         sets += [_LETTERS[status]] if status else []
@@ -249,16 +249,16 @@ class FlowStore(RunStore):
     async def cancel(
         self, project: str, request: IdempotencyKey, flow: int, actor: str
     ) -> tuple[bool, FlowStatus] | None:
-        """Cancels a running workflow: its steps are stopped, their results dropped.
+        """Cancels a running workflow. Its steps are stopped, and their results dropped.
 
         Returns:
-            Whether it was cancelled by this call, and its status now; None: unknown.
+            Whether this call cancelled it, and its status now; None if it is unknown.
         """
         reply = await self._change(_CANCEL, project, request, flow, actor)
         return (reply[0], _STATUSES[reply[1]]) if reply else None
 
     async def find_step(self, project: str, step: int) -> FoundStep | None:
-        """A step by its id alone, without its result; None: unknown."""
+        """Finds a step by its id alone, without its result; None if it is unknown."""
         run = await self._store.run(_FIND, project, step)
         read = await self._read(project, int(run)) if run else None
         flow = read.record(int(run)) if read is not None else None
@@ -273,7 +273,7 @@ class FlowStore(RunStore):
         """Releases a gate, or lets a pending step begin at once.
 
         Returns:
-            Whether this call did it, and the step's status before; None: unknown.
+            Whether this call did it, and the step's status before; None if the step is unknown.
         """
         await self._note(project, request)
         reply = await self._change(_RELEASE, project, request, step, actor)
@@ -289,7 +289,7 @@ class FlowStore(RunStore):
         """Runs the failed and cancelled steps of a failed or cancelled workflow again.
 
         Returns:
-            How many steps were opened again, and the workflow's status before; None: unknown.
+            How many steps were reopened, and the workflow's status before; None if the workflow is unknown.
         """
         await self._note(project, request)
         reply = await self._change(_RETRY, project, request, flow, actor)
@@ -308,12 +308,12 @@ class FlowStore(RunStore):
 
 
 def _hashed(creator: str) -> str:
-    # Names of callers never become parts of keys.
+    # Text from callers must never become part of a key.
     return blake2b(creator.encode(), digest_size=8).hexdigest()
 
 
 def _facts(head: list[bytes]) -> dict[str, str]:
-    """A run's header."""
+    """The fields of a run's header."""
     return {name.decode(): value.decode() for name, value in zip(head[::2], head[1::2], strict=True)}
 
 

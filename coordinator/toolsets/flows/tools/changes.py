@@ -31,12 +31,12 @@ class Changes:
         self._services = services
 
     async def workflow_cancel(self, call: Call, args: WorkflowCancel) -> Cancelled:
-        """Cancels a workflow of the caller's."""
+        """Cancels a workflow of the caller."""
         who = await acting(self._services, call, args.actor)
         if not administers(who.caller):
             found = await self._flows.get(call.project, args.id)
             if found is None or found.row.creator != who.id:
-                # What somebody may not see he is not told about.
+                # A caller must not learn of a workflow that they may not see.
                 raise unknown_workflow()
         record = keyed(who.id, args.request_id, "workflow_cancel", args.id)
         outcome = await self._flows.cancel(call.project, record, args.id, who.id)
@@ -58,7 +58,7 @@ class Changes:
         return Released(queued=released, error=UNSET if released else f"step is {status}")
 
     async def _check_role(self, project: str, step: int, who: Acting) -> None:
-        """Refuses those who lack the role that a gate asks for; what a gate asks for never changes.
+        """Refuses callers without the role that a gate requires. (That role never changes, so it can be read before.)
 
         Raises:
             ToolFailure: ``permission_denied``; RESOURCE_NOT_FOUND.

@@ -1,4 +1,4 @@
-"""What the tools of this toolset have in common: who acts, and what he may."""
+"""What the tools of this toolset share: who acts, and with which permissions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coordinator.toolsets.flows.rules.spec import Spec
 from coordinator.toolsets.tool import Call, Services
 
 ANONYMOUS = "anonymous"
-"""The actor of calls that name none."""
+"""The actor of calls that name no actor."""
 
 
 class Acting(NamedTuple):
@@ -21,11 +21,11 @@ class Acting(NamedTuple):
     id: str
     """The verified caller, the actor given, or ``anonymous``."""
     caller: Caller | None
-    """With permissions: from his bearer, or from the proof of the actor; none: nobody is identified."""
+    """The caller with permissions, from the bearer token or from the actor's proof; None: nobody is identified."""
 
 
 def admitted(caller: Caller | None, *, read_only: bool) -> None:
-    """Refuses callers who are known and may not use workflows.
+    """Refuses identified callers that may not use workflows.
 
     Raises:
         ToolFailure: ``permission_denied``.
@@ -45,13 +45,13 @@ async def acting(services: Services, call: Call, actor: Actor | None) -> Acting:
         return Acting(call.caller.id if call.caller is not None else ANONYMOUS, call.caller)
     trusted = await services.resolve_actor(checked(actor))
     if call.caller is None:
-        # A proof identifies as well as a bearer does.
+        # A proof identifies a caller just as a bearer token does.
         admitted(trusted.caller, read_only=False)
     return Acting(trusted.id, call.caller or trusted.caller)
 
 
 def approver_roles(spec: Spec) -> set[str]:
-    """The roles that the gates of a flow ask for."""
+    """The roles that the gates of a flow require."""
     return {step.approver_role for step in spec.flow.values() if step.approver_role is not None}
 
 

@@ -1,1 +1,1 @@
-"""Pure functions: where a walk stands, what may be done, what an action changes."""
+"""Pure functions: the position of a walk, what may be done there, and what an action changes."""

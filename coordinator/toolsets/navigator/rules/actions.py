@@ -1,8 +1,7 @@
-"""What the actions do to a state (seed 002, Actions).
+"""Carries out the actions on a state (seed 002, Actions).
 
-Each function takes a walk whose state it may change, and returns the message of success. When it
-raises ``Refused`` the state may be half changed: the caller throws it away and goes on with the
-token that it was given.
+Each function takes a walk, changes its state, and returns the message of success. If it raises
+``Refused``, the state may be partly changed. The caller then discards it and keeps the token that it was given.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ NO_OTHERS: Mapping[str, LoadedWorkflow] = MappingProxyType({})
 
 
 class Refused(Exception):
-    """An action that cannot be done; the state stays as it was.
+    """An action cannot be done. The agent keeps its state.
 
     Args:
         code: for programs, in capitals.
@@ -42,7 +41,7 @@ class Refused(Exception):
 
 
 class Walk(NamedTuple):
-    """A state with the workflow that it is a walk through."""
+    """An agent's way through a workflow: the workflow, and the state that the agent has reached."""
 
     workflow: LoadedWorkflow
     activities: Mapping[str, Activity]
@@ -50,14 +49,14 @@ class Walk(NamedTuple):
     now: str
     """The time of the action: ISO 8601, UTC."""
     others: Mapping[str, LoadedWorkflow] = NO_OTHERS
-    """All workflows that there are: those that an activity runs are among them, or cannot be run."""
+    """All workflows. An activity may name one of them to be run."""
 
     @property
     def activity(self) -> Activity:
         """The present activity.
 
         Raises:
-            Refused: ``ACTIVITY_NOT_FOUND``: the workflow no longer has it.
+            Refused: ``ACTIVITY_NOT_FOUND``, the workflow no longer has it.
         """
         found = self.activities.get(self.state.current_activity)
         if found is None:
@@ -80,7 +79,7 @@ def begun(
     now: str,
     others: Mapping[str, LoadedWorkflow] = NO_OTHERS,
 ) -> Walk:
-    """A new walk, at the beginning of the workflow."""
+    """Makes a new walk, at the beginning of the workflow."""
     state = State(
         workflow_id=workflow.id,
         workflow_version=workflow.version,
@@ -96,14 +95,14 @@ def begun(
 
 
 def set_variables(walk: Walk, values: Mapping[str, Any]) -> None:
-    """Takes over what an agent or an option says."""
+    """Sets variables, as an agent or an option says."""
     for name, value in values.items():
         variables.assign(walk.state.variables, name, value)
         walk.state.record(walk.now, "variable_set", activity=walk.state.current_activity, data={name: value})
 
 
 def complete_step(walk: Walk, step_id: str) -> str:
-    """Completes a step of the loop under way, else of the activity; any step that is left, in any order."""
+    """Completes a step of the current loop or, if there is no loop, of the activity. Steps may be done in any order."""
     activity, state = walk.activity, walk.state
     inner = progress.current_round(activity, state)
     key, steps = activity.id, activity.steps
@@ -116,7 +115,7 @@ def complete_step(walk: Walk, step_id: str) -> str:
             raise Refused("STEP_NOT_FOUND", f"Step '{step_id}' belongs to {place}")
         raise Refused("STEP_NOT_FOUND", f"Step '{step_id}' not found in activity '{activity.id}'")
     finished = state.completed_steps.setdefault(key, [])
-    # Of several steps with one id each call completes one.
+    # If several steps have the same id, each call completes one of them.
     number = next((one for one in numbers if one not in finished), None)
     if number is None:
         raise Refused("STEP_ALREADY_COMPLETE", f"Step '{step_id}' is already complete")
@@ -133,7 +132,7 @@ def complete_step(walk: Walk, step_id: str) -> str:
 
 
 def respond(walk: Walk, checkpoint_id: str, option_id: str) -> str:
-    """Answers a checkpoint, once in a visit, and brings about what the option says."""
+    """Answers a checkpoint, once per visit, and applies the option's effect."""
     activity, state = walk.activity, walk.state
     checkpoint = activity.checkpoint(checkpoint_id)
     if checkpoint is None:
@@ -155,7 +154,7 @@ def respond(walk: Walk, checkpoint_id: str, option_id: str) -> str:
 
 
 def transition(walk: Walk, target: str) -> str:
-    """Leaves the activity, which must be complete, for one that is open."""
+    """Leaves the activity, which must be complete, for another one that is open now."""
     activity, state = walk.activity, walk.state
     if missing := progress.left(activity, state):
         raise Refused("ACTIVITY_NOT_COMPLETE", f"Activity '{activity.id}' is not complete: {', '.join(missing)} left")
@@ -190,7 +189,7 @@ def transition(walk: Walk, target: str) -> str:
 
 
 def settle(walk: Walk) -> None:
-    """Brings what follows from the rest of the state up to date: the current step, and whether all is done."""
+    """Updates what follows from the rest of the state: the current step, and whether the workflow is completed."""
     state = walk.state
     activity = walk.activities.get(state.current_activity)
     if activity is None or state.closed:
@@ -202,7 +201,7 @@ def settle(walk: Walk) -> None:
         _finish(state, activity.id)
         _complete(walk)
     elif not finished and state.status == "completed":
-        # What was left to choose has opened a way on.
+        # An optional action has opened a way on, so the workflow is not completed after all.
         state.status, state.completed_at = "running", UNSET
         state.completed_activities.remove(activity.id)
 
@@ -218,7 +217,7 @@ def refuse_closed(walk: Walk) -> None:
 
 
 def refuse_blocked(walk: Walk) -> None:
-    """Refuses what has to wait for an answer.
+    """Refuses an action while a checkpoint blocks.
 
     Raises:
         Refused: ``CHECKPOINT_BLOCKING``.
@@ -229,7 +228,7 @@ def refuse_blocked(walk: Walk) -> None:
 
 
 def _bring_about(walk: Walk, effect: Effect) -> Effects | None:
-    """Does what an option says; what came of it, None for nothing."""
+    """Applies an option's effect. Returns what was changed, None if nothing was."""
     state = walk.state
     done = Effects()
     if effect.set_variable is not UNSET and effect.set_variable:
@@ -252,7 +251,7 @@ def _bring_about(walk: Walk, effect: Effect) -> Effects | None:
 
 
 def _enter(walk: Walk, activity: Activity) -> None:
-    """Begins a visit: steps and answers of an earlier one count no more."""
+    """Begins a visit of an activity. Steps and answers of earlier visits no longer count."""
     state = walk.state
     state.current_activity = activity.id
     state.status, state.completed_at = "running", UNSET
@@ -261,7 +260,7 @@ def _enter(walk: Walk, activity: Activity) -> None:
         if activity.id in finished:
             finished.remove(activity.id)
     state.completed_steps.pop(activity.id, None)
-    # Also to questions that it does not ask just now, as in a process that has not read its definition anew.
+    # By prefix, not by the activity's checkpoints: another process may have a newer definition with others.
     for key in [key for key in state.checkpoint_responses if key.startswith(answer_key(activity.id, ""))]:
         del state.checkpoint_responses[key]
     state.record(walk.now, "activity_entered", activity=activity.id)

@@ -1,7 +1,7 @@
-"""Definitions as JSON documents, and the indexes over them (seed 002; pure, made once for a library).
+"""Definitions as JSON documents, and indexes of them (seed 002). Pure functions, used once for each library.
 
-An activity is what its file says, fields included that the format does not know, with the format's
-defaults filled in. Lists are in the order of ids, numbered files in that of their numbers.
+An activity has all fields of its file, including those that the format does not know, and the format's
+defaults. Lists are ordered by id, numbered files by number.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def activity(loaded: LoadedActivity) -> Json:
     """One activity."""
     known = msgspec.to_builtins(loaded.activity)
     known.pop("artifactPrefix", None)
-    # What a file does not have is not shown empty.
+    # Lists that the file does not have are left out, not shown as empty.
     said = {key: value for key, value in known.items() if value != () or key in loaded.data}
     return {**loaded.data, **said}
 
@@ -63,7 +63,7 @@ def workflows(library: Library) -> list[Json]:
 
 
 def activities(library: Library) -> Json | list[Json]:
-    """The index of activities: where an agent begins. A plain empty list where there are none."""
+    """The index of activities, with which an agent begins. If there are none, a plain empty list."""
     entries: list[Json] = []
     quick_match: dict[str, str] = {}
     for name, one in library.workflows.items():
@@ -78,7 +78,7 @@ def activities(library: Library) -> Json | list[Json]:
                 "problem": found.problem or found.description or found.name,
             }
             if skill is not None:
-                # Only with its workflow is a skill found that this has for itself, be there a universal one or not.
+                # A workflow's own skill is found only together with the workflow, even if a universal one has its id.
                 universal = library.skill(META, skill)
                 alone = universal is not None and universal is library.skill(name, skill)
                 own = {} if alone else {"workflow_id": name}
@@ -136,7 +136,7 @@ def skills_of(library: Library, workflow_id: str) -> list[LoadedSkill]:
 
 
 def listed_skills(library: Library, workflow_id: str | None) -> Json | list[Json]:
-    """The universal skills; with a workflow, those and its own."""
+    """The universal skills; if a workflow is given, also its own skills."""
     universal = [_listed(one, f"{META}/skills/") for one in skills_of(library, META)]
     if workflow_id is None:
         return universal
@@ -162,7 +162,7 @@ def texts(found: Sequence[LoadedText], formats: bool) -> list[Json]:
 
 
 def discovery(library: Library) -> Json:
-    """Everything that is there, with the call that shows it."""
+    """Everything that can be read, with the call for each."""
     found: Json = {
         "activities": {"tool": "get_activities", "description": "Entry points: match the user's goal to one."},
         "universal_skills": {

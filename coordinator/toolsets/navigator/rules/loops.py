@@ -1,4 +1,4 @@
-"""The action ``advance_loop`` (seed 002, Actions): begins a loop, goes on to its next item, or ends it."""
+"""The action ``advance_loop`` (seed 002, Actions): begins a loop, moves to its next item, or ends it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from coordinator.toolsets.navigator.rules.actions import Refused, Walk
 from coordinator.toolsets.navigator.rules.state import LoopState, loop_key
 
 MOST_CARRIED_BYTES = 16_384
-"""Of JSON; longer lists of items are not kept in the state and have to be given each time."""
+"""Bytes of JSON. Longer lists of items are not kept in the state and must be passed with each call."""
 
 
 def advance(walk: Walk, loop_id: str, items: list[Any] | None) -> str:
-    """Begins the loop if it is not under way, else goes on to its next iteration or ends it.
+    """Begins the loop if it is not under way, else moves to its next iteration or ends it.
 
     Args:
-        items: what a forEach loop goes over; left out, those given before or those that its variable holds.
+        items: the items of a forEach loop; None: those passed before, or those in the loop's variable.
     """
     activity, state = walk.activity, walk.state
     loop = activity.loop(loop_id)
@@ -40,7 +40,7 @@ def advance(walk: Walk, loop_id: str, items: list[Any] | None) -> str:
 
 
 def startable(walk: Walk, loop: Loop) -> bool:
-    """Whether the loop could begin now, with items from the caller where it needs some."""
+    """Whether the loop can begin now, if the caller passes the items that it needs."""
     return loop.type != "while" or loop.condition is UNSET or holds(loop.condition, walk.state.variables)
 
 
@@ -83,7 +83,7 @@ def _go_on(walk: Walk, activity: Activity, loop: Loop, active: LoopState, items:
 
 
 def _held(walk: Walk, loop: Loop) -> list[Any]:
-    """The items that the loop's variable holds."""
+    """The items in the loop's variable."""
     found = UNSET if loop.over is UNSET else lookup(walk.state.variables, loop.over)
     return found if isinstance(found, list) else []
 

@@ -10,13 +10,13 @@ _BLOCKABLE = ("complete_step", "advance_loop")
 
 
 def perform(walk: Walk, args: NavAction) -> str:
-    """Does the action and what follows from it; the message of success.
+    """Carries out an action, updates the rest of the state, and returns the message of success.
 
-    Variables that come with it count for its conditions. Whether a checkpoint blocks it is judged
-    without them: a question that the action's own result raises comes after the action.
+    Variables that come with the action count for its conditions. They do not count when it is decided whether a
+    checkpoint blocks the action: a question that is raised by the action's own result comes after the action.
 
     Raises:
-        Refused: it cannot be done; the state may be half changed and is to be thrown away.
+        Refused: the action cannot be done. The state may be partly changed and must be discarded.
     """
     actions.refuse_closed(walk)
     if args.action in _BLOCKABLE:

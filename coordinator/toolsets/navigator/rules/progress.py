@@ -1,7 +1,7 @@
-"""What is done in an activity and what is left, read from the state; nothing here changes it.
+"""What is done in an activity, and what is left. Nothing here changes the state.
 
-A step or checkpoint whose condition does not hold is not asked for, but may be done all the same.
-The first unanswered checkpoint that is required, blocking and asked for blocks everything else.
+A step or checkpoint whose condition does not hold is optional: it may be done all the same.
+The first unanswered checkpoint that is required and blocking, and whose condition holds, blocks everything else.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Round(NamedTuple):
 
 
 def asked_for(condition: Condition | UnsetType, state: State) -> bool:
-    """Whether what carries the condition is to be done now."""
+    """Whether a step or checkpoint with this condition is to be done now."""
     return condition is UNSET or holds(condition, state.variables)
 
 
 def blocks(checkpoint: Checkpoint, state: State) -> bool:
-    """Whether the checkpoint, unanswered, keeps everything else from being done."""
+    """Whether the checkpoint blocks everything else while it is unanswered."""
     return checkpoint.required and checkpoint.blocking and asked_for(checkpoint.condition, state)
 
 
@@ -58,7 +58,7 @@ def answered(activity: Activity, checkpoint: Checkpoint, state: State) -> bool:
 
 
 def first_of_each(things: Sequence[Named]) -> list[Named]:
-    """Those that can be meant by their ids: of several with one id, which is a mistake of their author, the first."""
+    """Without those whose id an earlier one has. (Repeated ids are a mistake of the author; the first one counts.)"""
     by_id: dict[str, Named] = {}
     for one in things:
         by_id.setdefault(one.id, one)
@@ -66,7 +66,7 @@ def first_of_each(things: Sequence[Named]) -> list[Named]:
 
 
 def blocking_checkpoint(activity: Activity, state: State) -> Checkpoint | None:
-    """The checkpoint that has to be answered before anything else."""
+    """The checkpoint that must be answered before anything else; None if there is none."""
     for checkpoint in first_of_each(activity.checkpoints):
         if blocks(checkpoint, state) and not answered(activity, checkpoint, state):
             return checkpoint
@@ -74,13 +74,13 @@ def blocking_checkpoint(activity: Activity, state: State) -> Checkpoint | None:
 
 
 def optional_checkpoints(activity: Activity, state: State) -> list[Checkpoint]:
-    """Unanswered checkpoints that may be answered and block nothing."""
+    """The unanswered checkpoints that block nothing."""
     distinct = first_of_each(activity.checkpoints)
     return [one for one in distinct if not blocks(one, state) and not answered(activity, one, state)]
 
 
 def current_round(activity: Activity, state: State) -> Round | None:
-    """The innermost loop under way; None: there is none in this activity."""
+    """The innermost loop under way in the activity; None if there is none."""
     for active in reversed(state.active_loops):
         loop = activity.loop(active.loop_id) if active.activity_id == activity.id else None
         if loop is not None:
@@ -89,13 +89,13 @@ def current_round(activity: Activity, state: State) -> Round | None:
 
 
 def done(activity: Activity, state: State, loop: Loop | None = None) -> set[int]:
-    """Numbers of the completed steps: of the activity in this visit, or of a loop in this iteration."""
+    """The numbers of the completed steps: of the activity in this visit, or of a loop in this iteration."""
     key = activity.id if loop is None else loop_key(activity.id, loop.id)
     return set(state.completed_steps.get(key, ()))
 
 
 def open_steps(steps: Sequence[Step], finished: set[int], state: State) -> tuple[list[Place], list[Place]]:
-    """The steps that are left: those that are asked for, and those that may be done."""
+    """The steps that are left: first those that must be done, then those that may be done."""
     wanted: list[Place] = []
     optional: list[Place] = []
     for number, step in enumerate(steps, 1):
@@ -106,7 +106,7 @@ def open_steps(steps: Sequence[Step], finished: set[int], state: State) -> tuple
 
 
 def current_place(activity: Activity, state: State) -> Place | None:
-    """The step to be completed next: of the loop under way, else of the activity; None: none is left there."""
+    """The step to complete next, of the current loop or, without a loop, of the activity; None if none is left."""
     inner = current_round(activity, state)
     if inner is None:
         wanted, _ = open_steps(activity.steps, done(activity, state), state)
@@ -116,7 +116,7 @@ def current_place(activity: Activity, state: State) -> Place | None:
 
 
 def left(activity: Activity, state: State) -> list[str]:
-    """What has to be done before the activity is complete, in words; empty: nothing."""
+    """What must be done before the activity is complete, in words; empty if nothing."""
     found: list[str] = []
     if (checkpoint := blocking_checkpoint(activity, state)) is not None:
         found.append(f"checkpoint '{checkpoint.id}'")

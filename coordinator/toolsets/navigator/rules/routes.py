@@ -1,9 +1,9 @@
-"""Where an activity may go on to (seed 002, Actions; conditions decide).
+"""The ways out of an activity, and which of them are open (seed 002, Actions).
 
-An option that was chosen with a ``transitionTo`` decides alone; of several the one chosen last.
-Else the transitions and the branches of each decision are looked at, each list for itself: an entry
-is open if its condition holds or it has none, a default also if no condition of its list holds. An
-activity that was skipped is passed over: what it would go on to counts in its place.
+If an option with a ``transitionTo`` was chosen, only its target is open; if several were, the last one decides.
+Otherwise the list of transitions, and the list of branches of each decision, are evaluated, each by itself. An entry
+is open if its condition holds, or if it has none. A default is open if no condition in its list holds. If the target
+is an activity that was skipped, its own ways out take the place of the entry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coordinator.toolsets.navigator.rules.state import State, answer_key
 
 END = "__terminal__"
 Activities = Mapping[str, Activity]
-"""Those of the workflow, by id."""
+"""The activities of a workflow, by id."""
 
 
 class Route(NamedTuple):
@@ -26,10 +26,11 @@ class Route(NamedTuple):
 
     target: str
     decision: str | None = None
-    """The decision and branch whose taking this is; None: a transition, or the option that was chosen."""
+    """The decision of this way; None for a transition, and for the option that was chosen."""
     branch: str | None = None
+    """The branch of the decision."""
     rank: int = 0
-    """What is taken first where nobody chooses: a condition that holds, then none, then a default."""
+    """The order in which ways are offered. 0: its condition holds. 1: it has no condition. 2: it is a default."""
 
 
 class Routes(NamedTuple):
@@ -40,7 +41,7 @@ class Routes(NamedTuple):
     """Target -> why it cannot be taken now."""
 
     def to(self, target: str) -> Route | None:
-        """The open way to a target."""
+        """The open way to a target, if there is one."""
         return next((route for route in self.open if route.target == target), None)
 
 
@@ -53,7 +54,7 @@ class _Entry(NamedTuple):
 
 
 def routes(activity: Activity, state: State, activities: Activities) -> Routes:
-    """The ways out of an activity as the variables stand now."""
+    """The ways out of an activity, with the present variables."""
     chosen = chosen_target(activity, state, activities)
     if chosen is not None:
         reason = f"the option chosen leads to '{chosen}'"
@@ -71,7 +72,7 @@ def routes(activity: Activity, state: State, activities: Activities) -> Routes:
 
 
 def chosen_target(activity: Activity, state: State, activities: Activities) -> str | None:
-    """Where the options chosen in this visit say to go; None: they say nothing that could be done."""
+    """The target of the options chosen in this visit; None if they have none that exists."""
     keys = {answer_key(activity.id, checkpoint.id) for checkpoint in activity.checkpoints}
     for key, response in reversed(state.checkpoint_responses.items()):
         if key in keys and response.effects is not UNSET:
@@ -99,12 +100,12 @@ def _known(target: str, activities: Activities) -> bool:
 def _ways(
     activity: Activity, state: State, activities: Activities, rank: int, passed: dict[str, int]
 ) -> Iterator[tuple[Route, str]]:
-    """Each way and why it is closed; an empty reason means that it is open.
+    """Each way out, with the reason why it is closed; empty if it is open.
 
     Args:
-        rank: that of the way to this activity; a way that goes on from here is no better.
-        passed: the activities that were looked beyond, and the rank of the way there. To look again pays only by a
-            better way: of many skipped ones that lead to each other, all paths would be too many.
+        rank: the rank of the way to this activity. The ways that continue from here get no better rank.
+        passed: the skipped activities whose ways out were followed, with the rank of the way to them. They are followed
+            again only for a better rank. Otherwise there could be too many paths among skipped activities.
     """
     for entries in _lists(activity):
         for found, reason in _judged(entries, state):
@@ -124,7 +125,7 @@ def _lists(activity: Activity) -> Iterator[Sequence[_Entry]]:
     yield [_Entry(one.to, one.condition, one.is_default, None, None) for one in activity.transitions]
     for decision in activity.decisions:
         yield [
-            # A branch that leads nowhere ends the workflow.
+            # A branch without a target ends the workflow.
             _Entry(one.transition_to or END, one.condition, one.is_default, decision.id, one.id)
             for one in decision.branches
         ]

@@ -1,7 +1,7 @@
-"""The state of a walk through a workflow, as its token holds it.
+"""The state of a walk through a workflow, as its token contains it.
 
-Field names are those of the token's JSON. Step numbers count from 1 within their activity; those
-of a loop's present iteration are kept under ``activity/loop``.
+Field names are those of the token's JSON. Steps are numbered from 1 within their activity. The completed steps of a
+loop's present iteration are kept under ``activity/loop``.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 MAX_HISTORY = 500
-"""Entries that a state remembers; of a longer history the oldest are forgotten."""
+"""How many entries of the history a state keeps; older ones are forgotten."""
 
 Status = Literal["running", "paused", "suspended", "completed", "aborted", "error"]
 
 
 class _Record(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What all parts of a state are."""
+    """Base of all parts of a state."""
 
 
 class Effects(_Record):
-    """What the chosen option brought about."""
+    """What the chosen option changed."""
 
     variables_set: dict[str, Any] | UnsetType = UNSET
     transitioned_to: str | UnsetType = UNSET
@@ -39,7 +39,7 @@ class Response(_Record):
 
 
 class Outcome(_Record):
-    """A decision that was made by taking one of its branches."""
+    """The branch of a decision that was taken."""
 
     branch_id: str
     decided_at: str
@@ -57,11 +57,11 @@ class LoopState(_Record):
     started_at: str
     current_item: Any = UNSET
     items: list[Any] | UnsetType = UNSET
-    """All items, where they are few enough to be carried along."""
+    """All items, if they are few enough to be kept in the state."""
 
 
 class Entry(_Record):
-    """Something that happened."""
+    """One entry of the history."""
 
     timestamp: str
     type: str
@@ -75,7 +75,7 @@ class Entry(_Record):
 
 
 class State(_Record):
-    """Where a walk stands and how it came there."""
+    """The position of a walk, and its history."""
 
     workflow_id: str
     workflow_version: str
@@ -85,9 +85,9 @@ class State(_Record):
     state_version: int = 1
     completed_at: str | UnsetType = UNSET
     current_step: int | UnsetType = UNSET
-    """The step to be completed next; UNSET: none is left, or an iteration is complete."""
+    """The step to complete next; UNSET if none is left, or if an iteration is complete."""
     completed_activities: list[str] = []
-    """The present one is among them only if it ended the workflow."""
+    """Includes the present activity only if it ended the workflow."""
     skipped_activities: list[str] = []
     completed_steps: dict[str, list[int]] = {}
     checkpoint_responses: dict[str, Response] = {}
@@ -99,10 +99,10 @@ class State(_Record):
     history: list[Entry] = []
     status: Status = "running"
     closed: bool = False
-    """Whether a transition has ended the workflow, so that nothing can be done any more."""
+    """Whether a transition has ended the workflow. Nothing can be done any more then."""
 
     def record(self, now: str, kind: str, **more: Any) -> None:
-        """Adds an entry to the history; each makes a new version of the state."""
+        """Adds an entry to the history. Each entry raises the version of the state."""
         if self.history:
             self.state_version += 1
         self.updated_at = now
@@ -112,10 +112,10 @@ class State(_Record):
 
 
 def answer_key(activity: str, checkpoint: str) -> str:
-    """Under which an answer is kept."""
+    """The key of an answer in ``checkpoint_responses``, or of a decision in ``decision_outcomes``."""
     return f"{activity}-{checkpoint}"
 
 
 def loop_key(activity: str, loop: str) -> str:
-    """Under which the completed steps of a loop's iteration are kept; no activity can have such an id."""
+    """The key of a loop in ``completed_steps``. It differs from every activity's key, because no id contains '/'."""
     return f"{activity}/{loop}"

@@ -1,8 +1,8 @@
-"""From a state to the token that stands for it, and back (seed 002, State Token).
+"""Makes tokens of states, and states of tokens (seed 002, State Token).
 
 A token is ``v1.gzB64.`` and the standard base64 of a gzip member with the state's JSON, followed by
-16 bytes of HMAC-SHA256 over the member. A key serves one project, so a state of one project is none
-in another. The signature is looked at before anything is unpacked, and unpacking stops at a bound.
+16 bytes of HMAC-SHA256 over the member. Keys are derived for one project, so a state of one project is
+not valid in another. The signature is verified before anything is unpacked, and the unpacked size is limited.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from coordinator.toolsets.navigator.rules.state import Entry, State
 
 PREFIX = "v1.gzB64."
 MAX_STATE_BYTES = 262_144
-"""Of JSON; a larger state loses the oldest of its history, and an action is refused where that is not enough."""
+"""Most bytes of JSON. A larger state loses the oldest part of its history; if that is not enough, the action fails."""
 MAX_UNPACKED_BYTES = 2 * MAX_STATE_BYTES
 MAX_TOKEN = 1_048_576
-"""Characters."""
+"""Most characters of a token."""
 MAC_BYTES = 16
 _LEVEL = 6
 _GZIP = b"\x1f\x8b"
@@ -34,19 +34,19 @@ _decode = msgspec.json.Decoder(State).decode
 
 
 class Sealed(NamedTuple):
-    """A token taken apart, not yet trusted."""
+    """The parts of a token that was not verified yet."""
 
     packed: bytes
     mac: bytes
 
 
 def purpose(project: str) -> str:
-    """What the keys of a project's states are derived for."""
+    """The purpose for which the keys of a project's states are derived."""
     return f"navigator-state:{project}"
 
 
 def packed(state: State) -> bytes:
-    """The gzip member of a state, which is what gets signed; of one that is too large the history is cut.
+    """Makes the gzip member of a state, which is then signed. Shortens the history if the state is too large.
 
     Raises:
         ToolFailure: VALIDATION_ERROR, the state has grown too large.
@@ -64,15 +64,15 @@ def packed(state: State) -> bytes:
 
 
 def token(member: bytes, mac: bytes) -> str:
-    """The token over a gzip member and its signature."""
+    """The token for a gzip member and its signature."""
     return PREFIX + base64.b64encode(member + mac[:MAC_BYTES]).decode()
 
 
 def opened(text: str) -> Sealed:
-    """Takes a token apart.
+    """Splits a token into its parts.
 
     Raises:
-        ToolFailure: ``invalid_state``: it has another form.
+        ToolFailure: ``invalid_state``, the token is malformed.
     """
     if not text.startswith(PREFIX):
         raise _invalid(f"Invalid token format. Expected prefix '{PREFIX}'")
@@ -90,15 +90,15 @@ def opened(text: str) -> Sealed:
 
 
 def forged() -> ToolFailure:
-    """What is said of a token whose signature nobody here made."""
+    """The failure of a token whose signature is not valid."""
     return _invalid("Invalid token signature: this state was not made here for this project, or it was changed since")
 
 
 def unpacked(member: bytes) -> State:
-    """The state in a gzip member whose signature was verified.
+    """Reads the state in a gzip member whose signature was verified.
 
     Raises:
-        ToolFailure: ``invalid_state``: it is damaged, too large, or no state.
+        ToolFailure: ``invalid_state``, it is damaged, too large, or not a state.
     """
     unzip = zlib.decompressobj(wbits=31)
     try:
@@ -118,7 +118,7 @@ def unpacked(member: bytes) -> State:
 
 
 def _forget(history: list[Entry]) -> bool:
-    """Drops the older half, at last what the newest entry says; false: there is nothing more to drop."""
+    """Drops the older half of the history, in the end the data of the last entry. False: nothing is left to drop."""
     if len(history) > 1:
         del history[: len(history) // 2]
         return True

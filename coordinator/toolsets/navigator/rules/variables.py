@@ -57,12 +57,12 @@ def check(given: Mapping[str, Any], declared: tuple[Variable, ...] | UnsetType, 
 
 
 def assign(variables: dict[str, Any], name: str, value: Any) -> None:
-    """Sets a variable; a name with dots is a path through objects, which are made where they are missing."""
+    """Sets a variable. A name with dots is a path through objects, which are created if they are missing."""
     *path, last = name.split(".")
     into = variables
     for part in path:
         inner = into.get(part)
-        # Objects on the way are replaced: they may be those of the definition, which all walks share.
+        # Objects on the path are copied: they may belong to the definition, which all walks share.
         inner = into[part] = dict(inner) if isinstance(inner, dict) else {}
         into = inner
     into[last] = value

@@ -1,4 +1,4 @@
-"""A state as the tools show it: position, actions, the open checkpoint (seed 002, Navigation Response Format)."""
+"""A state as the tools show it: position, actions, active checkpoint (seed 002, Navigation Response Format)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RESOURCE = Offered(action="get_resource")
 
 
 def position(walk: Walk) -> Position:
-    """Where the walk stands."""
+    """The position of the walk."""
     state = walk.state
     activity = walk.activities.get(state.current_activity)
     if activity is None:
@@ -42,7 +42,7 @@ def position(walk: Walk) -> Position:
 
 
 def checkpoint(walk: Walk) -> ActiveCheckpoint | None:
-    """The question that blocks all else."""
+    """The checkpoint that blocks everything else; None if there is none."""
     found = _blocking(walk)
     if found is None:
         return None
@@ -51,7 +51,7 @@ def checkpoint(walk: Walk) -> ActiveCheckpoint | None:
 
 
 def situation(walk: Walk) -> str:
-    """Where the walk stands, in a line."""
+    """The position of the walk, as a line of text."""
     where = position(walk)
     parts = [f"Activity: {where.activity.name}"]
     if where.step is not UNSET:
@@ -116,10 +116,10 @@ def _transitions(walk: Walk, activity: Activity, choices: list[Offered], cannot_
 
 
 def _triggered(walk: Walk, activity: Activity) -> tuple[list[Offered], list[Offered]]:
-    """The workflows that are run from here (seed 002, Cross-Workflow Triggering), and those that cannot be run.
+    """The workflows to be run from here (seed 002, Cross-Workflow Triggering), and those that cannot be run.
 
-    Each is a walk of its own, which the agent carries through while it keeps this one's state; in a loop, one in each
-    iteration.
+    Each is a walk of its own. The agent completes it while it keeps the state of this one. In a loop, there is one for
+    each iteration.
     """
     runs: list[Offered] = []
     cannot_run: list[Offered] = []

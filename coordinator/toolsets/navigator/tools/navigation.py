@@ -49,7 +49,7 @@ class Navigator:
     """The handlers of the tools that lead through workflows.
 
     Args:
-        secrets: what states are signed with.
+        secrets: the keys that sign states.
     """
 
     def __init__(self, definitions: Definitions, secrets: SigningKeys) -> None:
@@ -57,7 +57,7 @@ class Navigator:
         self._secrets = secrets
 
     async def nav_start(self, call: Call, args: NavStart) -> Navigation:
-        """Begins a workflow at its initial activity."""
+        """Starts a workflow at its initial activity."""
         library = self._definitions.current
         workflow = workflow_found(library, args.workflow_id)
         first = workflow.activity(workflow.initial_activity or "")
@@ -74,12 +74,12 @@ class Navigator:
         return await self._answer(call, walk, message)
 
     async def nav_situation(self, call: Call, args: NavSituation) -> Navigation:
-        """Where the walk stands, and what can be done."""
+        """Shows the position of the walk, and what can be done."""
         walk = await self._walk(call, args.state)
         return _shown(walk, view.situation(walk), args.state)
 
     async def nav_checkpoint(self, call: Call, args: NavCheckpoint) -> Navigation:
-        """The checkpoint that is active, if there is one."""
+        """Shows the active checkpoint, if there is one."""
         walk = await self._walk(call, args.state)
         found = view.checkpoint(walk)
         message = "No active checkpoint" if found is None else f"Checkpoint: {found.message}"
@@ -88,14 +88,14 @@ class Navigator:
         return answer
 
     async def nav_action(self, call: Call, args: NavAction) -> Navigation:
-        """Does one of the available actions, or says why not; the state then is the old one."""
+        """Carries out one of the available actions. If that fails, says why and returns the old state."""
         _check(args)
         walk = await self._walk(call, args.state)
         variables.check(args.variables or {}, walk.workflow.workflow.variables, "variables")
         try:
             message = perform(walk, args)
         except Refused as refusal:
-            # The state may be half changed: the one that was given counts.
+            # The state may be partly changed, so it is read again from the token.
             before = await self._walk(call, args.state)
             return _shown(
                 before,
@@ -106,10 +106,10 @@ class Navigator:
         return await self._answer(call, walk, message)
 
     async def _walk(self, call: Call, state: str) -> Walk:
-        """The walk that a token stands for.
+        """The walk of a token.
 
         Raises:
-            ToolFailure: ``invalid_state``; RESOURCE_NOT_FOUND, its workflow is no longer there.
+            ToolFailure: ``invalid_state``; RESOURCE_NOT_FOUND, the workflow no longer exists.
         """
         sealed = token.opened(state)
         if await self._secrets.verify(token.purpose(call.project), sealed.packed, sealed.mac) is None:

@@ -1,4 +1,4 @@
-"""What the tools of this toolset have in common."""
+"""What the tools of this toolset share."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from coordinator.errors import ToolFailure
 from coordinator.toolsets.tool import Reply
 
 _SHOWN = 200
-"""Characters of an unknown id that are repeated in a message."""
+"""Most characters of an unknown id that are repeated in a message."""
 
 Key = tuple[str | None, ...]
 
 
 def missing(message: str, name: str) -> ToolFailure:
-    """``Workflow not found: x``."""
+    """The failure for an unknown id: ``Workflow not found: x``."""
     return ToolFailure("RESOURCE_NOT_FOUND", f"{message}: {name[:_SHOWN]}")
 
 
 def workflow_found(library: Library, workflow_id: str) -> LoadedWorkflow:
-    """The workflow of this id.
+    """The workflow with this id.
 
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND.
@@ -35,7 +35,7 @@ def workflow_found(library: Library, workflow_id: str) -> LoadedWorkflow:
 
 
 class Documents:
-    """JSON documents over the newest definitions, each encoded once for as long as these do not change."""
+    """A cache of JSON documents of the newest definitions. Each is encoded once, until the definitions change."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
@@ -48,9 +48,9 @@ class Documents:
         return self._definitions.current
 
     def reply(self, make: Callable[[Library], Any], *key: str | None) -> Reply:
-        """The document that ``make`` gives, under a key that says which one it is.
+        """The document that ``make`` returns, from the cache if ``key`` is in it.
 
-        What ``make`` raises is passed on and not remembered, so there are only as many entries as documents.
+        If ``make`` raises, nothing is cached. So callers with unknown ids cannot fill the cache.
         """
         library = self._definitions.current
         if library is not self._library:
