@@ -21,16 +21,16 @@ from coordinator.cli.demo.proof import Crash
 from coordinator.overload.retries import Retryable
 
 _OFFERS = 20
-"""Items asked for at once; agents that all take the best one would only get in each other's way."""
+"""How many items an agent asks for at once. If all agents took the best one, they would only obstruct each other."""
 _CANDIDATES = 5
-"""Items asked for in one claim: the fleet gives at most one of them."""
+"""How many items one claim names; the fleet grants at most one of them."""
 _IDLE_SHARE = 1 / 16
-"""First pause when there is nothing to do, as a share of the longest; doubles each time."""
+"""The first pause when there is nothing to do, as a fraction of the longest. It doubles each time."""
 _GAVE_UP_SECONDS = 1.0
 
 
 class Calls(Protocol):
-    """What an agent speaks to the fleet with."""
+    """The part of an MCP client that an agent uses."""
 
     async def call(
         self, tool: str, arguments: dict[str, Any], *, urgent: bool = False, waits: bool = False
@@ -43,11 +43,11 @@ class Behaviour(msgspec.Struct, frozen=True):
     """How agents behave."""
 
     work_ms: float
-    """Simulated work on an item; from half to one and a half times this."""
+    """The mean duration of the simulated work on an item. It varies from half to one and a half times this."""
     ttl_seconds: int
     """How long claims last."""
     crash_rate: float
-    """Share of claims in the middle of which the agent crashes."""
+    """The fraction of claims during which the agent crashes."""
     idle_limit: float
     """Longest pause when there is nothing to do, in seconds."""
     wait_ms: int = 0
@@ -65,7 +65,7 @@ class Held(msgspec.Struct):
 
 
 class Lost(Exception):
-    """The claim is gone: somebody else has the item."""
+    """The claim was lost: another agent has the item."""
 
 
 class Agent:
@@ -171,7 +171,7 @@ class Agent:
         return Held(result["itemId"], role, result["fenceToken"], time.monotonic())
 
     async def _claim(self, offers: dict[str, str]) -> Held | None:
-        """A claim on one of the items (id -> role), or None where others were faster."""
+        """Claims one of the items (id -> role); None if others were faster."""
         asked = time.monotonic()
         candidates = self._rng.sample(sorted(offers), min(_CANDIDATES, len(offers)))
         results = await self._ask_for_claims(candidates)
@@ -193,7 +193,7 @@ class Agent:
         return Held(item, role, fence, asked)
 
     async def _work(self, held: Held) -> bool:
-        """Does the item; True if the agent crashed over it."""
+        """Does the work on an item. Returns whether the agent crashed meanwhile."""
         crash = self._rng.random() < self._behaviour.crash_rate
         if crash and self._rng.random() < 0.5:
             return True

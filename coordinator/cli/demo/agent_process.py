@@ -24,12 +24,12 @@ from coordinator.overload.retries import Retryable
 
 _PROGRESS_SECONDS = 0.25
 _LAST_SECONDS = 10.0
-"""How long agents may finish what they hold once they are told to stop."""
+"""How long agents may finish their items after they are told to stop."""
 _MAX_FAILURES = 5
 _RESUMERS = 10
-"""One agent in so many takes up what crashed agents had begun."""
+"""One in this many agents resumes what crashed agents had begun."""
 _CAREFUL = 25
-"""One agent in so many checks every answer against its published schema."""
+"""One in this many agents checks every answer against its published schema."""
 
 
 class AgentProcess:
@@ -62,7 +62,7 @@ class AgentProcess:
         self._write(over=True)
 
     async def _live(self, number: int) -> None:
-        """One agent after the other under this number: a crashed one is replaced, under another id."""
+        """Runs an agent under this number. If it crashes, another one with another id replaces it."""
         life = ended = 0
         while not self._stop.is_set() and len(self._failures) < _MAX_FAILURES:
             life += 1
@@ -121,7 +121,7 @@ class AgentProcess:
 
 
 def _told(error: BaseException) -> str:
-    """An exception's words; of a group, those of what is in it."""
+    """The message of an exception; for a group, the messages of its exceptions."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(_told(one) for one in error.exceptions)
     return f"{type(error).__name__}: {error}"

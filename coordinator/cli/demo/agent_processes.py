@@ -21,7 +21,7 @@ _END_SECONDS = 20.0
 
 
 class Tally:
-    """What all agents did so far."""
+    """The counts of what all agents did so far."""
 
     def __init__(self) -> None:
         self.latencies: dict[str, list[float]] = defaultdict(list)
@@ -32,7 +32,7 @@ class Tally:
         self.failures: list[str] = []
 
     def add(self, progress: Progress) -> None:
-        """Adds what a process tells."""
+        """Adds the counts that a process reports."""
         for tool, latencies in progress.latencies.items():
             self.latencies[tool] += latencies
         self.retries.update(progress.retries)
@@ -60,7 +60,7 @@ class AgentProcesses:
         self.tally = Tally()
 
     async def start(self) -> None:
-        """Starts the processes, which takes them seconds; they wait for orders."""
+        """Starts the processes, which takes seconds. They then wait for orders."""
         for _ in range(self.count):
             process = await asyncio.create_subprocess_exec(
                 # -P: what lies in the working directory must not be imported.
@@ -90,7 +90,7 @@ class AgentProcesses:
             first += own
 
     async def stop(self) -> None:
-        """Lets the agents finish what they hold and ends the processes. Does nothing the second time."""
+        """Lets the agents finish their items, then ends the processes. Further calls do nothing."""
         self._stopping = True
         for process in self._processes:
             if not self._ordered:

@@ -1,4 +1,4 @@
-"""The progress of a run, from the events as they come in: for people who watch, not for the proof."""
+"""The progress of a run, from the events as they arrive. It is for people who watch; the proof does not use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WINDOW_MS = 3000
 
 
 class Board:
-    """The plan's items and where they are."""
+    """The plan's items and their present roles."""
 
     def __init__(self, plan: Mapping[str, Planned]) -> None:
         self._plan = plan
@@ -31,7 +31,7 @@ class Board:
         self.expiries = 0
 
     def apply(self, events: Iterable[Event]) -> None:
-        """What has happened."""
+        """Takes events into account."""
         for event in events:
             self._now = event.at
             if event.kind == "claim":
@@ -51,12 +51,12 @@ class Board:
 
     @property
     def ready(self) -> int:
-        """Steps that wait for nothing and that nobody has."""
+        """How many steps are ready and not claimed."""
         return len(self._free - self._held)
 
     @property
     def claimed(self) -> int:
-        """Steps that somebody has and that are not done."""
+        """How many steps are claimed and not done."""
         return len(self._held - self._done)
 
     @property

@@ -37,15 +37,15 @@ from coordinator.cli.demo.pacing import Gate, Lanes
 from coordinator.overload.retries import RESERVE, Budget, Retryable, RetryPolicy, retry_after, retryable
 
 PATIENCE_SECONDS = 60.0
-"""How long one call is repeated before its caller is told."""
+"""How long one call is repeated before it fails."""
 ANSWER_SECONDS = 5.0
-"""How long one attempt may take: the fleet's own deadline is shorter."""
+"""How long one attempt may take. The fleet's own deadline is shorter."""
 
 _CALLS_AT_A_TIME = 32
 _UNREACHABLE = -32050
-"""Made up here and seen nowhere else: the fleet could not even be connected to."""
+"""An error code used only here: the fleet could not be connected to."""
 _BUSY = -32051
-"""The same: a front-end, or what is in front of it, answered with an HTTP status and a time to come back."""
+"""An error code used only here: a front-end or a proxy answered with an HTTP status and a time to retry."""
 _INFO = Implementation(name="fleet-demo", version=__version__)
 _REASONS = {
     CONNECTION_CLOSED: "connection",
@@ -59,11 +59,11 @@ _GONE = (_REASONS[CONNECTION_CLOSED], _REASONS[_UNREACHABLE])
 
 
 class Refused(Exception):
-    """The fleet refuses a call for good, or its answer is not what it promised."""
+    """The fleet refuses a call permanently, or its answer does not match its schema."""
 
 
 class Meter:
-    """What the calls of one process took."""
+    """Latencies and retries of the calls of one process."""
 
     def __init__(self) -> None:
         self.latencies: dict[str, list[float]] = defaultdict(list)

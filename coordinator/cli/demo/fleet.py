@@ -32,11 +32,11 @@ _LOG = "fleet.log"
 
 
 class Target(NamedTuple):
-    """Where the demo goes."""
+    """The fleet that the demo uses."""
 
     base_url: str
     redis_url: str
-    """With the password in it: never shown."""
+    """Contains the password, so it is never shown."""
     data_dir: Path | None
     """Of a fleet on this machine; tells its processes."""
 
@@ -175,10 +175,10 @@ class Chaos:
         self._last = ""
         self.kills = 0
         self.skipped = 0
-        """Times when no front-end was up that could have been killed."""
+        """How often no front-end was up that could be killed."""
 
     async def run(self) -> None:
-        """Goes on until cancelled; the first one is killed at once."""
+        """Kills until it is cancelled. The first front-end is killed at once."""
         while True:
             if self.kill():
                 self.kills += 1
@@ -187,7 +187,7 @@ class Chaos:
             await asyncio.sleep(self._seconds)
 
     def kill(self) -> bool:
-        """Kills the front-end whose turn it is; one that is only starting is spared."""
+        """Kills the next front-end, unless it is still starting."""
         fleet = read_fleet(self._data_dir)
         up = sorted(
             (one.slot, one.pid)

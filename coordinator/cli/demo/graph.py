@@ -115,7 +115,7 @@ def resolve(declared: Mapping[str, Declared], extras: Mapping[str, Iterable[str]
 
 
 def active(requirements: Iterable[Requirement], extras: Iterable[str]) -> Iterator[Requirement]:
-    """Those that hold for this interpreter with any of ``extras`` ('' stands for none)."""
+    """The requirements that apply to this interpreter with any of ``extras`` ('' means no extra)."""
     wanted = list(extras)
     for requirement in requirements:
         if requirement.marker is None or any(holds(requirement.marker, extra) for extra in wanted):
@@ -123,7 +123,7 @@ def active(requirements: Iterable[Requirement], extras: Iterable[str]) -> Iterat
 
 
 def holds(marker: Marker, extra: str = "") -> bool:
-    """Whether a marker is true here; one that compares what cannot be compared is not."""
+    """Whether a marker is true here. A marker that cannot be evaluated is not."""
     try:
         return marker.evaluate({"extra": extra})
     except (UndefinedComparison, UndefinedEnvironmentName):

@@ -38,7 +38,7 @@ class Event(NamedTuple):
     code: str = ""
     """link: B where this item blocks the other, I where the other blocks this one."""
     part: int = 0
-    """Which event of the entry: a claim that lets go of an earlier one is a release and a claim."""
+    """The number of the event in its entry. A claim that ends an earlier one is a release and a claim."""
 
     @property
     def at(self) -> int:
@@ -47,7 +47,7 @@ class Event(NamedTuple):
 
 
 def events_of(entry_id: str, fields: Mapping[str, str]) -> list[Event]:
-    """What an entry of the stream tells, in order."""
+    """The events in an entry of the stream, in order."""
     found = _event(entry_id, fields)
     if found.kind != "claim" or "o" not in fields:
         return [found]
@@ -101,7 +101,7 @@ async def read(client: redis.asyncio.Redis, project: str) -> list[Event]:
 
 
 async def follow(client: redis.asyncio.Redis, project: str, pause_ms: int) -> AsyncIterator[list[Event]]:
-    """What is new, again and again, from the beginning; an empty list after each pause without news."""
+    """Follows the history from the beginning: yields new events, and an empty list after a pause without any."""
     key, last = keys.events.key(project), "0-0"
     while True:
         reply: Any = await client.xread({key: last}, count=_SLICE, block=pause_ms)

@@ -1,4 +1,4 @@
-"""What the demo and its agent processes tell each other: JSON lines over pipes."""
+"""The messages between the demo and its agent processes: JSON lines over pipes."""
 
 from __future__ import annotations
 

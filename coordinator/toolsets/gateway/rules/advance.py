@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AdvanceBuilder:
-    """The advance of a task, which is changed along with it."""
+    """Builds the advance of a task. The task is changed along with it."""
 
     def __init__(self, workflow: Workflow, task: Task) -> None:
         self._workflow = workflow
@@ -67,7 +67,7 @@ class AdvanceBuilder:
         task.phase, task.candidate, task.tries, task.draft, task.target = "run", 0, 0, None, ""
 
     def _record_evidence(self, transition: Transition | None) -> None:
-        """Records the evidence that the hop has left."""
+        """Records the evidence that the hop has produced."""
         task, advance = self._task, self.advance
         kinds = [*task.marks, *(transition.evidence if transition is not None else ())]
         if not kinds:
@@ -98,12 +98,12 @@ class AdvanceBuilder:
     def wait_for(
         self, kind: Literal["run", "child"], *, delay_ms: int = 0, expires_ms: int = 0, child: str = ""
     ) -> Advance:
-        """The operation goes on when a step is over; see ``NextStep``."""
+        """Lets the operation wait for a step; see ``NextStep``."""
         self.advance.next = NextStep(kind, self._task.packed(), delay_ms, expires_ms, child)
         return self.advance
 
     def end(self, outcome: str = "", *, stopped: str = "", retry: str = "") -> Advance:
-        """The operation is over, and with an outcome the workflow; ``stopped`` and ``retry``: see ``Ending``."""
+        """Ends the operation and, if there is an outcome, the workflow. ``stopped`` and ``retry``: see ``Ending``."""
         task = self._task
         if task.chain:
             self.record("chain.completed", steps=len(task.chain), finalState=task.state, stopped=stopped or None)
@@ -113,7 +113,7 @@ class AdvanceBuilder:
         return self._ended(self._ending(outcome=outcome, stopped=stopped, retry=retry))
 
     def fail(self, failure: Failure) -> Advance:
-        """The operation fails; what it has committed stays."""
+        """Ends the operation with a failure. Hops that are committed stay."""
         task = self._task
         chained = task.first_done
         details: dict[str, Any] = {"errorClass": failure.type}
@@ -128,7 +128,7 @@ class AdvanceBuilder:
         return self._ended(self._ending(outcome=self._failed_start(), error=problem, retry=retry))
 
     def _failed_start(self) -> str:
-        """Ends the instance if nobody would go on after a failed start; returns its outcome, empty: it goes on."""
+        """Ends the instance if nobody would go on after a failed start. Returns its outcome; empty if it goes on."""
         task = self._task
         if task.kind != "start" or (task.first_done and not task.nesting):
             return ""
@@ -138,7 +138,7 @@ class AdvanceBuilder:
         return machine.FAILURE
 
     def fail_choice(self, state: State) -> Advance:
-        """The operation fails, since not exactly one deterministic transition is possible."""
+        """Ends the operation with a failure, because not exactly one deterministic transition is possible."""
         task = self._task
         names = ", ".join(state.transitions)
         self.record("chain.failed", state=task.state, errorClass=SELECTION, steps=len(task.chain))
@@ -157,7 +157,7 @@ class AdvanceBuilder:
         )  # fmt: skip
 
     def _ended(self, ending: Ending) -> Advance:
-        """The advance with the ending, and with the failure that the instance shows from now on."""
+        """Adds the ending, and the failure that the instance shows from now on."""
         if ending.error is not None:
             failure = {"transition": self._task.transition, "code": ending.error.code, "message": ending.error.message}
             self.advance.failure = _encode(failure).decode()

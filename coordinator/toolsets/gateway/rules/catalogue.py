@@ -23,7 +23,7 @@ from coordinator.toolsets.gateway.rules.search import Entry, Index
 
 WORKFLOW, CAPABILITY, CONNECTION = "workflow", "capability", "connection"
 _MAX_SHOWN = 100
-"""Characters of a bad name that are repeated in a sentence."""
+"""Most characters of a bad name that are repeated in a message."""
 
 
 class ImportedTool(Struct, frozen=True):
@@ -36,21 +36,21 @@ class ImportedTool(Struct, frozen=True):
 
 
 class ServerTools(Struct, frozen=True):
-    """What is known of a downstream server."""
+    """The tools of a downstream server, as last listed."""
 
     tools: tuple[ImportedTool, ...] = ()
     available: bool = True
     """Whether it answered when it was last asked."""
     reason: str = ""
-    """Why not."""
+    """Why it did not answer."""
 
 
 Servers = Mapping[str, ServerTools]
-"""By connection; one that is not there has not been asked yet."""
+"""By connection. A server that is missing was not asked yet."""
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """Something in the catalogue."""
+    """An item of the catalogue."""
 
     id: str
     kind: str
@@ -60,7 +60,7 @@ class Listed(Struct, frozen=True, kw_only=True):
     examples: tuple[Any, ...] = ()
     available: bool = True
     schema: Mapping[str, Any] | None = None
-    """Of its input."""
+    """The schema of its input."""
 
 
 class Catalogue:
@@ -83,17 +83,17 @@ class Catalogue:
         self.workflows: Mapping[str, Workflow] = found.workflows
         """Definitions by id."""
         self.capabilities: dict[str, Resolved] = {**found.capabilities, **found.exposed}
-        """Declared, exposed and imported ones by id."""
+        """Declared, exposed and imported capabilities by id."""
         self.collisions: list[str] = []
-        """Imported tools that are left out, because something else has their name, or nothing can: sentences."""
+        """Why imported tools are left out (something else has their name, or the name is not allowed), as sentences."""
         self._packed: dict[str, Packed] = {}
         self.items: dict[str, Listed] = {}
-        """What is listed, by id, in the order in which gateway.home shows it."""
+        """All items by id, in the order in which gateway.home shows them."""
         self._list(found.capabilities, found.exposed, servers or {}, all_connections(gateway, connections))
 
     @cached_property
     def index(self) -> Index:
-        """What search goes by; made when it is first needed."""
+        """The search index; made when it is first needed."""
         return Index(map(self._entry, self.items.values()))
 
     def prepare(self) -> None:
@@ -102,17 +102,17 @@ class Catalogue:
 
     @property
     def gateway(self) -> Gateway:
-        """The section that it was made from."""
+        """The section of the settings from which it was made."""
         return self._gateway
 
     def definition(self, id: str) -> Packed | None:
-        """A workflow as instances take it along; None: there is none."""
+        """The bundle of a workflow, for new instances; None if there is no such workflow."""
         if id not in self.workflows:
             return None
         return self._bundle(id, id, self.workflows[id])
 
     def session(self, capability: str) -> Packed | None:
-        """The definition of a session with a capability; None: there is no such capability."""
+        """The bundle of a session with a capability; None if there is no such capability."""
         found = self.capabilities.get(capability)
         if found is None:
             return None
@@ -167,7 +167,7 @@ class Catalogue:
                 self._add_connection(name, f"A connection of kind {connection.kind}.", known is None or known.available)
 
     def _import(self, stated: Import, known: ServerTools | None, *, listed: bool) -> None:
-        """Adds the tools of a server; one that does not answer keeps those that it had."""
+        """Adds the tools of a server; if it does not answer now, those that it had."""
         if known is None:
             return
         if not known.tools and not known.available and listed:
@@ -218,7 +218,7 @@ class Catalogue:
         self.items[listed.id] = listed
 
     def _entry(self, item: Listed) -> Entry:
-        """What search looks at."""
+        """The search entry of an item."""
         aliases: Sequence[str] = ()
         text = item.id
         if item.kind == WORKFLOW:
@@ -230,7 +230,7 @@ class Catalogue:
 
 
 def _unfit(name: str, tool: ImportedTool) -> str:
-    """Why a tool cannot be offered, whatever its server says; empty: it can."""
+    """Why a tool cannot be offered; empty if it can."""
     try:
         msgspec.convert(name, FieldName)  # it becomes the name of a transition
     except msgspec.ValidationError:
@@ -245,7 +245,7 @@ def _unfit(name: str, tool: ImportedTool) -> str:
 
 
 def _texts(workflow: Workflow) -> Iterator[str]:
-    """What search finds a workflow by, besides what it is called."""
+    """The texts in which search looks for words, besides the workflow's name."""
     for name, state in workflow.states.items():
         yield from (name, state.description, state.goal, state.guidance)
         for key, transition in state.transitions.items():

@@ -1,4 +1,4 @@
-"""The graph of a workflow's states: where it leads nowhere, and what nothing leads to."""
+"""Checks the graph of a workflow's states: targets that do not exist, states that cannot be reached."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Problem(NamedTuple):
 
     level: Literal["error", "warning"]
     path: KeyPath
-    """In the settings; of what this module finds, in the workflow."""
+    """The place in the settings; for findings of this module, the place in the workflow."""
     sentence: str
 
 
 def ends(state: State) -> bool:
-    """Whether workflows end in a state: it says so, or there is no way out."""
+    """Whether a workflow ends in a state: the state says so, or there is no way out."""
     return state.terminal or not state.transitions
 
 
@@ -30,7 +30,7 @@ def targets(transition: Transition) -> tuple[str, ...]:
 
 
 def problems(workflow: Workflow) -> Iterator[Problem]:
-    """What is wrong with the graph."""
+    """Finds what is wrong with the graph."""
     states = workflow.states
     if workflow.initial_state not in states:
         yield Problem("error", ("initialState",), unknown("state", workflow.initial_state, states))
@@ -54,7 +54,7 @@ def problems(workflow: Workflow) -> Iterator[Problem]:
 
 
 def recursions(name: str, workflows: Mapping[str, Workflow]) -> Iterator[list[str]]:
-    """Ways on which a workflow starts itself as a sub-workflow."""
+    """The cycles in which a workflow starts itself as a sub-workflow."""
     waiting, seen = [[name]], {name}
     while waiting:
         way = waiting.pop()
@@ -68,7 +68,7 @@ def recursions(name: str, workflows: Mapping[str, Workflow]) -> Iterator[list[st
 
 
 def sub_workflows(workflow: Workflow) -> Iterator[str]:
-    """What a workflow starts."""
+    """The sub-workflows that a workflow starts."""
     for _, executor, _ in executors_of(workflow):
         if executor.kind == "workflow" and executor.definition_id is not None:
             yield executor.definition_id

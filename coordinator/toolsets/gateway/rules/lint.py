@@ -1,4 +1,4 @@
-"""What is wrong with the section ``gateway`` beyond its form: errors stop a start or a reload, warnings do not."""
+"""Finds mistakes in the section ``gateway`` beyond its form. Errors prevent a start or a reload, warnings do not."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from coordinator.toolsets.gateway.rules.scope import is_path
 from coordinator.toolsets.gateway.rules.scope import parse as parse_path
 
 ToolProblem = Callable[[str], str]
-"""What is wrong with the name of one of the coordinator's own tools, as a sentence; empty: nothing."""
+"""What is wrong with the name of one of the coordinator's own tools, as a sentence; empty if nothing is."""
 
 VARIABLES = ("workflowId", "transition", "correlationId")
-"""What a template of an idempotency key may name."""
+"""The names that a template of an idempotency key may contain."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
@@ -84,7 +84,7 @@ class _Lint:
             yield from self._workflow(("gateway", "workflows", name), name, workflow)
 
     def _common(self, at: KeyPath, part: Any, name: str) -> Iterator[Problem]:
-        """What capabilities and exposures have in common."""
+        """Checks what capabilities and exposures have in common."""
         yield from _schema((*at, "inputSchema"), part.input_schema)
         yield from self._guards((*at, "guards"), part.guards)
         if part.executor is not None:
@@ -129,7 +129,7 @@ class _Lint:
             yield from _path(place, text)
 
     def _sub_workflows(self, at: KeyPath, name: str) -> Iterator[Problem]:
-        """Warns of sub-workflows that start themselves again without end."""
+        """Warns of sub-workflows that start themselves without end."""
         for circle in graph.recursions(name, self._made.workflows):
             yield Problem("warning", at, f"it starts itself as a sub-workflow: {' -> '.join(circle)}")
 
@@ -156,7 +156,7 @@ class _Lint:
                 yield Problem("warning", place, f"the environment variable {missing.args[0]} is not set here")
 
     def _unasked(self, at: KeyPath, executor: Executor) -> Iterator[Problem]:
-        """Warns of guards that are not asked: those of a capability that is executed where nothing is decided."""
+        """Warns of guards that are never evaluated, because their capability runs where no guards are evaluated."""
         found = self._made.capabilities.get(executor.capability or "")
         if found is not None and found.guards:
             yield Problem(

@@ -1,4 +1,4 @@
-"""State machines: what is possible in a state, for whom, and which way is taken by itself."""
+"""State machines: which transitions are possible in a state, for whom, and which is taken by itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EVIDENCE: Mapping[str, str] = {
 
 
 def actor_problem(transition: Transition, roles: Sequence[str]) -> str:
-    """Why a principal with these roles is not the actor that a transition asks for; empty: it is."""
+    """Why a principal with these roles may not take a transition, by the actor that it requires; empty if it may."""
     if transition.actor == "human" and HUMAN not in roles:
         return "The transition requires a human principal, but the submitter isn't human."
     if transition.actor == "system" and SYSTEM not in roles:
@@ -36,17 +36,17 @@ def actor_problem(transition: Transition, roles: Sequence[str]) -> str:
 
 
 def chains(state: State) -> bool:
-    """Whether a state is left without anybody asking: all its transitions are deterministic."""
+    """Whether a state is left by itself, because all its transitions are deterministic."""
     return bool(state.transitions) and all(one.actor == "deterministic" for one in state.transitions.values())
 
 
 def default_arguments(transition: Transition) -> dict[str, Any]:
-    """The arguments of a transition that is taken by itself: what its schema has defaults for."""
+    """The arguments of a transition that is taken by itself: the defaults of its schema."""
     return with_defaults(transition.input_schema, {})
 
 
 def choice(state: State, at: Circumstances, report: Report) -> str | None:
-    """The one deterministic transition whose guards hold; None: there is none, or there are several."""
+    """The only deterministic transition whose guards hold; None if there is none, or if there are several."""
     possible = [
         name
         for name, transition in state.transitions.items()
@@ -78,18 +78,18 @@ def offered(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[
 
 
 def executes(workflow: Workflow, name: str) -> bool:
-    """Whether anything may have to be executed when a transition of this name is taken, in whichever state."""
+    """Whether a transition of this name may execute something, in any state."""
     return _any_executes(workflow, [state.transitions[name] for state in workflow.states.values()
                                 if name in state.transitions])  # fmt: skip
 
 
 def entry_executes(workflow: Workflow, name: str) -> bool:
-    """Whether anything may have to be executed when a state is entered, and left again by itself."""
+    """Whether entering a state, and leaving it by itself, may execute something."""
     return _any_executes(workflow, [Transition(target=name)])
 
 
 def _any_executes(workflow: Workflow, waiting: list[Transition]) -> bool:
-    """Whether a worker is needed for any of the transitions, or for one that follows by itself."""
+    """Whether any of the transitions, or one that follows by itself, needs a worker."""
     seen: set[str] = set()
     while waiting:
         transition = waiting.pop()
@@ -113,12 +113,12 @@ def _needs_worker(executor: Executor | None) -> bool:
 
 
 def prefilled(transition: Transition, scope: Scope) -> dict[str, Any]:
-    """The arguments that a link proposes; what leads nowhere is left out, and deeper inside of one null."""
+    """The arguments that a link proposes. An argument whose path leads to nothing is left out."""
     return present(transition.prefill, scope._replace(arguments={}))
 
 
 def outcome_of(workflow: Workflow, state_name: str) -> str:
-    """How a workflow that ends in a state has ended; empty: it does not end there."""
+    """The outcome of a workflow that ends in a state; empty if the state does not end it."""
     state = workflow.states[state_name]
     if not ends(state):
         return ""

@@ -1,4 +1,4 @@
-"""What the section ``gateway`` means: capabilities with all that they inherit, workflows with what they refer to."""
+"""Resolves the section ``gateway``: gives capabilities what they inherit, and workflows what they refer to."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from coordinator.settings.problems import KeyPath, unknown
 from coordinator.toolsets.gateway.rules.schemas import EMPTY
 
 OWN = ("gateway.", "workflow.")
-"""Prefixes of the gateway's own tools, which no capability's name can have."""
+"""Prefixes of the gateway's own tools. No capability's name may have one."""
 READY = "ready"
 """The one state of a session with a capability."""
 _MOST_WRAPPED = 100
 RESULT = "lastResult"
-"""Where in its context the capability's last result is."""
+"""The field of its context that has the capability's last result."""
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
-    """A capability with all that it inherits."""
+    """A capability with everything that it inherits."""
 
     id: str
     title: str = ""
@@ -49,20 +49,20 @@ class Resolved(Struct, frozen=True, kw_only=True):
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """What its arguments must be; nothing is stated: none."""
+        """The schema of its arguments. If none is stated, it takes no arguments."""
         return self.input_schema if self.input_schema is not None else EMPTY
 
 
 class Resolution(Struct, kw_only=True):
-    """The section with nothing left to look up."""
+    """The section with all references resolved."""
 
     capabilities: dict[str, Resolved]
-    """Those that are declared, in their order."""
+    """The declared ones, in their order."""
     exposed: dict[str, Resolved]
     """Those of ``proxy.expose``, in their order."""
     workflows: dict[str, Workflow]
     problems: list[tuple[KeyPath, str]]
-    """What refers to nothing, or to itself: where, and a sentence."""
+    """References to nothing, or in a circle: the place and a sentence."""
 
 
 def all_connections(gateway: Gateway | None, shared: Mapping[str, Connection] | None) -> dict[str, Connection]:
@@ -71,12 +71,12 @@ def all_connections(gateway: Gateway | None, shared: Mapping[str, Connection] | 
 
 
 def resolved(gateway: Gateway) -> Resolution:
-    """Resolves the section; whatever has a problem is left out."""
+    """Resolves the section. Parts with a problem are left out."""
     return _Resolver(gateway).run()
 
 
 def session_of(capability: Resolved) -> Workflow:
-    """The definition that a session with a capability has (``proxy_default``)."""
+    """The definition of sessions with a capability (``proxy_default``)."""
     call = Transition(
         target=READY,
         title=capability.title,
@@ -249,7 +249,7 @@ class _Resolver:
 
 
 def _joined(base: Resolved, inner: Resolved) -> Resolved:
-    """What a capability has that wraps one and executes another."""
+    """Combines a capability that wraps another one with the capability that it executes."""
     return replace(
         base,
         guards=(*base.guards, *inner.guards),
@@ -263,7 +263,7 @@ def _distinct(*parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def executors_of(workflow: Workflow) -> Iterator[tuple[KeyPath, Executor, Reliability | None]]:
-    """Every executor of a workflow, fallbacks included: where in it, and with which reliability."""
+    """Every executor of a workflow, including fallbacks, with its place and its reliability."""
     for name, state in workflow.states.items():
         at: KeyPath = ("states", name)
         stated: list[tuple[KeyPath, Executor | None, Reliability | None]] = [

@@ -13,12 +13,12 @@ import msgspec
 from coordinator.toolsets.gateway.rules import validator
 
 MAX_ARGUMENTS = 64 * 1024
-"""Bytes of JSON that the arguments of a transition, or the input of a workflow, may have."""
+"""Most bytes of the arguments of a transition, or of the input of a workflow, as JSON."""
 _MAX_SHOWN, _MAX_FOUND = 10, 100
 """Violations of one value: that are reported, and after which checking stops."""
 _MAX_MESSAGE = 300
 _VALIDATORS: dict[bytes, Any] = {}
-"""By the JSON of the schema."""
+"""Validators by the JSON of their schema."""
 _MAX_VALIDATORS = 20_000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -27,7 +27,7 @@ EMPTY: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalPrope
 
 
 class Violation(NamedTuple):
-    """Where a value departs from its schema."""
+    """A place where a value does not match its schema."""
 
     path: str
     """``arguments.files.0``."""
@@ -35,7 +35,7 @@ class Violation(NamedTuple):
 
 
 def with_defaults(schema: Mapping[str, Any] | None, value: dict[str, Any]) -> dict[str, Any]:
-    """The value with the schema's defaults for what is missing in it, also in nested objects that are there."""
+    """Adds the schema's defaults for missing fields, also in nested objects that the value has."""
     properties = (schema or {}).get("properties")
     if not isinstance(properties, Mapping):
         return value
@@ -74,7 +74,7 @@ def violations(schema: Mapping[str, Any] | None, value: Any, name: str) -> list[
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
-    """What is wrong with a schema itself, as a sentence; empty: nothing."""
+    """What is wrong with a schema itself, as a sentence; empty if nothing is."""
     try:
         made = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
         made.check_schema(schema)
@@ -90,7 +90,7 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
 
 
 def sentence(found: Iterable[Violation]) -> str:
-    """The violations in a sentence."""
+    """The violations, as a sentence."""
     return "; ".join(f"{one.path}: {one.message}" for one in found)
 
 

@@ -34,26 +34,26 @@ _GRAM = 3
 _WORD = re.compile(r"[^\W_]+")
 _SEPARATOR = "\n"
 _SLACK = 0.001
-"""More than rounding changes."""
+"""A difference greater than any rounding error."""
 _DIGITS = 9
-"""Decimals of a score: more than it has, fewer than a float shows."""
+"""Decimals of a score: more than matter, few enough to hide rounding errors."""
 _MOST_KNOWN = 200_000
-"""Items in what is remembered of terms."""
+"""Most items in the cache of terms."""
 
 
 class Gains(NamedTuple):
-    """What a term adds to scores."""
+    """How much a term adds to the scores of items."""
 
     tiers: tuple[tuple[float, int], ...]
-    """For each field, by how much and of which items; a field may have two."""
+    """Pairs of a gain and the set of items that get it. A field may have two such pairs."""
     fuzzy: Mapping[int, float]
-    """By item."""
+    """The gain of each item by similar words."""
     concerned: int
-    """The items of ``fuzzy``."""
+    """The items in ``fuzzy``, as a set."""
 
 
 class Entry(NamedTuple):
-    """What is searched of an item."""
+    """The searchable texts of an item."""
 
     id: str
     kind: str
@@ -70,19 +70,19 @@ class Entry(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A result."""
+    """A result of a search."""
 
     score: float
     id: str
 
 
 def words(text: str) -> list[str]:
-    """The terms of a query, and the words of a field: lower-case runs of letters and digits."""
+    """Splits a query or a field into words: runs of letters and digits, in lower case."""
     return _WORD.findall(text.lower())
 
 
 def trigrams(word: str) -> frozenset[str]:
-    """The runs of three characters in a word; nothing is padded."""
+    """The runs of three characters in a word, without padding."""
     return frozenset(word[at : at + _GRAM] for at in range(len(word) - _GRAM + 1))
 
 
@@ -150,7 +150,7 @@ class Index:
         return [Found(-score, self._ids[at]) for score, at in _best(groups, fuzzy, concerned, limit)]
 
     def _gains(self, term: str) -> Gains:
-        """What a term adds to the scores of which items."""
+        """Finds how much a term adds to the scores of which items."""
         known = self._known.get(term)
         if known is not None:
             return known
@@ -182,7 +182,7 @@ class Index:
         return found
 
     def _remember(self, term: str, gains: Gains) -> None:
-        """Agents ask the same words again; what is kept is bounded."""
+        """Caches the gains of a term, because agents often repeat words. The size of the cache is limited."""
         size = len(gains.fuzzy) + len(gains.tiers) * 100
         if self._remembered + size > _MOST_KNOWN:
             self._known.clear()
@@ -211,7 +211,7 @@ class Index:
         return (word for word in self._postings if word.startswith(term))
 
     def _similar(self, term: str) -> list[tuple[float, str]]:
-        """Words above the threshold, the least similar first."""
+        """The words whose similarity is above the threshold, the least similar first."""
         grams = trigrams(term)
         common = Counter(chain.from_iterable(self._grams.get(gram, ()) for gram in grams))
         size, sizes = len(grams), self._sizes
