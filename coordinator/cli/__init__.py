@@ -4,10 +4,7 @@ Commands are registered by import string, so that a command loads only what it u
 (``exits.Exit``), or raises ``CommandFailed`` or ``SettingsError``, which becomes one sentence on stderr. Stack traces
 are shown only if FLEET_LOG_LEVEL is ``debug``.
 
-Modules that keep a fleet running, from the outside in: ``up`` and ``serve`` are commands; ``running`` has what they
-share; ``supervisor`` keeps processes up, each as a ``supervised.Child``; ``spawner`` starts them as copies of the
-``template``. In such a process, ``child`` reads its ``brief`` and runs one of the ``roles``; ``lifecycle`` ties it to
-its supervisor.
+``supervision`` has what keeps the processes of a fleet running.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ import uvloop
 
 from coordinator.cli.authentication import build_authenticator
 from coordinator.cli.described import described_toolsets
-from coordinator.cli.lifecycle import ORPHAN_SECONDS, Lifecycle
 from coordinator.cli.operators import QuietServer, operators_port, server_config
 from coordinator.cli.reload import SettingsInForce
-from coordinator.cli.sockets import BACKLOG, listening
 from coordinator.cli.stores import open_store, settled
+from coordinator.cli.supervision.lifecycle import ORPHAN_SECONDS, Lifecycle
+from coordinator.cli.supervision.sockets import BACKLOG, listening
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import Exposition, Recorder, tracing

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import uvicorn
 
-from coordinator.cli.sockets import listening
+from coordinator.cli.supervision.sockets import listening
 from coordinator.errors import ToolFailure
 from coordinator.metrics import Exposition
 from coordinator.settings import Settings

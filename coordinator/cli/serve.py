@@ -8,10 +8,10 @@ import msgspec
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.roles import run, slots
-from coordinator.cli.running import Announcer, keep_frontends_up, metrics_dir
-from coordinator.cli.sockets import base_url, reserved
 from coordinator.cli.stores import running_url
+from coordinator.cli.supervision.roles import run, slots
+from coordinator.cli.supervision.running import Announcer, keep_frontends_up, metrics_dir
+from coordinator.cli.supervision.sockets import base_url, reserved
 from coordinator.metrics import forget_gauges
 from coordinator.settings import LoadedSettings
 

@@ -14,8 +14,8 @@ from cyclopts import Parameter
 from coordinator.cli.authentication import running_authenticator, stdio_principal
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.roles import start_tracing
 from coordinator.cli.stores import given_url, open_store, settled, store_failed
+from coordinator.cli.supervision.roles import start_tracing
 from coordinator.cli.terminal import absent
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers

@@ -11,18 +11,18 @@ import msgspec
 import structlog
 
 from coordinator import __version__
-from coordinator.cli.brief import Role
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.cli.reload import Rereader, now
-from coordinator.cli.roles import open_recorder, slots
-from coordinator.cli.running import Announcer, apply_reload, metrics_dir, run_until_told
-from coordinator.cli.sockets import base_url, reserved
-from coordinator.cli.store_supervisor import StoreSupervisor
 from coordinator.cli.stores import given_url, open_store, settled
-from coordinator.cli.supervised import Spec
-from coordinator.cli.supervisor import Supervisor
+from coordinator.cli.supervision.brief import Role
+from coordinator.cli.supervision.roles import open_recorder, slots
+from coordinator.cli.supervision.running import Announcer, apply_reload, metrics_dir, run_until_told
+from coordinator.cli.supervision.sockets import base_url, reserved
+from coordinator.cli.supervision.store_supervisor import StoreSupervisor
+from coordinator.cli.supervision.supervised import Spec
+from coordinator.cli.supervision.supervisor import Supervisor
 from coordinator.cli.terminal import counted
 from coordinator.metrics import clear_free_slots, logs, slot_is_free
 from coordinator.settings import LoadedSettings, Settings, redacted

@@ -11,10 +11,10 @@ import msgspec
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.roles import run, slots
-from coordinator.cli.running import Announcer, metrics_dir
-from coordinator.cli.sockets import reserve
 from coordinator.cli.stores import running_url
+from coordinator.cli.supervision.roles import run, slots
+from coordinator.cli.supervision.running import Announcer, metrics_dir
+from coordinator.cli.supervision.sockets import reserve
 from coordinator.metrics import forget_gauges
 from coordinator.settings import LoadedSettings, Settings
 

@@ -15,7 +15,7 @@ import pytest
 from coordinator.cli import frontend
 from coordinator.cli.frontend import McpServer, announce
 from coordinator.cli.reload_outcome import ReloadOutcome
-from coordinator.cli.sockets import listening
+from coordinator.cli.supervision.sockets import listening
 from coordinator.metrics import MemoryCells, Recorder
 from coordinator.overload import Admission
 from coordinator.settings import Settings

@@ -17,7 +17,7 @@ for own_session in (True, False):
 """
 SUPERVISOR = """
 import os, subprocess, sys
-from coordinator.cli import linux, spawner
+from coordinator.cli.supervision import linux, spawner
 
 def nowhere(place):
     raise AssertionError(f"{place} is looked at where nothing has ended")
@@ -65,7 +65,7 @@ print(left())
 """
 ALONE = """
 import asyncio, os, pathlib, subprocess
-from coordinator.cli import linux, spawner, supervisor
+from coordinator.cli.supervision import linux, spawner, supervisor
 
 async def main():
     spawner.UNREAPED_SECONDS = 0.1
@@ -82,7 +82,8 @@ asyncio.run(main())
 
 FULL = """
 import asyncio, os, pathlib, socket, subprocess, sys
-from coordinator.cli import exits, spawner, supervised, supervisor
+from coordinator.cli import exits
+from coordinator.cli.supervision import spawner, supervised, supervisor
 from coordinator.settings import Settings
 
 tried = []
@@ -141,10 +142,12 @@ def test_an_orphan_is_reaped_although_nothing_else_ends_later() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no template")
-@pytest.mark.parametrize(("short", "first"), [("processes", "coordinator.cli.template"), ("descriptors", "pair")])
+@pytest.mark.parametrize(
+    ("short", "first"), [("processes", "coordinator.cli.supervision.template"), ("descriptors", "pair")]
+)
 def test_where_no_process_can_be_made_that_is_said(short: str, first: str) -> None:
     done = run(FULL, short)
     assert done.returncode == 0, done.stderr
     reason = "no process can be made for it: Resource temporarily unavailable"
     told = f"worker w-0 does not start: {reason}"
-    assert done.stdout.splitlines()[-2:] == [told, " ".join([first] + 3 * ["coordinator.cli.child"])]
+    assert done.stdout.splitlines()[-2:] == [told, " ".join([first] + 3 * ["coordinator.cli.supervision.child"])]

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.cli.backoff import Backoff
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, read_fleet
 from coordinator.cli.reload_outcome import ReloadOutcome
-from coordinator.cli.sockets import base_url, listening, reserve
-from coordinator.cli.spawner import Spawner
 from coordinator.cli.stores import given_url, open_store
-from coordinator.cli.supervised import Child, Spec
+from coordinator.cli.supervision.backoff import Backoff
+from coordinator.cli.supervision.sockets import base_url, listening, reserve
+from coordinator.cli.supervision.spawner import Spawner
+from coordinator.cli.supervision.supervised import Child, Spec
 from coordinator.settings import Settings
 from coordinator.store.address import parse as parse_address
 

@@ -179,7 +179,7 @@ def test_what_hangs_is_killed_and_started_again(start: Start) -> None:
 
 
 _HASTY = """
-from coordinator.cli import supervisor
+from coordinator.cli.supervision import supervisor
 
 supervisor.RESTART_SECONDS = 3.0
 """

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from coordinator.cli.supervisor import KILL_SECONDS
+from coordinator.cli.supervision.supervisor import KILL_SECONDS
 from coordinator.metrics import catalogue
 from coordinator.settings import SettingsError, load_settings
 from coordinator.transport.health import PROBES

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from coordinator.cli.supervisor import KILL_SECONDS
+from coordinator.cli.supervision.supervisor import KILL_SECONDS
 from coordinator.settings import Settings
 from tests.support.fleets import fleet_command
 

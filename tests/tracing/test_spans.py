@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from coordinator.cli.exits import CommandFailed
-from coordinator.cli.roles import start_tracing
+from coordinator.cli.supervision.roles import start_tracing
 from coordinator.metrics import MemoryCells, Recorder, tracing
 from coordinator.overload import Admission
 from coordinator.settings import Settings

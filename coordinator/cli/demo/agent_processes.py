@@ -12,7 +12,7 @@ import msgspec
 from coordinator.cli.demo.agent import Behaviour
 from coordinator.cli.demo.messages import Orders, Progress, encoded
 from coordinator.cli.demo.proof import Crash
-from coordinator.cli.spawner import package_environment
+from coordinator.cli.supervision.spawner import package_environment
 
 AGENTS_PER_PROCESS = 25
 _MOST_PROCESSES = 16

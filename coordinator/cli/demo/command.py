@@ -16,7 +16,7 @@ from coordinator.cli.demo import files, graph, run
 from coordinator.cli.demo.report import Report, text
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.sockets import check_base_url
+from coordinator.cli.supervision.sockets import check_base_url
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import check_project

@@ -19,8 +19,8 @@ import httpx2
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, read_fleet
-from coordinator.cli.spawner import package_environment
 from coordinator.cli.stores import given_url
+from coordinator.cli.supervision.spawner import package_environment
 from coordinator.settings import Settings
 from coordinator.store.embedded import find_running
 

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, read_fleet
-from coordinator.cli.sockets import check_base_url
+from coordinator.cli.supervision.sockets import check_base_url
 from coordinator.cli.terminal import printable
 from coordinator.cli.top.readings import Interval, Reading, read
 from coordinator.metrics.hot import Hot, published

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import structlog
 
-from coordinator.cli import spawner
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.lifecycle import BEAT_SECONDS
-from coordinator.cli.linux import end_session
 from coordinator.cli.reload_outcome import ReloadOutcome
-from coordinator.cli.supervised import Child, Spec
+from coordinator.cli.supervision import spawner
+from coordinator.cli.supervision.lifecycle import BEAT_SECONDS
+from coordinator.cli.supervision.linux import end_session
+from coordinator.cli.supervision.supervised import Child, Spec
 from coordinator.metrics import forget_gauges, recorder
 
 _log = structlog.get_logger(__name__)

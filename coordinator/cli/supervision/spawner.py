@@ -17,10 +17,12 @@ from typing import IO, Protocol
 import structlog
 
 import coordinator
-from coordinator.cli.linux import ON_LINUX, adopt_orphans, ended_children
+from coordinator.cli.supervision.linux import ON_LINUX, adopt_orphans, ended_children
 
 _log = structlog.get_logger(__name__)
 
+_TEMPLATE = "coordinator.cli.supervision.template"
+_CHILD = "coordinator.cli.supervision.child"
 _IMPORT_SECONDS = 30.0
 """How long the template may take to import everything."""
 _FORK_SECONDS = 5.0
@@ -91,7 +93,14 @@ class Spawner:
             ours.setblocking(False)
             with theirs:
                 self._template = subprocess.Popen(  # noqa: ASYNC220 (asyncio's own would wait for it)
-                    [sys.executable, "-P", "-m", "coordinator.cli.template", str(theirs.fileno()), *self._roles],
+                    [
+                        sys.executable,
+                        "-P",
+                        "-m",
+                        _TEMPLATE,
+                        str(theirs.fileno()),
+                        *self._roles,
+                    ],
                     stdin=subprocess.DEVNULL,
                     stdout=2,
                     pass_fds=(theirs.fileno(),),
@@ -132,7 +141,7 @@ class Spawner:
         brief.seek(0)
         return subprocess.Popen(
             # -P: modules in the working directory must not be imported.
-            [sys.executable, "-P", "-m", "coordinator.cli.child", slot, str(status), str(control)],
+            [sys.executable, "-P", "-m", _CHILD, slot, str(status), str(control)],
             stdin=brief,
             # Only the supervisor writes to stdout.
             stdout=2,

@@ -10,12 +10,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from coordinator.cli.brief import Role
 from coordinator.cli.reload import Rereader
 from coordinator.cli.reload_outcome import ReloadOutcome
-from coordinator.cli.roles import open_recorder, slots
-from coordinator.cli.supervised import Spec
-from coordinator.cli.supervisor import Supervisor
+from coordinator.cli.supervision.brief import Role
+from coordinator.cli.supervision.roles import open_recorder, slots
+from coordinator.cli.supervision.supervised import Spec
+from coordinator.cli.supervision.supervisor import Supervisor
 from coordinator.metrics import clear_free_slots, logs, recorder
 from coordinator.settings import LoadedSettings, Settings, config_version, settings_digest, taken_over
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import structlog
 
-from coordinator.cli.backoff import Backoff
 from coordinator.cli.stores import store_failed
+from coordinator.cli.supervision.backoff import Backoff
 from coordinator.metrics import recorder
 from coordinator.store import StoreError
 from coordinator.store.embedded import EmbeddedServer

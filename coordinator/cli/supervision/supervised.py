@@ -13,12 +13,12 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.cli.backoff import Backoff
-from coordinator.cli.brief import Brief, Role
 from coordinator.cli.exits import Exit
-from coordinator.cli.lifecycle import BEAT_SECONDS, Report
 from coordinator.cli.reload_outcome import ReloadOutcome
-from coordinator.cli.spawner import Process, Spawner
+from coordinator.cli.supervision.backoff import Backoff
+from coordinator.cli.supervision.brief import Brief, Role
+from coordinator.cli.supervision.lifecycle import BEAT_SECONDS, Report
+from coordinator.cli.supervision.spawner import Process, Spawner
 from coordinator.settings import Settings
 
 _ROLE_NAMES: dict[Role, str] = {"frontend": "front-end", "worker": "worker"}

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coordinator import __version__
-from coordinator.cli.brief import Role
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.lifecycle import Lifecycle
 from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.stores import store_failed
+from coordinator.cli.supervision.brief import Role
+from coordinator.cli.supervision.lifecycle import Lifecycle
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots, tracing
 from coordinator.settings import Settings, config_version, settings_digest, taken_over
 from coordinator.store import AddressError, KeySpaceDiffers, StoreTooOld

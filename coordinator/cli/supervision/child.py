@@ -1,4 +1,4 @@
-"""One supervised process: a copy of the template, or ``python -m coordinator.cli.child <slot> <status> <control>``.
+"""One supervised process: a copy of the template, or ``python -m`` this module ``<slot> <status> <control>``.
 
 It gets its brief in a file (or on stdin, if there is no template). So every process runs with exactly the settings that
 the supervisor has checked, and no password appears in a process listing. The slot is on the command line for people
@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from coordinator.cli.brief import Brief
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.lifecycle import SupervisedLifecycle
+from coordinator.cli.supervision.brief import Brief
+from coordinator.cli.supervision.lifecycle import SupervisedLifecycle
 
 
 def run(text: bytes, parent: int, status: int, control: int) -> int:
@@ -31,7 +31,7 @@ def run(text: bytes, parent: int, status: int, control: int) -> int:
     brief = msgspec.json.decode(text, type=Brief)
     lifecycle = SupervisedLifecycle(parent, status, control, brief.refused_reload)
     # Imported only now that the child is tied to its supervisor, because it takes a second.
-    from coordinator.cli import roles
+    from coordinator.cli.supervision import roles
 
     try:
         roles.run(brief.role, brief.slot, brief.settings, Path(brief.metrics_dir), lifecycle)

@@ -14,8 +14,8 @@ from typing import Protocol
 import msgspec
 
 from coordinator.cli.exits import Exit
-from coordinator.cli.linux import end_with_parent
 from coordinator.cli.reload_outcome import ReloadOutcome
+from coordinator.cli.supervision.linux import end_with_parent
 
 ORPHAN_SECONDS = 2.0
 """How long a process without a supervisor lets requests in flight finish."""

@@ -1,4 +1,4 @@
-"""The process that supervised processes are forked from: ``python -m coordinator.cli.template <descriptor> <role>...``.
+"""The process that supervised processes are forked from: ``python -m`` this module ``<descriptor> <role>...``.
 
 The imports of a front-end take seconds of CPU time. The template imports everything once, and forks a process for each
 request on its socket. So a killed process is replaced within a few hundredths of a second, at almost no cost for the
@@ -20,13 +20,13 @@ import sys
 import time
 from typing import NoReturn
 
-from coordinator.cli import child
 from coordinator.cli.exits import Exit
-from coordinator.cli.linux import end_with_parent, name_process
+from coordinator.cli.supervision import child
+from coordinator.cli.supervision.linux import end_with_parent, name_process
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "frontend": ("coordinator.cli.roles", "coordinator.cli.frontend"),
-    "worker": ("coordinator.cli.roles", "workers.process", "workers.run_kinds"),
+    "frontend": ("coordinator.cli.supervision.roles", "coordinator.cli.frontend"),
+    "worker": ("coordinator.cli.supervision.roles", "workers.process", "workers.run_kinds"),
 }
 """The modules that a role imports. If a module has ``prepare``, that is called too. Neither may start threads or open
 files."""
