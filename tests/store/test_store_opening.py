@@ -154,6 +154,32 @@ async def test_a_new_server_gets_the_scripts_even_if_that_fails_at_first(
     await wait_until(lambda: store.scripts_loaded, what="the scripts")
 
 
+@pytest.mark.parametrize(
+    ("refusal", "problem"),
+    [
+        (b"-OOM command not allowed when used memory > 'maxmemory'.\r\n", None),
+        (b"-NOREPLICAS Not enough good replicas to write.\r\n", "has too few replicas to take writes"),
+    ],
+)
+async def test_only_a_full_store_is_opened_without_the_scripts(
+    refusal: bytes, problem: str | None, start_fake: StartFake, make_store: MakeStore
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await tell(peer, "redis_version:7.0.15\r\n")
+        while True:
+            words = await peer.command()
+            peer.send(b"*0\r\n" if words[:2] == [b"FUNCTION", b"LIST"] else refusal)
+
+    store = make_store((await start_fake(talk)).url)
+    if problem is None:
+        await store.open()
+    else:
+        with pytest.raises(StoreUnreachable, match=problem):
+            await store.open()
+    assert store.connected is (problem is None)
+    assert not store.scripts_loaded
+
+
 async def test_processes_that_start_at_once_may_take_the_same_version_away(
     start_fake: StartFake, make_store: MakeStore
 ) -> None:
