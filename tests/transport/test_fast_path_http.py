@@ -356,6 +356,25 @@ def test_a_connection_that_has_ended_leaves_no_timer(watched: Watched) -> None:
     wait_until_sync(timer.cancelled)
 
 
+def test_a_known_request_ends_the_timers_that_wait_for_one(watched: Watched) -> None:
+    """That of a new connection, and the one that begins after an answer on the usual way."""
+    request = modern("tools/call", ADD)
+    warm(watched, request)
+    before = watched.short
+    with Client(watched.live.port) as client:
+        client.send(raw(request))
+        assert total(client.answer()[2]) == 5
+        connection = watched.connection
+        assert connection._arriving is None
+        client.send(raw(request, ("x-request-id", "given")))
+        assert total(client.answer()[2]) == 5
+        wait_until_sync(lambda: connection.timeout_keep_alive_task is not None)
+        client.send(raw(request))
+        assert total(client.answer()[2]) == 5
+        assert connection.timeout_keep_alive_task is None
+    assert watched.short == before + 2
+
+
 def test_a_defect_closes_the_connection_and_is_logged(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: object) -> None:
         raise RuntimeError
