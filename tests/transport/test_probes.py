@@ -165,7 +165,15 @@ async def test_routing_headers_must_not_repeat(front: FrontEnd) -> None:
         headers, body = modern("tools/call", ADD, 3)
         assert error(await post(front, ([*headers, (name, value)], body))) == (400, -32020, 3)
     headers, body = legacy("tools/call", ADD, 3)
-    assert error(await post(front, ([*headers, ("mcp-protocol-version", MODERN)], body))) == (400, -32020, 3)
+    response = await post(front, ([*headers, ("mcp-protocol-version", MODERN)], body))
+    assert error(response) == (400, -32020, 3)
+    assert response.json["error"]["message"] == "the mcp-protocol-version header is there more than once"
+
+
+async def test_an_older_version_header_over_a_newer_body_is_told_so(front: FrontEnd) -> None:
+    response = await post(front, modern("tools/call", ADD, mcp_protocol_version="2025-06-18"))
+    words = "the mcp-protocol-version header does not match the request envelope"
+    assert response.json["error"]["message"] == words
 
 
 @pytest.mark.parametrize("missing", [VERSION, CAPABILITIES])
