@@ -173,11 +173,10 @@ def _signal(transport: asyncio.SubprocessTransport, number: int) -> None:
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            return await event.wait()
-    except TimeoutError:
-        return False
+    # Not asyncio.timeout: in the first releases of Python 3.11 its end is no TimeoutError in a task that was cancelled.
+    with anyio.move_on_after(seconds):
+        await event.wait()
+    return event.is_set()
 
 
 def _message(line: bytes) -> types.JSONRPCMessage | None:

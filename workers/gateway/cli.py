@@ -129,9 +129,7 @@ class _Running:
         """Ends the whole process group: SIGTERM, and after the grace period SIGKILL."""
         self._signal(signal.SIGTERM)
         try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(GRACE_SECONDS):
-                    await asyncio.shield(self._ended)
+            await asyncio.wait([self._ended], timeout=GRACE_SECONDS)
         finally:
             # Also if this is cancelled again meanwhile, because the workflow or the worker ends.
             self._signal(signal.SIGKILL)

@@ -7,6 +7,7 @@ import os
 import sys
 from collections import Counter, defaultdict
 
+import anyio
 import msgspec
 
 from coordinator.cli.demo.agent import Behaviour
@@ -98,10 +99,10 @@ class AgentProcesses:
             if process.stdin is not None:
                 process.stdin.close()
         try:
-            async with asyncio.timeout(_END_SECONDS):
+            with anyio.move_on_after(_END_SECONDS) as waiting:
                 await asyncio.gather(*self._readers, *(process.wait() for process in self._processes))
-        except TimeoutError:
-            self.tally.failures.append("an agent process did not end and was killed")
+            if waiting.cancelled_caught:
+                self.tally.failures.append("an agent process did not end and was killed")
         finally:
             for process in self._processes:
                 if process.returncode is None:

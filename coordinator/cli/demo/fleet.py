@@ -15,6 +15,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import NamedTuple
 
+import anyio
 import httpx2
 
 from coordinator.cli.exits import CommandFailed, Exit
@@ -140,10 +141,9 @@ def _last_words(log: Path) -> list[str]:
 async def _stop(process: asyncio.subprocess.Process) -> None:
     if process.stdin is not None:
         process.stdin.close()
-    try:
-        async with asyncio.timeout(_STOP_SECONDS):
-            await process.wait()
-    except TimeoutError:
+    with anyio.move_on_after(_STOP_SECONDS):
+        await process.wait()
+    if process.returncode is None:
         process.kill()
         await process.wait()
 
