@@ -199,20 +199,20 @@ class Session:
     async def _hear(self, client: Client) -> None:
         """Listens for changes of the list, where the protocol's revision does not send them anyway.
 
-        A stream ends when its server restarts, or a proxy on the way has enough of it, and what changed until
-        the next one nobody says again.
+        The stream ends when its server restarts, or when a proxy ends idle streams. Changes until the next one are not
+        sent again, so they are assumed. A server that has never given a stream is not asked again.
         """
+        heard = False
         with contextlib.suppress(ListenNotSupportedError):
             while True:
                 try:
                     async with client.listen(tools_list_changed=True) as events:
+                        heard = True
                         async for _ in events:
                             self._on_change()
-                except MCPError as error:
-                    if error.code == types.METHOD_NOT_FOUND:
+                except (MCPError, SubscriptionLost):
+                    if not heard:
                         return
-                except SubscriptionLost:
-                    pass  # to be opened again
                 await asyncio.sleep(LISTEN_AGAIN_SECONDS)
                 self._on_change()
 
