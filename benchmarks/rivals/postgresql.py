@@ -13,23 +13,36 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from benchmarks.support import Missing
 
-CLAIM_AND_COMPLETE = r"""
+
+class Workload(NamedTuple):
+    """What the clients do, again and again."""
+
+    statements: str
+    protocol: Literal["prepared", "simple"]
+    """"simple" sends each statement as text, which the server parses and plans every time."""
+
+
+# A variable is a parameter of a prepared statement; in one that is sent as text it is replaced by its value.
+_CLAIM_AND_COMPLETE = r"""
 UPDATE items SET role = 'work', claimed_by = 'agent-' || :client_id::text,
        claim_expires = now() + interval '15 minutes', fence = fence + 1
  WHERE id = (SELECT id FROM items WHERE role = 'queue' ORDER BY priority, complexity, created
               LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING id \gset
 UPDATE items SET role = 'terminal', role_changed = now()
- WHERE id = :id::uuid AND claimed_by = 'agent-' || :client_id::text;
+ WHERE id = {id}::uuid AND claimed_by = 'agent-' || :client_id::text;
 """
-WITH_RECORDS = r"""
+PREPARED = Workload(_CLAIM_AND_COMPLETE.format(id=":id"), "prepared")
+AS_TEXT = Workload(_CLAIM_AND_COMPLETE.format(id="':id'"), "simple")
+_CLAIM_AND_COMPLETE_WITH_RECORDS = r"""
 SELECT claim('agent-' || :client_id::text, gen_random_uuid()) AS id \gset
 SELECT complete('agent-' || :client_id::text, gen_random_uuid(), :id::uuid);
 """
+WITH_RECORDS = Workload(_CLAIM_AND_COMPLETE_WITH_RECORDS, "prepared")
 _RECORDS = Path(__file__).with_name("records.sql")
 _TABLE = """
 CREATE TABLE items (id uuid PRIMARY KEY, parent uuid, title text NOT NULL, role text NOT NULL,
@@ -125,13 +138,13 @@ class PostgreSQL:
         """Vacuums, as autovacuum would with time: rows that were changed cost later scans otherwise."""
         self.sql("VACUUM ANALYZE items;")
 
-    def cycles(self, clients: int, count: int, statements: str) -> Rate:
+    def cycles(self, clients: int, count: int, workload: Workload) -> Rate:
         """Claims and completes ``count`` items with ``clients`` connections."""
         script = self._folder / "cycle.sql"
-        script.write_text(statements)
+        script.write_text(workload.statements)
         before, work = os.times(), self._cpu()
         text = self._run(
-            "pgbench", "-h", str(self._folder), "-n", "-M", "prepared", "-c", str(clients), "-j", "1",
+            "pgbench", "-h", str(self._folder), "-n", "-M", workload.protocol, "-c", str(clients), "-j", "1",
             "-t", str(count // clients), "-f", str(script), "postgres",
         )  # fmt: skip
         after = os.times()
