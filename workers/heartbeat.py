@@ -20,7 +20,7 @@ from redis.retry import Retry
 from coordinator.metrics import recorder
 from coordinator.steps.store import RENEW
 from coordinator.steps.times import LEASE_MS, RENEW_SECONDS
-from coordinator.store import keys
+from coordinator.store import clients, keys
 from coordinator.store.address import parse
 from coordinator.store.replies import lacks_function
 from workers.attempts import GRACE_SECONDS, Attempt
@@ -32,8 +32,8 @@ _log = structlog.get_logger(__name__)
 
 def heartbeat_client(url: str) -> redis.Redis:
     """Makes a client for a heartbeat. It does not retry: the next beat does that, and stopping must not take long."""
-    return redis.Redis(
-        **parse(url).client_options(),
+    return clients.client(
+        parse(url),
         socket_timeout=_ANSWER_SECONDS,
         socket_connect_timeout=_ANSWER_SECONDS,
         retry=Retry(NoBackoff(), 0),

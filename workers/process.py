@@ -24,7 +24,7 @@ from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.run_kind import Configurable, Isolated, RunKind, opened
 from coordinator.steps.store import StepStore
-from coordinator.store import AddressError, Store, StoreError, StoreTooOld, key_space
+from coordinator.store import AddressError, Store, StoreError, StoreTooOld, clients, key_space
 from coordinator.store.address import parse
 from coordinator.store.drains import Drains
 from workers.attempts import Attempt
@@ -266,8 +266,8 @@ class WorkerProcess:
         on_pause: Callable[[bool], None],
     ) -> StepWorker | None:
         """Registers the worker with RQ. Returns None if it is told to stop before RQ's Redis answers."""
-        connection = redis.Redis(
-            **parse(queue_url).client_options(), socket_connect_timeout=_CONNECT_SECONDS, retry=Retry(NoBackoff(), 0)
+        connection = clients.client(
+            parse(queue_url), socket_connect_timeout=_CONNECT_SECONDS, retry=Retry(NoBackoff(), 0)
         )
         while not self._stop.is_set():
             try:

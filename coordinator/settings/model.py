@@ -24,6 +24,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from coordinator.settings import example_sections as examples
+from coordinator.settings import urls
 from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connections
 from coordinator.settings.flows import Flows
@@ -170,12 +171,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "The Redis (7.0 or later) that holds all state. Empty starts an embedded one in data_dir, private "
-                "to this machine. The variable FLEET_REDIS_PASSWORD keeps the password out of the URL."
+                "to this machine. redis+sentinel://host1,host2,host3/SERVICE/0 follows the primary that Sentinels "
+                "name. The variable FLEET_REDIS_PASSWORD keeps the password out of the URL."
             ),
-            pattern=r"^((rediss?|unix)://\S+)?\Z",
+            pattern=urls.REDIS_PATTERN,
             extra={
                 "group": "Store",
-                "allowed": "empty or a redis://, rediss:// or unix:// URL",
+                "allowed": urls.REDIS_ALLOWED,
                 "secret": True,
             },
         ),

@@ -12,7 +12,7 @@ from coordinator.settings.fields import bare, is_list, is_secret, is_struct, non
 
 _USER_INFO = re.compile(r"(://[^:@/\s]*):\S*@")
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
-_QUERY = re.compile(r"([?&](?:password|token|secret)=)[^&\s]*", re.IGNORECASE)
+_QUERY = re.compile(r"([?&](?:sentinel_)?(?:password|token|secret)=)[^&\s]*", re.IGNORECASE)
 
 
 def redacted(text: str) -> str:

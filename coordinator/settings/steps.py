@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from coordinator.settings import example_sections as examples
+from coordinator.settings import urls
 
 Pool = Annotated[
     str,
@@ -79,8 +80,8 @@ class StepSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 "A separate Redis for RQ's queues. Empty: they are in the store's Redis, which saves a round trip "
                 "per step."
             ),
-            pattern=r"^((rediss?|unix)://\S+)?\Z",
-            extra={"allowed": "empty or a redis://, rediss:// or unix:// URL", "secret": True},
+            pattern=urls.REDIS_PATTERN,
+            extra={"allowed": urls.REDIS_ALLOWED, "secret": True},
         ),
     ] = ""
     retention_days: Annotated[

@@ -1,32 +1,42 @@
 """Where the store is: parses the store's URL, once, for both the link and redis-py.
 
     redis://[user][:password@]host[:port][/db]      rediss://... (TLS)      unix://[user][:password@]/path[?db=0]
+    redis+sentinel://[user][:password@]host[:port][,host[:port]...]/service[/db]      rediss+sentinel://... (TLS)
+
+With ``+sentinel`` the hosts are Sentinels, which say where the primary of the service is. User and password are those
+of the primary; the Sentinels' own are the options ``sentinel_username`` and ``sentinel_password``.
 
 TLS options are those of redis-py: ``ssl_cert_reqs=required|none``, ``ssl_check_hostname=true|false``,
-``ssl_ca_certs``, ``ssl_certfile``, ``ssl_keyfile`` (paths). A URL holds the password, so show it only through
-``settings.redacted``. The text form of an ``Address`` hides the password.
+``ssl_ca_certs``, ``ssl_certfile``, ``ssl_keyfile`` (paths). A URL holds passwords, so show it only through
+``settings.redacted``. The text form of an ``Address`` hides them.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 import redis
+import redis.sentinel
 
 from coordinator.store.errors import AddressError
 
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _TLS_OPTIONS = ("ssl_cert_reqs", "ssl_check_hostname", *_TLS_FILES)
-_SCHEMES = ("redis", "rediss", "unix")
+_SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
+_SCHEMES = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix")
+_SENTINEL_PORT = 26379
+_UNREADABLE = (
+    "store URL: cannot be read: the port must be a number from 0 to 65535; "
+    "in a user name or password write : / ? # @ [ ] as %3A %2F %3F %23 %40 %5B %5D"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server's endpoint and credentials. Its text form hides the password."""
+    """A server's endpoint and credentials, or Sentinels that know it. Its text form hides the passwords."""
 
     host: str = "localhost"
     port: int = 6379
@@ -37,13 +47,22 @@ class Address:
     password: str = field(default="", repr=False)
     tls: bool = False
     tls_options: tuple[tuple[str, str], ...] = ()
+    sentinels: tuple[tuple[str, int], ...] = ()
+    """Hosts and ports of the Sentinels to ask; host and port above mean nothing then."""
+    service: str = ""
+    """The name that the Sentinels have for the primary."""
+    sentinel_username: str = ""
+    sentinel_password: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         credentials = f"{self.username}{':***' if self.password else ''}@" if self.username or self.password else ""
         if self.path:
             return f"unix://{credentials}{self.path}{f'?db={self.db}' if self.db else ''}"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'rediss' if self.tls else 'redis'}://{credentials}{host}:{self.port}/{self.db}"
+        scheme = "rediss" if self.tls else "redis"
+        if self.sentinels:
+            hosts = ",".join(_place(*sentinel) for sentinel in self.sentinels)
+            return f"{scheme}+sentinel://{credentials}{hosts}/{self.service}/{self.db}"
+        return f"{scheme}://{credentials}{_place(self.host, self.port)}/{self.db}"
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """The TLS context that the URL asks for; None: no TLS.
@@ -67,7 +86,7 @@ class Address:
         return context
 
     def client_options(self) -> dict[str, Any]:
-        """Keyword arguments for ``redis.Redis`` and ``redis.asyncio.Redis``."""
+        """Keyword arguments for ``redis.Redis`` and ``redis.asyncio.Redis``; behind Sentinels without host and port."""
         options: dict[str, Any] = {"db": self.db}
         if self.username:
             options["username"] = self.username
@@ -75,18 +94,23 @@ class Address:
             options["password"] = self.password
         if self.path:
             return {**options, "unix_socket_path": self.path}
-        options |= {"host": self.host, "port": self.port}
-        if self.tls:
-            tls: dict[str, Any] = {"ssl": True, **dict(self.tls_options)}
-            tls["ssl_check_hostname"] = tls.get("ssl_check_hostname", "true") == "true"
-            if tls.get("ssl_cert_reqs") == "none":
-                tls["ssl_check_hostname"] = False
-            options |= tls
+        if not self.sentinels:
+            options |= {"host": self.host, "port": self.port}
+        return options | self._client_tls()
+
+    def sentinel_options(self) -> dict[str, Any]:
+        """The same for clients of the Sentinels themselves."""
+        login = {"username": self.sentinel_username, "password": self.sentinel_password}
+        return {name: value for name, value in login.items() if value} | self._client_tls()
+
+    def _client_tls(self) -> dict[str, Any]:
+        if not self.tls:
+            return {}
+        options: dict[str, Any] = {"ssl": True, **dict(self.tls_options)}
+        options["ssl_check_hostname"] = options.get("ssl_check_hostname", "true") == "true"
+        if options.get("ssl_cert_reqs") == "none":
+            options["ssl_check_hostname"] = False
         return options
-
-
-Resolver = Callable[[], Awaitable[Address]]
-"""Asked before every connection attempt: where the primary is now."""
 
 
 def parse(url: str) -> Address:
@@ -97,14 +121,12 @@ def parse(url: str) -> Address:
     """
     try:
         parts = urlsplit(url)
-        port = parts.port
+        sentinels = _sentinels(parts) if parts.scheme.endswith("+sentinel") else ()
+        port = None if sentinels else parts.port
     except ValueError:  # its text may hold parts of the password
-        raise AddressError(
-            "store URL: cannot be read: the port must be a number from 0 to 65535; "
-            "in a user name or password write : / ? # @ [ ] as %3A %2F %3F %23 %40 %5B %5D"
-        ) from None
+        raise AddressError(_UNREADABLE) from None
     if parts.scheme not in _SCHEMES:
-        raise AddressError("store URL: must begin with redis://, rediss:// or unix://")
+        raise AddressError(f"store URL: must begin with {'://, '.join(_SCHEMES[:-1])}:// or {_SCHEMES[-1]}://")
     if parts.fragment:
         raise AddressError("store URL: '#' is not allowed; in a user name or password write %23")
     options = _options(parts)
@@ -115,22 +137,50 @@ def parse(url: str) -> Address:
         db = _db(options.pop("db", "0"))
         _no_more(options)
         return Address(path=unquote(parts.path), db=db, username=username, password=password)
-    if not parts.hostname:
+    tls = parts.scheme.startswith("rediss")
+    path, service = parts.path.strip("/"), ""
+    if sentinels:
+        service, _, path = path.partition("/")
+        if not service:
+            raise AddressError("store URL: no service given, as in redis+sentinel://host1,host2,host3/mymaster/0")
+    elif not parts.hostname:
         raise AddressError("store URL: no host given, as in redis://localhost:6379/0")
-    db = _db(options.pop("db", "") or parts.path.strip("/") or "0")
-    tls = parts.scheme == "rediss"
+    db = _db(options.pop("db", "") or path or "0")
     tls_options = {name: options.pop(name) for name in _TLS_OPTIONS if tls and name in options}
+    login = {name: options.pop(name, "") for name in _SENTINEL_OPTIONS} if sentinels else {}
     _no_more(options)
     _check_tls(tls_options)
     return Address(
-        host=unquote(parts.hostname),
+        host="" if sentinels else unquote(parts.hostname or ""),
         port=6379 if port is None else port,
         db=db,
         username=username,
         password=password,
         tls=tls,
         tls_options=tuple(sorted(tls_options.items())),
+        sentinels=sentinels,
+        service=unquote(service),
+        **login,
     )
+
+
+def _sentinels(parts: SplitResult) -> tuple[tuple[str, int], ...]:
+    """The hosts and ports of a list.
+
+    Raises:
+        AddressError, ValueError: one of them is none.
+    """
+    found = []
+    for place in parts.netloc.rpartition("@")[2].split(","):
+        one = urlsplit(f"//{place}")
+        if not one.hostname:
+            raise AddressError("store URL: no Sentinel given, as in redis+sentinel://host1,host2,host3/mymaster/0")
+        found.append((unquote(one.hostname), _SENTINEL_PORT if one.port is None else one.port))
+    return tuple(found)
+
+
+def _place(host: str, port: int) -> str:
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def url_of(client: redis.Redis) -> str:
@@ -142,16 +192,22 @@ def url_of(client: redis.Redis) -> str:
     login = f"{user}:{password}@" if user or password else ""
     if "path" in options:
         return f"unix://{login}{quote(options['path'])}?db={options.get('db') or 0}"
-    host = options.get("host") or "localhost"
-    place = f"{login}{f'[{host}]' if ':' in host else host}:{options.get('port') or 6379}/{options.get('db') or 0}"
+    scheme, hosts = "", _place(options.get("host") or "localhost", options.get("port") or 6379)
+    stated: dict[str, str] = {}
+    if isinstance(pool, redis.sentinel.SentinelConnectionPool):
+        known = [sentinel.connection_pool.connection_kwargs for sentinel in pool.sentinel_manager.sentinels]
+        hosts = ",".join(_place(one["host"], one["port"]) for one in known) + f"/{quote(pool.service_name, safe='')}"
+        names = zip(_SENTINEL_OPTIONS, ("username", "password"), strict=True)
+        scheme, stated = "+sentinel", {name: known[0][option] for name, option in names if known[0].get(option)}
+    place = f"{scheme}://{login}{hosts}/{options.get('db') or 0}"
     if not issubclass(pool.connection_class, redis.SSLConnection):
-        return f"redis://{place}"
-    stated = {name: options[name] for name in _TLS_FILES if options.get(name)}
+        return f"redis{place}{f'?{urlencode(stated)}' if stated else ''}"
+    stated |= {name: options[name] for name in _TLS_FILES if options.get(name)}
     if options.get("ssl_check_hostname") is False:
         stated["ssl_check_hostname"] = "false"
     if options.get("ssl_cert_reqs") in ("none", ssl.CERT_NONE):
         stated["ssl_cert_reqs"] = "none"
-    return f"rediss://{place}?{urlencode(stated)}"
+    return f"rediss{place}?{urlencode(stated)}"
 
 
 def _options(parts: SplitResult) -> dict[str, str]:
@@ -173,7 +229,8 @@ def _no_more(options: dict[str, str]) -> None:
     if options:
         name = next(iter(options))
         raise AddressError(
-            f"store URL: unknown option '{name}' here; allowed: db, and for rediss:// {', '.join(_TLS_OPTIONS)}"
+            f"store URL: unknown option '{name}' here; allowed: db, with TLS {', '.join(_TLS_OPTIONS)}, "
+            f"with +sentinel {' and '.join(_SENTINEL_OPTIONS)}"
         )
 
 

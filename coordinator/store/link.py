@@ -33,7 +33,8 @@ import hiredis
 import structlog
 
 from coordinator.errors import ToolFailure
-from coordinator.store.address import Address, Resolver
+from coordinator.store.address import Address
+from coordinator.store.clients import Resolver
 from coordinator.store.connection import MAX_IN_FLIGHT, Connection, over_capacity
 from coordinator.store.errors import ServerError, StoreError, StoreTooOld, StoreUnreachable
 from coordinator.store.replies import unavailable
@@ -57,8 +58,7 @@ class Link:
         address: the store's endpoint and credentials.
         timeout: seconds that a call, or an attempt to connect, may take.
         protocol: RESP version, 2 or 3.
-        resolve: gives the address of the primary before each attempt, for stores that fail over (Sentinel);
-            None: always ``address``.
+        resolve: gives the address of the primary before each attempt to connect; None: always ``address``.
         max_in_flight: how many calls may wait for a reply at once.
         on_connected: called for each new connection, before waiting calls are sent.
     """
@@ -214,10 +214,10 @@ class Link:
             StoreError: there is none; says why.
         """
         address, connection, ready = self._address, None, False
+        if self._resolve is not None:
+            address = await self._resolve()
         try:
             async with asyncio.timeout(self._timeout):
-                if self._resolve is not None:
-                    address = await self._resolve()
                 connection = await self._dial(address)
                 await self._greet(connection, address)
             ready = not connection.lost

@@ -16,7 +16,7 @@ from redis.backoff import NoBackoff
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
-from coordinator.store import address, keys, replies
+from coordinator.store import address, clients, keys, replies
 from coordinator.store.errors import (
     ScriptError,
     ScriptFailure,
@@ -81,7 +81,7 @@ class Store:
     """The store of one process: scripts and plain commands over one shared connection.
 
     Args:
-        url: ``redis://``, ``rediss://`` or ``unix://``, with the password if there is one.
+        url: as ``address.py`` says, with the password if there is one.
         timeout_ms: how long a call may take before it fails as ``store_unavailable``.
         protocol: RESP version, 2 or 3.
 
@@ -96,7 +96,13 @@ class Store:
         self._address = address.parse(url)
         self._timeout = timeout_ms / 1000
         self._protocol = protocol
-        self._link = Link(self._address, timeout=self._timeout, protocol=protocol, on_connected=self._on_connected)
+        self._link = Link(
+            self._address,
+            timeout=self._timeout,
+            protocol=protocol,
+            resolve=clients.resolver(self._address, self._timeout),
+            on_connected=self._on_connected,
+        )
         self._keys: dict[str, bytes] = {}
         self._loads: dict[str, asyncio.Future[Any]] = {}
         self._loading: asyncio.Task[None] | None = None
@@ -235,8 +241,8 @@ class Store:
         It never retries by itself, and has no read timeout: blocking calls set their own.
         """
         if self._client is None:
-            self._client = redis.asyncio.Redis(
-                **self._address.client_options(),
+            self._client = clients.async_client(
+                self._address,
                 protocol=self._protocol,
                 retry=Retry(NoBackoff(), 0),
                 socket_timeout=None,

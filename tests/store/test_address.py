@@ -25,8 +25,16 @@ from coordinator.store.errors import AddressError
             "rediss://h?ssl_cert_reqs=none&ssl_ca_certs=/ca.pem",
             Address("h", tls=True, tls_options=(("ssl_ca_certs", "/ca.pem"), ("ssl_cert_reqs", "none"))),
         ),
+        (
+            "redis+sentinel://me:p%40ss@a,b:7000,[::1]/fleet/2?sentinel_password=p%26s",
+            Address(
+                "", db=2, username="me", password="p@ss", service="fleet", sentinel_password="p&s",
+                sentinels=(("a", 26379), ("b", 7000), ("::1", 26379)),
+            ),
+        ),
+        ("rediss+sentinel://a/fleet", Address("", tls=True, sentinels=(("a", 26379),), service="fleet")),
     ],
-)
+)  # fmt: skip
 def test_a_url_is_understood(url: str, address: Address) -> None:
     assert parse(url) == address
 
@@ -54,6 +62,12 @@ def test_a_url_is_understood(url: str, address: Address) -> None:
         ("redis://h?ssl_cert_reqs=none", "unknown option 'ssl_cert_reqs' here"),
         ("redis://h?db=1&db=2", "'db' is there twice"),
         ("rediss://h?ssl_cert_reqs=maybe", "ssl_cert_reqs must be required or none"),
+        ("redis+sentinel://:tops3cret@a,b", "no service given"),
+        ("redis+sentinel://:tops3cret@/fleet", "no Sentinel given"),
+        ("redis+sentinel://a,,b/fleet", "no Sentinel given"),
+        ("redis+sentinel://:tops3cret@a:1,b:port/fleet", "port must be a number from 0 to 65535"),
+        ("redis+sentinel://a/fleet/zero", "database must be a number"),
+        ("redis://h?sentinel_password=tops3cret", "unknown option 'sentinel_password' here"),
     ],
 )
 def test_a_url_that_cannot_be_understood_is_told_without_its_password(url: str, words: str) -> None:
@@ -70,6 +84,8 @@ def test_a_url_that_cannot_be_understood_is_told_without_its_password(url: str, 
         ("rediss://me:secret@h", "rediss://me:***@h:6379/0"),
         ("unix://:secret@/run/r.sock", "unix://:***@/run/r.sock"),
         ("redis://[::1]", "redis://[::1]:6379/0"),
+        ("redis+sentinel://:secret@a,[::1]:1/fleet", "redis+sentinel://:***@a:26379,[::1]:1/fleet/0"),
+        ("rediss+sentinel://a/fleet/2?sentinel_password=secret", "rediss+sentinel://a:26379/fleet/2"),
     ],
 )
 def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
@@ -77,8 +93,9 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
 
 
 def test_no_text_form_holds_the_password() -> None:
-    address = parse("redis://me:secret@h")
-    assert "secret" not in f"{address} {address!r}"
+    for url in ("redis://me:secret@h", "redis+sentinel://me:secret@h/fleet?sentinel_password=secret"):
+        address = parse(url)
+        assert "secret" not in f"{address} {address!r}"
 
 
 def test_the_client_gets_the_same_address() -> None:

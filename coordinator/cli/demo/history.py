@@ -9,7 +9,7 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
-from coordinator.store import keys
+from coordinator.store import clients, keys
 from coordinator.store.address import parse
 
 _SLICE = 5000
@@ -79,8 +79,8 @@ def connect(url: str) -> redis.asyncio.Redis:
         AddressError: the URL cannot be understood.
     """
     # RESP 2, so that streams look the same from every server; no timeout on reads, which may block.
-    return redis.asyncio.Redis(
-        **parse(url).client_options(),
+    return clients.async_client(
+        parse(url),
         protocol=2,
         socket_connect_timeout=5,
         socket_timeout=None,

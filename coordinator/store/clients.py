@@ -1,0 +1,88 @@
+"""redis-py clients of the server that an ``Address`` names; with Sentinels, of the one that they say is the primary.
+
+Sentinels are asked anew for each connection, so clients and the link (``link.py``) follow a failover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import redis.asyncio.sentinel
+import redis.sentinel
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from coordinator.store.address import Address
+from coordinator.store.errors import StoreUnreachable
+
+Resolver = Callable[[], Awaitable[Address]]
+"""Says where the primary is now. Raises StoreUnreachable if nobody knows."""
+
+_SENTINEL_SECONDS = 1.0
+"""How long one Sentinel may take to answer before the next one is asked."""
+
+
+def client(address: Address, **options: Any) -> redis.Redis:
+    """A client for threads; ``options`` are those of ``redis.Redis``."""
+    if not address.sentinels:
+        return redis.Redis(**address.client_options(), **options)
+    asking = _sentinel_options(address, _SENTINEL_SECONDS) | {"retry": Retry(NoBackoff(), 0)}
+    sentinel = redis.sentinel.Sentinel(address.sentinels, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
+    primary: redis.Redis = sentinel.master_for(  # type: ignore[no-untyped-call]
+        address.service, **address.client_options(), **options
+    )
+    return primary
+
+
+def async_client(address: Address, **options: Any) -> redis.asyncio.Redis:
+    """A client for event loops; ``options`` are those of ``redis.asyncio.Redis``."""
+    if not address.sentinels:
+        return redis.asyncio.Redis(**address.client_options(), **options)
+    sentinel = _sentinel(address, _SENTINEL_SECONDS)
+    primary: redis.asyncio.Redis = sentinel.master_for(address.service, **address.client_options(), **options)
+    return primary
+
+
+def resolver(address: Address, timeout: float) -> Resolver | None:
+    """What asks the Sentinels of an address; None if it has none.
+
+    Args:
+        timeout: seconds that one Sentinel may take to answer before the next one is asked.
+    """
+    if not address.sentinels:
+        return None
+    sentinel = _sentinel(address, timeout)
+
+    async def primary() -> Address:
+        try:
+            host, port = await sentinel.discover_master(address.service)
+        except (RedisError, OSError):  # its text repeats options of the connections
+            raise StoreUnreachable(f"no Sentinel of {address} knows a primary that is up") from None
+        return replace(address, host=host, port=port, sentinels=(), service="")
+
+    return primary
+
+
+class _Sentinel(redis.asyncio.sentinel.Sentinel):
+    """Closes its connections after each question: the next one may be days later, and no client of ours closes them."""
+
+    async def discover_master(self, service_name: str) -> tuple[str, int]:
+        try:
+            place: tuple[str, int] = await super().discover_master(service_name)
+            return place
+        finally:
+            for one in self.sentinels:
+                await one.connection_pool.disconnect(inuse_connections=False)
+
+
+def _sentinel(address: Address, timeout: float) -> _Sentinel:
+    options = _sentinel_options(address, timeout) | {"retry": AsyncRetry(NoBackoff(), 0)}
+    return _Sentinel(address.sentinels, sentinel_kwargs=options)  # type: ignore[no-untyped-call]
+
+
+def _sentinel_options(address: Address, timeout: float) -> dict[str, Any]:
+    return {**address.sentinel_options(), "socket_timeout": timeout, "socket_connect_timeout": timeout}

@@ -1,0 +1,128 @@
+"""Stores behind Sentinels: which server is used, and what happens when another one becomes the primary."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from coordinator.errors import ToolFailure
+from coordinator.store import Store, StoreUnreachable, clients, keys
+from coordinator.store.address import parse, url_of
+from coordinator.store.subscription import Subscription
+from tests.store.calls import BUMP
+from tests.store.conftest import MakeStore
+from tests.support.sentinels import PASSWORD, SENTINEL_PASSWORD, Watched, watched
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+COUNT = keys.request.key("default", "count")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """The event loop of the product only: a change of primaries takes seconds."""
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    with watched(tmp_path_factory.mktemp) as servers:
+        yield servers
+
+
+@pytest.fixture
+async def store(servers: Watched, make_store: MakeStore) -> Store:
+    store: Store = make_store(servers.url, timeout_ms=3000)
+    await store.open()
+    return store
+
+
+async def bumped(store: Store) -> int:
+    """The result of a call that counts one up; 0 while the store does not serve."""
+    try:
+        return int(await store.run(BUMP, "default", "count"))
+    except ToolFailure:
+        return 0
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped", "switched"])
+async def test_calls_go_to_the_new_primary(servers: Watched, store: Store, how: str) -> None:
+    old, new = servers.primary(), next(port for port in servers.servers if port != servers.primary())
+    thread_client = clients.client(parse(servers.url), socket_timeout=3.0)
+    with contextlib.closing(thread_client):
+        for expected in (1, 2):
+            assert await bumped(store) == expected
+        assert thread_client.get(COUNT) == b"2"
+        assert await store.client.get(COUNT) == b"2"
+        await wait_until(servers.replicated, what="the replica")
+        if how == "killed":
+            servers.kill(old)
+        elif how == "stopped":
+            os.kill(servers.pid(old), signal.SIGSTOP)
+        else:
+            servers.switch()
+        await wait_until(lambda: servers.primary() == new, what="another primary")
+        await wait_until(lambda: bumped(store), what="an answer from it")
+        if how == "stopped":
+            os.kill(servers.pid(old), signal.SIGCONT)
+        if how != "killed":
+            await wait_until(lambda: servers.role(old) == "slave", what="the old one as a replica")
+        before = await wait_until(lambda: bumped(store), what="an answer")
+        assert await bumped(store) == before + 1
+        assert await asyncio.to_thread(_read, thread_client) == b"%d" % (before + 1)
+        assert await store.client.get(COUNT) == b"%d" % (before + 1)
+
+
+def _read(client: redis.Redis) -> Any:
+    """The count. A connection to the old primary is replaced first."""
+    with contextlib.suppress(redis.exceptions.ConnectionError):
+        client.ping()
+    return client.get(COUNT)
+
+
+async def test_a_subscription_follows(servers: Watched, store: Store) -> None:
+    heard: list[bytes] = []
+    subscription = Subscription(store, ("fc:test",), "test", lambda _, data: heard.append(data), lambda: None)
+    try:
+        await subscription.ready()
+        servers.kill(servers.primary())
+        await wait_until(lambda: bumped(store), what="the new primary")
+
+        async def arrived() -> bool:
+            await store.command("PUBLISH", "fc:test", "news")
+            return bool(heard)
+
+        await wait_until(arrived, what="a message")
+    finally:
+        await subscription.close()
+
+
+async def test_sentinels_that_know_nothing_are_named_without_passwords(make_store: MakeStore) -> None:
+    store = make_store("redis+sentinel://:tops3cret@127.0.0.1:1,127.0.0.1:2/fleet?sentinel_password=hidd3n")
+    with pytest.raises(StoreUnreachable, match=r"127\.0\.0\.1:1,127\.0\.0\.1:2/fleet/0 knows a primary") as raised:
+        await store.open()
+    assert "tops3cret" not in str(raised.value)
+    assert "hidd3n" not in str(raised.value)
+
+
+async def test_a_service_that_they_do_not_know_is_named(servers: Watched, make_store: MakeStore) -> None:
+    with pytest.raises(StoreUnreachable, match="/other/0 knows a primary"):
+        await make_store(servers.url.replace("/fleet/", "/other/")).open()
+
+
+def test_the_url_of_a_client_is_that_of_its_sentinels() -> None:
+    for url in (
+        f"redis+sentinel://me:{PASSWORD.replace(' ', '%20')}@one,two:7000/fleet/3",
+        f"redis+sentinel://one,two:7000/a%2Fb/0?sentinel_username=you&sentinel_password={SENTINEL_PASSWORD}",
+        "rediss+sentinel://one/fleet/0?ssl_ca_certs=/ca.pem&ssl_check_hostname=false",
+    ):
+        address = parse(url.replace(" ", "%20"))
+        assert parse(url_of(clients.client(address))) == address
