@@ -10,6 +10,7 @@ import pytest
 
 from coordinator.store import keys
 from tests.items.client import Client, Json
+from tests.items.moments import lapse
 from tests.items.parked import Fronts, Parked
 from tests.items.selectors import ms, take
 from tests.support.wait import wait_until
@@ -90,6 +91,20 @@ async def test_a_call_that_does_not_wait_does_not_overtake(fronts: Fronts) -> No
     item, outcome = await asyncio.gather(tools.add(), take(tools, "hasty"))
     assert await call.item() == item
     assert outcome["outcome"] == "no_match"
+
+
+@pytest.mark.parametrize("count", [1, 12])
+async def test_who_finds_expired_claims_does_not_overtake(fronts: Fronts, count: int) -> None:
+    """Also where one run cannot give out all of what has expired."""
+    pair = await fronts.pair()
+    items = await pair[0].add_many(count)
+    for number, item in enumerate(items):
+        await pair[0].claim(f"holder-{number}", item)
+    calls = [await pair[number % 2].park(f"agent-{number}") for number in range(count)]
+    for item in items:
+        await lapse(pair[0], item)
+    assert (await take(pair[0], "hasty"))["outcome"] == "no_match"
+    assert {await call.item() for call in calls} == set(items)
 
 
 async def test_an_item_is_given_on_when_its_new_owner_lets_it_go(fronts: Fronts) -> None:
