@@ -334,6 +334,8 @@ async def test_kinds_are_read_in_any_case(tools: Client) -> None:
 
 async def test_a_claim_and_what_it_lets_go_of_are_one_event(tools: Client) -> None:
     first, second = await tools.add_many(2)
+    await tools.claim("other", first)
+    await tools.release("other", first)
     await tools.claim("agent", first)
     await tools.claim("agent", second)
     entries: Any = await tools.store.client.xrevrange(keys.events.key(tools.project), count=2)
@@ -343,7 +345,7 @@ async def test_a_claim_and_what_it_lets_go_of_are_one_event(tools: Client) -> No
         "k": "claim",
         "i": inner[0],
         "a": "agent",
-        "f": "1",
+        "f": "2",
     }
     assert int(latest.pop("x")) > 0
-    assert latest == {"k": "claim", "i": inner[1], "a": "agent", "f": "1", "o": inner[0], "p": "1"}
+    assert latest == {"k": "claim", "i": inner[1], "a": "agent", "f": "1", "o": inner[0], "p": "2"}

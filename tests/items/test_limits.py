@@ -243,6 +243,18 @@ async def test_a_long_batch_of_transitions_has_one_answer(tools: Client) -> None
     assert of_script == ["advance_item new"] * 2 + ["advance_item replay"] * 2
 
 
+async def test_items_with_many_tags_are_changed_in_several_runs(tools: Client) -> None:
+    items = await tools.add_many(40, tags=listed(32))
+    runs: list[str] = []
+    tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
+    steps = [{"itemId": item, "trigger": "start", "actor": actor("agent")} for item in items]
+    call = {"transitions": steps, "requestId": fresh_id()}
+    first = await tools("advance_item", **call)
+    assert [(result["itemId"], result["applied"]) for result in first["results"]] == [(item, True) for item in items]
+    assert runs.count("advance_item new") == 3
+    assert await tools("advance_item", **call) == first
+
+
 @pytest.mark.parametrize("tool", ["advance_item", "complete_tree"])
 async def test_items_that_very_many_wait_for_are_changed_in_runs_of_their_own(tools: Client, tool: str) -> None:
     items, others = await tools.add_many(4), await tools.add_many(450)
