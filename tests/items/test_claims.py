@@ -332,6 +332,29 @@ async def test_kinds_are_read_in_any_case(tools: Client) -> None:
     assert (await tools("claim_item", **call))["claimResults"][0]["outcome"] == "success"
 
 
+async def test_all_that_becomes_of_claims_is_an_event(tools: Client) -> None:
+    items = await tools.add_many(2)
+    expiries = [(await tools.claim("agent", items[0], ttlSeconds=ttl))["claimExpiresAt"] for ttl in (100, 200)]
+    await tools.release("agent", items[0])
+    expiries.append((await tools.claim("agent", items[0]))["claimExpiresAt"])
+    await lapse(tools, items[0])
+    expiries.append((await tools.claim("other", items[1]))["claimExpiresAt"])
+    await tools.delete(items[1])
+    entries: Any = await tools.store.client.xrange(keys.events.key(tools.project))
+    seen = [{name.decode(): value.decode() for name, value in fields.items()} for _, fields in entries]
+    inner = [item.replace("-", "") for item in items]
+    ends = [str(ms(expiry)) for expiry in expiries]
+    assert [event for event in seen if event["k"] not in ("create", "transition")] == [
+        {"k": "claim", "i": inner[0], "a": "agent", "f": "1", "x": ends[0]},
+        {"k": "renew", "i": inner[0], "a": "agent", "f": "1", "x": ends[1]},
+        {"k": "release", "i": inner[0], "a": "agent", "f": "1"},
+        {"k": "claim", "i": inner[0], "a": "agent", "f": "2", "x": ends[2]},
+        {"k": "expire", "i": inner[0], "a": "agent", "f": "2"},
+        {"k": "claim", "i": inner[1], "a": "other", "f": "1", "x": ends[3]},
+        {"k": "delete", "i": inner[1]},
+    ]
+
+
 async def test_a_claim_and_what_it_lets_go_of_are_one_event(tools: Client) -> None:
     first, second = await tools.add_many(2)
     await tools.claim("other", first)

@@ -90,10 +90,10 @@ async def test_an_expired_claim_is_no_obstacle(tools: Client, swept: bool) -> No
     assert claim["originalClaimedAt"] == claim["claimedAt"]
 
 
-@pytest.mark.parametrize("expired", [20, 40])
-async def test_an_item_behind_many_expired_claims_is_found(tools: Client, expired: int) -> None:
+@pytest.mark.parametrize(("expired", "tags"), [(20, 0), (40, 0), (80, 32)])
+async def test_an_item_behind_many_expired_claims_is_found(tools: Client, expired: int, tags: int) -> None:
     """Expired claims are put back in batches; which of them is wanted is known only afterwards."""
-    ids = await tools.add_many(expired, type="other")
+    ids = await tools.add_many(expired, type="other", tags=",".join(f"t{n}" for n in range(tags)))
     wanted = await tools.add(type="wanted")
     for number, item in enumerate((*ids, wanted)):
         await tools.claim(f"agent-{number}", item)
