@@ -9,6 +9,8 @@ import pytest
 
 from coordinator.store import keys
 from tests.items.client import Client, actor, fresh_id
+from tests.items.moments import server_time
+from tests.items.selectors import ms
 
 pytestmark = pytest.mark.anyio
 
@@ -307,3 +309,26 @@ async def test_each_transition_is_recorded(tools: Client) -> None:
     assert first[7:] == ['{"id":"agent","kind":"subagent"}', '{"status":"unchecked","verifier":"noop"}']
     assert (second[0], second[3], second[7:]) == (inner["parent"], "cascade", ["", ""])
     assert second[6]
+    events: Any = await tools.store.client.xrevrange(keys.events.key(tools.project), count=2)
+    assert [{name.decode(): value.decode() for name, value in fields.items()} for _, fields in reversed(events)] == [
+        {"k": "transition", "i": inner["item"], "g": "start", "f": "0", "t": "1", "a": "agent"},
+        {"k": "transition", "i": inner["parent"], "g": "cascade", "f": "0", "t": "1", "a": ""},
+    ]
+
+
+async def test_an_item_shows_when_its_role_changed(tools: Client) -> None:
+    """So does a parent that follows."""
+    ids = await tools.chain(1)
+    created = [(await tools.get(item))["createdAt"] for item in ids]
+    began = await server_time(tools.store)
+    await tools.move(ids[1], "start")
+    ended = await server_time(tools.store)
+    for item in ids:
+        shown = await tools.get(item)
+        assert began <= ms(shown["roleChangedAt"]) <= ended
+        assert shown["modifiedAt"] >= shown["roleChangedAt"]
+        await tools.update(item, title="new")
+        renamed = await tools.get(item)
+        assert renamed["roleChangedAt"] == shown["roleChangedAt"]
+        assert renamed["modifiedAt"] > shown["modifiedAt"]
+    assert [(await tools.get(item))["createdAt"] for item in ids] == created
