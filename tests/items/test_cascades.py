@@ -125,6 +125,17 @@ async def test_what_a_cascaded_parent_blocks_is_listed(tools: Client) -> None:
     assert set(await tools.next(limit=9)) == {waits, also}
 
 
+async def test_what_waits_for_an_item_and_its_parent_is_listed_once(tools: Client) -> None:
+    """Also where the parent was far enough before."""
+    parent, waits = await tools.add(role="work"), await tools.add()
+    item = await tools.add(parentId=parent)
+    await tools.link(item, waits)
+    await tools.link(parent, waits, unblockAt="work")
+    result = await tools.advance(item, "complete")
+    assert [entry["itemId"] for entry in result["cascadeEvents"]] == [parent]
+    assert [entry["itemId"] for entry in result["unblockedItems"]] == [waits]
+
+
 async def test_a_reopened_child_reopens_its_parent_only(tools: Client) -> None:
     ids = await tools.chain(3)
     await tools.move(ids[3], "complete")
@@ -192,9 +203,11 @@ async def test_children_completed_in_one_call_end_the_parent_once(tools: Client)
     assert events == [[]] * 99 + [[event(parent, "p", "queue", "terminal")]]
 
 
-async def test_blocking_holding_and_refusals_cascade_nothing(tools: Client) -> None:
-    ids = await tools.chain(1)
+@pytest.mark.parametrize("above", ["queue", "terminal"])
+async def test_blocking_holding_and_refusals_cascade_nothing(tools: Client, above: str) -> None:
+    parent = await tools.add(role=above)
+    ids = [parent, await tools.add(parentId=parent)]
     for trigger in ("block", "resume", "hold", "reopen"):
         result = await tools.advance(ids[1], trigger)
         assert result.get("cascadeEvents", []) == []
-    assert await tools.role(ids[0]) == "queue"
+    assert await tools.role(ids[0]) == above
