@@ -267,6 +267,21 @@ async def test_nothing_is_handed_over_that_waits_again(tools: Client, dying: Cli
     assert call.waits
 
 
+async def test_nothing_is_handed_over_that_waits_again_by_the_end_of_its_call(tools: Client, fronts: Fronts) -> None:
+    """It was ready in between; what the hub's other items have to wait for is owed."""
+    waiting = await tools.add_many(MANY)
+    item = await hub(tools, waiting)
+    await tools.move(item, "complete")
+    await tools.update(waiting[0], tags="dep")
+    await tools.move(waiting[0], "block")
+    call = await (await fronts.make()).park("waiter", TAGGED)
+    steps = [{"itemId": waiting[0], "trigger": "resume"}, {"itemId": item, "trigger": "reopen"}]
+    answer = await tools("advance_item", transitions=steps)
+    assert [result["applied"] for result in answer["results"]] == [True, True]
+    assert call.waits
+    assert (await tools.claim("rival", waiting[0]))["outcome"] == "success", "nobody had it in between"
+
+
 # --- what a call says that it has unblocked
 
 

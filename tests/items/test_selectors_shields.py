@@ -143,12 +143,50 @@ async def test_many_items_for_one_agent_alone_wake_it_wherever_it_waits(fronts: 
         for count in (99, 10):
             await tools.add_many(count, parentId=above, priority="high")
     item = await tools.add(parentId=middle, priority="low")
-    waiting = (("a", tools), ("agent", other), ("z", tools))
-    first, call, last = [await front.park(who, {"priority": "low"}) for who, front in waiting]
+    waiting = (("a", tools), ("b", other), ("c", tools), ("agent", other), ("z", tools))
+    first, *_, call, last = [await front.park(who, {"priority": "low"}) for who, front in waiting]
     await tools.release("holder", root if holds == "below" else middle)
     served = first if holds == "beside" else call
     assert await served.item() == item
     assert [one.waits for one in (first, call, last)] == [one is not served for one in (first, call, last)]
+
+
+async def test_many_items_below_two_that_are_freed_together_wake_who_holds_something_below_the_first(
+    fronts: Fronts,
+) -> None:
+    tools, other = await fronts.pair()
+    root = await tools.add(role="review")
+    middle, side = await tools.add_many(2, role="review", parentId=root)
+    for count in (99, 10):
+        await tools.add_many(count, parentId=root, priority="high")
+    item = await tools.add(parentId=side, priority="low")
+    for who, held in (("one", root), ("two", middle), ("agent", side)):
+        await tools.claim(who, held)
+    first, call = await tools.park("a", {"priority": "low"}), await other.park("agent", {"priority": "low"})
+    for held in (root, middle):
+        await lapse(tools, held)
+    await tools.next()
+    assert await call.item() == item
+    assert first.waits
+
+
+async def test_who_was_passed_over_for_a_holder_gets_the_next_item(fronts: Fronts) -> None:
+    """Within one script, where the holder of another item comes behind one that was served before."""
+    tools, other = await fronts.pair()
+    roots = [await tools.add(role="work") for _ in range(2)]
+    calls = []
+    for number, who in enumerate(("first", "one", "two", "last")):
+        if who in ("one", "two"):
+            await tools.claim(who, roots[number - 1])
+        calls.append(await (tools, other)[number % 2].park(who))
+    specs = [
+        {"title": "for one", "priority": "high", "parentId": roots[0]},
+        {"title": "for two", "priority": "medium", "parentId": roots[1]},
+        {"title": "for anybody", "priority": "low"},
+    ]
+    made = [item["id"] for item in (await tools.create(*specs))["items"]]
+    assert [await calls[number].item() for number in (1, 2, 0)] == made
+    assert calls[3].waits
 
 
 async def test_below_children_that_wait_or_are_done_there_is_work_too(fronts: Fronts) -> None:

@@ -296,15 +296,18 @@ async def test_a_wait_in_vain_says_what_was_released(fronts: Fronts) -> None:
     assert [entry["outcome"] for entry in answer["releaseResults"]] == ["success", "not_found"]
 
 
-async def test_what_is_released_may_suit_the_caller_also_where_another_is_served_first(fronts: Fronts) -> None:
+@pytest.mark.parametrize("selectors", [({"priority": "high"}, {"priority": "low"}), ({}, {})])
+async def test_what_is_released_may_suit_the_caller_also_where_another_is_served_first(
+    fronts: Fronts, selectors: tuple[Json, Json]
+) -> None:
     """A claim that has expired is put back, and goes to one who waits, by the script that then parks the caller."""
     tools, other = await fronts.pair()
     own, expired = await tools.add(priority="low"), await tools.add(priority="high")
     await tools.claim("agent", own)
     await tools.claim("holder", expired)
-    waiter = await other.park("waiter", {"priority": "high"})
+    waiter = await other.park("waiter", selectors[0])
     await lapse(tools, expired)
-    call = other.begin("agent", {"priority": "low"}, wait_ms=60_000, releases=[own])
+    call = other.begin("agent", selectors[1], wait_ms=60_000, releases=[own])
     assert [await waiter.item(), await call.item()] == [expired, own]
 
 
