@@ -243,8 +243,13 @@ async def test_a_long_batch_of_transitions_has_one_answer(tools: Client) -> None
     assert of_script == ["advance_item new"] * 2 + ["advance_item replay"] * 2
 
 
-async def test_items_with_many_tags_are_changed_in_several_runs(tools: Client) -> None:
-    items = await tools.add_many(40, tags=listed(32))
+@pytest.mark.parametrize(("count", "tags", "edges"), [(40, 32, 0), (6, 0, 30)])
+async def test_items_with_many_tags_or_edges_are_changed_in_several_runs(
+    tools: Client, count: int, tags: int, edges: int
+) -> None:
+    items = await tools.add_many(count, tags=listed(tags))
+    for item in items if edges else ():
+        await tools.link_all((item, other) for other in await tools.add_many(edges))
     runs: list[str] = []
     tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
     steps = [{"itemId": item, "trigger": "start", "actor": actor("agent")} for item in items]

@@ -170,6 +170,24 @@ async def test_many_items_below_two_that_are_freed_together_wake_who_holds_somet
     assert first.waits
 
 
+@pytest.mark.parametrize("how", ["released", "let go for what its holder waited for"])
+async def test_what_is_below_a_held_item_that_is_done_is_given_out_with_it(fronts: Fronts, how: str) -> None:
+    """Though that item itself is nothing to be given out."""
+    tools, other = await fronts.pair()
+    root = await tools.add()
+    item = await tools.add(parentId=root, tags="below")
+    await tools.claim("holder", root)
+    await tools.move(item, "hold")
+    assert (await tools.advance(root, "complete", "holder"))["applied"]
+    await tools.move(item, "resume")
+    call, own = await other.park("agent", {"tags": "below"}), await tools.park("holder", {"tags": "next"})
+    if how == "released":
+        await tools.release("holder", root)
+    else:
+        assert await tools.add(tags="next") == await own.item()
+    assert await call.item() == item
+
+
 async def test_who_was_passed_over_for_a_holder_gets_the_next_item(fronts: Fronts) -> None:
     """Within one script, where the holder of another item comes behind one that was served before."""
     tools, other = await fronts.pair()
