@@ -195,14 +195,18 @@ async def test_an_expired_claim_is_counted_as_long_as_it_was_good(tools: Client)
     assert await ends(tools) == {"released": 1}, "what had expired is not counted a second time"
 
 
-async def test_a_claim_that_expired_unseen_is_counted_by_whoever_takes_the_item(tools: Client) -> None:
+@pytest.mark.parametrize("how", ["taken over", "released", "let go for another"])
+async def test_a_claim_that_expired_unseen_is_counted_by_whoever_ends_it(tools: Client, how: str) -> None:
     """Not even put back by this call, which does that for 16 claims before."""
-    items = await tools.add_many(20)
+    *items, other = await tools.add_many(21)
     for number, item in enumerate(items):
         await tools.claim(f"agent-{number:02}", item)
     for item in items:
         await lapse(tools, item)
-    await tools.claim("bob", items[-1])
+    if how == "released":
+        await release(tools, "agent-19", items[-1])
+    else:
+        await tools.claim(*(("bob", items[-1]) if how == "taken over" else ("agent-19", other)))
     assert await ends(tools) == {"expired": 17}
 
 
