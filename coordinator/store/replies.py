@@ -28,6 +28,8 @@ _UNAVAILABLE = {
     "NOAUTH": "no longer accepts this connection",
     "NOPERM": "does not permit this process what it needs",
 }
+# How servers put it if a script may not run one of its commands; the code is ERR then.
+_DENIED = re.compile(r"ACL failure in script|The user executing the script")
 # If a command or error() fails inside a script, the server appends the place. It does not for a returned error.
 _PLACE = re.compile(r" script: .*@user_function:\s?\d+\.$")
 
@@ -72,7 +74,7 @@ def failure(error: ServerError, script: Script[Any] | None = None) -> Exception:
         if code in script.errors:
             return ScriptFailure(code, detail)
         return ServerError(f"script {script.name}: error code {code} is not in its header: {text}")
-    code = error.code
+    code = "NOPERM" if _DENIED.search(text) else error.code
     if code == "OOM":
         return ToolFailure("store_full", "the store is out of memory and takes no writes", retry_after_ms=10 * RETRY_MS)
     if code in _UNAVAILABLE:

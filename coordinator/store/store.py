@@ -55,6 +55,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)")
 _MAX_CACHED_KEYS = 10_000
 _LOAD_ATTEMPTS = 5
 _TUNE: Script[Any] = Script("coordinator.store", "tune_collector", scope="fleet")
+_CHECK: Script[Any] = Script("coordinator.store", "check_writes", scope="fleet")
 _COLLECTOR_PAUSE = 150
 """``setpause`` of the server's Lua garbage collector, in percent. Longer pauses make each pass longer, and scripts wait
 for it; without pauses, passes take a tenth of the time."""
@@ -211,9 +212,14 @@ class Store:
         return int(seconds) * 1000 + int(microseconds) // 1000
 
     async def ping(self) -> float:
-        """Seconds that the store takes to answer. Raises ToolFailure store_unavailable."""
+        """Seconds that the store takes to answer a script that may write, but changes nothing.
+
+        Raises:
+            ToolFailure: store_unavailable, also if the server answers but takes no writes. A full one still takes
+                some, so it is no failure, unless it lacks the script.
+        """
         started = perf_counter()
-        await self.command("PING")
+        await self.run(_CHECK, keys.FLEET)
         elapsed = perf_counter() - started
         if not self.scripts_loaded:
             self._on_connected()

@@ -1,8 +1,9 @@
 """``/healthz``, ``/readyz`` and ``/metrics``.
 
 Liveness depends on nothing outside this process, so that a failing Redis does not get the whole fleet restarted.
-Readiness checks what the process needs to answer a call. Its result is kept for a second, so that probes cannot
-become load. Each check shows its age and how long it took.
+Readiness checks what the process needs to answer a call. A store that takes no writes is of no use: not even a
+heartbeat can be recorded. A full one is of use: it still serves calls that read, delete or repeat, and deletions make
+room. The result is kept for a second, so that probes cannot become load. Each check shows its age and how long it took.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Pingable(Protocol):
         """Seconds until the server answered.
 
         Raises:
-            ToolFailure: it does not answer.
+            ToolFailure: it does not answer, or takes no writes.
         """
 
 

@@ -28,6 +28,10 @@ from tests.store.calls import REFUSE
         ("NOREPLICAS Not enough good replicas to write.", "store_unavailable"),
         ("BUSY Redis is busy running a script.", "store_unavailable"),
         ("NOPERM User fleet has no permissions to run the 'fcall' command", "store_unavailable"),
+        (
+            "ERR ACL failure in script: User fleet has no permissions to run the 'hdel' command script: on @a:1.",
+            "store_unavailable",
+        ),
     ],
 )
 @pytest.mark.parametrize("script", [REFUSE, None])

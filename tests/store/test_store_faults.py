@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from coordinator.store.embedded import EmbeddedServer
 from tests.store.calls import BUMP, ECHO
 from tests.store.conftest import MakeStore
 from tests.support.servers import Kind, binary_for
-from tests.support.wait import wait_until
+from tests.support.wait import wait_until, wait_until_sync
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
 
@@ -48,6 +48,28 @@ async def fragile(server: EmbeddedServer, store_kind: Kind, make_store: MakeStor
 def kill(server: EmbeddedServer, how: signal.Signals) -> None:
     assert server.pid is not None
     os.kill(server.pid, how)
+
+
+def _fail_to_save(admin: redis.Redis) -> None:
+    place = admin.config_get("dir", "dbfilename")
+    in_the_way = Path(str(place["dir"])) / str(place["dbfilename"])
+    in_the_way.unlink(missing_ok=True)
+    in_the_way.mkdir()
+    admin.config_set("save", "3600 1")
+    admin.bgsave()
+    wait_until_sync(lambda: admin.info("persistence")["rdb_last_bgsave_status"] == "err", what="the failure to save")
+
+
+def _lack_replicas(admin: redis.Redis) -> None:
+    admin.config_set("min-replicas-to-write", 1)
+
+
+def _forbid_deletion(admin: redis.Redis) -> None:
+    admin.acl_setuser("default", commands=["-hdel"])
+
+
+def _demote(admin: redis.Redis) -> None:
+    admin.replicaof("127.0.0.1", 1)
 
 
 async def test_a_killed_server_loses_nothing_that_was_answered(fragile: Store, server: EmbeddedServer) -> None:
@@ -178,6 +200,41 @@ async def test_a_server_without_enough_replicas_is_told(fragile: Store, known: b
     assert raised.value.code == "store_unavailable"
     await fragile.command("CONFIG", "SET", "min-replicas-to-write", 0)
     assert await fragile.run(BUMP, "p", "a") == 1
+
+
+@pytest.mark.parametrize(
+    ("refusing", "why"),
+    [
+        (_fail_to_save, "cannot write to its disk"),
+        (_lack_replicas, "has too few replicas"),
+        (_forbid_deletion, "does not permit this process"),
+        (_demote, "no longer the primary"),
+    ],
+)
+async def test_a_server_that_takes_no_writes_answers_no_ping(
+    fragile: Store, server: EmbeddedServer, refusing: Callable[[redis.Redis], None], why: str
+) -> None:
+    await fragile.ping()
+    with redis.Redis(**parse(server.url).client_options(), decode_responses=True) as admin:
+        refusing(admin)
+        with pytest.raises(ToolFailure, match=why) as raised:
+            await fragile.ping()
+        assert raised.value.code == "store_unavailable"
+        assert admin.time(), "it does answer"
+
+
+async def test_a_ping_leaves_nothing_and_is_answered_by_a_full_server(fragile: Store) -> None:
+    async def written() -> tuple[Any, ...]:
+        stats = await fragile.command("INFO", "persistence", "replication")
+        facts = dict(line.split(b":", 1) for line in stats.splitlines() if b":" in line)
+        return facts[b"aof_current_size"], facts[b"master_repl_offset"], await fragile.command("DBSIZE")
+
+    before = await written()
+    await fragile.ping()
+    assert await written() == before
+    await fragile.command("CONFIG", "SET", "maxmemory", 1)
+    await fragile.ping()
+    await fragile.command("CONFIG", "SET", "maxmemory", 0)
 
 
 async def test_a_wrong_password_is_told_and_not_shown(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator.errors import ToolFailure
+from coordinator.store import Store
 from coordinator.transport import FrontEnd, health
 from tests.support.wait import wait_until
 from tests.transport.rig import FakeStore, Response, Rig, call, legacy, make_app, modern, send
@@ -47,6 +48,17 @@ async def test_not_ready_without_a_store() -> None:
     response = await get(make_app(store=store), "/readyz")
     assert (response.status, response.json["ready"]) == (503, False)
     assert response.json["checks"]["redis"]["reason"] == "nobody answers"
+
+
+async def test_not_ready_while_the_store_takes_no_writes(alone: Store) -> None:
+    app = make_app(store=alone)
+    assert (await get(app, "/readyz")).status == 200
+    await alone.command("CONFIG", "SET", "min-replicas-to-write", 1)
+    app._health._checked_at = float("-inf")
+    response = await get(app, "/readyz")
+    await alone.command("CONFIG", "SET", "min-replicas-to-write", 0)
+    assert (response.status, response.json["checks"]["redis"]["ok"]) == (503, False)
+    assert response.json["checks"]["redis"]["reason"] == "the store has too few replicas to take writes"
 
 
 async def test_not_ready_without_scripts() -> None:

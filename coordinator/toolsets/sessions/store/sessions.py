@@ -115,7 +115,7 @@ class SessionStore:
         self._events = settings.events_max
 
     async def ping(self) -> None:
-        """Returns if the store answers."""
+        """Returns if the store answers and takes writes."""
         await self._store.ping()
 
     async def _run(

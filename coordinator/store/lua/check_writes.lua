@@ -1,0 +1,11 @@
+--[[
+purpose:   Is refused when the server refuses writes: as a replica, after a failed save, with too few replicas.
+guarantee: Changes nothing, so nothing is logged or replicated.
+args:      none
+reply:     nothing
+errors:    none
+full:      a full store still serves calls that read, delete or repeat
+--]]
+-- @include keys
+-- No scope is ''. As this could write, the server decides before the function begins whether it may.
+redis.call('HDEL', K_DRAINS, '')
