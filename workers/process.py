@@ -24,7 +24,7 @@ from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.run_kind import Configurable, Isolated, RunKind, opened
 from coordinator.steps.store import StepStore
-from coordinator.store import AddressError, Store, StoreError, StoreTooOld, clients, key_space
+from coordinator.store import AddressError, Store, StoreError, StoreTooOld, clients, key_space, permissions
 from coordinator.store.address import parse
 from coordinator.store.drains import Drains
 from workers.attempts import Attempt
@@ -129,6 +129,7 @@ class WorkerProcess:
         isolated = IsolatedCalls(settings.steps.children)
         try:
             await key_space.settle(store)
+            await permissions.require(store)
             if queue is not None:
                 async with opened(self._make_run_kinds(settings, store, isolated)) as kinds:
                     self._on_settings(partial(_configure, kinds))

@@ -14,7 +14,7 @@ import structlog
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.store import AddressError, Store, StoreError, StoreTooOld, StoreUnreachable, key_space
+from coordinator.store import AddressError, Store, StoreError, StoreTooOld, StoreUnreachable, key_space, permissions
 from coordinator.store.embedded import EmbeddedError, ServerFailed, find_running
 from coordinator.store.server_binary import ServerMissing
 
@@ -84,13 +84,14 @@ async def open_store(url: str, timeout_ms: int, patience: float = PATIENCE_SECON
 
 
 async def settled(store: Store) -> Store:
-    """The store, after checking for a serving process that its keys have this release's layout.
+    """The store, after checking for a serving process that it can be served from.
 
     Raises:
-        CommandFailed: they have another layout; the store is closed.
+        CommandFailed: its keys have another layout, or its user lacks permissions; the store is closed.
     """
     try:
         await key_space.settle(store)
+        await permissions.require(store)
     except StoreError as error:
         await store.close()
         raise store_failed(error) from None

@@ -17,6 +17,7 @@ Not guaranteed: that a call that failed with ``store_unavailable`` had no effect
 
 from coordinator.store.errors import (
     AddressError,
+    CommandsDenied,
     KeySpaceDiffers,
     ScriptError,
     ScriptFailure,
@@ -30,6 +31,7 @@ from coordinator.store.store import Store
 
 __all__ = [
     "AddressError",
+    "CommandsDenied",
     "KeySpaceDiffers",
     "Script",
     "ScriptError",

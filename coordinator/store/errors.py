@@ -26,6 +26,10 @@ class KeySpaceDiffers(StoreError):
     """Another release, with another layout of keys, uses the store (``key_space.py``)."""
 
 
+class CommandsDenied(StoreError):
+    """The Redis user lacks permissions (``permissions.py``)."""
+
+
 class ScriptError(StoreError):
     """A Lua source file is at fault: header, includes, key names, or it does not compile."""
 

@@ -18,7 +18,7 @@ from coordinator.cli.stores import open_store, running_url
 from coordinator.cli.terminal import print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
-from coordinator.store import KeySpaceDiffers, Store, StoreError, key_space
+from coordinator.store import KeySpaceDiffers, Store, StoreError, key_space, permissions
 
 _PINGS = 5
 _ANSWER_SECONDS = 30.0
@@ -76,7 +76,8 @@ async def _judged(opened: Store) -> list[Finding]:
     except RedisError:
         config = {}
     text = {_text(name): _text(value) for name, value in config.items()}
-    return list(store.judge(info, text, min(waits), offset, await key_space.noted(opened)))
+    noted, denied = await key_space.noted(opened), await permissions.denied(opened)
+    return list(store.judge(info, text, min(waits), offset, noted, denied))
 
 
 def _text(value: bytes | str | None) -> str:
@@ -87,9 +88,9 @@ app = App(
     name="doctor",
     help=(
         "Look whether all is well with what the fleet depends on; silent when it is.\n\n"
-        "Judges the Redis (persistence, eviction, memory, role, clock, latency, keys, layout), this host's limits and "
-        "whether the times in the settings fit into each other. The exit code is not 0 if anything is worth a look; "
-        "--verbose tells also what is well."
+        "Judges the Redis (persistence, eviction, memory, role, clock, latency, keys, layout, permissions), this "
+        "host's limits and whether the times in the settings fit into each other. The exit code is not 0 if anything "
+        "is worth a look; --verbose tells also what is well."
     ),
     help_format="plaintext",
 )

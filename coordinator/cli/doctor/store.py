@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from coordinator.cli.doctor.findings import Finding
-from coordinator.store import key_space
+from coordinator.store import key_space, permissions
 
 Info = Mapping[str, Any]
 
@@ -18,7 +18,12 @@ _SLOW_MS = 5.0
 
 
 def judge(
-    info: Info, config: Info, latency_ms: float, offset_seconds: float, noted: int | None = None
+    info: Info,
+    config: Info,
+    latency_ms: float,
+    offset_seconds: float,
+    noted: int | None = None,
+    denied: Sequence[str] = (),
 ) -> Iterator[Finding]:
     """Checks a server.
 
@@ -28,9 +33,11 @@ def judge(
         latency_ms: the time of one PING.
         offset_seconds: how far the server's clock is ahead of ours.
         noted: the version of its keys; None: none is noted.
+        denied: commands of the scripts that our user may not run.
     """
     yield _version(info)
     yield _keys(noted)
+    yield _permissions(denied)
     yield from _persistence(info, config)
     yield _eviction(info, config)
     yield _memory(info)
@@ -56,6 +63,12 @@ def _keys(noted: int | None) -> Finding:
         key_space.differs(noted),
         "serve this store with the release that it belongs to, or give this one another store",
     )
+
+
+def _permissions(denied: Sequence[str]) -> Finding:
+    if denied:
+        return Finding("fails", "store.permissions", permissions.lacking(denied), permissions.ADVICE)
+    return Finding("ok", "store.permissions", "the user may run every command that the scripts use")
 
 
 def _persistence(info: Info, config: Info) -> Iterator[Finding]:
