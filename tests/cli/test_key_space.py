@@ -33,6 +33,16 @@ async def test_another_version_is_refused_and_left_as_it_is(alone: Store, there:
     assert await alone.command("GET", KEY) == str(there).encode()
 
 
+async def test_data_without_a_version_is_served_as_it_is_and_gets_one(alone: Store) -> None:
+    # All releases note theirs, and the first of them is this one's.
+    assert key_space.VERSION == 1
+    item = keys.item.key("default", "0" * 32)
+    await alone.command("HSET", item, "t", "from before")
+    await key_space.settle(alone)
+    assert await key_space.noted(alone) == key_space.VERSION
+    assert await alone.command("HGET", item, "t") == b"from before"
+
+
 async def test_a_store_that_does_not_answer_keeps_nobody_from_starting(
     alone: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,16 +54,25 @@ async def test_a_store_that_does_not_answer_keeps_nobody_from_starting(
     monkeypatch.undo()
 
 
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [
+        (NEWER, f"as a newer release does it (version {NEWER}; this one has {key_space.VERSION})"),
+        ("2.0", "the store's key-space version is b'2.0', which is no number"),
+    ],
+    ids=["newer", "unknown"],
+)
 @pytest.mark.parametrize("command", ["up", "serve", "worker", "stdio", "doctor"])
 async def test_no_process_serves_keys_of_another_release(
-    alone: Store, own_server: EmbeddedServer, tmp_path: Path, command: str
+    alone: Store, own_server: EmbeddedServer, tmp_path: Path, command: str, there: object, told: str
 ) -> None:
-    await alone.command("SET", KEY, NEWER)
+    await alone.command("SET", KEY, str(there))
     more = ["--port", "0"] if command in ("up", "serve") else []
     done = fleet_command(command, "--data-dir", str(tmp_path), *more, FLEET_REDIS_URL=own_server.url)
     said = done.stdout + done.stderr
     assert done.returncode == Exit.FAILED, said
-    assert f"as a newer release does it (version {NEWER}; this one has {key_space.VERSION})" in said
+    assert told in said
     assert "Traceback" not in said
     if command == "stdio":
         assert done.stdout == "", "nothing but protocol"
+    assert await alone.command("GET", KEY) == str(there).encode()
