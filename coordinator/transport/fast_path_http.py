@@ -68,7 +68,6 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._task: asyncio.Task[None] | None = None
-        self._held = b""
         self._leaving = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._used = 0.0
@@ -77,9 +76,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._task is not None:
-            # The client sends on before it has its answer: keep this for later, and read no more.
-            self._held += data
-            self.flow.pause_reading()
+            self._hold(data)
             return
         idle = self._is_idle()
         if idle:
@@ -216,10 +213,8 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         if self.transport.is_closing():
             return
         self._begin_idle()
-        if self._held:
-            held, self._held = self._held, b""
-            self.flow.resume_reading()
-            self.data_received(held)
+        self.flow.resume_reading()
+        self._take_held()
 
     def _begin_idle(self) -> None:
         self._used = self.loop.time()

@@ -6,8 +6,9 @@ clients could otherwise hold connections for ever. For a request that comes in o
 a few comparisons.
 
 Trailers after a chunked body are not part of the head (RFC 9110, 6.5.1). The parser reports them like headers; they are
-dropped here, and count towards the same limit. If a client pipelines requests, nothing more is read from it until the
-last of them is being answered.
+dropped here, and count towards the same limit. If a client pipelines requests, what it sends next is kept unparsed
+until the last of them is being answered, so that a client that leaves meanwhile is noticed. If that gets too long, the
+connection is not read any more.
 
 Java's HTTP client offers HTTP/2 (``Upgrade: h2c``) with the first request on each connection. The right answer is to
 ignore the offer and answer the request. But the parser treats every upgrade as accepted and leaves the body unread, so
@@ -25,6 +26,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 ARRIVAL_SECONDS = 30.0
 """How long a request may take to arrive."""
+AHEAD_BYTES = 65_536
+"""So much may wait behind pipelined requests; beyond that, the connection is not read."""
 
 _UPGRADING = frozenset((b"upgrade", b"http2-settings"))
 
@@ -45,6 +48,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._progressed = False
         self._answering: Any = None
         """The request that is being answered; ``cycle`` is the last one that has come."""
+        self._held = bytearray()
+        """What came too early; it is not parsed yet."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -65,6 +70,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
+        if self.pipeline:
+            self._hold(data)
+            return
         self._progressed = False
         rest = data
         while rest:
@@ -73,6 +81,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             rest = self._reparse
         if self.transport.is_closing():
             return
+        if self.pipeline:
+            # uvicorn has stopped reading, so it would not notice that the client leaves.
+            self.flow.resume_reading()
         scope: Any = self.scope
         if scope is None or "method" not in scope or not self._progressed:
             self._head_bytes += len(data)
@@ -110,9 +121,23 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._answering = self.pipeline[-1][0]
         super().on_response_complete()
-        if self.pipeline:
-            # uvicorn resumes reading after each answer, which would let in more requests than were answered.
+        self._take_held()
+
+    def _hold(self, data: bytes) -> None:
+        """Keeps for later what came too early."""
+        self._held += data
+        if len(self._held) > AHEAD_BYTES:
             self.flow.pause_reading()
+
+    def _take_held(self) -> None:
+        """Goes on with what was kept, unless it still has to wait. Reading has been resumed."""
+        if self.transport.is_closing():
+            return
+        if self.pipeline:
+            self._hold(b"")
+        elif self._held:
+            held, self._held = bytes(self._held), bytearray()
+            self.data_received(held)
 
     def _should_upgrade(self) -> bool:
         # Called only for requests with an Upgrade header. True keeps uvicorn from starting the application on a

@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.transport.app import FrontEnd
+from coordinator.transport.protocol import AHEAD_BYTES
 from tests.support.wait import wait_until_sync
 from tests.transport import fuzz
 from tests.transport.guarded import Front, bearer
@@ -276,18 +277,21 @@ def test_who_sends_on_before_the_answer_is_answered_in_order(watched: Watched, r
     assert watched.app.in_flight == 0
 
 
-def test_nothing_more_is_read_of_who_sends_on_before_the_answer(watched: Watched, rig: Rig) -> None:
+def test_little_more_is_read_of_who_sends_on_before_the_answer(watched: Watched, rig: Rig) -> None:
     late = raw(modern("tools/call", call("late", {"gate": "g"})))
+    long = raw(modern("tools/call", call("echo", {"text": "x" * AHEAD_BYTES})))
     with Client(watched.live.port) as client:
         for _ in range(3):
             client.send(late)
             wait_until_sync(lambda: rig.waiting == {"g"})
             if watched.short:
                 client.send(raw(modern("tools/call", ADD)))
+                client.send(long)
                 wait_until_sync(lambda: watched.connection.flow.read_paused, what="the pause")
             open_gate(rig)
             assert client.answer()[0] == 200
         assert total(client.answer()[2]) == 5
+        assert client.answer()[0] == 200
         assert not watched.connection.flow.read_paused
 
 

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import pytest
+from mcp.server import _streamable_http_modern
 
+from coordinator.transport.protocol import AHEAD_BYTES
 from tests.support.wait import wait_until_sync
 from tests.transport.live import Live, serving
-from tests.transport.rig import call, legacy, make_app, modern
+from tests.transport.rig import Rig, call, legacy, make_app, modern
 
 ADD = call("add", {"left": 2, "right": 3})
 H2C = [("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "AAEAAEAAAAIAAAABAAMAAABk")]
@@ -114,8 +116,27 @@ def test_what_is_sent_before_the_answers_waits_outside(monkeypatch: pytest.Monke
             sending.start()
             assert [client.answer()[0] for _ in range(5_000)] == [405] * 5_000
             sending.join()
-    # What one reading brings is there at once.
-    assert max(waiting) <= LARGEST_READING // len(request) + 1
+    # What one reading brings is there at once, beside what was kept before it.
+    assert max(waiting) <= (AHEAD_BYTES + LARGEST_READING) // len(request) + 1
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+def test_who_leaves_a_call_that_waits_is_noticed_although_more_was_sent(
+    monkeypatch: pytest.MonkeyPatch, pieces: int
+) -> None:
+    # A sign of life that cannot be delivered tells it too.
+    monkeypatch.setattr(_streamable_http_modern, "_SSE_PING_INTERVAL", 3600.0)
+    rig = Rig()
+    waiting = raw(modern("tools/call", call("watch", {"gate": "g"})))
+    following = raw(modern("tools/call", ADD))
+    with serving(lambda: make_app(rig)) as live:
+        with Client(live.port) as client:
+            client.send(waiting + following if pieces == 1 else waiting)
+            wait_until_sync(lambda: rig.waiting == {"g"})
+            for _ in range(pieces - 1):
+                client.send(following)
+        wait_until_sync(lambda: not rig.waiting, what="the end of the call")
+        assert [name for name, *_ in rig.calls] == ["watch"]
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
