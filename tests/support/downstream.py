@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 from coordinator.settings.connections import Connection
 from tests.support.fleets import environment
@@ -75,6 +76,8 @@ class RawHttp(LocalServer):
                 if tool == "streamed":
                     self.answer(200, b"data: " + body.replace(b"fine", b"fine" * 500_000) + b"\n\n", STREAM)
                     return
+                if asked["method"] == "tools/call":
+                    here.called(asked)
                 packed = {"content-encoding": "gzip"} if tool == "packed" else {}
                 named = {"mcp-session-id": session} if session else {}
                 self.answer(200, gzip.compress(body) if packed else body, {**packed, **named})
@@ -95,6 +98,9 @@ class RawHttp(LocalServer):
 
         super().__init__(Answering)
         self.connection = Connection(kind="mcp", url=f"{self.url}/mcp")
+
+    def called(self, request: dict[str, Any]) -> None:
+        """A tool is called; the answer follows when this returns."""
 
 
 class HttpServer:

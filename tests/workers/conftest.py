@@ -44,9 +44,7 @@ def start(server: EmbeddedServer, connection: Redis, tmp_path: Path) -> Iterator
                 tmp_path / f"output-{len(running)}",
                 "worker",
                 *("--data-dir", str(tmp_path / "data")),
-                FLEET_REDIS_URL=server.url,
-                FLEET_METRICS_DIR=str(tmp_path / "metrics"),
-                **env,
+                **{"FLEET_REDIS_URL": server.url, "FLEET_METRICS_DIR": str(tmp_path / "metrics"), **env},
             )
         )
         running[-1].wait_ready()
