@@ -19,6 +19,7 @@ from coordinator.cli.flows.diagram import mermaid, tree
 from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.toolsets.flows.rules.check import check_flow
+from coordinator.toolsets.flows.store import flows as flow_store
 from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, StepRecord
 from tests.flows.client import Flows, gate
 from tests.flows.programs import Json
@@ -160,6 +161,15 @@ def test_list(shell: Shell, workflows: dict[str, int]) -> None:
     assert "Created by" in table
     assert "waits" in table
     shell("list", "--limit", "0", code=2)
+
+
+def test_a_list_that_stops_early_says_so(
+    shell: Shell, workflows: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_store, "PAGE", 1)
+    monkeypatch.setattr(flow_store, "MAX_PAGES", 1)
+    assert shell("list", "--name", "waits") == ""
+    assert shell.error == f"workflows older than {workflows['cancelled']} were not looked at\n"
 
 
 def test_show(shell: Shell, workflows: dict[str, int]) -> None:

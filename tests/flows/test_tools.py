@@ -11,6 +11,8 @@ import pytest
 from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
 from coordinator.store import Store
+from coordinator.toolsets.flows.store import flows as flow_store
+from coordinator.toolsets.tool import Call, Reply
 from tests.flows.client import ONE_GATE, Flows, Json, gate
 
 pytestmark = pytest.mark.anyio
@@ -117,6 +119,21 @@ async def test_lists_are_newest_first(flows: Flows) -> None:
                        "completed_at": None}  # fmt: skip
     assert [row["id"] for row in await flows("workflow_list", limit=3)] == made[:-4:-1]
     assert [row["id"] for row in await flows("workflow_list", limit=100, before=made[3])] == made[2::-1]
+
+
+async def test_a_list_that_stops_early_says_where_to_go_on(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_store, "PAGE", 2)
+    monkeypatch.setattr(flow_store, "MAX_PAGES", 1)
+    made = [await flows.create(name=name) for name in ("needle", "hay", "hay")]
+    tool = flows.tools["workflow_list"]
+
+    async def listed(**arguments: Any) -> tuple[list[int], Any]:
+        reply = await tool.handler(Call(flows.project), tool.arguments(**arguments))
+        assert isinstance(reply, Reply)
+        return [row.id for row in reply.structured], reply.meta
+
+    assert await listed(name="needle") == ([], {"fleet-coordinator/before": made[1]})
+    assert await listed(name="needle", before=made[1]) == ([made[0]], None)
 
 
 async def test_lists_can_be_searched(flows: Flows) -> None:

@@ -190,7 +190,7 @@ async def test_another_flow_follows_one_that_failed(working: Working, store: Sto
     started = await lab.start("w")
     refused = await lab.follow_refused(started, "call")
     assert "step 'bad' failed" in refused["error"]["message"]
-    flows = await FlowStore(store, lab.settings).list(project, limit=10)
+    flows = (await FlowStore(store, lab.settings).list(project, limit=10)).rows
     assert [flow.status for flow in flows] == ["failed", "failed"]
     audit = await lab.audit(started)
     assert [entry.type for entry in audit].count("executor.retrying") == 1

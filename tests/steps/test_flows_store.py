@@ -351,7 +351,7 @@ async def test_repeated_requests_have_one_effect(rig: Rig) -> None:
     create = idempotency_key("alice", "r1", "workflow_create", "x")
     flows = await asyncio.gather(*(rig.flows.create("default", create, new("x")) for _ in range(10)))
     assert len(set(flows)) == 1
-    assert len(await rig.flows.list("default", limit=20)) == 1
+    assert len((await rig.flows.list("default", limit=20)).rows) == 1
     release = idempotency_key("bob", "r2", "workflow_step_ready", flows[0] + 1)
     for _ in range(3):
         assert await rig.flows.release("default", release, flows[0] + 1, "bob") == (True, "running")
@@ -373,7 +373,7 @@ async def test_repeated_requests_have_one_effect(rig: Rig) -> None:
             await reused
         assert refused.value.code == "request_id_reused"
     assert [await rig.flow(flow) for flow in (flows[0], other)] == found
-    assert len(await rig.flows.list("default", limit=20)) == 2
+    assert len((await rig.flows.list("default", limit=20)).rows) == 2
 
 
 # --- lists --------------------------------------------------------------------------------------
@@ -389,9 +389,10 @@ async def test_the_flows_of_a_status_are_found_behind_any_number_of_others_of_th
     ended = [await rig.create() for _ in range(6)]
     for step in await rig.worker.take(6):
         await rig.worker.done(step)
-    assert [row.id for row in await rig.flows.list("default", limit=9, creator="alice", status="running")] == [waiting]
+    running = await rig.flows.list("default", limit=9, creator="alice", status="running")
+    assert [row.id for row in running.rows] == [waiting]
     completed = await rig.flows.list("default", limit=3, creator="alice", status="completed")
-    assert [row.id for row in completed] == ended[:2:-1]
+    assert [row.id for row in completed.rows] == ended[:2:-1]
 
 
 async def test_lists_are_newest_first_and_know_status_name_and_creator(rig: Rig) -> None:
@@ -406,7 +407,8 @@ async def test_lists_are_newest_first_and_know_status_name_and_creator(rig: Rig)
 
     async def ids(**more: Any) -> list[int]:
         found = await rig.flows.list("default", **{"limit": 20, **more})
-        return [row.id for row in found]
+        assert found.before == 0
+        return [row.id for row in found.rows]
 
     assert await ids() == sorted(made.values(), reverse=True)
     assert await ids(limit=3) == [made[7], made[6], made[5]]
@@ -420,10 +422,10 @@ async def test_lists_are_newest_first_and_know_status_name_and_creator(rig: Rig)
     assert await ids(creator="nobody") == []
     assert await ids(name="flow 6") == [made[6]]
     assert await ids(name="FLOW", limit=1) == [made[7]]
-    (row,) = await rig.flows.list("default", limit=1, status="failed")
+    ((row,), _) = await rig.flows.list("default", limit=1, status="failed")
     assert (row.name, row.creator, row.error, row.parent) == ("Flow 2", "bob", "it failed", "p2")
     assert row.completed_at is not None
-    assert await rig.flows.list("other", limit=5) == []
+    assert await rig.flows.list("other", limit=5) == ([], 0)
 
 
 async def test_a_search_goes_through_more_than_one_page(rig: Rig) -> None:
@@ -431,8 +433,23 @@ async def test_a_search_goes_through_more_than_one_page(rig: Rig) -> None:
     wanted = await rig.create(name="needle")
     for _ in range(130):
         await rig.create(name="hay")
-    assert [row.id for row in await rig.flows.list("default", limit=5, name="needle")] == [wanted]
-    assert len(await rig.flows.list("default", limit=100)) == 100
+    found = await rig.flows.list("default", limit=5, name="needle")
+    assert ([row.id for row in found.rows], found.before) == ([wanted], 0)
+    assert len((await rig.flows.list("default", limit=100)).rows) == 100
+
+
+async def test_a_search_that_stops_early_says_where(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows, "PAGE", 2)
+    monkeypatch.setattr(flows, "MAX_PAGES", 2)
+    wanted = [await rig.create(name="needle") for _ in range(2)]
+    hay = [await rig.create(name="hay") for _ in range(3)]
+    first = await rig.flows.list("default", limit=5, name="needle")
+    assert ([row.id for row in first.rows], first.before) == ([wanted[1]], wanted[1])
+    # Enough was found, so nothing is missing.
+    assert (await rig.flows.list("default", limit=1, name="needle")).before == 0
+    rest = await rig.flows.list("default", limit=5, name="needle", before=first.before)
+    assert ([row.id for row in rest.rows], rest.before) == ([wanted[0]], 0)
+    assert (await rig.flows.list("default", limit=5, name="hay", before=hay[1])).before == 0
 
 
 # --- what stays ---------------------------------------------------------------------------------
@@ -448,8 +465,8 @@ async def test_finished_flows_are_forgotten_after_their_retention(rig: Rig) -> N
     await rig.store.command("ZADD", keys.ended.key("default"), done - 7 * day - 1000, done)
     assert await rig.flows.trim("default") == (1, 1)
     assert await rig.flows.get("default", done) is None
-    assert [row.id for row in await rig.flows.list("default", limit=9)] == [running, failed]
-    assert await rig.flows.list("default", limit=9, creator="c0") == []
+    assert [row.id for row in (await rig.flows.list("default", limit=9)).rows] == [running, failed]
+    assert (await rig.flows.list("default", limit=9, creator="c0")).rows == []
     left = [key.decode() for key in await rig.store.command("KEYS", "*")]
     assert not [key for key in left if str(done) in key], left
 

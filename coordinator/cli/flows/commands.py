@@ -49,7 +49,8 @@ def show_list(
     """
     if not 1 <= limit <= 10_000:
         raise CommandFailed("--limit must be from 1 to 10000", Exit.USAGE)
-    rows = _with_flows(loaded, lambda flows: flows.list(project, limit=limit, status=status, name=name))
+    listed = _with_flows(loaded, lambda flows: flows.list(project, limit=limit, status=status, name=name))
+    rows = listed.rows
     if format == "json":
         print_json(rows)
     elif format == "table" or (format == "auto" and sys.stdout.isatty()):
@@ -57,6 +58,8 @@ def show_list(
     else:
         for row in rows:
             print(f"{row.id}  {row.status:9}  {printable(row.creator)}  {printable(row.name)}")
+    if listed.before:
+        print(f"workflows older than {listed.before} were not looked at", file=sys.stderr)
     return Exit.OK
 
 

@@ -105,6 +105,14 @@ class FlowRow(Struct, frozen=True, kw_only=True):
     parent: str | None = None
 
 
+class Listed(NamedTuple):
+    """What a list has found."""
+
+    rows: list[FlowRow]
+    before: int = 0
+    """Workflows with lower ids were not looked at, because the list has looked at as many as it may; 0: it has not."""
+
+
 class FlowRecord(Struct, frozen=True, kw_only=True):
     """A workflow with its spec and all its steps, by id."""
 
@@ -218,8 +226,8 @@ class FlowStore(RunStore):
         status: FlowStatus | None = None,
         name: str = "",
         before: int = 0,
-    ) -> list[FlowRow]:
-        """Workflows, newest first.
+    ) -> Listed:
+        """Workflows, newest first; looks at ``MAX_PAGES`` pages of them at most.
 
         Args:
             creator: lists only the workflows of this creator; None: of all.
@@ -242,9 +250,10 @@ class FlowStore(RunStore):
                 ):
                     found.append(row)
             if len(page) < size or len(found) >= limit:
-                break
-            below = f"({page[-1][0]}"
-        return found[:limit]
+                return Listed(found[:limit])
+            before = int(page[-1][0])
+            below = f"({before}"
+        return Listed(found, before)
 
     async def cancel(
         self, project: str, request: IdempotencyKey, flow: int, actor: str

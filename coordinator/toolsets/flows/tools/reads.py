@@ -15,7 +15,11 @@ from coordinator.toolsets.flows.store.flows import FlowRow, FlowStatus, FlowStor
 from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, unknown_workflow
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
-_LIST = "List workflows with their status, newest first."
+_LIST = (
+    "List workflows with their status, newest first. A list that looks for few among very many may stop before it has "
+    "looked at all: then the result's _meta has fleet-coordinator/before, the value of before to go on with."
+)
+_BEFORE = "fleet-coordinator/before"
 _GET = (
     "Get a workflow with its steps so far. A gate that waits for workflow_step_ready is a step with status running and "
     "tool null. result_json is the JSON text of what a step returned, or of its error."
@@ -34,7 +38,7 @@ class Reads:
         if args.status is not None and args.status not in WORKFLOW_STATUSES:
             raise invalid("status", f"must be one of {', '.join(WORKFLOW_STATUSES)}")
         own = None if call.caller is None or administers(call.caller) else call.caller.id
-        rows = await self._flows.list(
+        listed = await self._flows.list(
             call.project,
             limit=args.limit,
             creator=own,
@@ -42,7 +46,8 @@ class Reads:
             name=args.name or "",
             before=args.before or 0,
         )
-        return Reply(structured=[_listed(row) for row in rows])
+        meta = {_BEFORE: listed.before} if listed.before else None
+        return Reply(structured=[_listed(row) for row in listed.rows], meta=meta)
 
     async def workflow_get(self, call: Call, args: WorkflowGet) -> Workflow:
         """A workflow with its steps so far."""
