@@ -121,7 +121,6 @@ class Link:
         if self._reconnecting is not None:
             self._reconnecting.cancel()
             await asyncio.wait([self._reconnecting])
-            self._reconnecting = None
         self._fail_parked()
         if connection is not None:
             await connection.finish()

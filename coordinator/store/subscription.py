@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import Any
@@ -80,14 +79,15 @@ class Subscription:
         """Stops listening."""
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task])
 
     async def _listen(self) -> None:
         while True:
             try:
                 async with self._store.client.pubsub() as messages:
-                    await messages.subscribe(*self._channels)
+                    # A server that stands still takes connections, too, and the client sets no limit for its answer.
+                    async with asyncio.timeout(SILENCE_SECONDS):
+                        await messages.subscribe(*self._channels)
                     await self._hear(messages)
             except (redis.exceptions.RedisError, OSError) as error:
                 self._warn(

@@ -348,9 +348,11 @@ async def test_calls_that_wait_to_be_sent_fail_when_they_cannot_be(
     left.cancel()
     if ending == "the link is closed":
         await link.close()
+        assert "store-link" not in [task.get_name() for task in asyncio.all_tasks()], "tries on"
     turn_away.set()
     async with asyncio.timeout(30):
         assert await asyncio.gather(*map(outcome, calls)) == [UNAVAILABLE] * 4
+    assert link.in_flight == 0
     if ending == "the attempt fails":
         await wait_until(lambda: link.connected, what="the recovery")
         assert await echo(link, 5) == b"5"

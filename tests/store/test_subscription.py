@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -79,6 +80,31 @@ async def test_a_server_that_stands_still_is_left(
     await wait_until(lambda: store.connected)
     await store.command("PUBLISH", "fc:test", "second")
     await wait_until(lambda: heard.messages == [b"first", b"second"])
+
+
+async def test_a_server_that_takes_connections_and_says_nothing_is_left(
+    store: Store, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else this process would wait for it for ever, while another server has taken over its address."""
+    monkeypatch.setattr(coordinator.store.subscription, "SILENCE_SECONDS", 0.1)
+    heard = Heard(store)
+    kill(server, signal.SIGSTOP)
+    try:
+        with capture_logs() as logged:
+            heard.subscription.start()
+            await wait_until(lambda: any("Timeout" in line.get("reason", "") for line in logged), what="the loss")
+    finally:
+        kill(server, signal.SIGCONT)
+    await wait_until(lambda: heard.begun >= 1, what="a subscription")
+    await heard.subscription.close()
+
+
+async def test_who_is_cancelled_while_it_closes_a_subscription_does_not_go_on(heard: Heard) -> None:
+    closing = asyncio.create_task(heard.subscription.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
 
 
 async def test_a_quiet_subscription_is_kept(heard: Heard, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
