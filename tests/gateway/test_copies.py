@@ -78,6 +78,29 @@ async def test_a_full_disk_leaves_no_part_of_a_line(
     assert copied.numbers(file) == [1, 2, 3]
 
 
+async def test_what_a_successor_wrote_stays_when_the_disk_is_full(
+    store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copier stands still before it writes. Its successor's lines, noted as copied, are not its own to remove."""
+    copied, file, real = Copied(store, project), tmp_path / "audit.jsonl", os.write
+    await copied.write(1, 2)
+    entries = await copied.audit.read(project)
+
+    def full(descriptor: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def late(descriptor: int, data: Any) -> int:
+        monkeypatch.setattr(os, "write", real)
+        copies._append(file, project, entries)
+        monkeypatch.setattr(os, "write", full)
+        return real(descriptor, bytes(data[:100]))
+
+    monkeypatch.setattr(os, "write", late)
+    with pytest.raises(OSError, match="No space left"):
+        copies._append(file, project, entries)
+    assert copied.numbers(file) == [1, 2]
+
+
 async def test_little_at_a_time_is_enough(
     store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

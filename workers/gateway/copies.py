@@ -76,11 +76,10 @@ class AuditCopies:
     async def copy(self, file: Path) -> None:
         """Copies the new entries of all projects."""
         for project in {OWN_PROJECT, *await self._steps.projects.ages()}:
-            position = await self._audit.copied(project)
-            while entries := await self._audit.read(project, position):
+            # Asked for before each page: if this process stood still, its successor may have copied the rest.
+            while entries := await self._audit.read(project, await self._audit.copied(project)):
                 await asyncio.to_thread(_append, file, project, entries)
-                position = entries[-1].position
-                await self._audit.note_copied(project, position)
+                await self._audit.note_copied(project, entries[-1].position)
                 if len(entries) < PAGE:
                     break
 
@@ -97,16 +96,17 @@ def _append(file: Path, project: str, entries: Sequence[Entry]) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
     descriptor = os.open(file, flags, 0o600)
     try:
-        before = os.fstat(descriptor)
-        regular = stat.S_ISREG(before.st_mode)
+        regular, written = stat.S_ISREG(os.fstat(descriptor).st_mode), 0
         try:
             while left:
-                left = left[os.write(descriptor, left) :]
+                taken = os.write(descriptor, left)
+                left, written = left[taken:], written + taken
             if regular:
                 os.fsync(descriptor)
         except OSError:
             if regular:
-                os.ftruncate(descriptor, before.st_size)
+                # Not to the size at the beginning: if this process stood still since, its successor has written.
+                os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
             raise
     finally:
         os.close(descriptor)
