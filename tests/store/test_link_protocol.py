@@ -15,7 +15,6 @@ from coordinator.store import connection
 from coordinator.store import link as link_module
 from coordinator.store.address import Address, parse
 from coordinator.store.connection import Connection
-from coordinator.store.errors import StoreTooOld, StoreUnreachable
 from coordinator.store.link import Link, pack
 from tests.store.conftest import OpenLink, StartFake
 from tests.support.fake_redis import FakeRedis, Peer, bulk
@@ -321,7 +320,7 @@ async def test_calls_during_the_first_attempt_to_reconnect_wait_for_it(
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert [result for n, result in enumerate(results) if n != 3] == [b"%d" % n for n in range(20) if n != 3]
     assert b"3" not in sent, "was sent though its caller had left"
-    assert link.connects == 2
+    assert (link.connects, link.in_flight) == (2, 0)
 
 
 @pytest.mark.parametrize("ending", ["the attempt fails", "the link is closed"])
@@ -405,7 +404,7 @@ async def test_nobody_waits_for_a_server_that_missed_a_deadline(start_fake: Star
     fake = await start_fake(talk)
     link = await open_link(fake.url, timeout=0.5)
     assert await outcome(echo(link, 1)) == UNAVAILABLE
-    with pytest.raises(ToolFailure, match="nothing was sent"):
+    with pytest.raises(ToolFailure, match="did not answer within 500 ms; nothing was sent"):
         echo(link, 2)
 
 
@@ -422,18 +421,48 @@ async def test_a_store_that_hangs_up_again_at_once_is_not_waited_for(
 
     fake = await start_fake(talk)
     link = await open_link(fake.url)
-    refused = 0
+    refused: list[int] = []
     give_up = link._give_up_for_now
 
-    def counted() -> None:
-        nonlocal refused
-        refused += 1
+    def noted() -> None:
+        refused.append(link.connects)
         give_up()
 
-    monkeypatch.setattr(link, "_give_up_for_now", counted)
+    monkeypatch.setattr(link, "_give_up_for_now", noted)
     await wait_until(lambda: link.connects > 8, what="a connection that lasts")
     assert await echo(link, 1) == b"1"
     assert bool(refused) == bool(stable)
+    assert not refused or refused[0] >= 4, "the first pauses are so short that calls wait"
+
+
+async def test_only_the_connection_that_was_lost_has_to_have_lasted(
+    start_fake: StartFake, open_link: OpenLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that has been up for long storms no store that hangs up again at once."""
+    hang_up, pauses = asyncio.Event(), list[float]()
+    monkeypatch.setattr(link_module, "_STABLE_SECONDS", 0.5)
+    sleep = asyncio.sleep
+
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        if peer.number == 1:
+            await hang_up.wait()
+        elif peer.number > 6:
+            await peer.echo()
+
+    async def noted(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    began = time.monotonic()
+    await wait_until(lambda: time.monotonic() > began + 0.5)
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    hang_up.set()
+    await wait_until(lambda: link.connects > 6, what="a connection that lasts")
+    assert len(pauses) >= 5
+    assert max(pauses) > 0.1, "the pauses do not grow"
 
 
 async def test_while_nobody_listens_calls_fail_at_once_and_recovery_needs_no_call(
@@ -447,7 +476,7 @@ async def test_while_nobody_listens_calls_fail_at_once_and_recovery_needs_no_cal
     link = await open_link(fake.url)
     await fake.end()
     await wait_until(lambda: not link.connected and link.submit == link._refuse, what="the first attempt to fail")
-    with pytest.raises(ToolFailure, match="nothing was sent"):
+    with pytest.raises(ToolFailure, match="cannot be reached; nothing was sent"):
         echo(link, 2)
     await start_fake(talk, fake.port)
     await wait_until(lambda: link.connected, what="the recovery")
@@ -485,62 +514,6 @@ async def test_closing_does_not_wait_beyond_the_timeout(start_fake: StartFake, o
     await link.close()
     assert time.monotonic() - started < 30
     assert await asyncio.gather(*map(outcome, calls)) == [UNAVAILABLE] * 30
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "words"),
-    [
-        ({"PING": b"-LOADING Redis is loading the dataset in memory\r\n"}, StoreUnreachable, "LOADING"),
-        ({"HELLO": b"-WRONGPASS invalid username-password pair\r\n"}, StoreUnreachable, "WRONGPASS"),
-        ({"HELLO": b"%1\r\n+role\r\n+replica\r\n"}, StoreUnreachable, "is a replica"),
-        ({"HELLO": b"*2\r\n+role\r\n+slave\r\n"}, StoreUnreachable, "is a replica"),
-        ({"HELLO": b"-ERR unknown command `HELLO`\r\n"}, StoreTooOld, "7.0"),
-    ],
-    ids=["loading", "password", "replica", "replica-resp2", "too-old"],
-)
-async def test_a_server_that_cannot_serve_is_told(
-    changes: dict[str, bytes], error: type[Exception], words: str, start_fake: StartFake, open_link: OpenLink
-) -> None:
-    async def talk(peer: Peer) -> None:
-        await peer.greet(**changes)
-        await peer.echo()
-
-    fake = await start_fake(talk)
-    with pytest.raises(error, match=words):
-        await open_link(f"redis://:tops3cret@127.0.0.1:{fake.port}")
-
-
-async def test_a_server_that_says_nothing_is_told_within_the_timeout(
-    start_fake: StartFake, open_link: OpenLink
-) -> None:
-    async def talk(peer: Peer) -> None:
-        await asyncio.Event().wait()
-
-    fake = await start_fake(talk)
-    started = time.monotonic()
-    with pytest.raises(StoreUnreachable, match="no answer within 100 ms"):
-        await open_link(fake.url, timeout=0.1)
-    assert time.monotonic() - started < 30
-
-
-async def test_a_server_that_hangs_up_at_once_is_told(start_fake: StartFake, open_link: OpenLink) -> None:
-    async def talk(peer: Peer) -> None:
-        peer.hang_up()
-
-    fake = await start_fake(talk)
-    with pytest.raises(StoreUnreachable, match="no usable store"):
-        await open_link(fake.url)
-
-
-async def test_a_connection_that_breaks_right_after_the_greeting_is_not_taken(start_fake: StartFake) -> None:
-    class Slow(Link):
-        async def _greet(self, connection: Connection, address: Address) -> None:
-            await super()._greet(connection, address)
-            await wait_until(lambda: connection.lost, what="the loss")
-
-    fake = await start_fake(Peer.greet)
-    with pytest.raises(StoreUnreachable, match="the connection broke"):
-        await Slow(parse(fake.url)).open()
 
 
 async def test_the_address_is_asked_for_before_every_attempt(start_fake: StartFake, open_link: OpenLink) -> None:

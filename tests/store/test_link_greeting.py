@@ -1,0 +1,121 @@
+"""How a link makes a connection: whom it takes for the store, and what it says of others."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+from coordinator.store.address import Address, parse
+from coordinator.store.connection import Connection
+from coordinator.store.errors import StoreTooOld, StoreUnreachable
+from coordinator.store.link import Link, pack
+from tests.store.conftest import OpenLink, StartFake
+from tests.support.fake_redis import Peer
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"PING": b"-LOADING Redis is loading the dataset in memory\r\n"}, StoreUnreachable, "LOADING"),
+        ({"HELLO": b"-WRONGPASS invalid username-password pair\r\n"}, StoreUnreachable, "WRONGPASS"),
+        ({"HELLO": b"%1\r\n+role\r\n+replica\r\n"}, StoreUnreachable, "is a replica"),
+        ({"HELLO": b"*2\r\n+role\r\n+slave\r\n"}, StoreUnreachable, "is a replica"),
+        ({"HELLO": b"-ERR unknown command `HELLO`\r\n"}, StoreTooOld, "7.0"),
+        ({"PING": b"-ERR unknown command `PING`\r\n"}, StoreUnreachable, "PING"),
+    ],
+    ids=["loading", "password", "replica", "replica-resp2", "too-old", "odd"],
+)
+async def test_a_server_that_cannot_serve_is_told(
+    changes: dict[str, bytes], error: type[Exception], words: str, start_fake: StartFake, open_link: OpenLink
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet(**changes)
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    with pytest.raises(error, match=words):
+        await open_link(f"redis://:tops3cret@127.0.0.1:{fake.port}")
+
+
+async def test_a_server_that_says_nothing_is_told_within_the_timeout(
+    start_fake: StartFake, open_link: OpenLink
+) -> None:
+    left = asyncio.Event()
+
+    async def talk(peer: Peer) -> None:
+        try:
+            while True:
+                await peer.command()
+        finally:
+            left.set()
+
+    fake = await start_fake(talk)
+    started = time.monotonic()
+    with pytest.raises(StoreUnreachable, match="no answer within 100 ms"):
+        await open_link(fake.url, timeout=0.1)
+    assert time.monotonic() - started < 30
+    async with asyncio.timeout(30):
+        await left.wait()
+
+
+async def test_a_server_that_hangs_up_at_once_is_told(start_fake: StartFake, open_link: OpenLink) -> None:
+    async def talk(peer: Peer) -> None:
+        peer.hang_up()
+
+    fake = await start_fake(talk)
+    with pytest.raises(StoreUnreachable, match="no usable store"):
+        await open_link(fake.url)
+
+
+async def test_a_connection_that_breaks_right_after_the_greeting_is_not_taken(start_fake: StartFake) -> None:
+    class Slow(Link):
+        async def _greet(self, connection: Connection, address: Address) -> None:
+            await super()._greet(connection, address)
+            await wait_until(lambda: connection.lost, what="the loss")
+
+    fake = await start_fake(Peer.greet)
+    with pytest.raises(StoreUnreachable, match="the connection broke"):
+        await Slow(parse(fake.url)).open()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"CLIENT": b"-NOPERM this user has no permissions to run the 'client|setname' command\r\n"},
+        {"HELLO": b"%1\r\n+proto\r\n:3\r\n"},
+        {"HELLO": b"%1\r\n+role\r\n+primary\r\n"},
+    ],
+    ids=["no name", "no role", "primary"],
+)
+async def test_a_server_that_lacks_only_what_is_not_needed_is_taken(
+    changes: dict[str, bytes], start_fake: StartFake, open_link: OpenLink
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet(**changes)
+        await peer.echo()
+
+    fake = await start_fake(talk)
+    link = await open_link(fake.url)
+    assert await link.submit(pack(("ECHO", 1))) == b"1"
+
+
+async def test_the_kernel_finds_out_that_the_other_end_of_an_idle_connection_is_gone(
+    start_fake: StartFake, open_link: OpenLink
+) -> None:
+    async def talk(peer: Peer) -> None:
+        await peer.greet()
+        await peer.echo()
+
+    link = await open_link((await start_fake(talk)).url)
+    assert link._connection is not None
+    assert link._connection._transport is not None
+    sock = link._connection._transport.get_extra_info("socket")
+    assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= 30
