@@ -40,14 +40,11 @@ class Deadlines:
             self._expired.discard(task)
 
     def expired(self, task: asyncio.Task[Any]) -> bool:
-        """Whether the ``CancelledError`` that ``task`` has just caught came from its limit.
+        """Whether the ``CancelledError`` that ``task`` has just caught came from its limit, and from nowhere else.
 
         If so, the cancellation is undone, and the task can go on as after a timeout.
         """
-        if task not in self._expired:
-            return False
-        task.uncancel()
-        return True
+        return task in self._expired and task.uncancel() == 0
 
     def _sweep_later(self) -> None:
         self._sweeping = True

@@ -165,14 +165,35 @@ async def test_cancellation_from_outside_is_passed_on() -> None:
     assert hooks.requests == []
 
 
+async def test_cancellation_from_outside_is_passed_on_at_the_deadline_too() -> None:
+    calls, hooks, rig, tools = make()
+    running = asyncio.create_task(calls.run(tools["late"], CALL, Wait(gate="g"), "fast"))
+    await wait_until(lambda: "g" in rig.waiting)
+    calls._deadlines._until[running] = 0.0
+    calls._deadlines._sweep()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert hooks.requests == []
+
+
 async def test_deadlines_leave_nothing_behind() -> None:
     deadlines = Deadlines(0.01)
+    sweep_later, planned = deadlines._sweep_later, list[int]()
+
+    def planning() -> None:
+        planned.append(1)
+        sweep_later()
+
+    deadlines._sweep_later = planning  # type: ignore[method-assign]
     calls = Calls(10_000, Hooks(), deadlines)
     tools = {tool.name: tool for tool in Rig().toolset().tools}
     await asyncio.gather(*(calls.run(tools["add"], CALL, Add(left=n), "fast") for n in range(50)))
+    assert 0 < len(planned) < 50, "a timer for each"
     assert (await Calls(20, Hooks(), deadlines).run(tools["late"], CALL, Wait(gate="g"), "fast")).failed
     assert deadlines._until == {}
     assert deadlines._expired == set()
+    await wait_until(lambda: not deadlines._sweeping, what="the last sweep")
 
 
 @pytest.mark.parametrize("fast", [True, False])
