@@ -13,7 +13,7 @@ from coordinator import __version__
 from coordinator.toolsets.schema import describe
 from coordinator.transport import FrontEnd
 from coordinator.transport.bodies import Bodies
-from coordinator.transport.replies import Message, Refused
+from coordinator.transport.replies import ClientDisconnected, Message, Refused
 from tests.transport.rig import LEGACY, MODERN, Response, Rig, call, legacy, make_app, meta, modern, send
 
 pytestmark = pytest.mark.anyio
@@ -401,6 +401,22 @@ async def test_a_body_without_end_is_not_read_on() -> None:
 
     with pytest.raises(Refused, match="larger than 4096 bytes"):
         await Bodies(4096).read(receive)
+
+
+async def test_a_body_is_read_to_its_end_or_not_at_all() -> None:
+    async def read(*messages: Message) -> bytes:
+        coming = iter(messages)
+
+        async def receive() -> Message:
+            return next(coming)
+
+        return await Bodies(6).read(receive)
+
+    begin, gone = {"type": "http.request", "body": b"abc", "more_body": True}, {"type": "http.disconnect"}
+    assert await read(begin, {"type": "http.request", "body": b"def"}) == b"abcdef"
+    for messages in ((gone,), (begin, gone)):
+        with pytest.raises(ClientDisconnected):
+            await read(*messages)
 
 
 async def test_heads_are_bounded(front: FrontEnd) -> None:
