@@ -105,7 +105,6 @@ class Connection(asyncio.Protocol):
             return
         self._flush()
         if self._sweeper is None:
-            self._marks.append((self._loop.time(), self._answered + len(self._waiting)))
             self._schedule_sweep()
 
     def _flush(self) -> None:
@@ -157,7 +156,6 @@ class Connection(asyncio.Protocol):
         self.lost = True
         if self._sweeper is not None:
             self._sweeper.cancel()
-            self._sweeper = None
         self._on_lost(self, why, clean)
         self._fail_waiting(why)
 
@@ -191,7 +189,5 @@ class Connection(asyncio.Protocol):
         if marks and now - marks[0][0] >= self._timeout:
             self.drop(f"did not answer within {round(self._timeout * 1000)} ms")
             return
-        submitted = self._answered + len(self._waiting)
-        if not marks or marks[-1][1] < submitted:
-            marks.append((now, submitted))
+        marks.append((now, self._answered + len(self._waiting)))
         self._schedule_sweep()

@@ -178,13 +178,13 @@ async def test_the_deadline_of_a_call_runs_from_its_own_beginning() -> None:
     clock = Clock()
     lost: list[float] = []
     line = Connection(cast("asyncio.AbstractEventLoop", clock), 1.0, 10, lambda *_: lost.append(clock.now))
-    first = line.submit(pack(("ECHO", 1)))
+    first, beside = (line.submit(pack(("ECHO", 1))) for _ in range(2))
     clock.move(0.1)
     second = line.submit(pack(("ECHO", 2)))
     clock.move(0.9)
-    line.data_received(bulk(b"1"))
+    line.data_received(bulk(b"1") * 2)
     clock.move(3.0)
-    assert await outcome(first) == b"1"
+    assert await outcome(first) == await outcome(beside) == b"1"
     assert await outcome(second) == UNAVAILABLE
     assert len(lost) == 1
     assert 1.1 <= lost[0] < 1.25, "not before its time, and at most two ticks late"
@@ -493,8 +493,10 @@ async def test_closing_lets_calls_in_flight_finish(start_fake: StartFake, open_l
 
     fake = await start_fake(talk)
     link = await open_link(fake.url)
-    calls = [echo(link, n) for n in range(30)]
+    calls, line = [echo(link, n) for n in range(30)], link._connection
     await link.close()
+    assert line is not None
+    assert line._closed.is_set(), "its transport is still to be closed"
     assert [call.result() for call in calls] == [b"%d" % n for n in range(30)]
     with pytest.raises(ToolFailure, match="closed") as raised:
         echo(link, 31)
