@@ -10,15 +10,16 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+import coordinator.transport.calls
 from coordinator.errors import CATALOGUE, ToolFailure
 from coordinator.overload import Admission
 from coordinator.settings.overload import Overload
-from coordinator.toolsets.tool import Call
+from coordinator.toolsets.tool import Call, Reply
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.deadlines import Deadlines
 from tests.overload.front import Watcher
 from tests.support.wait import wait_until
-from tests.transport.rig import Add, Fail, Hooks, Nothing, Rig, Wait, call, legacy, make_app, modern, send
+from tests.transport.rig import Add, Fail, Hooks, Nothing, Pong, Rig, Wait, call, legacy, make_app, modern, send
 
 pytestmark = pytest.mark.anyio
 
@@ -153,6 +154,53 @@ async def test_tools_that_wait_have_no_deadline() -> None:
     assert rig.waiting == {"g"}
     rig.gates["g"].set()
     assert not (await watching).failed
+
+
+async def test_a_call_that_its_caller_may_not_make_any_more_has_ended_when_that_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def recheck() -> None:
+        if rig.waiting:
+            raise ToolFailure("unauthenticated", "no more")
+
+    monkeypatch.setattr(coordinator.transport.calls, "LOOK_SECONDS", 0.01)
+    calls, _, rig, tools = make()
+    done = await calls.run(tools["watch"], CALL, Wait(gate="g"), "sdk", recheck)
+    assert msgspec.json.decode(done.body)["error"]["code"] == "unauthenticated"
+    assert rig.waiting == set()
+
+
+async def test_a_result_that_says_that_it_is_an_error_is_reported_as_one() -> None:
+    calls, hooks, _, tools = make()
+    for failed in (True, False):
+
+        async def answer(call: Call, given: Any, failed: bool = failed) -> Reply:
+            return Reply(text=("as told",), is_error=failed)
+
+        done = await calls.run(dataclasses.replace(tools["nothing"], handler=answer), CALL, Nothing(), "fast")
+        assert (done.failed, done.blocks()) == (failed, ("as told",))
+    assert hooks.requests == [("nothing", "error", "fast"), ("nothing", "ok", "fast")]
+
+
+async def test_the_time_that_a_call_was_parked_is_not_its_own() -> None:
+    took: list[float] = []
+
+    class Timing(Hooks):
+        def request(self, tool: str, outcome: str, transport: str, seconds: float | None) -> None:
+            took.append(seconds or 0.0)
+
+    async def parked(call: Call, given: Wait) -> Pong:
+        if call.idle is not None:
+            call.idle(1000.0)
+        return Pong(ok=True)
+
+    _, _, _, tools = make()
+    watch = dataclasses.replace(tools["watch"], parks=True, handler=parked)
+    calls = Calls(10_000, Timing(), Deadlines(0.01))
+    for gate in ("g", "open"):
+        assert not (await calls.run(watch, CALL, Wait(gate=gate), "sdk")).failed
+    assert took[0] < -900
+    assert took[1] >= 0
 
 
 async def test_cancellation_from_outside_is_passed_on() -> None:
