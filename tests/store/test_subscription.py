@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 import coordinator.store.subscription
+from coordinator.errors import ToolFailure
 from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.subscription import Subscription
@@ -43,9 +45,6 @@ class Heard:
         self.subscription = Subscription(
             store, ("fc:test",), "test", lambda _, data: self.messages.append(data), self._begin
         )
-
-    def _hear(self, channel: str, data: bytes) -> None:
-        self.messages.append(data)
 
     def _begin(self) -> None:
         self.begun += 1
@@ -86,12 +85,14 @@ async def test_a_server_that_takes_connections_and_says_nothing_is_left(
     store: Store, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else this process would wait for it for ever, while another server has taken over its address."""
-    monkeypatch.setattr(coordinator.store.subscription, "SILENCE_SECONDS", 0.1)
+    for limit in ("SILENCE_SECONDS", "_LISTEN_SECONDS"):
+        monkeypatch.setattr(coordinator.store.subscription, limit, 0.1)
     heard = Heard(store)
     kill(server, signal.SIGSTOP)
     try:
         with capture_logs() as logged:
-            heard.subscription.start()
+            with pytest.raises(ToolFailure, match="does not take the subscription"):
+                await heard.subscription.ready()
             await wait_until(lambda: any("Timeout" in line.get("reason", "") for line in logged), what="the loss")
     finally:
         kill(server, signal.SIGCONT)
@@ -122,6 +123,15 @@ async def test_a_quiet_subscription_is_kept(heard: Heard, store: Store, monkeypa
 
     await wait_until(asked, what="signs of life to be asked for")
     assert heard.begun == 1
+
+
+async def test_it_does_not_go_on_in_the_context_of_the_call_that_started_it(store: Store) -> None:
+    call, seen = ContextVar("call", default=""), list[str]()
+    call.set("r-1")
+    subscription = Subscription(store, ("fc:test",), "test", lambda *_: None, lambda: seen.append(call.get()))
+    await subscription.ready()
+    await subscription.close()
+    assert seen == [""]
 
 
 async def test_an_outage_is_logged_as_one(

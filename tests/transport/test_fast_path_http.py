@@ -18,7 +18,7 @@ from tests.support.wait import wait_until_sync
 from tests.transport import fuzz
 from tests.transport.guarded import Front, bearer
 from tests.transport.live import Live, serving
-from tests.transport.rig import Response, Rig, call, legacy, make_app, modern, send
+from tests.transport.rig import Hooks, Response, Rig, call, legacy, make_app, modern, send
 from tests.transport.test_wire import Client, raw, total
 
 ADD = call("add", {"left": 2, "right": 3})
@@ -425,6 +425,28 @@ def test_the_end_of_the_server_waits_for_answers(rig: Rig) -> None:
                 status, headers, _ = client.answer()
                 assert (status, headers.get("connection")) == (200, "close" if number == 3 else None)
             assert client.closed()
+
+
+def test_the_end_of_the_server_waits_for_calls_whose_client_has_left(rig: Rig) -> None:
+    late, hooks = modern("tools/call", call("late", {"gate": "g"})), Hooks()
+    with serving(lambda: make_app(rig, hooks=hooks)) as live:
+        watched = Watched(live)
+        with Client(live.port) as client:
+            for number in (1, 2, 3):
+                client.send(raw(late))
+                wait_until_sync(lambda: rig.waiting == {"g"})
+                if number < 3:
+                    open_gate(rig)
+                    assert client.answer()[0] == 200
+        assert watched.short == 1
+        state = live.server.server_state
+        wait_until_sync(lambda: not state.connections)
+        assert state.tasks, "the server would end without it"
+        live.server.config.timeout_graceful_shutdown = 60
+        live.stop()
+        wait_until_sync(lambda: refused(live.port))
+        open_gate(rig)
+    assert hooks.requests == [("late", "ok", way) for way in ("sdk", "fast", "fast")]
 
 
 def refused(port: int) -> bool:
