@@ -25,7 +25,12 @@ GOOD_INFO: dict[str, Any] = {
     "role": "master",
     "connected_slaves": 1,
 }
-GOOD_CONFIG = {"appendfsync": "always", "maxmemory-policy": "noeviction", "hash-max-listpack-value": "512"}
+GOOD_CONFIG = {
+    "appendfsync": "always",
+    "maxmemory-policy": "noeviction",
+    "hash-max-listpack-value": "512",
+    "min-replicas-to-write": "1",
+}
 
 
 def verdicts(
@@ -54,6 +59,8 @@ def test_a_good_store_is_passed_over() -> None:
         ({"info": {"maxmemory": 11 * 2**20}}, {"store.memory": "warns"}),
         ({"info": {"maxmemory": 100 * 2**20}}, {}),
         ({"info": {"role": "slave"}}, {"store.role": "fails"}),
+        ({"config": {"min-replicas-to-write": "0"}}, {"store.role": "warns"}),
+        ({"config": {"min-replicas-to-write": "0"}, "info": {"connected_slaves": 0}}, {}),
         ({"offset": 6.0}, {"store.clock": "warns"}),
         ({"offset": -6.0}, {"store.clock": "warns"}),
         ({"latency_ms": 6.0}, {"store.latency": "warns"}),

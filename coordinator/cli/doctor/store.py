@@ -41,7 +41,7 @@ def judge(
     yield from _persistence(info, config)
     yield _eviction(info, config)
     yield _memory(info)
-    yield _replication(info)
+    yield _replication(info, config)
     yield _clock(offset_seconds)
     yield _latency(latency_ms)
     yield from _layout(config)
@@ -118,10 +118,17 @@ def _memory(info: Info) -> Finding:
     return Finding("ok", "store.memory", said)
 
 
-def _replication(info: Info) -> Finding:
+def _replication(info: Info, config: Info) -> Finding:
     if info.get("role", "master") != "master":
         return Finding("fails", "store.role", "the server is a replica", "give the URL of the primary")
     replicas = int(info.get("connected_slaves", 0))
+    if replicas and config.get("min-replicas-to-write") == "0":
+        return Finding(
+            "warns",
+            "store.role",
+            f"primary with {replicas} replicas, which takes writes without any: a failover loses these",
+            "set min-replicas-to-write 1, with min-replicas-max-lag as low as the network allows",
+        )
     return Finding("ok", "store.role", f"primary with {replicas} replicas")
 
 
