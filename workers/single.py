@@ -23,7 +23,7 @@ from coordinator.steps.handoff import Handoff
 from coordinator.steps.run_kind import opened
 from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store
-from coordinator.store.address import url_of
+from coordinator.store.clients import address_of
 from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.heartbeat import Heartbeat, heartbeat_client
@@ -119,4 +119,4 @@ def _url_of_job() -> str:
     job = get_current_job()
     if job is None:
         raise RuntimeError("not called by an RQ worker")
-    return url_of(job.connection)
+    return address_of(job.connection).url()

@@ -14,17 +14,13 @@ TLS options are those of redis-py: ``ssl_cert_reqs=required|none``, ``ssl_check_
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
-import redis
-import redis.sentinel
-
 from coordinator.store.errors import AddressError
 
-_TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-_TLS_OPTIONS = ("ssl_cert_reqs", "ssl_check_hostname", *_TLS_FILES)
+_TLS_OPTIONS = ("ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
 _SCHEMES = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix")
 _SENTINEL_PORT = 26379
@@ -58,11 +54,28 @@ class Address:
         credentials = f"{self.username}{':***' if self.password else ''}@" if self.username or self.password else ""
         if self.path:
             return f"unix://{credentials}{self.path}{f'?db={self.db}' if self.db else ''}"
-        scheme = "rediss" if self.tls else "redis"
+        place = _place(self.host, self.port)
         if self.sentinels:
-            hosts = ",".join(_place(*sentinel) for sentinel in self.sentinels)
-            return f"{scheme}+sentinel://{credentials}{hosts}/{self.service}/{self.db}"
-        return f"{scheme}://{credentials}{_place(self.host, self.port)}/{self.db}"
+            place = ",".join(_place(*sentinel) for sentinel in self.sentinels) + f"/{self.service}"
+        return f"{self._scheme}://{credentials}{place}/{self.db}"
+
+    def url(self) -> str:
+        """The URL that it can be parsed from, passwords included."""
+        user, password = quote(self.username, safe=""), quote(self.password, safe="")
+        login = f"{user}:{password}@" if user or password else ""
+        if self.path:
+            return f"unix://{login}{quote(self.path)}?db={self.db}"
+        place, options = _place(self.host, self.port), dict(self.tls_options)
+        if self.sentinels:
+            place = ",".join(_place(*sentinel) for sentinel in self.sentinels) + f"/{quote(self.service, safe='')}"
+            theirs = zip(_SENTINEL_OPTIONS, (self.sentinel_username, self.sentinel_password), strict=True)
+            options |= {name: value for name, value in theirs if value}
+        query = f"?{urlencode(options)}" if options else ""
+        return f"{self._scheme}://{login}{place}/{self.db}{query}"
+
+    @property
+    def _scheme(self) -> str:
+        return f"{'rediss' if self.tls else 'redis'}{'+sentinel' if self.sentinels else ''}"
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """The TLS context that the URL asks for; None: no TLS.
@@ -130,38 +143,47 @@ def parse(url: str) -> Address:
     if parts.fragment:
         raise AddressError("store URL: '#' is not allowed; in a user name or password write %23")
     options = _options(parts)
-    username, password = unquote(parts.username or ""), unquote(parts.password or "")
-    if parts.scheme == "unix":
-        if not parts.path or parts.hostname:
-            raise AddressError("store URL: unix:// needs an absolute path, as in unix:///run/redis.sock")
-        db = _db(options.pop("db", "0"))
-        _no_more(options)
-        return Address(path=unquote(parts.path), db=db, username=username, password=password)
-    tls = parts.scheme.startswith("rediss")
-    path, service = parts.path.strip("/"), ""
+    address = _unix(parts, options) if parts.scheme == "unix" else _tcp(parts, options, sentinels, port)
+    if options:
+        raise AddressError(
+            f"store URL: unknown option '{next(iter(options))}' here; allowed: db, with TLS {', '.join(_TLS_OPTIONS)}, "
+            f"with +sentinel {' and '.join(_SENTINEL_OPTIONS)}"
+        )
+    return replace(address, username=unquote(parts.username or ""), password=unquote(parts.password or ""))
+
+
+def _unix(parts: SplitResult, options: dict[str, str]) -> Address:
+    """The address of a socket; takes its options out of ``options``."""
+    if not parts.path or parts.hostname:
+        raise AddressError("store URL: unix:// needs an absolute path, as in unix:///run/redis.sock")
+    return Address(path=unquote(parts.path), db=_db(options.pop("db", "0")))
+
+
+def _tcp(
+    parts: SplitResult, options: dict[str, str], sentinels: tuple[tuple[str, int], ...], port: int | None
+) -> Address:
+    """The address of a server or of Sentinels; takes its options out of ``options``."""
+    tls, path = parts.scheme.startswith("rediss"), parts.path.strip("/")
+    address = Address(unquote(parts.hostname or ""), 6379 if port is None else port, tls=tls)
     if sentinels:
         service, _, path = path.partition("/")
         if not service:
             raise AddressError("store URL: no service given, as in redis+sentinel://host1,host2,host3/mymaster/0")
+        username, password = (options.pop(name, "") for name in _SENTINEL_OPTIONS)
+        address = replace(
+            address,
+            host="",
+            sentinels=sentinels,
+            service=unquote(service),
+            sentinel_username=username,
+            sentinel_password=password,
+        )
     elif not parts.hostname:
         raise AddressError("store URL: no host given, as in redis://localhost:6379/0")
-    db = _db(options.pop("db", "") or path or "0")
     tls_options = {name: options.pop(name) for name in _TLS_OPTIONS if tls and name in options}
-    login = {name: options.pop(name, "") for name in _SENTINEL_OPTIONS} if sentinels else {}
-    _no_more(options)
     _check_tls(tls_options)
-    return Address(
-        host="" if sentinels else unquote(parts.hostname or ""),
-        port=6379 if port is None else port,
-        db=db,
-        username=username,
-        password=password,
-        tls=tls,
-        tls_options=tuple(sorted(tls_options.items())),
-        sentinels=sentinels,
-        service=unquote(service),
-        **login,
-    )
+    db = _db(options.pop("db", "") or path or "0")
+    return replace(address, db=db, tls_options=tuple(sorted(tls_options.items())))
 
 
 def _sentinels(parts: SplitResult) -> tuple[tuple[str, int], ...]:
@@ -183,33 +205,6 @@ def _place(host: str, port: int) -> str:
     return f"{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def url_of(client: redis.Redis) -> str:
-    """The URL, password included, of the server that a redis-py client is connected to."""
-    pool = client.connection_pool
-    options = pool.connection_kwargs
-    password = quote(options.get("password") or "", safe="")
-    user = quote(options.get("username") or "", safe="")
-    login = f"{user}:{password}@" if user or password else ""
-    if "path" in options:
-        return f"unix://{login}{quote(options['path'])}?db={options.get('db') or 0}"
-    scheme, hosts = "", _place(options.get("host") or "localhost", options.get("port") or 6379)
-    stated: dict[str, str] = {}
-    if isinstance(pool, redis.sentinel.SentinelConnectionPool):
-        known = [sentinel.connection_pool.connection_kwargs for sentinel in pool.sentinel_manager.sentinels]
-        hosts = ",".join(_place(one["host"], one["port"]) for one in known) + f"/{quote(pool.service_name, safe='')}"
-        names = zip(_SENTINEL_OPTIONS, ("username", "password"), strict=True)
-        scheme, stated = "+sentinel", {name: known[0][option] for name, option in names if known[0].get(option)}
-    place = f"{scheme}://{login}{hosts}/{options.get('db') or 0}"
-    if not issubclass(pool.connection_class, redis.SSLConnection):
-        return f"redis{place}{f'?{urlencode(stated)}' if stated else ''}"
-    stated |= {name: options[name] for name in _TLS_FILES if options.get(name)}
-    if options.get("ssl_check_hostname") is False:
-        stated["ssl_check_hostname"] = "false"
-    if options.get("ssl_cert_reqs") in ("none", ssl.CERT_NONE):
-        stated["ssl_cert_reqs"] = "none"
-    return f"rediss{place}?{urlencode(stated)}"
-
-
 def _options(parts: SplitResult) -> dict[str, str]:
     options: dict[str, str] = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
@@ -223,15 +218,6 @@ def _db(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise AddressError("store URL: the database must be a number, as in redis://localhost:6379/0")
     return int(text)
-
-
-def _no_more(options: dict[str, str]) -> None:
-    if options:
-        name = next(iter(options))
-        raise AddressError(
-            f"store URL: unknown option '{name}' here; allowed: db, with TLS {', '.join(_TLS_OPTIONS)}, "
-            f"with +sentinel {' and '.join(_SENTINEL_OPTIONS)}"
-        )
 
 
 def _check_tls(options: dict[str, str]) -> None:

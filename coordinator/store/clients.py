@@ -5,6 +5,7 @@ Sentinels are asked anew for each connection, so clients and the link (``link.py
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -45,6 +46,38 @@ def async_client(address: Address, **options: Any) -> redis.asyncio.Redis:
     sentinel = _sentinel(address, _SENTINEL_SECONDS)
     primary: redis.asyncio.Redis = sentinel.master_for(address.service, **address.client_options(), **options)
     return primary
+
+
+def address_of(client: redis.Redis) -> Address:
+    """Where a client's connections go."""
+    pool = client.connection_pool
+    options = pool.connection_kwargs
+    username, password, db = options.get("username") or "", options.get("password") or "", options.get("db") or 0
+    if "path" in options:
+        return Address(path=options["path"], db=db, username=username, password=password)
+    tls = issubclass(pool.connection_class, redis.SSLConnection)
+    stated = _tls_options(options) if tls else ()
+    address = Address(db=db, username=username, password=password, tls=tls, tls_options=stated)
+    if not isinstance(pool, redis.sentinel.SentinelConnectionPool):
+        return replace(address, host=options.get("host") or "localhost", port=options.get("port") or 6379)
+    known = [one.connection_pool.connection_kwargs for one in pool.sentinel_manager.sentinels]
+    return replace(
+        address,
+        host="",
+        sentinels=tuple((one["host"], one["port"]) for one in known),
+        service=pool.service_name,
+        sentinel_username=known[0].get("username") or "",
+        sentinel_password=known[0].get("password") or "",
+    )
+
+
+def _tls_options(options: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    found = {name: options[name] for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile") if options.get(name)}
+    if options.get("ssl_cert_reqs") in ("none", ssl.CERT_NONE):
+        found["ssl_cert_reqs"] = "none"
+    elif options.get("ssl_check_hostname") is False:
+        found["ssl_check_hostname"] = "false"
+    return tuple(sorted(found.items()))
 
 
 def resolver(address: Address, timeout: float) -> Resolver | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from redis import Redis
 
-from coordinator.store.address import Address, parse, url_of
+from coordinator.store.address import Address, parse
+from coordinator.store.clients import address_of, client
 from coordinator.store.errors import AddressError
 
 
@@ -120,10 +121,22 @@ def test_the_client_gets_the_same_address() -> None:
         "rediss://store",
         "rediss://store:6390/2?ssl_ca_certs=/etc/a+ca.pem&ssl_check_hostname=false",
         "rediss://store/0?ssl_cert_reqs=none",
+        "redis+sentinel://me:p%20w@one,two:7000/fleet/3",
+        "redis+sentinel://one,[::1]:7000/a%2Fb/0?sentinel_username=you&sentinel_password=p%26w",
+        "rediss+sentinel://one/fleet/0?ssl_ca_certs=/ca.pem&ssl_check_hostname=false",
     ],
 )
-def test_the_url_of_a_client_is_that_of_its_server(url: str) -> None:
-    assert parse(url_of(Redis.from_url(url))) == parse(url)
+def test_an_address_can_be_written_as_a_url_and_found_in_a_client(url: str) -> None:
+    address = parse(url)
+    assert parse(address.url()) == address
+    assert address_of(client(address)) == address
+
+
+def test_the_address_of_a_client_of_somebody_else_is_found() -> None:
+    assert address_of(Redis.from_url("rediss://me:pw@h:1/2?ssl_cert_reqs=none")) == Address(
+        "h", 1, db=2, username="me", password="pw", tls=True, tls_options=(("ssl_cert_reqs", "none"),)
+    )
+    assert address_of(Redis()) == Address()
 
 
 def test_certificates_that_cannot_be_read_are_told() -> None:

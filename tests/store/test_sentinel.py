@@ -14,11 +14,11 @@ import redis
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Store, StoreUnreachable, clients, keys
-from coordinator.store.address import parse, url_of
+from coordinator.store.address import parse
 from coordinator.store.subscription import Subscription
 from tests.store.calls import BUMP
 from tests.store.conftest import MakeStore
-from tests.support.sentinels import PASSWORD, SENTINEL_PASSWORD, Watched, watched
+from tests.support.sentinels import Watched, watched
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -116,13 +116,3 @@ async def test_sentinels_that_know_nothing_are_named_without_passwords(make_stor
 async def test_a_service_that_they_do_not_know_is_named(servers: Watched, make_store: MakeStore) -> None:
     with pytest.raises(StoreUnreachable, match="/other/0 knows a primary"):
         await make_store(servers.url.replace("/fleet/", "/other/")).open()
-
-
-def test_the_url_of_a_client_is_that_of_its_sentinels() -> None:
-    for url in (
-        f"redis+sentinel://me:{PASSWORD.replace(' ', '%20')}@one,two:7000/fleet/3",
-        f"redis+sentinel://one,two:7000/a%2Fb/0?sentinel_username=you&sentinel_password={SENTINEL_PASSWORD}",
-        "rediss+sentinel://one/fleet/0?ssl_ca_certs=/ca.pem&ssl_check_hostname=false",
-    ):
-        address = parse(url.replace(" ", "%20"))
-        assert parse(url_of(clients.client(address))) == address
