@@ -37,7 +37,6 @@ class LeaderTask(ABC):
         self._what = what
         self._process = process
         self._asked = 0.0
-        self._shown = False
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -64,9 +63,8 @@ class LeaderTask(ABC):
         leads = await self._lead()
         if leads:
             await self._look()
-        elif self._shown:
+        else:
             self._clear()  # whoever leads knows better
-        self._shown = leads
         return leads
 
     async def _lead(self) -> bool:
@@ -85,4 +83,4 @@ class LeaderTask(ABC):
 
     @abstractmethod
     def _clear(self) -> None:
-        """Resets what this process has published as the leader (gauges, for example), because another one leads now."""
+        """Resets what this process may have published as the leader (gauges, for example): another one leads."""

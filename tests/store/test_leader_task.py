@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Store, leader_task
+from coordinator.store import ServerError, Store, keys, leader_task
 from coordinator.store.leader_lease import LeaderLeases
 from coordinator.store.leader_task import LeaderTask
 from tests.support.wait import wait_until
@@ -18,23 +20,42 @@ pytestmark = pytest.mark.anyio
 class Counting(LeaderTask):
     """Counts its rounds; they fail if it is told so."""
 
-    def __init__(self, store: Store, fails: bool) -> None:
+    def __init__(self, store: Store, failure: Exception | None = None) -> None:
         super().__init__(store, "counting", "one")
         self.rounds = 0
-        self._fails = fails
+        self._failure = failure
 
     async def _look(self) -> None:
         self.rounds += 1
-        if self._fails:
-            raise ToolFailure("store_unavailable", "gone")
+        if self._failure is not None:
+            raise self._failure
 
     def _clear(self) -> None:
         pass
 
 
-async def test_a_round_that_fails_is_made_again(alone: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+class Long(Counting):
+    """Has a round of several parts; after each of them something happens."""
+
+    def __init__(self, store: Store, *events: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(store)
+        self.parts = 0
+        self._events = events
+
+    async def _look(self) -> None:
+        for happens in self._events:
+            if not await self._goes_on():
+                return
+            self.parts += 1
+            await happens()
+
+
+@pytest.mark.parametrize("failure", [ToolFailure("store_unavailable", "gone"), ServerError("ERR a defect")], ids=str)
+async def test_a_round_that_fails_is_made_again(
+    alone: Store, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
     monkeypatch.setattr(leader_task, "ROUND_SECONDS", 0.01)
-    task = Counting(alone, fails=True)
+    task = Counting(alone, failure)
     running = asyncio.create_task(task.run())
     await wait_until(lambda: task.rounds > 1)
     task.stop()
@@ -45,7 +66,7 @@ async def test_it_rests_between_rounds_and_gives_the_lease_back_when_it_is_stopp
     alone: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leader_task, "ROUND_SECONDS", 3600)
-    task, others = Counting(alone, fails=False), LeaderLeases(alone)
+    task, others = Counting(alone), LeaderLeases(alone)
     running = asyncio.create_task(task.run())
     await wait_until(lambda: task.rounds == 1)
     for _ in range(20):
@@ -54,3 +75,39 @@ async def test_it_rests_between_rounds_and_gives_the_lease_back_when_it_is_stopp
     task.stop()
     await running
     assert await others.acquire("counting", "two", 1000)
+
+
+async def test_a_long_round_renews_the_lease_now_and_then_and_ends_when_it_is_lost(
+    alone: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, key, rests = 1000.0, keys.leader_lease.key(keys.FLEET, "counting"), list[int]()
+    monkeypatch.setattr(leader_task, "monotonic", lambda: now)
+
+    async def passes(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        rests.append(await alone.command("PTTL", key))
+        await alone.command("PEXPIRE", key, 1000)
+
+    async def is_lost() -> None:
+        await passes(6.0)
+        await alone.command("SET", key, "two")
+
+    task = Long(alone, partial(passes, 1.0), partial(passes, 5.0), is_lost, partial(passes, 0.0))
+    assert await task.round()
+    assert task.parts == 3
+    assert [rest > 1000 for rest in rests] == [True, False, True], "as taken, not renewed yet, renewed"
+    assert not await task.round()
+
+
+async def test_a_long_round_ends_when_it_is_told_to(alone: Store) -> None:
+    async def is_told() -> None:
+        task.stop()
+
+    task = Long(alone, is_told, is_told)
+    assert await task.round()
+    assert task.parts == 1
+
+
+async def test_giving_a_lease_back_does_not_fail_while_the_store_is_away() -> None:
+    await LeaderLeases(Store("redis://127.0.0.1:1")).release("counting", "one")
