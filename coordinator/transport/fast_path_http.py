@@ -202,7 +202,6 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         if leaving:
             head += b"connection: close\r\n"
         self.transport.write(b"%b\r\n%b" % (head, answer.body))
-        self.server_state.total_requests += 1
         if leaving:
             self.transport.close()
 

@@ -17,7 +17,6 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded
-from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
 from coordinator.transport.authorization import WELL_KNOWN, Authorization
 from coordinator.transport.bodies import Bodies, replayed
@@ -148,8 +147,7 @@ class SlowPath:
         if seen.method == "tools/call":
             self._authorization.check(grant, path, target, seen.tool, seen.request_id)
             self._missed(reason)
-            caller = grant.caller if grant is not None else None
-            if (refusal := self._turned_away(target, head, seen, request_id, caller)) is not None:
+            if (refusal := self._turned_away(target, head, seen, request_id)) is not None:
                 body, retry_after = refusal
                 more = [] if retry_after is None else [(b"retry-after", b"%d" % retry_after)]
                 await reply(send, 200, body, headers=more)
@@ -186,7 +184,7 @@ class SlowPath:
         return seen
 
     def _turned_away(
-        self, target: Target, head: dict[bytes, bytes], seen: Seen, request_id: str, caller: Caller | None
+        self, target: Target, head: dict[bytes, bytes], seen: Seen, request_id: str
     ) -> tuple[bytes, int | None] | None:
         """The answer to a call that is shed, and the seconds of its ``Retry-After``; None: it is not shed.
 
@@ -204,7 +202,7 @@ class SlowPath:
             arguments = decoded(tool, target.endpoint.input_schemas[name], given)
         except ToolFailure:
             return None  # the SDK's server says what is wrong with it
-        call = Call(target.project, request_id, caller, seen.trace)
+        call = Call(target.project, request_id, trace=seen.trace)
         done = self._calls.refusal(tool, call, arguments, "sdk")
         if done is None:
             return None

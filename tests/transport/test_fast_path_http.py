@@ -470,6 +470,18 @@ def test_connections_left_alone_are_closed(rig: Rig) -> None:
             assert client.closed()
 
 
+def test_answers_are_of_their_date(watched: Watched) -> None:
+    request, state = modern("tools/call", ADD), watched.live.server.server_state
+    warm(watched, request)
+    with Client(watched.live.port) as client:
+        client.send(raw(request))
+        first = client.answer()[1]["date"]
+        wait_until_sync(lambda: dict(state.default_headers)[b"date"].decode() != first, what="the next second")
+        client.send(raw(request))
+        assert client.answer()[1]["date"] != first
+    assert watched.parsed() == 0
+
+
 def test_what_is_remembered_is_bounded(watched: Watched) -> None:
     protocol: Any = watched.live.protocol
     with Client(watched.live.port) as client:
