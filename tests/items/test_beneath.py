@@ -193,6 +193,43 @@ async def test_what_is_let_go_is_found_again(tools: Client) -> None:
     assert await tools.next(limit=5) == [task, other]
 
 
+async def test_what_expires_below_an_item_together_with_it_is_found_again(tools: Client) -> None:
+    await wall(tools)
+    feature, other = await tools.add(role="work"), await tools.add(priority="low")
+    first, second = await tools.add_many(2, parentId=feature)
+    await tools.claim("agent", feature)
+    await tools.claim("helper", first)
+    assert await tools.next(limit=5) == [other]
+    await tools.advance(second, "cancel")
+    for held in (first, feature):
+        await lapse(tools, held)
+    assert await tools.next(limit=5) == [first, other]
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
+async def test_nothing_is_left_of_what_was_done_below_a_held_item(tools: Client) -> None:
+    await wall(tools)
+    feature, other = await tools.add(role="work"), await tools.add(priority="low")
+    task = await tools.add(parentId=feature)
+    await tools.claim("agent", feature)
+    assert await tools.next(limit=5) == [other]
+    await tools.advance(task, "cancel")
+    await tools.release("agent", feature)
+    assert (await audit(tools.store, tools.project)).differences == []
+    assert await tools.next(limit=5) == [other]
+
+
+async def test_the_best_below_an_item_that_is_let_go_may_be_deeper_down(tools: Client) -> None:
+    await wall(tools)
+    feature, other = await tools.add(role="work"), await tools.add(complexity=5)
+    below = await tools.add(parentId=feature, role="work")
+    best, worst = await tools.add(parentId=below, complexity=1), await tools.add(parentId=feature, complexity=9)
+    await tools.claim("agent", feature)
+    assert await tools.next(limit=5) == [other]
+    await tools.release("agent", feature)
+    assert await tools.next(limit=5) == [best, other, worst]
+
+
 async def test_what_moves_is_found_at_its_new_place(tools: Client) -> None:
     held = await wall(tools)
     feature, other = await tools.add(role="work"), await tools.add(role="work")
