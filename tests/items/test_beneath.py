@@ -18,6 +18,7 @@ from coordinator.toolsets.items.rules.recount import NO_COMPLEXITY, claim_of, pa
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse, server_time
+from tests.items.parked import Fronts
 from tests.items.query_world import ms, set_creation
 from tests.items.selectors import take
 from tests.support import leaks
@@ -207,6 +208,23 @@ async def test_what_expires_below_an_item_together_with_it_is_found_again(tools:
     assert (await audit(tools.store, tools.project)).differences == []
 
 
+async def test_what_is_let_go_by_a_call_that_found_nothing_more_beside_it_is_found(
+    tools: Client, fronts: Fronts
+) -> None:
+    """An item expires and goes to a caller that waited; then the search finds nothing at its place."""
+    await wall(tools)
+    feature, other = await tools.add(role="work"), await tools.add(priority="low")
+    expired, own = [await tools.add(parentId=feature, complexity=number, tags=f"t{number}") for number in (1, 2)]
+    await tools.claim("holder", expired)
+    await tools.claim("agent", own)
+    call = await (await fronts.make()).park("waiter", {"tags": "t1"})
+    await lapse(tools, expired)
+    assert (await take(tools, "agent"))["itemId"] == other
+    assert await call.item() == expired
+    assert await tools.next(limit=5) == [own]
+    assert (await audit(tools.store, tools.project)).differences == []
+
+
 async def test_nothing_is_left_of_what_was_done_below_a_held_item(tools: Client) -> None:
     await wall(tools)
     feature, other = await tools.add(role="work"), await tools.add(priority="low")
@@ -228,6 +246,16 @@ async def test_the_best_below_an_item_that_is_let_go_may_be_deeper_down(tools: C
     assert await tools.next(limit=5) == [other]
     await tools.release("agent", feature)
     assert await tools.next(limit=5) == [best, other, worst]
+
+
+async def test_the_best_below_an_item_may_be_deeper_down_when_what_was_better_is_done(tools: Client) -> None:
+    await wall(tools)
+    feature, other = await tools.add(role="work"), await tools.add(complexity=5)
+    below = await tools.add(parentId=feature, role="work")
+    best, worst = await tools.add(parentId=below, complexity=2), await tools.add(parentId=feature, complexity=9)
+    await tools.advance(await tools.add(parentId=feature, complexity=1), "cancel")
+    for _ in range(2):
+        assert await tools.next(limit=5) == [best, other, worst]
 
 
 async def test_what_moves_is_found_at_its_new_place(tools: Client) -> None:
