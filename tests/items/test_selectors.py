@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from coordinator.metrics import recorder
+from coordinator.store import keys
+from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import Fronts
@@ -342,6 +344,21 @@ async def test_times_before_the_first_item_are_bounds_like_any_other(tools: Clie
         assert await tools.next(createdAfter=early, orderBy=order) == [item]
         assert await tools.next(createdBefore=early, orderBy=order) == []
         assert await tools.next(roleChangedBefore=early, orderBy=order) == []
+
+
+@pytest.mark.parametrize(
+    ("selector", "outcome"),
+    [({"roleChangedBefore": 59_999}, "no_match"), ({"roleChangedBefore": 60_000}, "success"),
+     ({"roleChangedAfter": 60_000}, "success"), ({"roleChangedAfter": 60_001}, "no_match")],
+)  # fmt: skip
+async def test_a_claim_knows_when_a_role_has_changed(tools: Client, selector: dict[str, int], outcome: str) -> None:
+    """Here a minute after the creation; the bounds are ms after that."""
+    item = await tools.add()
+    created = ms((await tools.get(item))["createdAt"])
+    key = keys.item.key(tools.project, item.replace("-", ""))
+    await tools.store.command("HSET", key, "ra", created + 60_000)
+    claim = await take(tools, "agent", {name: iso(created + after) for name, after in selector.items()})
+    assert claim["outcome"] == outcome
 
 
 async def test_bounds_are_exact_below_a_millisecond(tools: Client) -> None:
