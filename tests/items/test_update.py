@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, fresh_id
+from tests.items.moments import lapse
 
 pytestmark = pytest.mark.anyio
 
@@ -204,6 +205,22 @@ async def test_a_move_that_makes_a_descendant_too_deep_is_refused_whole(tools: C
     assert result["failures"] == [{"id": long[0], "error": "depth would exceed the maximum of 3"}]
     assert await depths(tools, long) == [0, 1, 2]
     assert (await tools.get(long[0]))["title"] == "depth 0"
+
+
+async def test_a_root_with_as_many_levels_below_as_there_may_be_cannot_move(tools: Client) -> None:
+    ids, other = await tools.chain(3), await tools.add()
+    assert (await tools.update(ids[0], parentId=other))["updated"] == 0
+    assert (await tools.get(ids[3]))["depth"] == 3
+
+
+async def test_a_lapsed_claim_counts_below_the_new_parent(tools: Client) -> None:
+    parents = await tools.add_many(2)
+    item = await tools.add(parentId=parents[0])
+    await tools.claim("agent", item)
+    await lapse(tools, item)
+    await tools.next()
+    assert (await tools.update(item, parentId=parents[1]))["updated"] == 1
+    assert (await audit(tools.store, tools.project)).differences == []
 
 
 async def test_a_large_subtree_keeps_its_depth(tools: Client) -> None:
