@@ -225,3 +225,20 @@ def test_what_is_wrong_with_a_call_is_told_under_load_too(busy: Busy, make: Any,
             answers.append(json.loads(client.answer()[2]))
     assert answers[0] == answers[1]
     assert busy.watcher.turned_away == {}
+
+
+@MAKES
+def test_what_is_no_call_that_can_be_answered_is_not_answered_as_one_under_load(busy: Busy, make: Any) -> None:
+    """A notification, and a client that does not take the form of an answer."""
+    headers, body = make("tools/call", NOTHING)
+    message = json.loads(body)
+    del message["id"]
+    other = [(name, "text/plain" if name == "accept" else value) for name, value in headers]
+    for request in ((headers, json.dumps(message).encode()), (other, body)):
+        statuses = []
+        for lasts in (False, True):
+            busy.flood(lasts)
+            with Client(busy.port) as client:
+                client.send(raw(request, UNUSUAL))
+                statuses.append(client.answer()[0])
+        assert statuses[0] == statuses[1] != 200
