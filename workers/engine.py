@@ -106,7 +106,8 @@ class Engine:
         """Attempts in hand by job id. The thread that renews leases reads it, too."""
         self._paused: set[str] = set()
         self._reply_lost = False
-        self._looked = 0.0
+        self._queues_served = 0.0
+        """When the queues were last served before the followers of this worker's own steps, by ``monotonic``."""
         self._draining = False
         self._busy = 0
         """How many steps are in hand or on their way into a slot, plus plain jobs."""
@@ -205,9 +206,9 @@ class Engine:
                     break
             else:
                 self._ready.append(step)
-        for job, queue in taken.plain_jobs:
+        for job in taken.plain_jobs:
             self._busy += 1
-            self._on_plain_job(job, queue)
+            self._on_plain_job(job.id, job.queue)
 
     def freed(self) -> None:
         """Frees the slot of a plain job that is over."""
@@ -388,9 +389,9 @@ class Engine:
         pause, repeated = _PAUSE_FIRST, False
         while True:
             now = monotonic()
-            queue_first = now - self._looked > TURN_SECONDS
+            queue_first = now - self._queues_served > TURN_SECONDS
             if queue_first:
-                self._looked = now
+                self._queues_served = now
             try:
                 taken = await self._steps.report(script, batch.project, want, reports, queue_first=queue_first)
             except ToolFailure as failure:

@@ -15,12 +15,10 @@ import redis.exceptions
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
-from coordinator.steps.store import Popped, StepStore, Taken
-from coordinator.steps.times import IDLE_SECONDS
+from coordinator.steps.store import Popped, QueuedJob, StepStore, Taken
+from coordinator.steps.times import IDLE_POLL_SECONDS, STORE_RETRY_SECONDS
 from coordinator.store import Store, StoreError
 from workers.engine import Engine
-
-_PAUSE = 0.5
 
 
 class Listener:
@@ -48,11 +46,11 @@ class Listener:
                     await self._wait()
             except (ToolFailure, StoreError, redis.exceptions.RedisError, OSError) as error:
                 self._warn("take", "no work can be taken, trying again", reason=str(error))
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(STORE_RETRY_SECONDS)
 
     async def _wait(self) -> None:
         """Waits for a bell, at most until it is time to look anyway."""
-        rung = await self._queue.pop_first(self._bells, IDLE_SECONDS)
+        rung = await self._queue.pop_first(self._bells, IDLE_POLL_SECONDS)
         if rung is not None and self._engine.want() == 0 and not self._engine.paused:
             await self._queue.command("RPUSH", rung[0], 1)
 
@@ -68,7 +66,7 @@ class Listener:
         by_project: dict[str, list[Popped]] = {}
         for pointer in popped:
             by_project.setdefault(pointer.project, []).append(pointer)
-        brought.plain_jobs = [(pointer.job, pointer.queue) for pointer in by_project.pop("", ())]
+        brought.plain_jobs = [QueuedJob(pointer.job, pointer.queue) for pointer in by_project.pop("", ())]
         for project, pointers in by_project.items():
             begun = await self._steps.begin(project, [pointer.job for pointer in pointers])
             brought.now = begun.now

@@ -24,6 +24,7 @@ from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.run_kind import Configurable, Isolated, RunKind, opened
 from coordinator.steps.store import StepStore
+from coordinator.steps.times import STORE_RETRY_SECONDS
 from coordinator.store import AddressError, Store, StoreError, StoreTooOld, clients, key_space, permissions
 from coordinator.store.address import parse
 from coordinator.store.drains import Drains
@@ -45,8 +46,6 @@ OnSettings = Callable[[Callable[[Settings], None]], None]
 Beside = Callable[["WorkerProcess"], AbstractAsyncContextManager[None]]
 """Makes what runs beside a worker, such as its metrics endpoint, for as long as the worker runs."""
 
-_PAUSE = 0.5
-"""Seconds before Redis is asked again."""
 _TIDY_SECONDS = 60.0
 _ORPHAN_SECONDS = 2.0
 """How long an orphan lets its steps end."""
@@ -150,7 +149,7 @@ class WorkerProcess:
                 raise
             except StoreError as error:
                 self._warn("start", "no answer from Redis, trying again", error=str(error))
-                await self._pause(_PAUSE)
+                await self._pause(STORE_RETRY_SECONDS)
             else:
                 return store
         return None
@@ -189,7 +188,7 @@ class WorkerProcess:
         if registered is None:
             return
         worker = registered
-        handoff.speak_for(worker.name, names)
+        handoff.identify_worker(worker.name, names)
         heartbeat = Heartbeat(own, own_queue, worker, lambda: list(engine.held.values()), lost)
         # A cancellation may have been missed while the connection was down. A beat finds out at once; otherwise the
         # step would go on until its next renewal.
@@ -199,16 +198,16 @@ class WorkerProcess:
         heartbeat.start()
         engine.start()
         parts = {
-            "listener": Listener(engine, steps, queue, names).run(),
             "sweeper": sweeper.run(),
             "maintenance": self._tidy(worker),
             "drains": Drains(store).follow(self._slot, drained),
         }
         if not handoff.direct:
             parts["relay"] = relay.run()
-        tasks = [loop.create_task(part, name=name) for name, part in parts.items()]
+        listener = loop.create_task(Listener(engine, steps, queue, names).run(), name="listener")
+        others = [loop.create_task(part, name=name) for name, part in parts.items()]
         _log.info("worker started", worker=worker.name, queues=names, slots=settings.steps.slots)
-        failed = await self._until_drained(engine, tasks)
+        failed = await self._until_drained(engine, listener, others)
         heartbeat.stop()
         await self._sign_off(worker)
         if engine.stuck or engine.busy:
@@ -219,25 +218,28 @@ class WorkerProcess:
         if failed is not None:
             raise failed
 
-    async def _until_drained(self, engine: Engine, tasks: list[asyncio.Task[None]]) -> BaseException | None:
+    async def _until_drained(
+        self, engine: Engine, listener: asyncio.Task[None], others: list[asyncio.Task[None]]
+    ) -> BaseException | None:
         """Takes steps until the worker is told to stop, then ends those in hand.
 
         Args:
-            tasks: the listener, which takes the steps, and then all other parts of the worker.
+            listener: the part that takes steps; it ends first.
+            others: the other parts of the worker.
 
         Returns:
             The failure that ended the work; None if the worker was told to stop.
         """
         self.at_work = True
         self._on_ready()
-        failed = await self._until_told(tasks)
+        failed = await self._until_told([listener, *others])
         self.at_work = False
-        tasks[0].cancel()
+        listener.cancel()
         patience = self._settings.drain_seconds
         await engine.drain(_ORPHAN_SECONDS if self._orphaned() else max(patience - _MARGIN_SECONDS, patience / 2))
-        for task in tasks:
+        for task in others:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(listener, *others, return_exceptions=True)
         return failed
 
     async def _sign_off(self, worker: StepWorker) -> None:
@@ -276,7 +278,7 @@ class WorkerProcess:
                 await asyncio.to_thread(worker.begin)
             except redis.exceptions.RedisError as error:
                 self._warn("start", "no answer from Redis, trying again", error=str(error))
-                await self._pause(_PAUSE)
+                await self._pause(STORE_RETRY_SECONDS)
             else:
                 return worker
         return None

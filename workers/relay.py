@@ -12,11 +12,9 @@ import redis.exceptions
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.store import RELAYED, StepStore
-from coordinator.steps.times import IDLE_SECONDS
+from coordinator.steps.times import IDLE_POLL_SECONDS, STORE_RETRY_SECONDS
 from coordinator.store import Store, keys
 from coordinator.store.errors import StoreError
-
-_PAUSE = 0.5
 
 
 class Relay:
@@ -47,9 +45,9 @@ class Relay:
     async def _listen(self) -> None:
         while True:
             try:
-                woken = await self._store.pop_first([keys.relay_wakeups.key(keys.FLEET)], IDLE_SECONDS)
+                woken = await self._store.pop_first([keys.relay_wakeups.key(keys.FLEET)], IDLE_POLL_SECONDS)
             except (redis.exceptions.RedisError, OSError):
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(STORE_RETRY_SECONDS)
             else:
                 if woken is not None:
                     self.tell(woken[1].decode(errors="replace"))
@@ -68,4 +66,4 @@ class Relay:
                         continue  # no project has such a name
                     self._warn("outbox", "jobs wait in the outbox, trying again", project=project, reason=str(error))
                     self.tell(project)
-                    await asyncio.sleep(_PAUSE)
+                    await asyncio.sleep(STORE_RETRY_SECONDS)

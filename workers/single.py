@@ -68,7 +68,7 @@ async def run_one(project: str, job: str) -> str:
     try:
         await store.open()
         handoff = Handoff.of(settings)
-        handoff.speak_for(f"rq.{socket.gethostname()}.{os.getpid()}", [])
+        handoff.identify_worker(f"rq.{socket.gethostname()}.{os.getpid()}", [])
         steps = StepStore(store, store, handoff)
         taken = await steps.begin(project, [job])
         if not taken.steps:

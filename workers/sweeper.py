@@ -17,7 +17,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
-from coordinator.steps.store import StepStore, Swept
+from coordinator.steps.store import QueuedJob, StepStore, Swept
 from coordinator.steps.times import SWEEP_SECONDS
 from coordinator.store.errors import StoreError
 
@@ -34,7 +34,7 @@ ROUNDS = 10
 """How often the script runs for one project in one round, at most."""
 
 
-class Tidies(Protocol):
+class TidiesRuns(Protocol):
     """The part of a kind of run that the sweeper needs; see ``RunKind.tidy``."""
 
     async def tidy(self, project: str) -> bool:
@@ -56,7 +56,7 @@ class Sweeper:
         self,
         name: str,
         steps: StepStore,
-        kinds: Collection[Tidies],
+        kinds: Collection[TidiesRuns],
         held: Callable[[str], list[str]],
         lost_reply: Callable[[], bool],
         on_outbox: Callable[[str], None],
@@ -89,7 +89,7 @@ class Sweeper:
                     for project in await self._steps.projects.ages(ACTIVE_SECONDS):
                         await self._steps.reclaim(project, self._held(project))
                     self._reclaim_at = inf
-                if await self._steps.sweeps(self._name, round(SWEEP_SECONDS * 900)):
+                if await self._steps.acquire_sweep(self._name, round(SWEEP_SECONDS * 900)):
                     await self.round()
                 else:
                     recorder().steps_queued(0)  # the worker that sweeps reports the number
@@ -139,7 +139,7 @@ class Sweeper:
     async def _sweep(self, project: str) -> Swept:
         swept = await self._steps.sweep(project)
         for _ in range(ROUNDS):
-            recorder().steps_swept(swept.lost, 0)
+            recorder().step_leases_lost(swept.lost)
             if swept.lost:
                 _log.warning("steps lost their worker and get another attempt", project=project, steps=swept.lost)
             if swept.suspects:
@@ -163,9 +163,9 @@ class Sweeper:
             except (ToolFailure, StoreError) as error:
                 _log.warning("a project could not be tidied", project=project, reason=str(error))
 
-    async def _restore(self, project: str, suspects: list[tuple[str, str]]) -> None:
+    async def _restore(self, project: str, suspects: list[QueuedJob]) -> None:
         missing = await self._steps.missing(project, suspects)
         if missing:
             _log.warning("jobs had vanished from their queue", project=project, jobs=len(missing))
             await self._steps.push(project, missing, force=True)
-            recorder().steps_swept(0, len(missing))
+            recorder().step_jobs_restored(len(missing))

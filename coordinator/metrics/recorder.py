@@ -268,10 +268,13 @@ class Recorder:
         """A worker's report of a step came too late and was refused."""
         self._reports_refused().inc()
 
-    def steps_swept(self, lost: int, restored: int) -> None:
-        """A sweep found leases that had run out, and jobs that had vanished."""
-        self._leases_lost().inc(lost)
-        self._jobs_restored().inc(restored)
+    def step_leases_lost(self, count: int) -> None:
+        """A sweep found leases of steps that had run out."""
+        self._leases_lost().inc(count)
+
+    def step_jobs_restored(self, count: int) -> None:
+        """A sweep wrote jobs again that had vanished from RQ."""
+        self._jobs_restored().inc(count)
 
     def steps_queued(self, count: int) -> None:
         """Steps that wait for a worker."""

@@ -14,7 +14,7 @@ immutable spec and on the outcome; the script commits all of it or nothing.
 renews its leases from a thread. When a lease ends, a sweep gives the step another attempt. Attempts have numbers that
 only rise, which serve as fences: a report with an older number is refused. So each step is executed at least once, and
 its outcome is recorded exactly once. Tools get ``StepRun.idempotency_key``, the same for all attempts, to make a
-repetition harmless. A step that was running when several workers died is given up (``times.CRASHES``).
+repetition harmless. A step that was running when several workers died is given up (``times.MAX_CRASHES``).
 
 **Handing over.** If RQ's queues are in the store's Redis, the script that makes a step ready also writes its RQ job
 (``handoff.lua``). If they are elsewhere, it writes to the project's outbox, and a relay in some worker moves the

@@ -63,14 +63,20 @@ class Handoff:
             limits=steps.project_limits,
         )
 
-    def speak_for(self, name: str, queues: Sequence[str], protocol: int | None = None) -> None:
-        """Adds the facts about the worker that calls the scripts from now on.
+    def identify_worker(self, name: str, queues: Sequence[str], protocol: int | None = None) -> None:
+        """Says which worker calls the scripts from now on.
 
         Args:
+            name: the worker's name in RQ, which its leases carry.
             queues: the queues that it serves.
             protocol: the protocol that it speaks, if not that of this release.
         """
-        self._facts |= {"worker": name, "lists": list(queues), "lease": times.LEASE_MS, "suspect": times.CRASHES - 1}
+        self._facts |= {
+            "worker": name,
+            "lists": list(queues),
+            "lease": times.LEASE_MS,
+            "suspect": times.MAX_CRASHES - 1,
+        }
         if protocol is not None:
             self._facts["protocol"] = protocol
         self._packed.clear()

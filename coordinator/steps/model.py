@@ -58,7 +58,7 @@ class StepRun(Struct, array_like=True, frozen=True):
     @property
     def idempotency_key(self) -> str:
         """The same for all attempts. Tools get it, so that a second call has no second effect."""
-        return f"{_of(self.project)}{self.run}-{self.step}"
+        return f"{_prefix(self.project)}{self.run}-{self.step}"
 
     @property
     def job_id(self) -> str:
@@ -68,10 +68,10 @@ class StepRun(Struct, array_like=True, frozen=True):
 
 def job_id(project: str, run: str, step: str, attempt: int) -> str:
     """Id of the RQ job that points to an attempt; ``job_id`` in step.lua says the same."""
-    return f"{_of(project)}{run}-{step}-{attempt}"
+    return f"{_prefix(project)}{run}-{step}-{attempt}"
 
 
-def _of(project: str) -> str:
+def _prefix(project: str) -> str:
     # Ids of runs and steps are unique within a project only.
     return "" if project == DEFAULT_PROJECT else f"{project}-"
 
@@ -85,18 +85,18 @@ class Retry(Struct, frozen=True):
     backoff: Backoff = "exponential"
     max_delay_ms: int = 60_000
 
-    def delay(self, failures: int, share: float, asked: int = 0) -> int:
+    def delay(self, failures: int, jitter: float, retry_after_ms: int = 0) -> int:
         """Milliseconds before the next attempt.
 
         Args:
             failures: attempts that failed before the last one.
-            share: where it lies between the earliest (0.0) and the latest (1.0) that jitter makes it.
-            asked: what the refusing side asks for; counts up to the longest delay.
+            jitter: from 0.0 to 1.0: where the delay lies between the earliest and the latest that ``JITTER`` allows.
+            retry_after_ms: the delay that the refusing side asks for; at most ``max_delay_ms`` of it is used.
         """
         longest = self.max_delay_ms
         delay = min(longest, self.delay_ms if self.backoff == "fixed" else self.delay_ms << min(failures, 40))
         earliest, latest = delay * (1 - JITTER), min(longest, delay * (1 + JITTER))
-        return max(round(earliest + (latest - earliest) * share), min(asked, longest))
+        return max(round(earliest + (latest - earliest) * jitter), min(retry_after_ms, longest))
 
 
 class Work(Struct, frozen=True):

@@ -51,14 +51,21 @@ class Report(NamedTuple):
         return self.how in (DONE, FAILED) and bool(self.follows.complete or self.follows.error)
 
 
+class QueuedJob(NamedTuple):
+    """An RQ job and the queue that it is in, or belongs in."""
+
+    id: str
+    queue: str
+
+
 class Taken(Struct, array_like=True):
     """Reply of the scripts with which a worker takes steps or reports."""
 
     now: int
     results: list[int]
     steps: list[StepRun]
-    plain_jobs: list[tuple[str, str]]
-    """RQ jobs that are not steps: id and queue. They are in their queue's intermediate list."""
+    plain_jobs: list[QueuedJob]
+    """RQ jobs that are not steps. They are in their queue's intermediate list."""
     to_relay: bool
     """Whether jobs were written to the project's outbox, from which a relay moves them to the queues."""
     specs: list[bytes] = []
@@ -72,8 +79,8 @@ class Swept(Struct, array_like=True):
     """How many steps had an expired lease, because their worker was lost."""
     fired: int
     """How many steps were due: delays, backoff, expiry of gates."""
-    suspects: list[tuple[str, str]]
-    """Steps that have waited long for a worker: job id and queue."""
+    suspects: list[QueuedJob]
+    """The jobs of steps that have waited for a worker for ``times.JOB_CHECK_MS``: they may have vanished."""
     to_relay: bool
     """Whether there are jobs in the project's outbox."""
     running: int
@@ -105,8 +112,8 @@ _POP = Script(PACKAGE, "pop_jobs", list[Popped])
 _POPPED = Script(PACKAGE, "popped_jobs", list[Popped])
 RENEW = Script(PACKAGE, "renew_leases")
 
-_ENTRY = re.compile(rb"([\w.-]+) ([\w-]+-\w+-\d+)")
-"""Of an outbox: queue and job id."""
+_ENTRY = re.compile(rb"(?P<queue>[\w.-]+) (?P<id>[\w-]+-\w+-\d+)")
+"""An entry of an outbox."""
 _taken = msgspec.msgpack.Decoder(Taken).decode
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -165,7 +172,7 @@ class StepStore:
     async def sweep(self, project: str) -> Swept:
         """Moves what time has brought about in a project."""
         return await self._store.run(
-            _SWEEP, project, self.handoff.packed(project), times.SWEEP_BATCH, times.CRASHES, times.LOOK_MS
+            _SWEEP, project, self.handoff.packed(project), times.SWEEP_BATCH, times.MAX_CRASHES, times.JOB_CHECK_MS
         )
 
     async def queued(self, project: str) -> int:
@@ -178,8 +185,8 @@ class StepStore:
         given: int = await self._store.run(_RECLAIM, project, self.handoff.packed(project), *held)
         return given
 
-    async def sweeps(self, process: str, milliseconds: int) -> bool:
-        """Whether this process is the sweeper, for the given time."""
+    async def acquire_sweep(self, process: str, milliseconds: int) -> bool:
+        """Tries to make this process the only sweeper for the given time; returns whether it is."""
         return await self._leader_leases.acquire("sweep", process, milliseconds)
 
     # --- a queue in another Redis ---------------------------------------------------------------
@@ -198,34 +205,33 @@ class StepStore:
         entries: list[bytes] = await self._store.command("LRANGE", key, 0, RELAYED - 1)
         if entries:
             # What no script of ours has written leads nowhere, and would keep what is behind it waiting.
-            jobs = [(found[1].decode(), found[2].decode()) for entry in entries if (found := _ENTRY.fullmatch(entry))]
+            found = [match for entry in entries if (match := _ENTRY.fullmatch(entry))]
+            jobs = [QueuedJob(id=match["id"].decode(), queue=match["queue"].decode()) for match in found]
             await self.push(project, jobs)
             await asyncio.gather(*(self._store.command("LREM", key, 1, entry) for entry in entries))
         return len(entries)
 
-    async def push(self, project: str, jobs: Iterable[Sequence[str]], *, force: bool = False) -> None:
-        """Writes jobs (queue and id) into the queue's Redis; with ``force`` also where their hash is there."""
-        words = [word for job in jobs for word in job]
+    async def push(self, project: str, jobs: Iterable[QueuedJob], *, force: bool = False) -> None:
+        """Writes jobs into the queue's Redis; with ``force`` also those whose hash is there."""
+        words = [word for job in jobs for word in (job.queue, job.id)]
         await self._queue.run(_PUSH, project, self.handoff.queue_side(), project, int(force), *words)
 
-    async def missing(
-        self, project: str, jobs: Sequence[tuple[str, str]], longest: int = 10_000
-    ) -> list[tuple[str, str]]:
-        """Those of the project's jobs (id and queue) that are in no queue although their step waits, as (queue, id).
+    async def missing(self, project: str, jobs: Sequence[QueuedJob], longest: int = 10_000) -> list[QueuedJob]:
+        """Those of the project's jobs that are in no queue although their step waits.
 
-        In a queue longer than ``longest`` nobody looks for them.
+        A queue of more than ``longest`` jobs is not searched: there, only a job without a hash is missing.
         """
-        gone: dict[str, str] = {}
-        for job, queue in jobs:
-            key = f"{self.handoff.prefix}queue:{queue}"
-            if not await self._queue.command("EXISTS", f"{self.handoff.prefix}job:{job}") or (
+        gone: dict[str, QueuedJob] = {}
+        for job in jobs:
+            key = f"{self.handoff.prefix}queue:{job.queue}"
+            if not await self._queue.command("EXISTS", f"{self.handoff.prefix}job:{job.id}") or (
                 await self._queue.command("LLEN", key) <= longest
-                and await self._queue.command("LPOS", key, job) is None
+                and await self._queue.command("LPOS", key, job.id) is None
             ):
-                gone[job] = queue
-        # Looked at last, since most have just been taken.
+                gone[job.id] = job
+        # Asked last, because most of these steps have just been taken.
         waiting = await self._store.run(_WAITING, project, *gone) if gone else []
-        return [(gone[job], job) for job in waiting]
+        return [gone[job_id] for job_id in waiting]
 
     async def pop(self, want: int) -> list[Popped]:
         """Takes pointers from queues outside the store, at most ``want``; each must be acknowledged."""

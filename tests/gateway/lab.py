@@ -190,7 +190,7 @@ class Worker:
     def __init__(self, store: Store, settings: Settings, name: str = "w") -> None:
         handoff = Handoff.of(settings)
         names = queue_names(settings.steps.pools)
-        handoff.speak_for(name, names)
+        handoff.identify_worker(name, names)
         self.steps = StepStore(store, store, handoff)
         self.kinds = make_run_kinds(settings, store, NoChildren())
         outboxes: list[str] = []

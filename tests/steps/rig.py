@@ -46,7 +46,7 @@ class Player:
         **more: Any,
     ) -> None:
         handoff = Handoff.of(settings)
-        handoff.speak_for(name, queue_names(pools), **more)
+        handoff.identify_worker(name, queue_names(pools), **more)
         self.steps = StepStore(store, queue or store, handoff)
         self.name = name
 

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from coordinator.metrics import tracing
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN, Report
-from coordinator.steps.times import CRASHES, LEASE_MS
+from coordinator.steps.times import LEASE_MS, MAX_CRASHES
 from coordinator.store import keys
 from coordinator.store.idempotency import NO_KEY
 from tests.steps.rig import Rig, fork, join, then
@@ -157,20 +157,20 @@ async def test_attempts_after_a_lost_worker_belong_to_the_trace_that_the_flow_wa
 
 async def test_a_step_that_kills_its_workers_is_given_up(rig: Rig) -> None:
     flow = await rig.create()
-    for crashes in range(CRASHES):
+    for crashes in range(MAX_CRASHES):
         (step,) = await rig.worker.take()
         assert (step.crashes, step.verdict) == (crashes, "")
         await rig.expire([step])
         assert (await rig.worker.steps.sweep("default")).lost == 1
     (step,) = await rig.worker.take()
-    assert (step.crashes, step.verdict, step.attempt) == (CRASHES, "poisoned", CRASHES + 1)
+    assert (step.crashes, step.verdict, step.attempt) == (MAX_CRASHES, "poisoned", MAX_CRASHES + 1)
     await rig.worker.failed(step, Plan(error="its worker was lost 3 times"))
     assert (await rig.flow(flow)).row.error == "its worker was lost 3 times"
 
 
 async def test_steps_that_may_kill_workers_run_one_at_a_time_on_each(rig: Rig) -> None:
     flows = [await rig.create() for _ in range(3)]
-    for _ in range(CRASHES - 1):
+    for _ in range(MAX_CRASHES - 1):
         held = await rig.worker.take(5)
         assert len(held) == 3
         await rig.expire(held)
@@ -193,12 +193,12 @@ async def test_steps_that_may_kill_workers_run_one_at_a_time_on_each(rig: Rig) -
     await rig.ring(third)
     await other.steps.sweep("default")
     (last,) = await other.take(5)
-    assert (last.step, last.crashes, last.verdict) == (str(third), CRASHES - 1, "")
+    assert (last.step, last.crashes, last.verdict) == (str(third), MAX_CRASHES - 1, "")
 
 
 async def test_a_step_that_another_worker_runs_by_now_keeps_none_away(rig: Rig) -> None:
     flows = [await rig.create() for _ in range(2)]
-    for _ in range(CRASHES - 1):
+    for _ in range(MAX_CRASHES - 1):
         await rig.expire(await rig.worker.take(5))
         await rig.worker.steps.sweep("default")
     (first,) = await rig.worker.take(5)

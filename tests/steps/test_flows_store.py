@@ -10,7 +10,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.steps.model import NewStep, Plan
 from coordinator.steps.store import OVER, RECORDED, REFUSED
-from coordinator.steps.times import CRASHES
+from coordinator.steps.times import MAX_CRASHES
 from coordinator.store import keys
 from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.flows.rules import planner, spec
@@ -317,7 +317,7 @@ async def test_a_step_that_was_done_stays_so_however_many_workers_are_lost(rig: 
     while await server_time(rig.store) <= b.started_at:
         pass
     await rig.flows.retry("default", NO_KEY, flow, "bob")
-    for _ in range(CRASHES + 1):
+    for _ in range(MAX_CRASHES + 1):
         again = {step.key: step for step in await rig.worker.take(5)}
         assert (again["b"].verdict, again["b"].arguments) == ("recorded", "2")
         assert again["b"].started_at == b.started_at

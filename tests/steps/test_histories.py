@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Plan, StepRun, Success
 from coordinator.steps.store import OVER, RECORDED, REFUSED
-from coordinator.steps.times import CRASHES
+from coordinator.steps.times import MAX_CRASHES
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.idempotency import NO_KEY
@@ -101,7 +101,7 @@ class History:
     async def lose(self) -> None:
         if self.held and (picked := self._pick()):
             player, step = picked
-            if self.crashes[step.step] + 1 >= CRASHES:
+            if self.crashes[step.step] + 1 >= MAX_CRASHES:
                 self.held.append((player, step))
                 self.past.pop()
                 return

@@ -11,8 +11,8 @@ from coordinator.settings import Settings
 from coordinator.settings.steps import StepSettings
 from coordinator.steps.handoff import queue_name, queue_names
 from coordinator.steps.model import NewStep, Plan
-from coordinator.steps.store import RECORDED, Report
-from coordinator.steps.times import CRASHES, LOOK_MS
+from coordinator.steps.store import RECORDED, QueuedJob, Report
+from coordinator.steps.times import JOB_CHECK_MS, MAX_CRASHES
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from tests.items.moments import server_time
@@ -151,7 +151,7 @@ async def test_jobs_of_strangers_are_handed_on_and_not_lost(rig: Rig) -> None:
     await rig.store.command("HSET", "fc:{RQ}:job:mine", "data", "x")
     await rig.store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "mine")
     taken = await rig.worker.steps.take(5)
-    assert taken.plain_jobs == [("mine", "fleet-steps")]
+    assert taken.plain_jobs == [QueuedJob("mine", "fleet-steps")]
     assert await rig.store.command("LRANGE", "fc:{RQ}:queue:fleet-steps:intermediate", 0, -1) == [b"mine"]
 
 
@@ -160,7 +160,7 @@ async def test_pointers_into_no_project_are_left_to_rq(rig: Rig, split: Split) -
         await store.command("HSET", "fc:{RQ}:job:1-2-3", "fleet", b"BAD}:{\xff")
         await store.command("SET", "fc:{RQ}:job:4-5-6", "x")
         await store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "1-2-3", "4-5-6")
-    assert [job for job, _ in (await rig.worker.steps.take(5)).plain_jobs] == ["1-2-3", "4-5-6"]
+    assert [job.id for job in (await rig.worker.steps.take(5)).plain_jobs] == ["1-2-3", "4-5-6"]
     assert [(one.project, one.job) for one in await split.worker.steps.pop(5)] == [("", "1-2-3"), ("", "4-5-6")]
     assert await split.worker.steps.drop_spent() == 0
 
@@ -250,7 +250,7 @@ class TestLimits:
 
     async def test_a_step_that_may_kill_workers_is_not_let_go_beside_another(self, rig: Rig) -> None:
         flows = [await rig.create() for _ in range(2)]
-        for _ in range(CRASHES - 1):
+        for _ in range(MAX_CRASHES - 1):
             await rig.expire(await rig.worker.take(2))
             await rig.worker.steps.sweep("default")
         (first,) = await rig.worker.take(2)
@@ -305,7 +305,7 @@ class TestLimits:
 # --- jobs that vanish ---------------------------------------------------------------------------
 
 
-async def _look(rig: Rig, project: str = "default") -> list[tuple[str, str]]:
+async def _look(rig: Rig, project: str = "default") -> list[QueuedJob]:
     """What is missing, after as much time as it takes."""
     key = keys.step_queue.key(project)
     for step in await rig.store.command("ZRANGE", key, 0, -1):
@@ -324,7 +324,7 @@ async def test_a_job_that_vanished_is_written_again(rig: Rig, loss: str) -> None
     if loss in ("flushed", "hash"):
         await rig.store.command("DEL", f"fc:{{RQ}}:job:{job}")
     missing = await _look(rig)
-    assert missing == [("fleet-steps", job)]
+    assert missing == [QueuedJob(job, "fleet-steps")]
     await rig.worker.steps.push("default", missing, force=True)
     steps = await rig.worker.take(5)
     assert [step.run for step in steps] == [str(flow)]
@@ -337,7 +337,7 @@ async def test_only_those_that_waited_long_are_looked_for(rig: Rig) -> None:
     assert (await rig.worker.steps.sweep("default")).suspects == []
     key = keys.step_queue.key("default")
     (step,) = await rig.store.command("ZRANGE", key, 0, -1)
-    await rig.store.command("ZINCRBY", key, -LOOK_MS - 1, step)
+    await rig.store.command("ZINCRBY", key, -JOB_CHECK_MS - 1, step)
     assert len((await rig.worker.steps.sweep("default")).suspects) == 1
     assert (await rig.worker.steps.sweep("default")).suspects == []
 
@@ -346,7 +346,7 @@ async def test_a_step_that_was_taken_meanwhile_is_not_missing(rig: Rig) -> None:
     await rig.create()
     (job,) = await rig.queued()
     await rig.worker.take()
-    assert await rig.worker.steps.missing("default", [(job, "fleet-steps")]) == []
+    assert await rig.worker.steps.missing("default", [QueuedJob(job, "fleet-steps")]) == []
 
 
 # --- who sweeps -------------------------------------------------------------------------------
@@ -354,10 +354,10 @@ async def test_a_step_that_was_taken_meanwhile_is_not_missing(rig: Rig) -> None:
 
 async def test_one_process_sweeps_at_a_time(rig: Rig) -> None:
     steps = rig.worker.steps
-    assert await steps.sweeps("w1", 60_000)
-    assert not await steps.sweeps("w2", 60_000)
+    assert await steps.acquire_sweep("w1", 60_000)
+    assert not await steps.acquire_sweep("w2", 60_000)
     await rig.store.command("DEL", keys.leader_lease.key(keys.FLEET, "sweep"))
-    assert await steps.sweeps("w2", 60_000)
+    assert await steps.acquire_sweep("w2", 60_000)
 
 
 # --- a queue in another Redis ---------------------------------------------------------------------
@@ -516,7 +516,7 @@ async def test_a_pointer_whose_worker_died_is_found_again(split: Split) -> None:
     await split.rig.store.command("ZADD", key, 1, *await split.rig.store.command("ZRANGE", key, 0, -1))
     swept = await split.worker.steps.sweep("default")
     missing = await split.worker.steps.missing("default", swept.suspects)
-    assert missing == [("fleet-steps", pointer.job)]
+    assert missing == [QueuedJob(pointer.job, "fleet-steps")]
     await split.worker.steps.push("default", missing, force=True)
     (step,) = await split.take()
     assert await split.worker.done(step) == RECORDED
@@ -543,7 +543,7 @@ async def test_a_pointer_of_an_attempt_that_was_given_back_does_not_wait_for_the
     (step,) = (await split.worker.steps.begin("default", [pointer.job])).steps
     # The worker gives the step back, and is killed before it has acknowledged the pointer.
     await split.worker.report(step, "B", 0)
-    assert await split.worker.steps.missing("default", [(pointer.job, "fleet-steps")]) == []
+    assert await split.worker.steps.missing("default", [QueuedJob(pointer.job, "fleet-steps")]) == []
     assert await split.worker.steps.drop_spent() == 1
     await split.worker.steps.relay("default")
     assert [step.attempt for step in await split.take()] == [2]

@@ -100,7 +100,7 @@ class Bench:
         self.tools = Tools()
         handoff = Handoff.of(self.settings)
         self.queues = queue_names(self.settings.steps.pools)
-        handoff.speak_for(name, self.queues)
+        handoff.identify_worker(name, self.queues)
         self.steps = StepStore(store, self.queue, handoff)
         self.kinds: dict[str, RunKind] = {"flows": FlowRunKind(self.flows, _permits, self.tools)}
         self.outboxes: list[str] = []

@@ -19,8 +19,8 @@ import workers.attempts
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.steps.model import Plan, Retry, StepRun
-from coordinator.steps.store import Report, Taken
-from coordinator.steps.times import IDLE_SECONDS
+from coordinator.steps.store import QueuedJob, Report, Taken
+from coordinator.steps.times import IDLE_POLL_SECONDS
 from coordinator.store import ServerError, Store, keys
 from coordinator.store.idempotency import NO_KEY
 from tests.support.wait import PATIENCE, wait_until
@@ -126,7 +126,7 @@ async def test_an_idle_worker_begins_at_once(bench: Bench) -> None:
         # Until it waits for a bell again.
         await wait_until(lambda: bench.engine.busy == 0)
     # One that only looked at its queues now and then would take half of that time on the average.
-    assert statistics.median(waits) < IDLE_SECONDS * 1000 / 4, waits
+    assert statistics.median(waits) < IDLE_POLL_SECONDS * 1000 / 4, waits
 
 
 async def test_work_that_came_while_all_slots_were_taken_is_not_left_lying(bench: Bench) -> None:
@@ -177,7 +177,7 @@ async def test_a_plain_job_holds_a_slot_until_it_is_over(store: Store) -> None:
     bench = Bench(store, slots=1)
 
     async def source(want: int) -> Taken:
-        return Taken(0, [], [], [("job", "fleet-steps")], False)
+        return Taken(0, [], [], [QueuedJob("job", "fleet-steps")], False)
 
     bench.start(listen=False)
     assert await bench.engine.take(source) == 1

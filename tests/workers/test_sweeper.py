@@ -130,7 +130,7 @@ async def test_what_is_over_is_forgotten_in_a_full_store_too(watched: Watched) -
     await bench.create(chain({}))
     await bench.store.command("CONFIG", "SET", "maxmemory", 1)
     try:
-        assert await bench.steps.sweeps("w1", 1)
+        assert await bench.steps.acquire_sweep("w1", 1)
         with pytest.raises(ToolFailure) as refused:
             await watched.sweeper.round()
         assert refused.value.code == "store_full"
@@ -145,7 +145,7 @@ async def test_a_trouble_that_lasts_is_told_once(watched: Watched) -> None:
     await watched.bench.store.command("CONFIG", "SET", "maxmemory", 1)
     with capture_logs() as logged:
         running = asyncio.create_task(watched.sweeper.run())
-        tried = watched.bench.steps.sweeps
+        tried = watched.bench.steps.acquire_sweep
         rounds = 0
 
         async def counted(process: str, milliseconds: int) -> bool:
@@ -153,7 +153,7 @@ async def test_a_trouble_that_lasts_is_told_once(watched: Watched) -> None:
             rounds += 1
             return await tried(process, milliseconds)
 
-        watched.bench.steps.sweeps = counted  # type: ignore[method-assign]
+        watched.bench.steps.acquire_sweep = counted  # type: ignore[method-assign]
         try:
             await wait_until(lambda: rounds >= 3, what="three rounds")
         finally:

@@ -23,6 +23,6 @@ for _, list in ipairs(env.lists) do
   end
 end
 if #found < most then
-  for _, list in ipairs(env.lists) do still(list) end
+  for _, list in ipairs(env.lists) do silence_bell(list) end
 end
 return cmsgpack.pack(found)

@@ -2,8 +2,8 @@
 purpose:   What time brings: steps whose lease has expired get another attempt, those whose time has come are
            handed to the workers, and those that the project's limit held back follow as it allows.
 guarantee: Any process may run it at any time, several at once. At most `batch` steps of each kind per run.
-args:      engine batch crashes look_ms
-           crashes = lost workers after which a step is given up; look_ms = how long a step may wait in the
+args:      engine batch crashes job_check_ms
+           crashes = lost workers after which a step is given up; job_check_ms = how long a step may wait in the
            queue before somebody makes sure that its job is there, and again after that
 reply:     {lost, fired, suspects {job id, list}, whether there is something for the relay, steps that run,
            steps that wait in queues, whether nothing here needs a sweep, whether there is more to do now}
@@ -48,7 +48,7 @@ end
 refill(true)
 
 local suspects = {}
-for _, id in ipairs(due(K_STEP_QUEUE, now - look_ms)) do
+for _, id in ipairs(due(K_STEP_QUEUE, now - job_check_ms)) do
   local st = load_step(id)
   if st and st.s == 'q' then
     redis.call('ZADD', K_STEP_QUEUE, at, id)

@@ -8,7 +8,7 @@
 --   iso (what time it is, for RQ's tools)  protocol; of a worker also  worker  lease  lists  suspect (crashes)
 
 local env = cmsgpack.unpack(engine)
-local BELLS = 128 -- a bell is rung for each pointer; so many at most while nobody listens
+local BELLS = 128 -- each pointer rings the bell once; the most rings that are kept while nobody listens
 
 -- 'fleet-steps', 'fleet-steps-gpu', 'fleet-steps-gpu.high': one list per pool and priority.
 local function list_of(pool, priority)
@@ -16,12 +16,12 @@ local function list_of(pool, priority)
   return list .. ((priority == 'high' or priority == 'low') and '.' .. priority or '')
 end
 
-local function rank_of(st)
+local function backlog_score(st)
   local class = string.sub(st.q, -5) == '.high' and 0 or string.sub(st.q, -4) == '.low' and 2 or 1
   return whole(class * 4398046511104 + tonumber(st.e)) -- 2^42 above any time
 end
 
-local function crowded()
+local function at_limit()
   if env.limit == 0 then return false end
   return redis.call('ZCARD', K_STEP_QUEUE) + redis.call('ZCARD', K_STEP_LEASES) + pending >= env.limit
 end
@@ -29,10 +29,10 @@ end
 -- Lets a step be executed: now, or when the project's limit allows it.
 local function make_ready(st)
   st.e = at
-  if not st.v and crowded() then
+  if not st.v and at_limit() then
     st.s = 'h'
     save_step(st)
-    redis.call('ZADD', K_STEP_BACKLOG, rank_of(st), st.id)
+    redis.call('ZADD', K_STEP_BACKLOG, backlog_score(st), st.id)
     return
   end
   st.s = 'q'
@@ -60,14 +60,14 @@ local function interrupt(st)
   end
 end
 
-local REFILL = 1000 -- steps that one run lets go at most
+local REFILL = 1000 -- the most steps that one run releases
 
--- After steps ended: lets as many of those that were held back go as the limit allows; `always`: also where there
--- is none any more.
+-- After steps have ended: releases held-back steps as far as the limit allows. Without a limit there are none, unless
+-- it was just removed: `always` looks for them all the same.
 local function refill(always)
   if env.limit == 0 and not always then return end
   for _ = 1, REFILL do
-    if crowded() then return end
+    if at_limit() then return end
     local first = redis.call('ZPOPMIN', K_STEP_BACKLOG)
     if not first[1] then return end
     local st = load_step(first[1])
@@ -83,7 +83,7 @@ local function push_job(id, list, project)
   local key, bell = env.rq .. 'queue:' .. list, env.rq .. 'bell:' .. list
   local waiting = redis.call('RPUSH', key, id)
   if waiting == 1 then redis.call('SADD', env.rq .. 'queues', key) end
-  -- Whoever is free when more than that are waiting does not wait for a bell.
+  -- While more pointers wait than that, no worker with a free slot waits for a bell.
   if waiting <= BELLS and redis.call('LLEN', bell) < BELLS then redis.call('RPUSH', bell, 1) end
 end
 

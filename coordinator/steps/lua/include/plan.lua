@@ -4,7 +4,8 @@
 --   plan = {create {step...}, forks {{name, arrivals}...}, arrive false|{name, step}, complete, error}
 --   step = {key, ready|gate|done, pool, priority, delay ms, expires ms, context, arguments}
 
-local function none(text)
+-- The text; nil if it is empty.
+local function non_empty(text)
   return text ~= '' and text or nil
 end
 
@@ -21,7 +22,8 @@ local function create_step(run, new, delay, again)
   local key, state, pool, priority, delay_ms, expires_ms, context, arguments = unpack(new)
   local number = redis.call('HINCRBY', K_RUN .. run.id, 'i', 1)
   local st = {id = whole((tonumber(run.id) or 0) + number), r = run.id, k = key, f = 1, e = at,
-    q = list_of(none(pool) or run.q, none(priority) or run.p), z = none(context), a = none(arguments)}
+    q = list_of(non_empty(pool) or run.q, non_empty(priority) or run.p), z = non_empty(context),
+    a = non_empty(arguments)}
   if state == 'done' then
     st.b = st.e
     redis.call('RPUSH', K_HISTORY .. run.id, pack_row(st, 'D', 'null', again))

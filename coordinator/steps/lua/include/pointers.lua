@@ -1,8 +1,8 @@
 -- @include handoff
 -- @include project_name
--- What is found in RQ's queues: pointers to steps, jobs that somebody made with plain RQ, and what neither could be.
+-- What is in RQ's queues: pointers to steps, jobs made with plain RQ, and ids that can be neither.
 
-local STALE = 100 -- pointers to nothing, or to what is not for this worker, that one run throws away at most
+local STALE = 100 -- the most useless pointers (to nothing, or not for this worker) that one run throws away
 
 -- The project of the step that a job points to; nil: it is no pointer.
 local function project_of(id)
@@ -10,15 +10,15 @@ local function project_of(id)
   return type(project) == 'string' and is_project(project) and project or nil
 end
 
--- Whether it is a job of plain RQ: RQ makes no other ids.
+-- Whether it is a job of plain RQ, whose ids have these characters only.
 local function is_plain(id)
   return string.match(id, '^[A-Za-z0-9_-]+$') and redis.call('EXISTS', env.rq .. 'job:' .. id) == 1
 end
 
--- Stills a queue's bell: somebody has looked at all that was there.
-local function still(list)
+-- Silences a queue's bell, after a worker has looked at every pointer in it.
+local function silence_bell(list)
   local bell = env.rq .. 'bell:' .. list
   redis.call('DEL', bell)
-  -- No more pointers could be thrown away in one run: what is behind them has nobody wait for the next look.
+  -- Some are left if it stopped at STALE useless ones: then the next worker need not wait for a bell.
   if redis.call('EXISTS', env.rq .. 'queue:' .. list) == 1 then redis.call('RPUSH', bell, 1) end
 end

@@ -19,14 +19,14 @@ local function begin(st, prefix)
     run.n, tonumber(st.e), tonumber(st.b), tonumber(st.l or 0), tonumber(st.c or 0), st.v or '', spec, run.tr}
 end
 
--- Whether the worker can execute it: not, where a newer release made it so.
-local function known(st)
+-- Whether the worker speaks the protocol that the step needs.
+local function supports(st)
   return (st.p or 1) <= env.protocol
 end
 
--- Whether it may run beside what else the worker has: of steps one lost worker short of being given up, it runs
--- one at a time, so that the one that kills workers takes none of the others with it.
-local function bearable(st, prefix)
+-- Whether the worker may run the step now. Of suspects (steps that one more lost worker makes poisoned) it runs only
+-- one at a time, so that the one that kills workers does not make others poisoned.
+local function may_run_now(st, prefix)
   if (st.c or 0) < env.suspect or st.v then return true end
   local key = key_in(prefix, K_STEP_SUSPECTS)
   local other = redis.call('HGET', key, env.worker)
@@ -37,8 +37,8 @@ local function bearable(st, prefix)
   return true
 end
 
--- When an attempt starts; a gate started when it opened, and what is done already when it was executed.
-local function starts(st)
+-- The start of an attempt: now; of a gate when it opened, of a step that is done already when it was executed.
+local function start_time(st)
   return (st.t == 'g' or st.v == 'recorded') and st.b or at
 end
 
@@ -48,14 +48,14 @@ local function claim(id, prefix)
   local st = step and load_step(step, prefix)
   if not st or st.s ~= 'q' or st.f ~= attempt or not load_run(st.r, prefix) then return false end
   redis.call('ZREM', key_in(prefix, K_STEP_QUEUE), step)
-  if not known(st) or not bearable(st, prefix) then
-    -- Within a second it is offered again, also to workers of that release.
+  if not supports(st) or not may_run_now(st, prefix) then
+    -- It is offered again after a second, to whichever worker then looks first.
     st.s = 'd'
     redis.call('HSET', key_in(prefix, K_STEP) .. step, 's', 'd')
     redis.call('ZADD', key_in(prefix, K_STEP_TIMERS), whole(now + 1000), step)
     return false
   end
-  st.s, st.b, st.w = 'r', starts(st), env.worker
+  st.s, st.b, st.w = 'r', start_time(st), env.worker
   redis.call('HSET', key_in(prefix, K_STEP) .. step, 's', 'r', 'b', st.b, 'w', env.worker)
   begin(st, prefix)
   return true
@@ -71,7 +71,7 @@ local function pop(list, want)
       redis.call('DEL', env.rq .. 'job:' .. id)
       if not claim(id, 'fc:{' .. project .. '}:') then stale = stale + 1 end
     elseif is_plain(id) then
-      -- A job that somebody made with plain RQ; as RQ does it, so that it is not lost.
+      -- A job of plain RQ goes where RQ itself would keep it meanwhile, so that it is not lost.
       redis.call('RPUSH', env.rq .. 'queue:' .. list .. ':intermediate', id)
       plain_jobs[#plain_jobs + 1] = {id, list}
     else
@@ -82,9 +82,9 @@ end
 
 local function take_own(list, want)
   local own = fresh[list]
-  while own and own[1] and #taken + #plain_jobs < want and known(own[1]) and bearable(own[1], P) do
+  while own and own[1] and #taken + #plain_jobs < want and supports(own[1]) and may_run_now(own[1], P) do
     local st = table.remove(own, 1)
-    st.s, st.b, st.w = 'r', starts(st), env.worker
+    st.s, st.b, st.w = 'r', start_time(st), env.worker
     save_step(st)
     begin(st, P)
   end

@@ -18,7 +18,7 @@ local name, creator, owner, most_steps, priority, pool, delay_ms, parent, trace 
 local id = math.max(now, tonumber(redis.call('GET', K_STEP_IDS) or 0) + 1)
 redis.call('SET', K_STEP_IDS, whole(id + most_steps))
 
-local run = {id = whole(id), s = 'r', p = priority ~= 'normal' and priority or nil, q = none(pool)}
+local run = {id = whole(id), s = 'r', p = priority ~= 'normal' and priority or nil, q = non_empty(pool)}
 local fields = {'n', name, 'u', creator, 'h', owner, 's', 'r', 'k', most_steps}
 local function also(field, value)
   if not value then return end
@@ -27,8 +27,8 @@ local function also(field, value)
 end
 also('p', run.p)
 also('q', run.q)
-also('m', none(parent))
-also('tr', none(trace))
+also('m', non_empty(parent))
+also('tr', non_empty(trace))
 also('t', id ~= now and at)
 redis.call('HSET', K_RUN .. run.id, unpack(fields))
 redis.call('SET', K_RUN_SPEC .. run.id, spec)
