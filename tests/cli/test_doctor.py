@@ -40,7 +40,7 @@ def verdicts(
     offset: float = 0.0,
 ) -> dict[str, str]:
     """What is not well."""
-    found = store.judge(GOOD_INFO | (info or {}), GOOD_CONFIG | (config or {}), latency_ms, offset)
+    found = store.check(GOOD_INFO | (info or {}), GOOD_CONFIG | (config or {}), latency_ms, offset)
     return {one.what: one.verdict for one in found if one.verdict != "ok"}
 
 
@@ -72,7 +72,7 @@ def test_each_trouble_is_found(given: dict[str, Any], expected: dict[str, str]) 
 
 
 def test_what_may_not_be_read_is_said() -> None:
-    found = {one.what: one for one in store.judge(GOOD_INFO | {"maxmemory_policy": "noeviction"}, {}, 0.1, 0.0)}
+    found = {one.what: one for one in store.check(GOOD_INFO | {"maxmemory_policy": "noeviction"}, {}, 0.1, 0.0)}
     assert found["store.config"].verdict == "warns"
     assert found["store.eviction"].verdict == "ok"
 
@@ -124,7 +124,7 @@ async def test_a_store_that_stops_answering_meanwhile_is_told(
     monkeypatch.setattr(key_space, "noted", noted)
     monkeypatch.setattr(command, "_ANSWER_SECONDS", 0.05 if error is None else 30.0)
     with pytest.raises(CommandFailed, match=f"^the store does not answer: {why}$") as failed:
-        await command._look(redis_url, 5000)
+        await command._check_store(redis_url, 5000)
     assert failed.value.code == Exit.STORE_UNREACHABLE
 
 

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from redis.exceptions import RedisError
 
 from coordinator.cli.doctor import host, store
-from coordinator.cli.doctor.findings import Finding, told
+from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import open_store, running_url
@@ -29,7 +29,7 @@ _ANSWER_SECONDS = 30.0
 def doctor(
     loaded: LoadedSettings,
     *,
-    verbose: Annotated[bool, Parameter(negative="", help="Tell also what is well.")] = False,
+    verbose: Annotated[bool, Parameter(negative="", help="Also print the checks that pass.")] = False,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print what was found.")] = "text",
 ) -> int:
     """Checks the store, this host and the settings; the exit code is 0 only if all is well.
@@ -37,22 +37,22 @@ def doctor(
     Raises:
         CommandFailed: there is no store, or it does not answer.
     """
-    findings = list(host.judge(loaded.settings))
-    findings += asyncio.run(_look(running_url(loaded.settings, os.environ), loaded.settings.redis_timeout_ms))
+    findings = list(host.check(loaded.settings))
+    findings += asyncio.run(_check_store(running_url(loaded.settings, os.environ), loaded.settings.redis_timeout_ms))
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
     if format == "json":
         print_json(shown)
     else:
-        for line in told(shown):
+        for line in lines_of(shown):
             print(line)
     return Exit.OK if all(finding.verdict == "ok" for finding in findings) else Exit.FAILED
 
 
-async def _look(url: str, timeout_ms: int) -> list[Finding]:
+async def _check_store(url: str, timeout_ms: int) -> list[Finding]:
     opened = await open_store(url, timeout_ms)
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            return await _judged(opened)
+            return await _measure(opened)
     except KeySpaceDiffers as error:
         raise CommandFailed(str(error)) from None
     except (RedisError, StoreError, ToolFailure, TimeoutError) as error:
@@ -62,7 +62,7 @@ async def _look(url: str, timeout_ms: int) -> list[Finding]:
         await opened.close()
 
 
-async def _judged(opened: Store) -> list[Finding]:
+async def _measure(opened: Store) -> list[Finding]:
     client = opened.client
     waits = []
     for _ in range(_PINGS):
@@ -70,14 +70,14 @@ async def _judged(opened: Store) -> list[Finding]:
         await client.ping()
         waits.append((time.perf_counter() - began) * 1000)
     info = await client.info("all")
-    offset = store.offset(await client.time())
+    offset = store.clock_offset(await client.time())
     try:
         config = await client.config_get("*")
     except RedisError:
         config = {}
     text = {_text(name): _text(value) for name, value in config.items()}
-    noted, denied = await key_space.noted(opened), await permissions.denied(opened)
-    return list(store.judge(info, text, min(waits), offset, noted, denied))
+    key_version, denied = await key_space.noted(opened), await permissions.denied(opened)
+    return list(store.check(info, text, min(waits), offset, key_version, denied))
 
 
 def _text(value: bytes | str | None) -> str:
@@ -87,10 +87,10 @@ def _text(value: bytes | str | None) -> str:
 app = App(
     name="doctor",
     help=(
-        "Look whether all is well with what the fleet depends on; silent when it is.\n\n"
-        "Judges the Redis (persistence, eviction, memory, role, clock, latency, keys, layout, permissions), this "
-        "host's limits and whether the times in the settings fit into each other. The exit code is not 0 if anything "
-        "is worth a look; --verbose tells also what is well."
+        "Check what the fleet depends on; silent when all is well.\n\n"
+        "Checks the Redis (persistence, eviction, memory, role, clock, latency, keys, layout, permissions), this host's "
+        "limits and whether the times in the settings fit into each other. The exit code is not 0 if anything is worth "
+        "a look; --verbose also prints the checks that pass."
     ),
     help_format="plaintext",
 )

@@ -21,8 +21,8 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """What to do about it."""
 
 
-def told(findings: Iterable[Finding]) -> Iterator[str]:
-    """The findings, line by line."""
+def lines_of(findings: Iterable[Finding]) -> Iterator[str]:
+    """The findings as lines of text; advice is on a line of its own."""
     for finding in findings:
         yield f"{finding.verdict:<6} {finding.what}: {finding.said}"
         if finding.advice:

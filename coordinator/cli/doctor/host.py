@@ -11,8 +11,8 @@ from coordinator.settings import Settings
 _FILES = 4096
 
 
-def judge(settings: Settings) -> Iterator[Finding]:
-    """Checks this host, and shows the times in the settings."""
+def check(settings: Settings) -> Iterator[Finding]:
+    """Checks the limits of this host, and shows the times in the settings."""
     yield _files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     # Always ok: settings with contradictory times are refused before a command gets them.
     yield Finding(

@@ -14,7 +14,7 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli import check_identity
-from coordinator.cli.doctor.findings import Finding, told
+from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
@@ -34,7 +34,8 @@ from coordinator.settings.identity import VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted
 
-_MOST_ISSUERS = 20
+_MAX_ISSUERS = 20
+# Part of the reason that a source gives for its failure -> advice.
 _ADVICE = {
     "connection refused": "is the server up, and is host and port right as seen from this machine?",
     "does not resolve": "check the host name, and the DNS that this machine asks",
@@ -64,21 +65,21 @@ def identity(
     ] = (),
     format: Annotated[Literal["text", "json"], Parameter(help="How to print what was found.")] = "text",
 ) -> int:
-    """Prints what was found; the exit code says whether everything works.
+    """Prints what was found; the exit code is 1 if anything fails.
 
     Raises:
         CommandFailed: the token cannot be read.
     """
-    text = _token(token) if token is not None else None
-    findings = asyncio.run(_collected(loaded.settings, text, actor, issuer))
+    text = _read_token(token) if token is not None else None
+    findings = asyncio.run(_collect(loaded.settings, text, actor, issuer))
     if format == "json":
         print_json(findings)
     else:
-        print("\n".join(told(findings)))
+        print("\n".join(lines_of(findings)))
     return Exit.FAILED if any(finding.verdict == "fails" for finding in findings) else Exit.OK
 
 
-def _token(file: Path) -> str:
+def _read_token(file: Path) -> str:
     try:
         return (sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")).strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -86,13 +87,13 @@ def _token(file: Path) -> str:
         raise CommandFailed(f"cannot read the token from {file}: {reason}", Exit.USAGE) from None
 
 
-async def _collected(settings: Settings, token: str | None, actor: str, issuers: tuple[str, ...]) -> list[Finding]:
-    store, findings = await _store(settings)
+async def _collect(settings: Settings, token: str | None, actor: str, issuers: tuple[str, ...]) -> list[Finding]:
+    store, findings = await _open_store(settings)
     try:
-        async for finding in _looked_at(settings, store, issuers):
+        async for finding in _check_sources(settings, store, issuers):
             findings.append(finding)
         if token is not None:
-            async for finding in _judged(settings, store, token, actor):
+            async for finding in _check_token(settings, store, token, actor):
                 findings.append(finding)
     finally:
         if store is not None:
@@ -100,15 +101,15 @@ async def _collected(settings: Settings, token: str | None, actor: str, issuers:
     return findings
 
 
-async def _store(settings: Settings) -> tuple[Store | None, list[Finding]]:
-    """The fleet's store, which need not be there."""
+async def _open_store(settings: Settings) -> tuple[Store | None, list[Finding]]:
+    """Opens the fleet's store; None, with a note that says why, if that cannot be done."""
     try:
         return await open_store(running_url(settings, os.environ), settings.redis_timeout_ms, patience=0), []
     except CommandFailed as failed:
         return None, [Finding("note", "fleet", f"what its processes share is not looked at: {failed}")]
 
 
-async def _looked_at(settings: Settings, store: Store | None, issuers: tuple[str, ...]) -> AsyncIterator[Finding]:
+async def _check_sources(settings: Settings, store: Store | None, issuers: tuple[str, ...]) -> AsyncIterator[Finding]:
     section = settings.actor_authentication
     for line in check_identity.actors(section):
         yield Finding("note", "actors", line)
@@ -122,34 +123,36 @@ async def _looked_at(settings: Settings, store: Store | None, issuers: tuple[str
         if verifier.type == "noop":
             yield Finding("ok", name, "is noop, so there is nothing to try")
             continue
-        async for finding in _tried(verifier, store, issuers):
+        async for finding in _check_verifier(verifier, store, issuers):
             yield finding
     if issuers and all(verifier.type == "noop" for _, verifier in verifiers):
         yield Finding("warns", "did", "no verifier would ask the issuers of --issuer for keys, so none was looked at")
 
 
-async def _tried(verifier: VerifierSettings, store: Store | None, issuers: tuple[str, ...]) -> AsyncIterator[Finding]:
+async def _check_verifier(
+    verifier: VerifierSettings, store: Store | None, issuers: tuple[str, ...]
+) -> AsyncIterator[Finding]:
     fetcher = Fetcher()
     sources: list[Source] = static_sources(verifier, fetcher)
     named = (*verifier.did_allowlist, *issuers)
-    for issuer in named[:_MOST_ISSUERS]:
+    for issuer in named[:_MAX_ISSUERS]:
         try:
             sources.append(DidDocument(issuer, verifier.did_strict_relationship, verifier.did_allow_loopback, fetcher))
         except BadToken as bad:
             yield Finding("fails", f"did {issuer}", bad.reason)
-    if len(named) > _MOST_ISSUERS:
-        yield Finding("note", "did", f"only the first {_MOST_ISSUERS} of {len(named)} issuers are looked at")
+    if len(named) > _MAX_ISSUERS:
+        yield Finding("note", "did", f"only the first {_MAX_ISSUERS} of {len(named)} issuers are looked at")
     if verifier.did_pattern and not named:
         yield Finding("note", "did", "a pattern names no document to try; --issuer names one")
     for source in sources:
-        for finding in await _asked(source, verifier):
+        for finding in await _check_source(source, verifier):
             yield finding
         if store is not None and isinstance(source, RemoteSource):
-            yield await _copy(source, KeyCopies(store))
+            yield await _check_copy(source, KeyCopies(store))
 
 
-async def _asked(source: Source, verifier: VerifierSettings) -> list[Finding]:
-    """What a source gives, asked now, whatever the fleet has."""
+async def _check_source(source: Source, verifier: VerifierSettings) -> list[Finding]:
+    """Loads the keys of a source now, whatever copy the fleet has."""
     began = time.perf_counter()
     try:
         loaded = await source.load()
@@ -158,11 +161,11 @@ async def _asked(source: Source, verifier: VerifierSettings) -> list[Finding]:
         return [Finding("fails", source.label, failed.reason, advice)]
     took = round((time.perf_counter() - began) * 1000)
     if loaded is None:
-        return []  # as before, which a source that is new does not say
-    return [Finding("ok", source.label, f"{_described(loaded)}, in {took} ms"), *_odd(source, loaded, verifier)]
+        return []  # unchanged; a source that was just made never says so
+    return [Finding("ok", source.label, f"{_key_names(loaded)}, in {took} ms"), *_oddities(source, loaded, verifier)]
 
 
-def _described(loaded: Loaded) -> str:
+def _key_names(loaded: Loaded) -> str:
     found = counted(len(loaded.keys), "key")
     names = [key.kid or "(without kid)" for key in loaded.keys.keys]
     if names:
@@ -170,8 +173,8 @@ def _described(loaded: Loaded) -> str:
     return found + (f" of {loaded.issuer}" if loaded.issuer else "")
 
 
-def _odd(source: Source, loaded: Loaded, verifier: VerifierSettings) -> Iterator[Finding]:
-    """What may go wrong although keys are there."""
+def _oddities(source: Source, loaded: Loaded, verifier: VerifierSettings) -> Iterator[Finding]:
+    """What may go wrong although the source has keys."""
     if loaded.keys.keys and not any(loaded.keys.suiting(algorithm) for algorithm in verifier.algorithms):
         yield Finding(
             "fails",
@@ -197,8 +200,8 @@ def _odd(source: Source, loaded: Loaded, verifier: VerifierSettings) -> Iterator
         )
 
 
-async def _copy(source: RemoteSource, copies: KeyCopies) -> Finding:
-    """What the fleet has of a source."""
+async def _check_copy(source: RemoteSource, copies: KeyCopies) -> Finding:
+    """Checks the fleet's copy of the keys of a source."""
     answer = await copies.lease_fetch(source, 0, 0)
     if not answer.fetched:
         return Finding("note", source.label, "the fleet has no copy of these keys yet")
@@ -208,7 +211,7 @@ async def _copy(source: RemoteSource, copies: KeyCopies) -> Finding:
     return Finding("ok", source.label, f"the fleet's copy is {age} s old")
 
 
-async def _judged(settings: Settings, store: Store | None, token: str, actor: str) -> AsyncIterator[Finding]:
+async def _check_token(settings: Settings, store: Store | None, token: str, actor: str) -> AsyncIterator[Finding]:
     section = settings.actor_authentication
     try:
         read = jws.read(token, jws.MAX_KID_URL)

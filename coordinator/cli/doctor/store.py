@@ -17,12 +17,12 @@ _MEMORY_SHARE = 0.8
 _SLOW_MS = 5.0
 
 
-def judge(
+def check(
     info: Info,
     config: Info,
     latency_ms: float,
     offset_seconds: float,
-    noted: int | None = None,
+    key_version: int | None = None,
     denied: Sequence[str] = (),
 ) -> Iterator[Finding]:
     """Checks a server.
@@ -32,11 +32,11 @@ def judge(
         config: the reply to CONFIG GET; empty if that is not allowed.
         latency_ms: the time of one PING.
         offset_seconds: how far the server's clock is ahead of ours.
-        noted: the version of its keys; None: none is noted.
+        key_version: the key-space version in the store; None: it has none yet.
         denied: commands of the scripts that our user may not run.
     """
     yield _version(info)
-    yield _keys(noted)
+    yield _keys(key_version)
     yield _permissions(denied)
     yield from _persistence(info, config)
     yield _eviction(info, config)
@@ -52,15 +52,15 @@ def _version(info: Info) -> Finding:
     return Finding("ok", "store.version", f"{name} {info.get('valkey_version') or info.get('redis_version')}")
 
 
-def _keys(noted: int | None) -> Finding:
-    if noted is None:
+def _keys(key_version: int | None) -> Finding:
+    if key_version is None:
         return Finding("ok", "store.keys", "no fleet has used the store yet")
-    if noted == key_space.VERSION:
-        return Finding("ok", "store.keys", f"key-space version {noted}")
+    if key_version == key_space.VERSION:
+        return Finding("ok", "store.keys", f"key-space version {key_version}")
     return Finding(
         "fails",
         "store.keys",
-        key_space.differs(noted),
+        key_space.differs(key_version),
         "serve this store with the release that it belongs to, or give this one another store",
     )
 
@@ -72,11 +72,11 @@ def _permissions(denied: Sequence[str]) -> Finding:
 
 
 def _persistence(info: Info, config: Info) -> Iterator[Finding]:
-    check = "store.persistence"
+    what = "store.persistence"
     if not int(info.get("aof_enabled", 0)):
         yield Finding(
             "fails",
-            check,
+            what,
             "the append-only file is off: what was acknowledged is lost with the server",
             "set appendonly yes, with appendfsync always or everysec",
         )
@@ -84,16 +84,16 @@ def _persistence(info: Info, config: Info) -> Iterator[Finding]:
         fsync = str(config.get("appendfsync", "unknown"))
         if fsync == "no":
             yield Finding(
-                "fails", check, "appendfsync is no: the system decides when to write", "set it to always or everysec"
+                "fails", what, "appendfsync is no: the system decides when to write", "set it to always or everysec"
             )
         else:
-            yield Finding("ok", check, f"append-only file, appendfsync {fsync}")
+            yield Finding("ok", what, f"append-only file, appendfsync {fsync}")
         if info.get("aof_last_write_status", "ok") != "ok":
             yield Finding(
-                "fails", check, "the last write to the append-only file failed", "look at the disk and the server's log"
+                "fails", what, "the last write to the append-only file failed", "look at the disk and the server's log"
             )
     if info.get("rdb_last_bgsave_status", "ok") != "ok":
-        yield Finding("warns", check, "the last snapshot failed", "look at the disk and the server's log")
+        yield Finding("warns", what, "the last snapshot failed", "look at the disk and the server's log")
 
 
 def _eviction(info: Info, config: Info) -> Finding:
@@ -172,6 +172,6 @@ def _layout(config: Info) -> Iterator[Finding]:
         yield Finding("ok", "store.layout", f"hash-max-listpack-value is {value}")
 
 
-def offset(server: tuple[int, int]) -> float:
+def clock_offset(server: tuple[int, int]) -> float:
     """How far the server's clock (seconds, microseconds) is ahead of ours, in seconds."""
     return server[0] + server[1] / 1e6 - time.time()
