@@ -23,11 +23,12 @@ _MARKS: Mapping[str, tuple[str, str]] = {
     "gate": ("\u2016", "bold magenta"),
     "": ("\u00b7", "dim"),
 }
-"""State of a step -> mark and style; empty: the workflow has not come there."""
+"""State of a step -> mark and style; empty: the step has not been created yet."""
 _STATUS_STYLES = {"running": "yellow", "completed": "green", "failed": "bold red", "cancelled": "dim"}
 _LONGEST_RESULT = 100
+"""Characters of a step's result that are shown."""
 
-_CLASSES: Mapping[str, str] = {
+_MERMAID_STYLES: Mapping[str, str] = {
     "done": "fill:#d9f2d9,stroke:#2e7d32,color:#1b1b1b",
     "running": "fill:#fff3cd,stroke:#b8860b,color:#1b1b1b",
     "ready": "fill:#d6ecf5,stroke:#1f6f8b,color:#1b1b1b",
@@ -43,7 +44,7 @@ def tree(record: FlowRecord, flow: Flow) -> Tree:
     """The workflow as rich draws it; what callers wrote is text, never markup."""
     steps = {step.key: step for step in record.steps}
     root = Tree(_title(record.row), guide_style="dim")
-    _grow(root, outline(flow), flow, steps)
+    _add_lines(root, outline(flow), flow, steps)
     return root
 
 
@@ -60,7 +61,7 @@ def mermaid(record: FlowRecord, flow: Flow) -> str:
         for target, words in _arrows(step):
             arrow = f'-->|"{_quoted(words)}"|' if words else "-->"
             lines.append(f"  {names[key]} {arrow} {names[target]}")
-    lines += [f"  classDef {name} {style}" for name, style in _CLASSES.items()]
+    lines += [f"  classDef {name} {style}" for name, style in _MERMAID_STYLES.items()]
     return "\n".join(lines)
 
 
@@ -76,17 +77,17 @@ def status(row: FlowRow) -> Text:
     return Text(row.status, style=_STATUS_STYLES[row.status])
 
 
-def _grow(parent: Tree, lines: list[Line], flow: Flow, steps: Mapping[str, StepRecord]) -> None:
+def _add_lines(parent: Tree, lines: list[Line], flow: Flow, steps: Mapping[str, StepRecord]) -> None:
     for line in lines:
         if line.again:
             parent.add(Text(f"\u2192 {printable(flow[line.key].name)}", style="dim"))
             continue
-        node = parent.add(_shown(flow[line.key], steps.get(line.key)))
+        node = parent.add(_step_text(flow[line.key], steps.get(line.key)))
         for condition, way in line.ways:
             if condition:
-                _grow(node.add(Text(f"if {printable(condition)}", style="italic")), way, flow, steps)
+                _add_lines(node.add(Text(f"if {printable(condition)}", style="italic")), way, flow, steps)
             else:
-                _grow(node.add(Text("in parallel", style="italic")), way, flow, steps)
+                _add_lines(node.add(Text("in parallel", style="italic")), way, flow, steps)
 
 
 def _title(row: FlowRow) -> Text:
@@ -104,7 +105,7 @@ def _title(row: FlowRow) -> Text:
     return title
 
 
-def _shown(step: Step, record: StepRecord | None) -> Text:
+def _step_text(step: Step, record: StepRecord | None) -> Text:
     state = _state(record)
     mark, style = _MARKS[state]
     text = Text.assemble((f"{mark} ", style), (printable(step.name), "" if record else "dim"))

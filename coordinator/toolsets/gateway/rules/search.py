@@ -28,17 +28,22 @@ FIELDS: Mapping[str, float] = {
 }
 """Field -> weight."""
 PREFIX, FUZZY = 0.7, 0.5
+"""The share of a field's weight that the second and the third tier give."""
 MIN_PREFIX, MIN_FUZZY = 2, 4
+"""The length of the shortest terms that these tiers look for."""
 THRESHOLD = 0.3
+"""The least similarity of words, exclusive: shared trigrams in relation to all of both words."""
 _GRAM = 3
 _WORD = re.compile(r"[^\W_]+")
 _SEPARATOR = "\n"
-_SLACK = 0.001
-"""A difference greater than any rounding error."""
-_DIGITS = 9
-"""Decimals of a score: more than matter, few enough to hide rounding errors."""
-_MOST_KNOWN = 200_000
-"""Most items in the cache of terms."""
+_ROUNDING = 0.001
+"""More than any rounding error of a score."""
+_DECIMALS = 9
+"""Decimals to which sums are rounded while scores are compared, so that rounding errors make no difference."""
+_SCORE_DECIMALS = 4
+"""Decimals of a score in a result."""
+_CACHE_LIMIT = 200_000
+"""The most entries that the cached gains of all terms may have together."""
 
 
 class Gains(NamedTuple):
@@ -48,7 +53,7 @@ class Gains(NamedTuple):
     """Pairs of a gain and the set of items that get it. A field may have two such pairs."""
     fuzzy: Mapping[int, float]
     """The gain of each item by similar words."""
-    concerned: int
+    fuzzy_items: int
     """The items in ``fuzzy``, as a set."""
 
 
@@ -117,8 +122,8 @@ class Index:
             self._sizes[word] = len(grams)
             for gram in grams:
                 self._grams.setdefault(gram, []).append(word)
-        self._known: dict[str, Gains] = {}
-        self._remembered = 0
+        self._cache: dict[str, Gains] = {}
+        self._cached_items = 0
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -133,25 +138,25 @@ class Index:
         if kind is not None:
             asked &= self._kinds.get(kind, 0)
         if not query.strip():
-            return [Found(1.0, self._ids[at]) for at in _first(asked, limit)]
+            return [Found(1.0, self._ids[at]) for at in _lowest(asked, limit)]
         groups: dict[float, int] = {0.0: asked}
         fuzzy: dict[int, float] = {}
-        concerned = 0
+        fuzzy_items = 0
         for term in words(query):
             gains = self._gains(term)
             for gain, items in gains.tiers:
-                groups = _raised(groups, gain, items)
+                groups = _add_gain(groups, gain, items)
             if not fuzzy:
                 fuzzy = dict(gains.fuzzy)
             else:
                 for at, gain in gains.fuzzy.items():
                     fuzzy[at] = fuzzy.get(at, 0.0) + gain
-            concerned |= gains.concerned
-        return [Found(-score, self._ids[at]) for score, at in _best(groups, fuzzy, concerned, limit)]
+            fuzzy_items |= gains.fuzzy_items
+        return [Found(-score, self._ids[at]) for score, at in _best(groups, fuzzy, fuzzy_items, limit)]
 
     def _gains(self, term: str) -> Gains:
         """Finds how much a term adds to the scores of which items."""
-        known = self._known.get(term)
+        known = self._cache.get(term)
         if known is not None:
             return known
         exact = list(self._containing(term))
@@ -170,7 +175,7 @@ class Index:
             for likeness, word in similar:
                 # The more similar ones come later, and count.
                 gains.update(dict.fromkeys(self._places[word].get(field, ()), weight * FUZZY * likeness))
-            for at in _all(taken) if gains else ():
+            for at in _members(taken) if gains else ():
                 gains.pop(at, None)
             if not fuzzy:
                 fuzzy = gains
@@ -178,17 +183,17 @@ class Index:
                 for at, gain in gains.items():
                     fuzzy[at] = fuzzy.get(at, 0.0) + gain
         found = Gains(tuple(tiers), fuzzy, _bits(fuzzy, len(self._ids)))
-        self._remember(term, found)
+        self._cache_gains(term, found)
         return found
 
-    def _remember(self, term: str, gains: Gains) -> None:
+    def _cache_gains(self, term: str, gains: Gains) -> None:
         """Caches the gains of a term, because agents often repeat words. The size of the cache is limited."""
         size = len(gains.fuzzy) + len(gains.tiers) * 100
-        if self._remembered + size > _MOST_KNOWN:
-            self._known.clear()
-            self._remembered = 0
-        self._known[term] = gains
-        self._remembered += size
+        if self._cached_items + size > _CACHE_LIMIT:
+            self._cache.clear()
+            self._cached_items = 0
+        self._cache[term] = gains
+        self._cached_items += size
 
     def _union(self, found: Iterable[str], field: str) -> int:
         items = 0
@@ -224,41 +229,44 @@ class Index:
 
 
 def _best(
-    groups: Mapping[float, int], fuzzy: Mapping[int, float], concerned: int, limit: int
+    groups: Mapping[float, int], fuzzy: Mapping[int, float], fuzzy_items: int, limit: int
 ) -> list[tuple[float, int]]:
     """The best items as (negative score, number), in order.
 
     Args:
-        groups: items by their score without what is fuzzy.
-        concerned: the items of ``fuzzy``.
+        groups: score without fuzzy gains -> the set of items that have it.
+        fuzzy_items: the items of ``fuzzy``, as a set.
     """
     found: list[tuple[float, int]] = []
     ordered = sorted(groups, reverse=True)
     for score in ordered:
         if score <= 0 or len(found) >= limit:
             break
-        found += [(-round(score, 4), at) for at in _first(groups[score] & ~concerned, limit - len(found))]
+        found += [
+            (-round(score, _SCORE_DECIMALS), at) for at in _lowest(groups[score] & ~fuzzy_items, limit - len(found))
+        ]
     if not fuzzy:
         return found
-    # What cannot get among the best any more is not looked at.
+    # Skips the items whose score, even with the greatest fuzzy gain, is below that of the last result.
     most = max(fuzzy.values())
     least = -found[limit - 1][0] if len(found) >= limit else 0.0
     for score in ordered:
-        if score + most + _SLACK < least:
+        if score + most + _ROUNDING < least:
             break
-        for at in _all(groups[score] & concerned):
+        for at in _members(groups[score] & fuzzy_items):
             total = score + fuzzy[at]
-            if total + _SLACK >= least:
-                found.append((-round(total, 4), at))
+            if total + _ROUNDING >= least:
+                found.append((-round(total, _SCORE_DECIMALS), at))
     return heapq.nsmallest(limit, found)
 
 
-def _raised(groups: dict[float, int], gain: float, items: int) -> dict[float, int]:
+def _add_gain(groups: dict[float, int], gain: float, items: int) -> dict[float, int]:
+    """The groups (score -> items) after these items have gained."""
     raised: dict[float, int] = {}
     for score, members in groups.items():
         if both := members & items:
-            # Gains that come in another order give sums that differ in the last digit, and are no better for it.
-            total = round(score + gain, _DIGITS)
+            # Added in another order, the same gains give a sum that differs in its last digit.
+            total = round(score + gain, _DECIMALS)
             raised[total] = raised.get(total, 0) | both
         if rest := members & ~items:
             raised[score] = raised.get(score, 0) | rest
@@ -273,15 +281,15 @@ def _bits(places: Iterable[int], count: int) -> int:
     return int.from_bytes(found, "little")
 
 
-def _all(items: int) -> Iterator[int]:
+def _members(items: int) -> Iterator[int]:
     """The numbers of a set, in order."""
-    digits = bin(items)[:1:-1]
+    digits = bin(items)[:1:-1]  # without "0b", the lowest bit first
     at = digits.find("1")
     while at != -1:
         yield at
         at = digits.find("1", at + 1)
 
 
-def _first(items: int, limit: int) -> list[int]:
+def _lowest(items: int, limit: int) -> list[int]:
     """The lowest numbers of a set."""
-    return list(islice(_all(items), max(limit, 0)))
+    return list(islice(_members(items), max(limit, 0)))

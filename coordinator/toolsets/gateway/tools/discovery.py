@@ -112,8 +112,11 @@ class Discovery:
             workflow = seen_sessions(catalogue, workflow, Principal.of(call.caller))
         if args.transition is None:
             return _definition(name, workflow, more)
-        places = [(key, state.transitions[args.transition]) for key, state in workflow.states.items()
-                  if args.transition in state.transitions]  # fmt: skip
+        places = [
+            (key, state.transitions[args.transition])
+            for key, state in workflow.states.items()
+            if args.transition in state.transitions
+        ]
         if not places:
             unknown = checks.unknown_transition(name, args.transition)
             return rejected(unknown, Principal.of(call.caller), self._links, more=[self._links.explain(name)])
