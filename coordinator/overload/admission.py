@@ -26,16 +26,18 @@ _LABELS = tuple(each.label for each in _CLASSES)
 _CRITICAL = Criticality.CRITICAL
 """A name of its own, because in Python 3.11 looking up a member of an enumeration takes a call."""
 _RETRY_MS = 250
-_MOST_RETRY_MS = 5_000
+"""When callers are asked to come back at first; later while nobody is admitted."""
+_MAX_RETRY_MS = 5_000
 _DRAIN_RETRY_MS = 1_000
 _WINDOW_SECONDS = 0.1
+"""How often it is checked whether a surplus still lasts."""
 SURPLUS = "more calls come than can be answered here"
 """The message to callers that are turned away without waiting."""
 _RELAPSE_SECONDS = 10.0
 """For how long after a surplus another one is likely."""
 _RELAPSE_SHARE = 0.02
 """What share of the usual waiting time a call may wait during that time."""
-_BEARABLE = 0.02
+_TOLERATED_SHARE = 0.02
 """A surplus of a class is over when less than this share of its calls finds no room."""
 
 
@@ -83,25 +85,25 @@ class _Surplus:
     second, hardly any of the arriving calls found no room.
     """
 
-    __slots__ = ("_came", "_refused", "lasts", "seen")
+    __slots__ = ("_arrivals", "_refused", "lasts", "seen")
 
     def __init__(self) -> None:
         self.lasts = False
         self.seen = -math.inf
         """When it began or was last confirmed. It is checked every tenth of a second."""
-        self._came = self._refused = 0
+        self._arrivals = self._refused = 0
 
     def begin(self, now: float) -> None:
         self.lasts = True
         self.seen = now
-        self._came = self._refused = 0
+        self._arrivals = self._refused = 0
 
-    def came(self, refused: bool, now: float) -> None:
+    def arrived(self, refused: bool, now: float) -> None:
         """A call arrived during the surplus; ``refused``: there is no room for it."""
-        self._came += 1
+        self._arrivals += 1
         self._refused += refused
         if now - self.seen >= _WINDOW_SECONDS:
-            if self._refused > _BEARABLE * self._came:
+            if self._refused > _TOLERATED_SHARE * self._arrivals:
                 self.begin(now)
             else:
                 self.lasts = False
@@ -151,7 +153,7 @@ class Admission:
         self.configure(settings)
 
     def configure(self, settings: Overload) -> None:
-        """Replaces the limits, for every later call."""
+        """Replaces the limits for every later call; calls that wait already keep the time that they were given."""
         self._settings = settings
         self._queue_seconds = settings.queue_ms / 1000
         self.limit.configure(settings.least_limit, settings.most_limit, settings.store_target_ms)
@@ -191,10 +193,10 @@ class Admission:
             critical or not self._queued or not any(self._queues[criticality:])
         ):
             if surplus.lasts:
-                surplus.came(False, now)
+                surplus.arrived(False, now)
             return self._admit(Ticket(actor, project, True, now))
         if surplus.lasts:
-            surplus.came(True, now)
+            surplus.arrived(True, now)
             raise self._shed(criticality, "over_capacity", SURPLUS)
         return None
 
@@ -207,9 +209,9 @@ class Admission:
         surplus = self._surplus[criticality]
         if not surplus.lasts or self.in_flight < self._class_limits[criticality]:
             return 0
-        surplus.came(True, self._clock())
+        surplus.arrived(True, self._clock())
         self._count_shed(criticality, "over_capacity")
-        return self._later()
+        return self._retry_after_ms()
 
     def refusal(self, criticality: Criticality, *, parks: bool = False) -> ToolFailure | None:
         """Why a call is turned away before it would ``enter``, whoever makes it; None: it is not."""
@@ -265,7 +267,7 @@ class Admission:
         self._give_back_shares(ticket)
         self.in_flight -= 1
         if self._queued:
-            self._let_in()
+            self._admit_waiting()
 
     def store_call(self, seconds: float, ok: bool) -> None:
         """The store answered a call of this process, or failed to (``ok`` is false)."""
@@ -298,7 +300,7 @@ class Admission:
         if self._projects.exceeds(project, self._most_of_project):
             raise self._shed(criticality, "actor_quota", "this project has more calls at work here than its share")
 
-    def _let_in(self) -> None:
+    def _admit_waiting(self) -> None:
         """Admits waiting calls, the most critical first, as far as there is room."""
         for criticality in reversed(_CLASSES):
             queue = self._queues[criticality]
@@ -403,15 +405,15 @@ class Admission:
 
     def _shed(self, criticality: Criticality, code: str, why: str, retry_ms: int = 0) -> ToolFailure:
         self._count_shed(criticality, code)
-        return ToolFailure(code, why, retry_after_ms=self._later(retry_ms))
+        return ToolFailure(code, why, retry_after_ms=self._retry_after_ms(retry_ms))
 
     def _count_shed(self, criticality: Criticality, code: str) -> None:
         self.limit.turned_away += 1
         self._watcher.shed(_LABELS[criticality], code)
 
-    def _later(self, least_ms: int = 0) -> int:
-        """When to come back, in milliseconds, with jitter in 16 steps, so that rendered answers can be reused."""
+    def _retry_after_ms(self, least_ms: int = 0) -> int:
+        """The pause to ask callers for, with jitter in 16 steps, so that rendered answers can be reused."""
         self._shed_in_a_row += 1
         # The longer nobody is admitted, the later callers are to come back.
-        base = max(least_ms, min(_MOST_RETRY_MS, _RETRY_MS * (1 + self._shed_in_a_row // 100)))
+        base = max(least_ms, min(_MAX_RETRY_MS, _RETRY_MS * (1 + self._shed_in_a_row // 100)))
         return int(base * (0.5 + int(16 * self._jitter()) / 16))
