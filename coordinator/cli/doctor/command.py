@@ -88,9 +88,9 @@ app = App(
     name="doctor",
     help=(
         "Check what the fleet depends on; silent when all is well.\n\n"
-        "Checks the Redis (persistence, eviction, memory, role, clock, latency, keys, layout, permissions), this host's "
-        "limits and whether the times in the settings fit into each other. The exit code is not 0 if anything is worth "
-        "a look; --verbose also prints the checks that pass."
+        "Checks the Redis (persistence, eviction, memory, role, clock, latency, keys, layout, permissions), this "
+        "host's limits and whether the times in the settings fit into each other. The exit code is not 0 if anything "
+        "is worth a look; --verbose also prints the checks that pass."
     ),
     help_format="plaintext",
 )
