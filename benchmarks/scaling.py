@@ -7,6 +7,10 @@ connections each front-end had, as /metrics says by slot in the middle of each r
 process binds the port itself and the kernel spreads connections by hash, so shares differ
 from run to run: the worst is shown too.
 
+The same is done with one and two processes of the bare handler on the same link
+(``servers/bare.py``). Where load, store and processes share fewer cores than there are processes,
+each request costs more with two, whatever the server does; the bare handler shows how much.
+
     python -m benchmarks scaling [ROUNDS] [SECONDS]
 """
 
@@ -20,26 +24,41 @@ import re
 import time
 import urllib.request
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 from benchmarks import frontend
-from benchmarks.support import Load, console, cpu_seconds, embedded, front_end, table, wrk
+from benchmarks.support import (
+    Load,
+    console,
+    cpu_seconds,
+    embedded,
+    free_port,
+    front_end,
+    python,
+    running,
+    table,
+    wrk,
+)
 
 PROCESSES = (1, 2)
 _SCRIPT = Path(__file__).with_name("claim.lua")
+_LISTEN = "0A"  # of /proc/net/tcp
 _CONNECTIONS = re.compile(r'^coordinator_connections\{slot="([^"]+)"\} (\d+)', re.MULTILINE)
 
 
-class Fleet(NamedTuple):
-    """A running ``fleet serve``."""
+class Serving(NamedTuple):
+    """Processes that serve on one port."""
 
     port: int
     pids: list[int]
-    """Of its front-ends."""
+    path: str
+    """Of the endpoint."""
+    slots: bool
+    """Whether /metrics counts connections by slot."""
 
 
 class Run(NamedTuple):
@@ -49,7 +68,7 @@ class Run(NamedTuple):
     cpu_us: float
     """CPU time of all front-ends per request."""
     shares: list[float]
-    """Of the connections, by front-end."""
+    """Of the connections, by front-end; empty where nobody counts them."""
 
 
 def _children(pid: int) -> list[int]:
@@ -57,15 +76,40 @@ def _children(pid: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def serving(redis_url: str, processes: int) -> Iterator[Fleet]:
+def fleet(redis_url: str, processes: int) -> Iterator[Serving]:
     """``fleet serve`` with so many front-ends, ready."""
     with front_end(redis_url, frontends=processes, log_level="warning") as served:
-        end = time.monotonic() + 90
-        while len(_slots(served.port)) < processes:
-            if time.monotonic() > end:
-                raise TimeoutError(f"fleet serve with {processes} front-ends is not ready")
-            time.sleep(0.05)
-        yield Fleet(served.port, _children(served.pid) if processes > 1 else [served.pid])
+        _until(lambda: len(_slots(served.port)) == processes, "fleet serve")
+        pids = _children(served.pid) if processes > 1 else [served.pid]
+        yield Serving(served.port, pids, "/mcp/items", slots=True)
+
+
+@contextlib.contextmanager
+def bare(redis_url: str, processes: int) -> Iterator[Serving]:
+    """So many processes of the bare handler, ready."""
+    port = free_port()
+    command = python("-m", "benchmarks.servers", "bare-link", str(port), redis_url)
+    with contextlib.ExitStack() as stack:
+        started = [stack.enter_context(running(*command)) for _ in range(processes)]
+        _until(lambda: _listening(port) == processes, "the bare handler")
+        yield Serving(port, [process.pid for process in started], "/mcp", slots=False)
+
+
+KINDS = {"front-end": fleet, "bare handler": bare}
+
+
+def _until(ready: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + 90
+    while not ready():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what} is not ready")
+        time.sleep(0.05)
+
+
+def _listening(port: int) -> int:
+    """How many sockets listen on a port."""
+    rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == _LISTEN for row in rows)
 
 
 def _slots(port: int) -> dict[str, int]:
@@ -77,49 +121,52 @@ def _slots(port: int) -> dict[str, int]:
         return {}
 
 
-def measure(fleet: Fleet, items: list[str], seconds: float) -> Run:
-    """One run against one fleet."""
+def measure(served: Serving, items: list[str], seconds: float) -> Run:
+    """One run against one of them."""
     os.environ["BENCH_ITEMS"] = ",".join(items)
     os.environ["BENCH_ERA"] = "modern"
     os.environ["BENCH_SEED"] = str(random.getrandbits(31))
-    before = sum(cpu_seconds(pid) for pid in fleet.pids)
+    before = sum(cpu_seconds(pid) for pid in served.pids)
     with ThreadPoolExecutor(1) as pool:
-        url = f"http://127.0.0.1:{fleet.port}/mcp/items"
+        url = f"http://127.0.0.1:{served.port}{served.path}"
         running_load = pool.submit(wrk, url, _SCRIPT, frontend.CONNECTIONS, seconds)
         time.sleep(seconds / 2)
-        held = _slots(fleet.port).values()
+        held = _slots(served.port).values() if served.slots else ()
         load = running_load.result()
-    cpu = sum(cpu_seconds(pid) for pid in fleet.pids) - before
+    cpu = sum(cpu_seconds(pid) for pid in served.pids) - before
     return Run(load, cpu / load.requests * 1e6, [count / max(sum(held), 1) for count in held])
 
 
 def main(rounds: str = "3", seconds: str = "3") -> None:
     """Runs the comparison."""
-    runs: dict[int, list[Run]] = defaultdict(list)
+    runs: dict[tuple[str, int], list[Run]] = defaultdict(list)
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(embedded())
         items = asyncio.run(frontend.create_items(store.url, frontend.CONNECTIONS))
-        fleets = {count: stack.enter_context(serving(store.url, count)) for count in PROCESSES}
-        for fleet in fleets.values():
-            measure(fleet, items, 1)
+        kinds = {(name, count): start for name, start in KINDS.items() for count in PROCESSES}
+        started = {kind: stack.enter_context(start(store.url, kind[1])) for kind, start in kinds.items()}
+        for served in started.values():
+            measure(served, items, 1)
         for _ in range(int(rounds)):
-            for count, fleet in fleets.items():
-                runs[count].append(measure(fleet, items, float(seconds)))
-    rows = []
-    for count, found in runs.items():
-        shares = [share for run in found for share in run.shares]
-        rows.append(
-            (
-                count,
-                f"{median([run.load.per_second for run in found]):,.0f}",
-                f"{median([run.load.p99_ms for run in found]):.2f}",
-                f"{median([run.cpu_us for run in found]):.1f}",
-                f"{min(shares):.0%} to {max(shares):.0%}",
-                sum(run.load.errors for run in found),
-            )
-        )
-    columns = ("front-ends", "requests/s", "p99 ms", "CPU us/request, all", "connections of each", "errors")
+            for kind, served in started.items():
+                runs[kind].append(measure(served, items, float(seconds)))
+    columns = ("server", "processes", "requests/s", "p99 ms", "CPU us/request, all", "connections of each", "errors")
+    rows = [(*map(str, kind), *_row(found)) for kind, found in runs.items()]
     table(f"claim_item, {frontend.CONNECTIONS} connections on one port, median of {rounds} rounds", columns, rows)
-    one, two = (runs[count] for count in PROCESSES)
-    ratio = median([b.cpu_us / a.cpu_us for a, b in zip(one, two, strict=True)])
-    console.print(f"CPU per request with two: {ratio:.2f}x (goal 0.85 to 1.15); connections of each 25 to 75 %\n")
+    for name in KINDS:
+        one, two = (runs[name, count] for count in PROCESSES)
+        cost = median([b.cpu_us / a.cpu_us for a, b in zip(one, two, strict=True)])
+        speed = median([b.load.per_second / a.load.per_second for a, b in zip(one, two, strict=True)])
+        console.print(f"{name}, two processes against one: CPU per request {cost:.2f}x, requests/s {speed:.2f}x")
+    console.print("goals for the front-end: both 0.85x to 1.15x, connections of each 25 to 75 %\n")
+
+
+def _row(found: list[Run]) -> tuple[str, ...]:
+    shares = [share for run in found for share in run.shares]
+    return (
+        f"{median([run.load.per_second for run in found]):,.0f}",
+        f"{median([run.load.p99_ms for run in found]):.2f}",
+        f"{median([run.cpu_us for run in found]):.1f}",
+        f"{min(shares):.0%} to {max(shares):.0%}" if shares else "",
+        str(sum(run.load.errors for run in found)),
+    )

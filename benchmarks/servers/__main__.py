@@ -1,10 +1,11 @@
-"""Runs one of the servers: ``python -m benchmarks.servers KIND PORT REDIS_URL``."""
+"""Runs one of the servers: ``python -m benchmarks.servers KIND PORT REDIS_URL``. Several may share a port."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import importlib
+import socket
 import sys
 from typing import Any
 
@@ -25,8 +26,6 @@ async def _serve(kind: str, port: int, url: str) -> None:
     app: Any = await getattr(importlib.import_module(f"benchmarks.servers.{module}"), make)(url)
     config = uvicorn.Config(
         app,
-        host="127.0.0.1",
-        port=port,
         loop="none",
         http="httptools",
         ws="none",
@@ -39,7 +38,11 @@ async def _serve(kind: str, port: int, url: str) -> None:
     )
     gc.collect()
     gc.freeze()
-    await uvicorn.Server(config).serve()
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening.bind(("127.0.0.1", port))
+        await uvicorn.Server(config).serve([listening])
 
 
 def main() -> None:
