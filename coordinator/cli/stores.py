@@ -6,8 +6,8 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
-from urllib.parse import quote, urlsplit, urlunsplit
 
 import structlog
 
@@ -15,6 +15,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import AddressError, Store, StoreError, StoreTooOld, StoreUnreachable, key_space, permissions
+from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedError, ServerFailed, find_running
 from coordinator.store.server_binary import ServerMissing
 
@@ -33,14 +34,10 @@ def given_url(settings: Settings, env: Mapping[str, str]) -> str:
     if not settings.redis_url or not password:
         return settings.redis_url
     try:
-        parts = urlsplit(settings.redis_url)
-    except ValueError:  # reported when the store is opened
+        address = parse(settings.redis_url)
+    except AddressError:  # reported when the store is opened
         return settings.redis_url
-    if parts.password:
-        return settings.redis_url
-    endpoint = parts.netloc.rpartition("@")[2]
-    netloc = f"{parts.username or ''}:{quote(password, safe='')}@{endpoint}"
-    return urlunsplit(parts._replace(netloc=netloc))
+    return settings.redis_url if address.password else replace(address, password=password).url()
 
 
 def running_url(settings: Settings, env: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ TLS options are those of redis-py: ``ssl_cert_reqs=required|none``, ``ssl_check_
 
 from __future__ import annotations
 
+import re
 import ssl
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +24,9 @@ from coordinator.store.errors import AddressError
 _TLS_OPTIONS = ("ssl_cert_reqs", "ssl_check_hostname", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _SENTINEL_OPTIONS = ("sentinel_username", "sentinel_password")
 _SCHEMES = ("redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix")
+_SENTINELS = re.compile(r"(rediss?\+sentinel://(?:[^/?#]*@)?)([^/?#@]+)")
 _SENTINEL_PORT = 26379
+_NO_SENTINEL = "store URL: no Sentinel given, as in redis+sentinel://host1,host2,host3/mymaster/0"
 _UNREADABLE = (
     "store URL: cannot be read: the port must be a number from 0 to 65535; "
     "in a user name or password write : / ? # @ [ ] as %3A %2F %3F %23 %40 %5B %5D"
@@ -133,13 +136,16 @@ def parse(url: str) -> Address:
         AddressError: says which part is wrong and what is allowed; never repeats a password.
     """
     try:
+        url, hosts = _split_hosts(url)
         parts = urlsplit(url)
-        sentinels = _sentinels(parts) if parts.scheme.endswith("+sentinel") else ()
-        port = None if sentinels else parts.port
+        sentinels = _sentinels(hosts) if hosts else ()
+        port = parts.port
     except ValueError:  # its text may hold parts of the password
         raise AddressError(_UNREADABLE) from None
     if parts.scheme not in _SCHEMES:
         raise AddressError(f"store URL: must begin with {'://, '.join(_SCHEMES[:-1])}:// or {_SCHEMES[-1]}://")
+    if parts.scheme.endswith("+sentinel") and not sentinels:
+        raise AddressError(_NO_SENTINEL)
     if parts.fragment:
         raise AddressError("store URL: '#' is not allowed; in a user name or password write %23")
     options = _options(parts)
@@ -186,17 +192,26 @@ def _tcp(
     return replace(address, db=db, tls_options=tuple(sorted(tls_options.items())))
 
 
-def _sentinels(parts: SplitResult) -> tuple[tuple[str, int], ...]:
+def _split_hosts(url: str) -> tuple[str, str]:
+    """The URL with one host in place of those of Sentinels, and these; '' if there are none.
+
+    ``urlsplit`` knows one host only; whether it lets a list with IPv6 addresses pass depends on the version of Python.
+    """
+    found = _SENTINELS.match(url)
+    return (f"{found[1]}sentinels{url[found.end() :]}", found[2]) if found else (url, "")
+
+
+def _sentinels(hosts: str) -> tuple[tuple[str, int], ...]:
     """The hosts and ports of a list.
 
     Raises:
         AddressError, ValueError: one of them is none.
     """
     found = []
-    for place in parts.netloc.rpartition("@")[2].split(","):
+    for place in hosts.split(","):
         one = urlsplit(f"//{place}")
         if not one.hostname:
-            raise AddressError("store URL: no Sentinel given, as in redis+sentinel://host1,host2,host3/mymaster/0")
+            raise AddressError(_NO_SENTINEL)
         found.append((unquote(one.hostname), _SENTINEL_PORT if one.port is None else one.port))
     return tuple(found)
 

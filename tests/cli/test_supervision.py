@@ -200,9 +200,10 @@ def test_a_state_file_of_another_version_is_no_obstacle(tmp_path: Path) -> None:
         ("", "p", ""),
         ("redis://h:1/0", "", "redis://h:1/0"),
         ("redis://h:1/0", "a/b@c", "redis://:a%2Fb%40c@h:1/0"),
-        ("redis://user@h:1", "p", "redis://user:p@h:1"),
+        ("redis://user@h:1", "p", "redis://user:p@h:1/0"),
         ("redis://:own@h", "p", "redis://:own@h"),
         ("unix:///run/x.sock?db=1", "p", "unix://:p@/run/x.sock?db=1"),
+        ("redis+sentinel://a,[::1]:1/fleet", "p", "redis+sentinel://:p@a:26379,[::1]:1/fleet/0"),
         ("redis://[::1", "p", "redis://[::1"),
     ],
 )
