@@ -50,6 +50,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """The request that is being answered; ``cycle`` is the last one that has come."""
         self._held = bytearray()
         """What came too early; it is not parsed yet."""
+        self._refusal = b""
+        """The status of a refusal that waits for the answers to earlier requests; nothing more is taken then."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -70,6 +72,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
+        if self._refusal:
+            return
         if self.pipeline:
             self._hold(data)
             return
@@ -84,9 +88,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.pipeline:
             # uvicorn has stopped reading, so it would not notice that the client leaves.
             self.flow.resume_reading()
+        if self._refusal:
+            return
         scope: Any = self.scope
         if scope is None or "method" not in scope or not self._progressed:
-            self._head_bytes += len(data)
+            # How much of a piece belongs to the head that begins in it, behind other requests, is not known.
+            self._head_bytes = 0 if self._progressed else self._head_bytes + len(data)
             if self._head_bytes > self.head_limit:
                 self._refuse(b"431 Request Header Fields Too Large")
             else:
@@ -121,6 +128,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._answering = self.pipeline[-1][0]
         super().on_response_complete()
+        if self._refusal:
+            self._refuse(self._refusal)
         self._take_held()
 
     def _hold(self, data: bytes) -> None:
@@ -175,12 +184,27 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _late(self) -> None:
         self._arriving = None
-        self._refuse(b"408 Request Timeout")
+        if self._owes_answer():
+            self._expect()  # it may be us who do not read on
+        else:
+            self._refuse(b"408 Request Timeout")
+
+    def send_400_response(self, msg: str) -> None:
+        """Called for what is no HTTP."""
+        self._refuse(b"400 Bad Request")
+
+    def _owes_answer(self) -> bool:
+        """Whether a request that has arrived as a whole is still to be answered."""
+        cycle = self._answering
+        return cycle is not None and not cycle.response_complete and not cycle.more_body
 
     def _refuse(self, status: bytes) -> None:
-        """Closes the connection; answers with ``status`` unless another answer has begun."""
+        """Closes the connection after the answers to earlier requests; answers with ``status`` unless one has begun."""
         self._arrived()
         if self.transport.is_closing():
+            return
+        if self._owes_answer():
+            self._refusal = status
             return
         cycle: Any = self.cycle
         if cycle is None or cycle.response_complete or not cycle.response_started:

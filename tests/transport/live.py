@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
 import uvloop
@@ -16,6 +17,7 @@ from coordinator.cli.operators import server_config
 from coordinator.transport import FrontEnd
 from coordinator.transport.fast_path_http import http_protocol
 from tests.support.wait import wait_until_sync
+from tests.transport.rig import Rig
 
 
 class _Server(uvicorn.Server):
@@ -78,3 +80,9 @@ def serving(
         thread.join(60)
         sock.close()
         assert not thread.is_alive(), "the server did not end"
+
+
+def open_gate(rig: Rig, gate: str = "g") -> None:
+    """Opens a gate in the loop that waits at it."""
+    opened: Any = rig.gates.pop(gate)
+    opened._loop.call_soon_threadsafe(opened.set)

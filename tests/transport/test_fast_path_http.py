@@ -17,7 +17,7 @@ from coordinator.transport.protocol import AHEAD_BYTES
 from tests.support.wait import wait_until_sync
 from tests.transport import fuzz
 from tests.transport.guarded import Front, bearer
-from tests.transport.live import Live, serving
+from tests.transport.live import Live, open_gate, serving
 from tests.transport.rig import Hooks, Response, Rig, call, legacy, make_app, modern, send
 from tests.transport.test_wire import Client, raw, total
 
@@ -293,12 +293,6 @@ def test_little_more_is_read_of_who_sends_on_before_the_answer(watched: Watched,
         assert total(client.answer()[2]) == 5
         assert client.answer()[0] == 200
         assert not watched.connection.flow.read_paused
-
-
-def open_gate(rig: Rig) -> None:
-    """Opens the gate in the loop that waits at it."""
-    gate: Any = rig.gates.pop("g")
-    gate._loop.call_soon_threadsafe(gate.set)
 
 
 def test_a_client_that_leaves_is_no_trouble(watched: Watched, rig: Rig) -> None:

@@ -14,7 +14,7 @@ from mcp.server import _streamable_http_modern
 
 from coordinator.transport.protocol import AHEAD_BYTES
 from tests.support.wait import wait_until_sync
-from tests.transport.live import Live, serving
+from tests.transport.live import Live, open_gate, serving
 from tests.transport.rig import Rig, call, legacy, make_app, modern
 
 ADD = call("add", {"left": 2, "right": 3})
@@ -102,7 +102,7 @@ def test_pipelined_requests_are_answered_in_order(live: Live) -> None:
 def test_what_is_sent_before_the_answers_waits_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     request = raw(([("host", "localhost"), ("x", "a" * 150)], b""), method="GET")
     waiting: list[int] = []
-    with serving(make_app, head_limit=1_000_000) as live:
+    with serving(make_app) as live:
         complete: Any = live.protocol.on_headers_complete  # type: ignore[attr-defined]
 
         def noting(protocol: Any) -> None:
@@ -242,7 +242,7 @@ def test_an_upgrade_is_declined_and_the_request_answered(live: Live, make: Any) 
 
 def test_any_number_of_upgrades_may_come_together(caplog: pytest.LogCaptureFixture) -> None:
     asked = raw(([("host", "localhost")], b""), *H2C, method="GET")
-    with serving(make_app, head_limit=1_000_000) as live, Client(live.port) as client:
+    with serving(make_app) as live, Client(live.port) as client:
         client.send(asked * 500)
         assert [client.answer()[0] for _ in range(500)] == [405] * 500
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
@@ -309,6 +309,47 @@ def test_a_head_without_end_is_cut_off(live: Live) -> None:
         for _ in range(10):
             client.send(raw(modern("tools/call", ADD), ("x-padding", "a" * 5_000)))
             assert total(client.answer()[2]) == 5
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+@pytest.mark.parametrize(
+    ("behind", "status"), [(b"HELLO\r\n\r\n", 400), (b"CONNECT localhost:80 HTTP/1.1\r\nhost: x\r\n\r\n", 501)]
+)
+def test_a_refusal_does_not_overtake_answers(pieces: int, behind: bytes, status: int) -> None:
+    rig = Rig()
+    calls = [raw(modern("tools/call", call("late", {"gate": gate}))) for gate in "ab"]
+    with serving(lambda: make_app(rig)) as live, Client(live.port) as client:
+        client.send(calls[0] + (calls[1] + behind if pieces == 1 else b""))
+        for gate in "ab":
+            wait_until_sync(lambda gate=gate: rig.waiting == {gate})  # type: ignore[misc]
+            if gate == "a" and pieces == 2:
+                client.send(calls[1] + behind)
+            open_gate(rig, gate)
+            assert client.answer()[0] == 200
+        assert client.answer()[0] == status
+        assert client.closed()
+
+
+def test_time_in_which_an_earlier_request_is_answered_is_not_that_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig, late = Rig(), list[int]()
+    with serving(lambda: make_app(rig), arrival_seconds=0.1) as live:
+        expire: Any = live.protocol._late  # type: ignore[attr-defined]
+
+        def noting(protocol: Any) -> None:
+            expire(protocol)
+            late.append(1)
+
+        monkeypatch.setattr(live.protocol, "_late", noting)
+        following = raw(modern("tools/call", call("echo", {"text": "x" * 500_000})))
+        with Client(live.port) as client:
+            client.send(raw(modern("tools/call", call("late", {"gate": "g"}))))
+            wait_until_sync(lambda: rig.waiting == {"g"})
+            sending = threading.Thread(target=client.send, args=(following,))
+            sending.start()
+            wait_until_sync(lambda: len(late) > 1, what="the second limit")
+            open_gate(rig)
+            assert [client.answer()[0] for _ in range(2)] == [200, 200]
+            sending.join()
 
 
 def test_slow_requests_are_cut_off_and_idle_connections_kept() -> None:
