@@ -14,7 +14,7 @@ import redis.asyncio.sentinel
 import redis.sentinel
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, RedisError
 from redis.retry import Retry
 
 from coordinator.store.address import Address
@@ -93,8 +93,12 @@ def resolver(address: Address, timeout: float) -> Resolver | None:
     async def primary() -> Address:
         try:
             host, port = await sentinel.discover_master(address.service)
-        except (RedisError, OSError):  # its text repeats options of the connections
-            raise StoreUnreachable(f"no Sentinel of {address} knows a primary that is up") from None
+        except (RedisError, OSError) as error:
+            why = f"no Sentinel of {address} knows a primary that is up"
+            # The text repeats options of the connections, and is the only one to say what the Sentinels answered.
+            if AuthenticationError.__name__ in str(error):
+                why += "; sentinel_username or sentinel_password is wrong, or missing"
+            raise StoreUnreachable(why) from None
         return replace(address, host=host, port=port, sentinels=(), service="")
 
     return primary

@@ -116,3 +116,10 @@ async def test_sentinels_that_know_nothing_are_named_without_passwords(make_stor
 async def test_a_service_that_they_do_not_know_is_named(servers: Watched, make_store: MakeStore) -> None:
     with pytest.raises(StoreUnreachable, match="/other/0 knows a primary"):
         await make_store(servers.url.replace("/fleet/", "/other/")).open()
+
+
+@pytest.mark.parametrize("query", ["", "?sentinel_password=hidd3n"])
+async def test_a_password_that_sentinels_refuse_is_named(servers: Watched, make_store: MakeStore, query: str) -> None:
+    with pytest.raises(StoreUnreachable, match=r"; sentinel_username or sentinel_password is wrong") as raised:
+        await make_store(servers.url.partition("?")[0] + query).open()
+    assert "hidd3n" not in str(raised.value)
