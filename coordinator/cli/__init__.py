@@ -20,6 +20,7 @@ from cyclopts import App, CycloptsError, UnknownCommandError
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.terminal import absent, printable
+from coordinator.metrics import logs
 from coordinator.settings import SettingsError
 from coordinator.settings.problems import unknown
 
@@ -284,6 +285,8 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> None:
     """Entry point of the ``fleet`` script."""
     _open_closed()
+    # Processes of a fleet set this up again, by their settings. What other commands log must not get into their output.
+    logs.configure("info", "auto")
     try:
         sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:

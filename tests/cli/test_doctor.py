@@ -13,6 +13,7 @@ import pytest
 from coordinator.cli.doctor import command, store
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.store import ServerError, Store, key_space
+from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import RunningFleet, fleet_command
 
 GOOD_INFO: dict[str, Any] = {
@@ -107,6 +108,20 @@ def test_the_fleet_of_its_own_server_is_well(fleet: RunningFleet) -> None:
     assert not troubles, shown.stdout
     silent = doctor(fleet)
     assert (silent.returncode == Exit.OK) == (silent.stdout == "")
+
+
+@pytest.mark.anyio
+async def test_a_store_that_takes_no_writes_is_found(alone: Store, own_server: EmbeddedServer) -> None:
+    def found() -> dict[str, str]:
+        done = fleet_command("doctor", "--verbose", "--format", "json", FLEET_REDIS_URL=own_server.url)
+        return {one["verdict"]: one["said"] for one in json.loads(done.stdout) if one["what"] == "store.writes"}
+
+    assert found() == {"ok": "the server takes writes"}
+    await alone.command("CONFIG", "SET", "min-replicas-to-write", 1)
+    try:
+        assert found() == {"fails": "the store has too few replicas to take writes"}
+    finally:
+        await alone.command("CONFIG", "SET", "min-replicas-to-write", 0)
 
 
 @pytest.mark.anyio

@@ -77,7 +77,13 @@ async def _measure(opened: Store) -> list[Finding]:
         config = {}
     text = {_text(name): _text(value) for name, value in config.items()}
     key_version, denied = await key_space.noted(opened), await permissions.denied(opened)
-    return list(store.check(info, text, min(waits), offset, key_version, denied))
+    try:
+        await opened.ping()
+    except ToolFailure as failure:
+        refusal = failure.message
+    else:
+        refusal = ""
+    return list(store.check(info, text, min(waits), offset, key_version, denied, refusal))
 
 
 def _text(value: bytes | str | None) -> str:
@@ -88,9 +94,9 @@ app = App(
     name="doctor",
     help=(
         "Check what the fleet depends on; silent when all is well.\n\n"
-        "Checks the Redis (persistence, eviction, memory, role, clock, latency, keys, layout, permissions), this "
-        "host's limits and whether the times in the settings fit into each other. The exit code is not 0 if anything "
-        "is worth a look; --verbose also prints the checks that pass."
+        "Checks the Redis (persistence, eviction, memory, role, clock, latency, keys, layout, permissions, writes), "
+        "this host's limits and whether the times in the settings fit into each other. The exit code is not 0 if "
+        "anything is worth a look; --verbose also prints the checks that pass."
     ),
     help_format="plaintext",
 )

@@ -24,6 +24,7 @@ def check(
     offset_seconds: float,
     key_version: int | None = None,
     denied: Sequence[str] = (),
+    refusal: str = "",
 ) -> Iterator[Finding]:
     """Checks a server.
 
@@ -34,10 +35,12 @@ def check(
         offset_seconds: how far the server's clock is ahead of ours.
         key_version: the key-space version in the store; None: it has none yet.
         denied: commands of the scripts that our user may not run.
+        refusal: why the server takes no writes at present; empty: it takes them.
     """
     yield _version(info)
     yield _keys(key_version)
     yield _permissions(denied)
+    yield _writes(refusal)
     yield from _persistence(info, config)
     yield _eviction(info, config)
     yield _memory(info)
@@ -69,6 +72,12 @@ def _permissions(denied: Sequence[str]) -> Finding:
     if denied:
         return Finding("fails", "store.permissions", permissions.lacking(denied), permissions.ADVICE)
     return Finding("ok", "store.permissions", "the user may run every command that the scripts use")
+
+
+def _writes(refusal: str) -> Finding:
+    if refusal:
+        return Finding("fails", "store.writes", refusal, "the log of the server says more")
+    return Finding("ok", "store.writes", "the server takes writes")
 
 
 def _persistence(info: Info, config: Info) -> Iterator[Finding]:
