@@ -46,7 +46,10 @@ _SECRET_KEY = re.compile("|".join(sorted(SECRET_KEYS)), re.IGNORECASE)
 # Each pattern must take linear time: a logged text may be as long as callers like.
 _SECRET_IN_TEXT = (
     (re.compile(r"(?P<keep>[a-z][a-z0-9+.-]{0,30}://[^\s/@:]*:)[^\s/@]+(?=@)", re.IGNORECASE), r"\g<keep>" + HIDDEN),
-    (re.compile(r"(?P<keep>[?&](?:password|token|secret)=)[^\s&#]+", re.IGNORECASE), r"\g<keep>" + HIDDEN),
+    (
+        re.compile(r"(?P<keep>[?&](?:sentinel_)?(?:password|token|secret)=)[^\s&#]+", re.IGNORECASE),
+        r"\g<keep>" + HIDDEN,
+    ),
     (re.compile(r"(?P<keep>\bbearer\s+)[\w.~+/=-]+", re.IGNORECASE), r"\g<keep>" + HIDDEN),
 )
 

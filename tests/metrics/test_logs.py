@@ -103,6 +103,7 @@ SECRETS: dict[str, dict[str, Any]] = {
     "in a URL": {"url": "redis://user:SECRET-1@host:6379/0"},
     "in a URL without user": {"url": "unix://:SECRET-1@/tmp/x.sock"},
     "in a query": {"url": "https://host/x?a=1&token=SECRET-1&b=2"},
+    "in a query for Sentinels": {"url": "redis+sentinel://host/fleet?sentinel_password=SECRET-1"},
     "in a header": {"header": "Bearer SECRET-1"},
     "in an object's text": {"error": ValueError("cannot reach redis://:SECRET-1@host")},
 }
