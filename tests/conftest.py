@@ -35,6 +35,7 @@ from coordinator.store import Store, subscription
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer
 from tests.support import leaks
+from tests.support.sentinels import Watched, watched
 from tests.support.servers import DEFAULT_KIND, KINDS, Kind, Servers, emptied
 
 properties.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -144,3 +145,10 @@ def project(redis_url: str) -> Iterator[str]:
         complaints = leaks.leaked_keys(client, name)
         leaks.delete_keys(client, name)
     assert not complaints, "keys left behind:\n" + "\n".join(complaints)
+
+
+@pytest.fixture
+def watched_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """A primary and a replica of this test alone, with Sentinels."""
+    with watched(tmp_path_factory.mktemp) as servers:
+        yield servers

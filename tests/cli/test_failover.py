@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, call_body, once
-from tests.support.sentinels import Watched, watched
+from tests.support.sentinels import Watched
 from tests.support.wait import wait_until_sync
 
 ACTOR = {"id": "agent-1", "kind": "subagent"}
@@ -20,12 +18,6 @@ FLOW = {
     "gate": {"name": "gate", "tool": None, "next": "last"},
     "last": {"name": "last", "tool": "get_next_item", "args": {}, "done": True},
 }
-
-
-@pytest.fixture
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    with watched(tmp_path_factory.mktemp) as servers:
-        yield servers
 
 
 class Client(Http):
@@ -37,8 +29,12 @@ class Client(Http):
         return answer["result"]["structuredContent"]
 
 
-def test_work_goes_on_with_the_new_primary(servers: Watched, tmp_path: Path) -> None:
-    env = {"FLEET_REDIS_URL": servers.url, "FLEET_DATA_DIR": str(tmp_path / "data"), "FLEET_REDIS_TIMEOUT_MS": "2000"}
+def test_work_goes_on_with_the_new_primary(watched_servers: Watched, tmp_path: Path) -> None:
+    env = {
+        "FLEET_REDIS_URL": watched_servers.url,
+        "FLEET_DATA_DIR": str(tmp_path / "data"),
+        "FLEET_REDIS_TIMEOUT_MS": "2000",
+    }
     with (
         RunningCommand(tmp_path / "serve", "serve", "--port", "0", "--frontends", "2", **env) as serve,
         RunningCommand(tmp_path / "worker", "worker", **env) as worker,
@@ -52,8 +48,8 @@ def test_work_goes_on_with_the_new_primary(servers: Watched, tmp_path: Path) -> 
             claimed = client.call("claim_item", **claim)
             flow = client.call("workflow_create", name="flow", flow=FLOW)["id"]
             gate = wait_until_sync(lambda: step_in(client, flow, "gate", "running"), what="the gate")
-            wait_until_sync(servers.replicated, what="the replica")
-            servers.kill(servers.primary())
+            wait_until_sync(watched_servers.replicated, what="the replica")
+            watched_servers.kill(watched_servers.primary())
             wait_until_sync(lambda: once(port, "/readyz")[0] == 503, what="the fleet to notice")
             wait_until_sync(lambda: once(port, "/readyz")[0] == 200, what="the new primary")
             repeated = wait_until_sync(lambda: served(client.call("claim_item", **claim)), what="an answer")

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from coordinator.store.address import parse
 from coordinator.store.subscription import Subscription
 from tests.store.calls import BUMP
 from tests.store.conftest import MakeStore
-from tests.support.sentinels import Watched, watched
+from tests.support.sentinels import Watched
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -33,14 +32,8 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    with watched(tmp_path_factory.mktemp) as servers:
-        yield servers
-
-
-@pytest.fixture
-async def store(servers: Watched, make_store: MakeStore) -> Store:
-    store: Store = make_store(servers.url, timeout_ms=3000)
+async def store(watched_servers: Watched, make_store: MakeStore) -> Store:
+    store: Store = make_store(watched_servers.url, timeout_ms=3000)
     await store.open()
     return store
 
@@ -54,27 +47,28 @@ async def bumped(store: Store) -> int:
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped", "switched"])
-async def test_calls_go_to_the_new_primary(servers: Watched, store: Store, how: str) -> None:
-    old, new = servers.primary(), next(port for port in servers.servers if port != servers.primary())
-    thread_client = clients.client(parse(servers.url), socket_timeout=3.0)
+async def test_calls_go_to_the_new_primary(watched_servers: Watched, store: Store, how: str) -> None:
+    old = watched_servers.primary()
+    new = next(port for port in watched_servers.servers if port != old)
+    thread_client = clients.client(parse(watched_servers.url), socket_timeout=3.0)
     with contextlib.closing(thread_client):
         for expected in (1, 2):
             assert await bumped(store) == expected
         assert thread_client.get(COUNT) == b"2"
         assert await store.client.get(COUNT) == b"2"
-        await wait_until(servers.replicated, what="the replica")
+        await wait_until(watched_servers.replicated, what="the replica")
         if how == "killed":
-            servers.kill(old)
+            watched_servers.kill(old)
         elif how == "stopped":
-            os.kill(servers.pid(old), signal.SIGSTOP)
+            os.kill(watched_servers.pid(old), signal.SIGSTOP)
         else:
-            servers.switch()
-        await wait_until(lambda: servers.primary() == new, what="another primary")
+            watched_servers.switch()
+        await wait_until(lambda: watched_servers.primary() == new, what="another primary")
         await wait_until(lambda: bumped(store), what="an answer from it")
         if how == "stopped":
-            os.kill(servers.pid(old), signal.SIGCONT)
+            os.kill(watched_servers.pid(old), signal.SIGCONT)
         if how != "killed":
-            await wait_until(lambda: servers.role(old) == "slave", what="the old one as a replica")
+            await wait_until(lambda: watched_servers.role(old) == "slave", what="the old one as a replica")
         before = await wait_until(lambda: bumped(store), what="an answer")
         assert await bumped(store) == before + 1
         assert await asyncio.to_thread(_read, thread_client) == b"%d" % (before + 1)
@@ -88,12 +82,12 @@ def _read(client: redis.Redis) -> Any:
     return client.get(COUNT)
 
 
-async def test_a_subscription_follows(servers: Watched, store: Store) -> None:
+async def test_a_subscription_follows(watched_servers: Watched, store: Store) -> None:
     heard: list[bytes] = []
     subscription = Subscription(store, ("fc:test",), "test", lambda _, data: heard.append(data), lambda: None)
     try:
         await subscription.ready()
-        servers.kill(servers.primary())
+        watched_servers.kill(watched_servers.primary())
         await wait_until(lambda: bumped(store), what="the new primary")
 
         async def arrived() -> bool:
@@ -113,13 +107,15 @@ async def test_sentinels_that_know_nothing_are_named_without_passwords(make_stor
     assert "hidd3n" not in str(raised.value)
 
 
-async def test_a_service_that_they_do_not_know_is_named(servers: Watched, make_store: MakeStore) -> None:
+async def test_a_service_that_they_do_not_know_is_named(watched_servers: Watched, make_store: MakeStore) -> None:
     with pytest.raises(StoreUnreachable, match="/other/0 knows a primary"):
-        await make_store(servers.url.replace("/fleet/", "/other/")).open()
+        await make_store(watched_servers.url.replace("/fleet/", "/other/")).open()
 
 
 @pytest.mark.parametrize("query", ["", "?sentinel_password=hidd3n"])
-async def test_a_password_that_sentinels_refuse_is_named(servers: Watched, make_store: MakeStore, query: str) -> None:
+async def test_a_password_that_sentinels_refuse_is_named(
+    watched_servers: Watched, make_store: MakeStore, query: str
+) -> None:
     with pytest.raises(StoreUnreachable, match=r"; sentinel_username or sentinel_password is wrong") as raised:
-        await make_store(servers.url.partition("?")[0] + query).open()
+        await make_store(watched_servers.url.partition("?")[0] + query).open()
     assert "hidd3n" not in str(raised.value)
