@@ -5,7 +5,8 @@ commits. Each side does it in two ways:
 
 * the plain work: PostgreSQL updates a row per commit (``UPDATE`` with ``FOR UPDATE SKIP LOCKED`` over a partial
   index), once with statements sent as text, as psycopg2 sends them and pgbench by default, and once with prepared
-  statements; the store runs the least scripts that do the same (``lua/plain_claim.lua``, ``plain_complete.lua``);
+  statements; the store runs the least scripts that do the same (``lua/plain_claim.lua``, ``plain_complete.lua``):
+  the item with holder, end and fence, and the order of those that are ready. Neither has an index of claims' ends;
 * with the product's records: the store runs the very scripts of ``claim_item`` and ``advance_item``, with idempotency
   records, fences, leases, ranked indexes, cascades, the event and transition logs; PostgreSQL keeps such records, too
   (``rivals/records.sql``, prepared statements).

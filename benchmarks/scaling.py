@@ -7,11 +7,12 @@ connections each front-end had, as /metrics says by slot in the middle of each r
 process binds the port itself and the kernel spreads connections by hash, so shares differ
 from run to run: the worst is shown too.
 
-The same is done with one and two processes of the bare handler on the same link
-(``servers/bare.py``). Where load, store and processes share fewer cores than there are processes,
-each request costs more with two, whatever the server does; the bare handler shows how much.
+The processes, one or two, have a core for themselves as in ``frontend``, store and load share the
+others; then the same with all cores for all, where the load interrupts a process at nearly every
+answer. Two processes on one core also empty each other's caches, whatever they do: the bare
+handler on the same link (``servers/bare.py``) shows how much of the difference that is.
 
-    python -m benchmarks scaling [ROUNDS] [SECONDS]
+    python -m benchmarks scaling [ROUNDS] [SECONDS] [FSYNC]
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from benchmarks import frontend
 from benchmarks.support import (
     Load,
     console,
+    core_kept_free,
     cpu_seconds,
     embedded,
     free_port,
@@ -137,28 +139,38 @@ def measure(served: Serving, items: list[str], seconds: float) -> Run:
     return Run(load, cpu / load.requests * 1e6, [count / max(sum(held), 1) for count in held])
 
 
-def main(rounds: str = "3", seconds: str = "3") -> None:
+def main(rounds: str = "3", seconds: str = "3", fsync: str = "always") -> None:
     """Runs the comparison."""
+    with core_kept_free() as give_core:
+        _compare("a core for the servers", int(rounds), float(seconds), fsync, give_core)
+    _compare("all cores for all", int(rounds), float(seconds), fsync, lambda pid: None)
+    console.print("goals for the front-end: both ratios 0.85x to 1.15x, connections of each 25 to 75 %\n")
+
+
+def _compare(place: str, rounds: int, seconds: float, fsync: str, give_core: Callable[[int], None]) -> None:
+    """Runs both kinds with one process and with two, and prints."""
     runs: dict[tuple[str, int], list[Run]] = defaultdict(list)
     with contextlib.ExitStack() as stack:
-        store = stack.enter_context(embedded())
+        store = stack.enter_context(embedded(fsync))
         items = asyncio.run(frontend.create_items(store.url, frontend.CONNECTIONS))
         kinds = {(name, count): start for name, start in KINDS.items() for count in PROCESSES}
         started = {kind: stack.enter_context(start(store.url, kind[1])) for kind, start in kinds.items()}
         for served in started.values():
+            for pid in served.pids:
+                give_core(pid)
             measure(served, items, 1)
-        for _ in range(int(rounds)):
+        for _ in range(rounds):
             for kind, served in started.items():
-                runs[kind].append(measure(served, items, float(seconds)))
+                runs[kind].append(measure(served, items, seconds))
     columns = ("server", "processes", "requests/s", "p99 ms", "CPU us/request, all", "connections of each", "errors")
     rows = [(*map(str, kind), *_row(found)) for kind, found in runs.items()]
-    table(f"claim_item, {frontend.CONNECTIONS} connections on one port, median of {rounds} rounds", columns, rows)
+    title = f"claim_item, {frontend.CONNECTIONS} connections on one port, {place}, median of {rounds} rounds"
+    table(title, columns, rows)
     for name in KINDS:
         one, two = (runs[name, count] for count in PROCESSES)
         cost = median([b.cpu_us / a.cpu_us for a, b in zip(one, two, strict=True)])
         speed = median([b.load.per_second / a.load.per_second for a, b in zip(one, two, strict=True)])
         console.print(f"{name}, two processes against one: CPU per request {cost:.2f}x, requests/s {speed:.2f}x")
-    console.print("goals for the front-end: both 0.85x to 1.15x, connections of each 25 to 75 %\n")
 
 
 def _row(found: list[Run]) -> tuple[str, ...]:

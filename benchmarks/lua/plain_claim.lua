@@ -12,5 +12,4 @@ local id = redis.call('ZPOPMIN', K_RANKED .. '*')[1]
 if not id then return redis.error_reply('FLEET NOT_FOUND') end
 local fence = redis.call('HINCRBY', K_ITEM .. id, 'f', 1)
 redis.call('HSET', K_ITEM .. id, 'r', 'work', 'a', agent, 'x', whole(now + ttl_ms))
-redis.call('ZADD', K_LEASES, now + ttl_ms, id)
 return cmsgpack.pack({id, fence})

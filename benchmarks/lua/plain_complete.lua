@@ -10,5 +10,4 @@ errors:    none
 local found = redis.call('HMGET', K_ITEM .. item, 'a', 'r')
 if found[1] ~= agent or found[2] ~= 'work' then return cmsgpack.pack(false) end
 redis.call('HSET', K_ITEM .. item, 'r', 'terminal', 'c', whole(server_time()))
-redis.call('ZREM', K_LEASES, item)
 return cmsgpack.pack(true)
