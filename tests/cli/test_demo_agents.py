@@ -366,3 +366,12 @@ async def test_a_refusal_is_told_as_it_is() -> None:
         with pytest.raises(Refused, match="VALIDATION_ERROR"):
             async with caller_on(url) as (caller, _):
                 await caller.call("manage_dependencies", {})
+
+
+async def test_a_failure_to_connect_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in a group either."""
+    monkeypatch.setattr(demo_calls, "PATIENCE_SECONDS", 0.2)
+    server = Server(*[b""] * 100)
+    async with asyncio.timeout(60), server.listening() as url:
+        with pytest.raises(Retryable, match="connection"):
+            await Caller(Endpoint(url, per_second=1000.0)).__aenter__()

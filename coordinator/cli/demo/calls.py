@@ -134,9 +134,13 @@ class Caller:
                 read_timeout_seconds=2 * self._endpoint.answer_seconds,
             )
             self._client = await stack.enter_async_context(client)
-            if self._careful:
-                await self._endpoint.retries.retrying()(self._list_tools)
             self._stack = stack.pop_all()
+        if self._careful:
+            try:
+                await self._endpoint.retries.retrying()(self._list_tools)
+            except BaseException as error:
+                await self.__aexit__(type(error), error, error.__traceback__)
+                raise
         return self
 
     async def __aexit__(
