@@ -127,6 +127,15 @@ def test_a_project_brings_all_that_it_needs(tmp_path: Path) -> None:
         assert found.packages["unheard-of"].version == ""
 
 
+def test_a_project_that_needs_nothing_leaves_nothing_out(tmp_path: Path) -> None:
+    path = tmp_path / "pyproject.toml"
+    path.write_text("\ufeff[project]\nname = 'one'\ndependencies = []\n", encoding="utf-8")
+    found = files.read(path)
+    assert (found.requires, found.notes) == ({"one": ()}, ())
+    path.write_text("[project]\nname = 'one'\ndynamic = ['dependencies']\n")
+    assert "1 of 1 distributions are not installed here" in files.read(path).notes[0]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

@@ -7,6 +7,7 @@ The file lists the distributions. Their requirements come from the file if it ha
 from __future__ import annotations
 
 import re
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,12 +32,15 @@ def read(path: Path) -> Graph:
     Raises:
         CommandFailed: the file cannot be read or understood, or names no distribution.
     """
-    if path.is_dir():
-        path = path / "pyproject.toml"
     try:
-        if path.stat().st_size > _MAX_BYTES:
+        if stat.S_ISDIR(path.stat().st_mode):
+            path = path / "pyproject.toml"
+        with path.open("rb") as file:
+            # Not by the size that it says it has: pipes and devices have none.
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
             raise _refused(path, "it is larger than 10 MB, so it is no list of requirements")
-        text = path.read_text(encoding="utf-8")
+        text = data.decode("utf-8-sig")
     except OSError as error:
         raise _refused(path, error.strerror or str(error)) from None
     except UnicodeDecodeError:
@@ -89,14 +93,17 @@ def _from_project(path: Path, text: str) -> Graph:
     if not isinstance(lines, list):
         raise _refused(path, "project.dependencies must be a list")
     direct = [_requirement(path, None, line) for line in lines]
-    known, _ = graph.installed_distributions()
     name: str = canonicalize_name(project["name"])
     version = project.get("version")
-    declared = {name: Declared(Package(project["name"], version if isinstance(version, str) else ""), direct)}
+    own = Declared(Package(project["name"], version if isinstance(version, str) else ""), direct)
+    known, _ = graph.installed_distributions()
+    if "dependencies" in project:
+        known[name] = own
+    declared = {name: own}
     for requirement in graph.active(direct, [""]):
         target: str = canonicalize_name(requirement.name)
         declared.setdefault(target, Declared(Package(requirement.name, ""), []))
-    reached = graph.resolve({**known, name: declared[name]})
+    reached = graph.resolve(known)
     todo = list(declared)
     while todo:
         for target in reached.get(todo.pop(), ()):
@@ -117,8 +124,6 @@ def _with_metadata(
     installed = graph.installed_distributions()[0] if known is None else known
     unknown = 0
     for name, entry in listed.items():
-        if entry.requirements:
-            continue
         there = installed.get(name)
         if there is None:
             unknown += 1
