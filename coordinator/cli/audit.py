@@ -39,10 +39,6 @@ def audit(
 def _lines(report: Report, project: str) -> list[str]:
     edges = counted(report.edges, "dependency", "dependencies")
     seen = f"{counted(report.items, 'item')}, {edges}, {counted(report.claims, 'claim')}"
-    lines = [f"{difference.key}: {difference.problem}" for difference in report.differences]
-    if not report.counters_judged:
-        lines.append("the project changed meanwhile, so the counters of expired claims were not judged")
-    if report.restless:
-        lines.append(f"{report.restless} things changed at every look and were not judged")
+    lines = [*(f"{difference.key}: {difference.problem}" for difference in report.differences), *report.unjudged]
     verdict = counted(len(report.differences), "difference") if report.differences else "everything agrees"
     return [*lines, f"project {project}: {seen}; {verdict}"]

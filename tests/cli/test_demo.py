@@ -24,9 +24,11 @@ from coordinator.cli.demo.report import Report, latency, text
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.settings import Settings
-from coordinator.store import keys
+from coordinator.store import Store, keys
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
-from tests.support.fleets import RunningFleet, fleet_command
+from tests.items.client import Client
+from tests.support.fleets import RunningCommand, RunningFleet, fleet_command
+from tests.support.wait import wait_until_sync
 
 LOCK = """\
 alpha==1  # via beta, gamma
@@ -132,6 +134,27 @@ async def test_a_project_of_the_runs_own_is_removed_and_a_named_one_is_not(redis
                 pass
 
 
+def test_a_history_may_be_longer_than_the_fleet_keeps(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    with RunningFleet(tmp_path / "fleet", "--port", "0", "--workers", "0", FLEET_EVENTS_MAX="1000") as fleet:
+        fleet.wait_ready()
+        # Not all that is created before agents begin, but all that is recorded in the end.
+        done = demo(tmp_path, "--data-dir", str(fleet.data_dir), "--trees", "16", "--report", str(path))
+    assert done.returncode == Exit.OK, done.stdout + done.stderr
+    assert report_of(path)["facts"]["events"] > 1500
+
+
+@pytest.mark.anyio
+async def test_what_is_stored_is_held_against_the_history(store: Store, project: str, redis_url: str) -> None:
+    await Client(store, project).add_many(2)
+    target = demo_fleet.Target("", redis_url, None)
+    assert await demo_run._recount(target, project, (2, 0, 0)) == ()
+    (told,) = await demo_run._recount(target, project, (2, 2, 1))
+    assert told == (
+        "2 items, 0 of them done, and 0 dependencies are stored; by the plan and the history there are 2, 2 and 1"
+    )
+
+
 # --- refusals ---------------------------------------------------------------------------------
 
 
@@ -148,8 +171,10 @@ async def test_a_project_of_the_runs_own_is_removed_and_a_named_one_is_not(redis
         (["--url", "ftp://host"], "--url must be an http or https URL"),
         (["--url", "http://[::1"], "--url must be an http or https URL"),
         (["--project", "Not OK"], "--project: must be 1 to 63 lower-case letters"),
-        (["--report", "/no/such/dir/report.json"], "there is no directory /no/such/dir"),
+        (["--report", "/no/such/dir/report.json"], "--report /no/such/dir/report.json: No such file or directory"),
+        (["--report", "/"], "--report /: Is a directory"),
         (["--from", "/no/such/file"], "--from /no/such/file: No such file or directory"),
+        (["--from", "x" * 300], "File name too long"),
         (["--url", "http://127.0.0.1:1"], "say which with --redis-url, or give its --data-dir"),
     ],
 )
@@ -168,6 +193,26 @@ def test_an_unreachable_redis_is_told(tmp_path: Path, capsys: pytest.CaptureFixt
     told = capsys.readouterr().err
     assert "redis://:***@127.0.0.1:1/0 cannot be read" in told
     assert "secret" not in told
+
+
+def test_a_fleet_that_does_not_answer_is_told_at_once(
+    tmp_path: Path, redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--url", "http://someone:sesame@127.0.0.1:1", "--redis-url", redis_url]
+    assert fleet_main(["demo", "--data-dir", str(tmp_path / "none"), *arguments]) == Exit.FAILED
+    assert "fleet: the fleet at http://someone:***@127.0.0.1:1 does not answer: " in capsys.readouterr().err
+
+
+def test_a_fleet_that_is_gone_in_the_middle_is_told(tmp_path: Path) -> None:
+    data = tmp_path / "fleet"
+    with RunningFleet(data, "--port", "0", "--workers", "0") as fleet:
+        fleet.wait_ready()
+        arguments = ("--data-dir", str(data), "--agents", "3", "--crash-rate", "0", "--work-ms", "60000")
+        with RunningCommand(tmp_path / "demo", "demo", *arguments) as running:
+            wait_until_sync(lambda: "0 done" in running.stdout or "claimed" in running.stdout, what="agents at work")
+            fleet.process.kill()
+            assert running.process.wait(60) == Exit.STORE_UNREACHABLE, running.stderr
+            assert running.stderr.startswith("fleet: the Redis at ")
 
 
 def test_chaos_needs_a_fleet_on_this_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,7 +251,7 @@ def test_a_failed_audit_fails_the_command_and_lists_what_was_broken(
     assert "VIOLATION   one claim: item 0: two at once (event 0-0)" in told
     assert "and 11 more" in told
     assert "FAILED      agent-1: it ended" in told
-    assert "audit failed: 30 violations in 0 events, 1 difference between items and indexes" in told
+    assert "audit failed: 30 violations in 0 events, 1 difference between history, items and indexes" in told
     assert len(report_of(path)["violations"]) == 30
 
 
@@ -230,7 +275,7 @@ def test_the_text_names_what_counts() -> None:
     )
     assert "6 of 6 steps of 2 distributions in 2 trees done by 3 agents in 2.0 s: 3 items/s" in shown
     assert "retries     8 of 1 calls: 5 draining, 3 connection" in shown
-    assert "chaos       4 front-ends killed; 1 times none was up" in shown
+    assert "chaos       4 front-ends killed; 1 time none was up" in shown
     assert "3 claims expired" in shown
     assert "late        2 role changes" in shown
 

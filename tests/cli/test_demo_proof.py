@@ -62,6 +62,11 @@ def lose_a_dependency(run: Run) -> bool:
     return number is not None
 
 
+def relate_two_items(run: Run) -> bool:
+    run.events.append(Event("9" * 13 + "-0", "link", run.events[0].item, other=run.events[1].item, code="R"))
+    return True
+
+
 def lose_the_end(run: Run) -> bool:
     del run.events[_first(run, lambda one: _is_step(run, one) and one.after == TERMINAL) :]
     return True
@@ -248,6 +253,7 @@ def turn_back_the_clock(run: Run) -> bool:
 CORRUPTIONS: list[tuple[Rule, Callable[[Run], bool]]] = [
     ("complete", lose_a_creation),
     ("complete", lose_a_dependency),
+    ("complete", relate_two_items),
     ("complete", delete_an_item),
     ("complete", a_stranger),
     ("order", turn_back_the_clock),

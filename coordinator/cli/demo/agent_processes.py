@@ -94,7 +94,7 @@ class AgentProcesses:
         """Lets the agents finish their items, then ends the processes. Further calls do nothing."""
         self._stopping = True
         for process in self._processes:
-            if not self._ordered:
+            if not self._ordered and process.returncode is None:
                 process.kill()
             if process.stdin is not None:
                 process.stdin.close()

@@ -86,9 +86,9 @@ def demo(
             check_project(project)
         except ToolFailure as failure:
             raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
-    if report is not None and not report.parent.is_dir():
-        raise CommandFailed(f"--report {report}: there is no directory {report.parent}", Exit.USAGE)
     found = graph.installed() if source == "installed" else files.read(Path(source))
+    if report is not None:
+        _write(report, b"", Exit.USAGE)
     for note in found.notes:
         run.say(f"note: {note}")
     options = run.Options(
@@ -117,7 +117,7 @@ def demo(
     for line in text(result):
         run.say(line)
     if report is not None:
-        _write(report, result)
+        _write(report, msgspec.json.format(msgspec.json.encode(result)) + b"\n", Exit.FAILED)
     return Exit.OK if result.ok else Exit.FAILED
 
 
@@ -135,8 +135,8 @@ def _check(flag: str, value: float, least: float, most: float) -> None:
         raise CommandFailed(f"{flag} must be from {least} to {most}, not {value}", Exit.USAGE)
 
 
-def _write(path: Path, result: Report) -> None:
+def _write(report: Path, content: bytes, failed: Exit) -> None:
     try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+        report.write_bytes(content)
     except OSError as error:
-        raise CommandFailed(f"--report {path}: {error.strerror}") from None
+        raise CommandFailed(f"--report {report}: {error.strerror}", failed) from None

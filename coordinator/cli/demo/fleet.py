@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 import signal
@@ -22,7 +21,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, read_fleet
 from coordinator.cli.stores import given_url
 from coordinator.cli.supervision.spawner import package_environment
-from coordinator.settings import Settings
+from coordinator.settings import Settings, redacted
 from coordinator.store.embedded import find_running
 
 START_SECONDS = 60.0
@@ -55,35 +54,38 @@ def running(settings: Settings, url: str | None) -> Target | None:
         raise CommandFailed(f"the fleet in {data_dir} is still starting: try again once it is ready")
     if url is None and fleet is None:
         return None
+    base_url = url or (fleet.base_url if fleet is not None else "")
     same = fleet is not None and url in (None, fleet.base_url)
     embedded = same and fleet is not None and fleet.store == "embedded"
     redis_url = find_running(data_dir) if embedded else given_url(settings, os.environ)
     if not redis_url:
         raise CommandFailed(
-            f"the audit reads the history of the fleet at {url or (fleet and fleet.base_url)} from its Redis: "
+            f"the audit reads the history of the fleet at {redacted(base_url)} from its Redis: "
             "say which with --redis-url, or give its --data-dir",
             Exit.USAGE,
         )
-    base_url = url or (fleet.base_url if fleet is not None else "")
     return Target(base_url, redis_url, data_dir if same else None)
 
 
 async def check_open(target: Target) -> None:
-    """Makes sure that agents without tokens are let in.
+    """Makes sure that the fleet answers and lets in agents without tokens.
 
     Raises:
-        CommandFailed: they are not.
+        CommandFailed: it does not.
     """
     async with httpx2.AsyncClient(trust_env=False, timeout=_ANSWER_SECONDS) as client:
-        with contextlib.suppress(httpx2.HTTPError):
+        try:
             answer = await client.get(f"{target.base_url}/mcp/items")
-            if answer.status_code == HTTPStatus.UNAUTHORIZED:
-                raise CommandFailed(
-                    f"the fleet at {target.base_url} lets in nobody without a bearer token (auth.mode is required), "
-                    "and the demo's many agents have none: run it on a fleet of its own, without that setting and "
-                    "with another --data-dir",
-                    Exit.USAGE,
-                )
+        except httpx2.HTTPError as error:
+            why = str(error) or type(error).__name__
+            raise CommandFailed(f"the fleet at {redacted(target.base_url)} does not answer: {why}") from None
+    if answer.status_code == HTTPStatus.UNAUTHORIZED:
+        raise CommandFailed(
+            f"the fleet at {redacted(target.base_url)} lets in nobody without a bearer token (auth.mode is required), "
+            "and the demo's many agents have none: run it on a fleet of its own, without that setting and "
+            "with another --data-dir",
+            Exit.USAGE,
+        )
 
 
 @asynccontextmanager

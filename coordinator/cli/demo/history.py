@@ -1,4 +1,4 @@
-"""A project's recorded history: its event stream, read whole or followed while it grows."""
+"""A project's recorded history: its event stream, followed while it grows."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _event(entry_id: str, fields: Mapping[str, str]) -> Event:
 
 
 def connect(url: str) -> redis.asyncio.Redis:
-    """A client for the functions below.
+    """A client for ``follow``.
 
     Raises:
         AddressError: the URL cannot be understood.
@@ -86,18 +86,6 @@ def connect(url: str) -> redis.asyncio.Redis:
         socket_timeout=None,
         retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 3),
     )
-
-
-async def read(client: redis.asyncio.Redis, project: str) -> list[Event]:
-    """The whole history so far, oldest first."""
-    found: list[Event] = []
-    start = "-"
-    while True:
-        entries: Any = await client.xrange(keys.events.key(project), min=start, max="+", count=_SLICE)
-        found += (event for entry in entries for event in _decoded(entry))
-        if len(entries) < _SLICE:
-            return found
-        start = f"({found[-1].id}"
 
 
 async def follow(client: redis.asyncio.Redis, project: str, pause_ms: int) -> AsyncIterator[list[Event]]:

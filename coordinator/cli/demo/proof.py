@@ -235,11 +235,9 @@ class _Replay:
         state.children_left = self._children[event.item]
 
     def _link(self, event: Event) -> None:
-        blocked = {"B": event.other, "I": event.item}.get(event.code)
-        blocker = event.item if event.code == "B" else event.other
-        if blocked is None:
-            return
-        if blocked not in self._plan or blocker not in self._plan[blocked].blockers:
+        blocker, blocked = (event.other, event.item) if event.code == "I" else (event.item, event.other)
+        planned = self._plan.get(blocked)
+        if event.code not in ("B", "I") or planned is None or blocker not in planned.blockers:
             self._broken("complete", event, f"a dependency of {self._title(blocked)} that was not planned")
         elif blocked in self._items:
             self._items[blocked].linked.add(blocker)

@@ -80,7 +80,7 @@ def text(report: Report) -> Iterator[str]:
     many = f" in {report.trees} trees" if report.trees > 1 else ""
     yield (
         f"{facts.steps_done} of {report.steps} steps of {report.distributions} distributions{many} done by "
-        f"{report.agents} agents in {report.seconds:.1f} s: {report.steps_per_second:.0f} items/s"
+        f"{counted(report.agents, 'agent')} in {report.seconds:.1f} s: {report.steps_per_second:.0f} items/s"
     )
     yield ""
     yield from _table(report.latency)
@@ -90,17 +90,19 @@ def text(report: Report) -> Iterator[str]:
         f"contention  {report.claims_lost} items asked for were another agent's already; "
         f"{report.claims_in_vain} calls got none of those they asked for"
     )
-    yield f"polls       {report.polls} times an agent asked for work and got none"
-    yield f"crashes     {report.crashes} agents crashed over an item, {facts.expiries + facts.takeovers} claims expired"
+    yield f"polls       {counted(report.polls, 'time')} an agent asked for work and got none"
+    expired = counted(facts.expiries + facts.takeovers, "claim")
+    yield f"crashes     {counted(report.crashes, 'agent')} crashed over an item, {expired} expired"
     if facts.late:
-        yield f"late        {facts.late} role changes by the last holder, its claim over and the item not taken yet"
+        changes = counted(facts.late, "role change")
+        yield f"late        {changes} by the last holder, its claim over and the item not taken yet"
     retries = ", ".join(
         f"{count} {reason}" for reason, count in sorted(report.retries.items(), key=lambda one: -one[1])
     )
     yield f"retries     {sum(report.retries.values())} of {report.calls} calls{f': {retries}' if retries else ''}"
     if report.kills or report.kills_skipped:
-        spared = f"; {report.kills_skipped} times none was up" if report.kills_skipped else ""
-        yield f"chaos       {report.kills} front-ends killed{spared}"
+        spared = f"; {counted(report.kills_skipped, 'time')} none was up" if report.kills_skipped else ""
+        yield f"chaos       {counted(report.kills, 'front-end')} killed{spared}"
     yield ""
     yield from _verdict(report)
 
@@ -116,7 +118,7 @@ def _verdict(report: Report) -> Iterator[str]:
         yield (
             f"audit passed: {report.facts.events} events prove that every item was done once, that no two claims on an "
             "item lived at a time, that dependencies were kept, and that crashed agents' items came back by expiry "
-            "only; all indexes agree with the items"
+            "only; the stored items and all indexes agree with it"
         )
         return
     for failure in report.failures:
@@ -128,7 +130,7 @@ def _verdict(report: Report) -> Iterator[str]:
         yield f"            and {len(broken) - _SHOWN} more"
     yield (
         f"audit failed: {counted(len(report.violations), 'violation')} in {counted(report.facts.events, 'event')}, "
-        f"{counted(len(report.differences), 'difference')} between items and indexes"
+        f"{counted(len(report.differences), 'difference')} between history, items and indexes"
     )
 
 

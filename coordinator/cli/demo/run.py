@@ -19,11 +19,14 @@ from coordinator.cli.demo.agent_processes import AgentProcesses
 from coordinator.cli.demo.board import Board
 from coordinator.cli.demo.calls import Caller, Endpoint, Refused
 from coordinator.cli.demo.graph import Graph
+from coordinator.cli.demo.history import Event
 from coordinator.cli.demo.proof import Planned
 from coordinator.cli.demo.report import Report
 from coordinator.cli.demo.watch import Watch
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.stores import open_store
+from coordinator.cli.terminal import counted
+from coordinator.errors import ToolFailure
 from coordinator.overload.retries import Retryable
 from coordinator.settings import Settings, redacted
 from coordinator.store import keys
@@ -71,18 +74,19 @@ async def run(options: Options, settings: Settings) -> Report:
         if target is None:
             say("no fleet is running here: starting one for the demo")
             target = await stack.enter_async_context(fleet.own(settings))
-        await fleet.check_open(target)
-        client = history.connect(target.redis_url)
-        stack.push_async_callback(client.aclose)
         try:
-            project = await stack.enter_async_context(new_project(client, options.project))
-            return await _run_in(project, options, target, client, processes)
-        except RedisError as error:
+            # The project is removed within the block, because that fails too where the Redis is gone.
+            async with history.connect(target.redis_url) as client, new_project(client, options.project) as project:
+                await fleet.check_open(target)
+                return await _run_in(project, options, target, client, processes)
+        except (RedisError, ToolFailure) as error:
             raise CommandFailed(
                 f"the Redis at {redacted(target.redis_url)} cannot be read: {error}", Exit.STORE_UNREACHABLE
             ) from None
         except (Refused, Retryable) as error:
-            raise CommandFailed(f"the work cannot be put into the fleet at {target.base_url}: {error}") from None
+            raise CommandFailed(
+                f"the work cannot be put into the fleet at {redacted(target.base_url)}: {error}"
+            ) from None
 
 
 def say(text: str) -> None:
@@ -101,7 +105,7 @@ async def _run_in(
     edges = sum(len(item.blockers) for item in items)
     say(
         f"{len(plan)} items and {edges} dependencies of {options.graph.source} "
-        f"are in project {project} at {target.base_url} ({time.monotonic() - began:.1f} s)"
+        f"are in project {project} at {redacted(target.base_url)} ({time.monotonic() - began:.1f} s)"
     )
     behaviour = Behaviour(
         work_ms=options.work_ms,
@@ -114,16 +118,16 @@ async def _run_in(
     chaos = None
     if options.chaos_seconds is not None and target.data_dir is not None:
         chaos = fleet.Chaos(target.data_dir, options.chaos_seconds)
-    say(f"{options.agents} agents in {processes.count} processes (seed {options.seed})")
+    shared = counted(processes.count, "process", "processes")
+    say(f"{counted(options.agents, 'agent')} in {shared} (seed {options.seed})")
     processes.order(url, options.seed, behaviour)
-    failures = await _drain(plan, options, project, client, processes, chaos)
-    say("reading the history ...")
-    events = await history.read(client, project)
-    differences = await _recount(target, project)
+    events, failures = await _drain(plan, options, history.follow(client, project, _LOOK_MS), processes, chaos)
+    say(f"checking {counted(len(events), 'event')} ...")
     tally = processes.tally
     verdict = proof.prove(plan, events, tally.crashes)
     failures = [*failures, *tally.failures]
     facts = verdict.facts
+    differences = await _recount(target, project, (len(plan), facts.items_done, edges))
     return Report(
         ok=not verdict.violations and not failures and not differences,
         source=options.graph.source,
@@ -134,7 +138,7 @@ async def _run_in(
         items=len(plan),
         steps=sum(planned.step for planned in plan.values()),
         project=project,
-        base_url=target.base_url,
+        base_url=redacted(target.base_url),
         agents=options.agents,
         agent_processes=processes.count,
         seed=options.seed,
@@ -157,53 +161,73 @@ async def _run_in(
     )
 
 
-async def _recount(target: fleet.Target, project: str) -> tuple[str, ...]:
-    """What the fleet's indexes and counters say that its items do not."""
+async def _recount(target: fleet.Target, project: str, told: tuple[int, int, int]) -> tuple[str, ...]:
+    """What the stored items, their indexes and their counters do not agree about, with each other or with the history.
+
+    Args:
+        told: how many items, items that are done and dependencies there are by the plan and its history.
+    """
     store = await open_store(target.redis_url, _STORE_MS)
     try:
         found = await audit(store, project)
     finally:
         await store.close()
-    return tuple(f"{difference.key}: {difference.problem}" for difference in found.differences)
+    differences = [f"{difference.key}: {difference.problem}" for difference in found.differences] + found.unjudged
+    stored = found.items, found.terminal, found.edges
+    if stored != told:
+        differences.append(
+            "{} items, {} of them done, and {} dependencies are stored; ".format(*stored)
+            + "by the plan and the history there are {}, {} and {}".format(*told)
+        )
+    return tuple(differences)
 
 
 async def _drain(
     plan: Mapping[str, Planned],
     options: Options,
-    project: str,
-    client: redis.asyncio.Redis,
+    followed: AsyncIterator[list[Event]],
     processes: AgentProcesses,
     chaos: fleet.Chaos | None,
-) -> list[str]:
-    """Lets the agents work until everything is done; returns what kept them from it."""
+) -> tuple[list[Event], list[str]]:
+    """Lets the agents work until everything is done; returns the history, and what kept them from it.
+
+    The history is kept as it is followed: of a long run, the fleet's stream does not keep the beginning.
+    """
     board = Board(plan)
+    events: list[Event] = []
+    failures: list[str] = []
     patience = max(_STALL_SECONDS, 10.0 * options.ttl_seconds)
     killer: asyncio.Task[None] | None = None
     try:
         with Watch(board, processes.tally, chaos, options.agents) as watch:
             moved = time.monotonic()
-            async for events in history.follow(client, project, _LOOK_MS):
+            async for more in followed:
                 before = board.steps_done
-                board.apply(events)
+                events += more
+                board.apply(more)
                 watch.look()
-                if board.all_done:
-                    return []
+                if board.all_done or processes.tally.failures:
+                    break
                 if board.steps_done != before:
                     moved = time.monotonic()
                 if killer is None and chaos is not None and board.claimed:
                     # From the first claim on: nothing is proved by killing a fleet that idles.
                     killer = asyncio.create_task(chaos.run())
                 if time.monotonic() - moved > patience:
-                    return [
+                    failures.append(
                         f"nothing was done for {patience:.0f} s: {board.steps_done} of {board.steps} steps are done"
-                    ]
-                if processes.tally.failures:
-                    return []
+                    )
+                    break
     finally:
         if killer is not None:
             killer.cancel()
         await processes.stop()
-    raise AssertionError("unreachable")
+    # The rest: what agents did before they ended.
+    async for more in followed:
+        if not more:
+            break
+        events += more
+    return events, failures
 
 
 @asynccontextmanager

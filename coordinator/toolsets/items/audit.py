@@ -46,6 +46,8 @@ class Report(msgspec.Struct):
 
     items: int = 0
     """How many items it has looked at."""
+    terminal: int = 0
+    """How many of these are in the role terminal."""
     edges: int = 0
     """How many dependencies it has looked at."""
     claims: int = 0
@@ -55,6 +57,16 @@ class Report(msgspec.Struct):
     restless: int = 0
     """How many subjects changed at every attempt to read them, and were not judged."""
     differences: list[Difference] = []
+
+    @property
+    def unjudged(self) -> list[str]:
+        """What could not be judged, as sentences."""
+        told = []
+        if not self.counters_judged:
+            told.append("the project changed meanwhile, so the counters of expired claims were not judged")
+        if self.restless:
+            told.append(f"{self.restless} things changed at every look and were not judged")
+        return told
 
 
 class _Subject(NamedTuple):
@@ -212,6 +224,7 @@ class _Audit:
                 yield problem
             if not sound:
                 return
+            self._report.terminal += recount.parsed(fields["w"]).role == recount.TERMINAL
             if recount.claim_of(fields):
                 lapsed = recount.lapsed(fields)
                 self._claimed[item] = ["*", f"p{fields.get('pa', '')}"] if lapsed else []
