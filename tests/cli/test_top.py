@@ -148,6 +148,21 @@ def test_it_goes_on_where_the_fleet_is_away_for_a_while_and_then_elsewhere(
             assert top.end(signal.SIGINT) == Exit.OK, top.stderr
 
 
+def test_into_a_pipe_it_writes_one_reading_after_the_other(tmp_path: Path) -> None:
+    with LocalServer(Front) as front:
+        arguments = ("--interval", "0.2", "--url", front.url)
+        with RunningCommand(tmp_path / "top", "top", *arguments, COLUMNS="200") as top:
+            wait_until_sync(lambda: top.stdout.count(f"{front.url}   0 front-ends") >= 2, what="two readings")
+            assert top.end(signal.SIGINT) == Exit.OK, top.stderr
+
+
+@pytest.mark.parametrize("token", ["sesam\u00e9", "sesame\nx"])
+def test_a_token_that_cannot_be_sent_is_told_and_not_shown(token: str) -> None:
+    done = fleet_command("top", "--once", "--url", "http://127.0.0.1:9", FLEET_TOKEN=token)
+    assert done.returncode == Exit.USAGE
+    assert done.stderr == "fleet: FLEET_TOKEN holds characters that no token has\n"
+
+
 def test_without_a_fleet_it_says_what_to_do(tmp_path: Path) -> None:
     done = fleet_command("top", "--once", "--data-dir", str(tmp_path))
     assert done.returncode == Exit.FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -40,7 +41,7 @@ def top(
         CommandFailed: there is no fleet, or the first reading fails.
     """
     # Imported here, because importing rich takes long and other commands do not need it.
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.live import Live
     from rich.text import Text
 
@@ -55,30 +56,32 @@ def top(
     if where is None:
         raise CommandFailed(f"no fleet runs on {data_dir}: start `fleet up` there, or say where with --url")
     console = Console()
+    live = None if once or not console.is_terminal else Live(console=console, auto_refresh=False)
     with httpx2.Client(timeout=_PATIENCE_SECONDS, trust_env=False, headers=_credentials()) as client:
         before = _scrape(client, where)
-        try:
-            with Live(console=console, auto_refresh=False, transient=once) as live:
-                while True:
-                    time.sleep(interval)
-                    fleet = read_fleet(data_dir) if url is None else None
-                    where = _place(fleet) or where
-                    try:
-                        after = _scrape(client, where)
-                    except CommandFailed as failure:
-                        if once:
-                            raise
-                        # The fleet may be restarting, which is just when somebody wants to watch it.
-                        live.update(Text(printable(str(failure)), style="bold red"), refresh=True)
-                        continue
-                    shown = screen(Interval(before, after), fleet, _hot(fleet), redacted(where))
+        with live or contextlib.nullcontext(), contextlib.suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(interval)
+                fleet = read_fleet(data_dir) if url is None else None
+                where = _place(fleet) or where
+                shown: RenderableType
+                try:
+                    after = _scrape(client, where)
+                except CommandFailed as failure:
                     if once:
-                        break
-                    live.update(shown, refresh=True)
+                        raise
+                    # The fleet may be restarting, which is just when somebody wants to watch it.
+                    shown = Text(printable(str(failure)), style="bold red")
+                else:
+                    shown = screen(Interval(before, after), fleet, _hot(fleet), redacted(where))
                     before = after
-        except KeyboardInterrupt:
-            return Exit.OK
-    console.print(shown)
+                if live is not None:
+                    live.update(shown, refresh=True)
+                else:
+                    # Into a file or pipe: one after the other.
+                    console.print(shown)
+                if once:
+                    break
     return Exit.OK
 
 
@@ -91,7 +94,14 @@ def _hot(fleet: Fleet | None) -> list[Hot]:
 
 
 def _credentials() -> dict[str, str]:
-    token = os.environ.get(TOKEN_VARIABLE)
+    """The headers that say who asks.
+
+    Raises:
+        CommandFailed: the token cannot be sent.
+    """
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if not (token.isascii() and token.isprintable()):
+        raise CommandFailed(f"{TOKEN_VARIABLE} holds characters that no token has", Exit.USAGE)
     return {"authorization": f"Bearer {token}"} if token else {}
 
 
