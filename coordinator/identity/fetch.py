@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import socket
 import ssl
 from collections.abc import Collection
 from typing import NamedTuple
@@ -31,8 +33,21 @@ JSON_TYPES = ("application/json",)
 DID_TYPES = ("application/did+json", "application/json", "application/did+ld+json")
 
 
+_SILENT = "is a firewall in between? the fleet goes on with the last keys that it got"
+_RESOLVE = "check the host name, and the DNS that this machine asks"
+
+
 class FetchFailed(Exception):
-    """There is no document. The message completes "the key server ..." and holds no URL."""
+    """There is no document.
+
+    Args:
+        reason: completes "the key server ..." and holds no URL.
+        advice: what an operator can do about it.
+    """
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(reason)
+        self.advice = advice
 
 
 class Fetched(NamedTuple):
@@ -71,13 +86,14 @@ class Fetcher:
             async with asyncio.timeout(TOTAL_SECONDS):
                 return await self._get(url, types, guard)
         except TimeoutError:
-            raise FetchFailed(f"does not answer within {TOTAL_SECONDS:.0f} seconds") from None
+            raise FetchFailed(f"does not answer within {TOTAL_SECONDS:.0f} seconds", _SILENT) from None
         except httpx2.ConnectTimeout:
-            raise FetchFailed(f"cannot be connected to within {CONNECT_SECONDS:.0f} seconds") from None
+            raise FetchFailed(f"cannot be connected to within {CONNECT_SECONDS:.0f} seconds", _SILENT) from None
         except httpx2.TimeoutException:
             raise FetchFailed("stopped answering") from None
         except httpx2.ConnectError as error:
-            raise FetchFailed(f"cannot be connected to ({_cause(error)})") from None
+            cause, advice = _cause(error)
+            raise FetchFailed(f"cannot be connected to ({cause})", advice) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError, OSError, ValueError) as error:
             raise FetchFailed(f"broke off ({type(error).__name__})") from None
 
@@ -90,7 +106,7 @@ class Fetcher:
             try:
                 urls = await guard.resolve(url)
             except ssrf.Refused as refused:
-                raise FetchFailed(str(refused)) from None
+                raise FetchFailed(str(refused), f"{_RESOLVE}; it must lead to public addresses only") from None
         async with httpx2.AsyncClient(
             verify=context,
             trust_env=guard is None,
@@ -120,8 +136,10 @@ class Fetcher:
 
 async def _read(response: httpx2.Response, types: Collection[str]) -> Fetched:
     if response.status_code != 200:
-        more = "; redirects are not followed" if response.has_redirect_location else ""
-        raise FetchFailed(f"answered with status {response.status_code} instead of 200{more}")
+        more, advice = "", "check the path" if response.status_code == 404 else ""
+        if response.has_redirect_location:
+            more, advice = "; redirects are not followed", "configure the address that it redirects to"
+        raise FetchFailed(f"answered with status {response.status_code} instead of 200{more}", advice)
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in types:
         raise FetchFailed(f"answered with a content type other than {' or '.join(types)}")
@@ -142,20 +160,23 @@ def _date(text: str | None) -> float | None:
         return None
 
 
-def _cause(error: BaseException) -> str:
-    """The cause of a failed connection, in words without an address."""
+def _cause(error: BaseException) -> tuple[str, str]:
+    """The cause of a failed connection, in words without an address, and advice."""
     found: BaseException | None = error
     while found is not None:
         if isinstance(found, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted: {found.verify_message}"
+            advice = "SSL_CERT_FILE can name the certificates of a private authority"
+            return f"its certificate is not trusted: {found.verify_message}", advice
         if isinstance(found, ssl.SSLError):
-            return "TLS failed"
+            return "TLS failed", ""
+        if isinstance(found, socket.gaierror):
+            return "its name does not resolve", _RESOLVE
         if isinstance(found, ConnectionRefusedError):
-            return "connection refused"
-        if isinstance(found, OSError) and found.strerror and found.errno is not None and found.errno > 0:
-            return found.strerror
+            return "connection refused", "is the server up, and is host and port right as seen from this machine?"
+        if isinstance(found, OSError) and found.errno is not None and found.errno > 0:
+            return os.strerror(found.errno), ""  # its own words may hold the address
         found = found.__cause__ or found.__context__
-    return "no connection"
+    return "no connection", ""
 
 
 def shown(url: str) -> str:

@@ -88,7 +88,16 @@ class KeySet:
 
 
 class BadDocument(Exception):
-    """A document without a usable key set. The message completes "the key server ..." or "the key file ..."."""
+    """A document without a usable key set.
+
+    Args:
+        reason: completes "the key server ..." or "the key file ...".
+        advice: what an operator can do about it.
+    """
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(reason)
+        self.advice = advice
 
 
 def decode(data: bytes) -> dict[str, Any]:
@@ -137,7 +146,10 @@ def usable(listed: Iterable[tuple[Any, str | None]]) -> KeySet:
         except ValueError as error:
             skipped.append(f"key {number + 1}: {error}")
     if not keys:
-        raise BadDocument("gave a key set without a usable key" + (f" ({skipped[0]})" if skipped else ""))
+        raise BadDocument(
+            "gave a key set without a usable key" + (f" ({skipped[0]})" if skipped else ""),
+            "usable are keys of RSA (2048 bits or more), P-256, P-384, P-521 and Ed25519",
+        )
     return KeySet(keys, skipped)
 
 

@@ -32,11 +32,13 @@ class SourceFailed(Exception):
     Args:
         reason: a sentence without URLs or paths, because callers see it.
         kind: network; or policy, if the loaded document must not be trusted.
+        advice: what an operator can do about it.
     """
 
-    def __init__(self, reason: str, kind: Literal["network", "policy"] = "network") -> None:
+    def __init__(self, reason: str, kind: Literal["network", "policy"] = "network", advice: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
+        self.advice = advice
         self.kind: Literal["network", "policy"] = kind
 
 
@@ -113,7 +115,7 @@ class RemoteSource(ABC):
         try:
             return await self._fetcher.get(url, types, guard)
         except FetchFailed as failed:
-            raise SourceFailed(f"the key server {failed}") from None
+            raise SourceFailed(f"the key server {failed}", advice=failed.advice) from None
 
 
 class JwksUri(RemoteSource):
@@ -199,7 +201,7 @@ class DidDocument(RemoteSource):
         except BadToken as bad:
             raise SourceFailed(bad.reason, "policy") from None
         except BadDocument as bad:
-            raise SourceFailed(f"the key server {bad}") from None
+            raise SourceFailed(f"the key server {bad}", advice=bad.advice) from None
 
 
 class JwksPath:
@@ -229,13 +231,14 @@ class JwksPath:
                 data = file.read(fetch.MAX_BYTES + 1)
         except OSError as error:
             self._seen = None
-            raise SourceFailed(f"the key file cannot be read: {error.strerror}") from None
+            advice = "check the path and who may read it; a relative one starts at AGENT_CONFIG_DIR"
+            raise SourceFailed(f"the key file cannot be read: {error.strerror}", advice=advice) from None
         if len(data) > fetch.MAX_BYTES:
             raise SourceFailed(f"the key file has more than {fetch.MAX_BYTES} bytes")
         try:
             found = Loaded(keyset.key_set(keyset.decode(data)))
         except BadDocument as bad:
-            raise SourceFailed(f"the key file {bad}") from None
+            raise SourceFailed(f"the key file {bad}", advice=bad.advice) from None
         self._seen = seen
         return found
 
@@ -245,7 +248,7 @@ async def _jwks(fetched: fetch.Fetched) -> Loaded:
         # In a thread, because decoding a long set takes a while.
         return Loaded(await asyncio.to_thread(_keys, fetched.body), date=fetched.date)
     except BadDocument as bad:
-        raise SourceFailed(f"the key server {bad}") from None
+        raise SourceFailed(f"the key server {bad}", advice=bad.advice) from None
 
 
 def _keys(body: bytes) -> KeySet:

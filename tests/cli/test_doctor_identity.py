@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from coordinator import cli
+from coordinator.identity import fetch
 from tests.identity.servers import KeyServer
 from tests.identity.signing import AUDIENCE, ISSUER, Json, Signer, jwks
 from tests.support.fleets import PATIENT
+from tests.support.ports import free_port
+from tests.support.web import silent
 
 GOOD = Signer()
 Out = pytest.CaptureFixture[str]
@@ -70,8 +73,8 @@ def test_sources_that_work(key_server: KeyServer, tmp_path: Path, capsys: Out) -
     [
         ({"status": 404}, "status 404", "check the path"),
         ({"status": 301, "headers": {"location": "/x"}}, "redirects are not followed", "configure the address"),
-        ({"type": "text/html"}, "content type", "must send JSON"),
-        ({"body": '{"keys": []}'}, "without a usable key", "verifies with RSA"),
+        ({"type": "text/html"}, "content type other than application/json or application/jwk-set+json", ""),
+        ({"body": '{"keys": []}'}, "without a usable key", "usable are keys of RSA"),
     ],
 )  # fmt: skip
 def test_a_source_that_fails_is_explained(
@@ -84,7 +87,23 @@ def test_a_source_that_fails_is_explained(
     (found,) = about(findings, "jwks_uri")
     assert found["verdict"] == "fails"
     assert text in found["said"]
-    assert advice in found["advice"]
+    assert advice in found.get("advice", "")
+
+
+def test_a_server_that_cannot_be_reached_is_explained(
+    tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, findings = examined(tmp_path, capsys, jwks_uri="http://keys.invalid/jwks")
+    (found,) = about(findings, "jwks_uri")
+    assert found["said"] == "the key server cannot be connected to (its name does not resolve)"
+    assert found["advice"].startswith("check the host name")
+    monkeypatch.setattr(fetch, "CONNECT_SECONDS", 0.2)
+    port = free_port()
+    with silent("127.0.0.1", port):
+        _, findings = examined(tmp_path, capsys, jwks_uri=f"http://127.0.0.1:{port}/jwks")
+    (found,) = about(findings, "jwks_uri")
+    assert found["said"].startswith("the key server cannot be connected to within")
+    assert found["advice"].startswith("is a firewall in between?")
 
 
 def test_keys_that_no_accepted_algorithm_uses(key_server: KeyServer, tmp_path: Path, capsys: Out) -> None:

@@ -35,19 +35,6 @@ from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted
 
 _MAX_ISSUERS = 20
-# Part of the reason that a source gives for its failure -> advice.
-_ADVICE = {
-    "connection refused": "is the server up, and is host and port right as seen from this machine?",
-    "does not resolve": "check the host name, and the DNS that this machine asks",
-    "certificate is not trusted": "SSL_CERT_FILE can name the certificates of a private authority",
-    "redirects are not followed": "configure the address that it redirects to",
-    "content type": "the server must send JSON as application/json or application/jwk-set+json",
-    "does not answer": "is a firewall in between? the fleet goes on with the last keys that it got",
-    "status 404": "check the path",
-    "without a usable key": "the fleet verifies with RSA (2048 bits or more), P-256, P-384, P-521 and Ed25519 keys",
-    "not public": "did:web documents come from public addresses only; did_allow_loopback is for development",
-    "cannot be read": "check the path and who may read it; a relative one starts at AGENT_CONFIG_DIR",
-}
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -157,8 +144,7 @@ async def _check_source(source: Source, verifier: VerifierSettings) -> list[Find
     try:
         loaded = await source.load()
     except SourceFailed as failed:
-        advice = next((text for part, text in _ADVICE.items() if part in failed.reason), "")
-        return [Finding("fails", source.label, failed.reason, advice)]
+        return [Finding("fails", source.label, failed.reason, failed.advice)]
     took = round((time.perf_counter() - began) * 1000)
     if loaded is None:
         return []  # unchanged; a source that was just made never says so

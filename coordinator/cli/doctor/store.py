@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from coordinator.cli.doctor.findings import Finding
+from coordinator.cli.terminal import counted
 from coordinator.store import key_space, permissions
 
 Info = Mapping[str, Any]
@@ -135,10 +136,10 @@ def _replication(info: Info, config: Info) -> Finding:
         return Finding(
             "warns",
             "store.role",
-            f"primary with {replicas} replicas, which takes writes without any: a failover loses these",
+            f"primary with {counted(replicas, 'replica')}, which takes writes without any: a failover loses these",
             "set min-replicas-to-write 1, with min-replicas-max-lag as low as the network allows",
         )
-    return Finding("ok", "store.role", f"primary with {replicas} replicas")
+    return Finding("ok", "store.role", f"primary with {counted(replicas, 'replica')}")
 
 
 def _clock(offset: float) -> Finding:
