@@ -7,6 +7,7 @@ docstring what it asks, how, and with which arguments it asks for the full sizes
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 
 from benchmarks.support import Missing, console
@@ -42,6 +43,11 @@ def main() -> int:
         return 2
     for name in names:
         module = importlib.import_module(f"benchmarks.{name}")
+        try:
+            inspect.signature(module.main).bind(*arguments)
+        except TypeError as error:
+            print(f"{name}: {error}\n\n{module.__doc__}", file=sys.stderr)
+            return 2
         console.print(f"[bold]{name}[/bold]: {str(module.__doc__).splitlines()[0]}")
         try:
             module.main(*arguments)

@@ -20,7 +20,6 @@ import http.client
 import itertools
 import json
 import random
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -31,7 +30,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks.steps import NOOP, on_store
-from benchmarks.support import console, cpu_seconds, embedded, front_end, percentile, python, table
+from benchmarks.support import console, cpu_seconds, embedded, front_end, percentile, table, worker
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import planner, spec
@@ -181,19 +180,9 @@ def compare(calls: int) -> None:
     with embedded("everysec") as server, tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
         config = Path(folder) / "fleet.yaml"
         config.write_text(json.dumps(_CONFIG))
-        stated = ("--config", str(config), "--redis-url", server.url, "--data-dir", folder, "--log-level", "error")
-        work = python("-m", "coordinator", "worker", *stated)
-        with (
-            front_end(server.url, config=config) as front,
-            subprocess.Popen(work, stdout=subprocess.PIPE) as worker,
-        ):
-            try:
-                if worker.stdout is None or b"ready" not in worker.stdout.readline():
-                    raise RuntimeError("the worker did not start")
-                for at_once in (1, 16):
-                    _beside(front.port, server.url, (front.pid, worker.pid), calls, at_once)
-            finally:
-                worker.terminate()
+        with front_end(server.url, config=config) as front, worker(server.url, config) as pid:
+            for at_once in (1, 16):
+                _beside(front.port, server.url, (front.pid, pid), calls, at_once)
 
 
 def _beside(port: int, url: str, pids: tuple[int, int], calls: int, at_once: int) -> None:

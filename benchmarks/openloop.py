@@ -87,6 +87,7 @@ class Calls(msgspec.Struct):
     shed: dict[str, int]
     """Turned away, by code."""
     unanswered: int
+    """Under way at the end, or never sent because no connection was free."""
     retry: int
     """Answers with ``Retry-After``."""
 
@@ -114,6 +115,8 @@ class _Run:
         self.poll = select.epoll()
         self.sockets: dict[int, socket.socket] = {}
         self.free: deque[int] = deque()
+        self.waiting: deque[float] = deque()
+        """When calls were to be sent that wait for a free connection."""
         self.at, self.took, self.late = array("d"), array("d"), array("d")
         self.kind, self.outcome = array("B"), array("B")
         self.under_way: dict[int, tuple[float, float, int]] = {}
@@ -220,7 +223,7 @@ class _Run:
         return began
 
     def open(self, arrivals: Sequence[float]) -> float:
-        poll, free, waiting = self.poll.poll, self.free, deque[float]()
+        poll, free, waiting = self.poll.poll, self.free, self.waiting
         began = time.monotonic() + 0.05
         due, end = iter(arrivals), False
         coming = began + next(due)
@@ -268,7 +271,7 @@ class _Run:
         at = [moment - began for moment in self.at]
         return Calls(
             began, plan.seconds, at, list(self.took), list(self.late), list(self.kind), list(self.outcome),
-            dict(self.shed), len(self.under_way), self.retry,
+            dict(self.shed), len(self.under_way) + len(self.waiting), self.retry,
         )  # fmt: skip
 
 

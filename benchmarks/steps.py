@@ -21,17 +21,16 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.rivals import jobs as rivals
 from benchmarks.rivals.postgresql import postgresql
-from benchmarks.support import Missing, console, cpu_seconds, embedded, percentile, table
+from benchmarks.support import Missing, console, cpu_seconds, embedded, percentile, table, worker
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
@@ -40,6 +39,7 @@ from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
 
 PROJECT = "default"
 NOOP: dict[str, Any] = {"tool": "noop"}
+_MOST_SECONDS = 600.0
 
 
 def chain(length: int = 5) -> spec.Flow:
@@ -76,27 +76,11 @@ class Run(NamedTuple):
 @contextlib.contextmanager
 def workers(url: str, count: int) -> Iterator[list[int]]:
     """Worker processes with the no-op tool, ready; yields their ids."""
-    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
-        config = os.path.join(folder, "fleet.yaml")
-        with open(config, "w") as file:
-            tools = 'noop: "benchmarks.servers.noop:step", wait: "benchmarks.servers.noop:wait"'
-            file.write(f"flows: {{tools: {{{tools}}}}}\n")
-        env = {**os.environ, "FLEET_REDIS_URL": url, "FLEET_CONFIG": config}
-        command = [sys.executable, "-m", "coordinator", "worker", "--log-level", "error", "--data-dir"]
-        started = [
-            subprocess.Popen([*command, os.path.join(folder, str(number))], env=env, stdout=subprocess.PIPE)
-            for number in range(count)
-        ]
-        try:
-            for process in started:
-                if process.stdout is None or b"ready" not in process.stdout.readline():
-                    raise RuntimeError("a worker did not start")
-            yield [process.pid for process in started]
-        finally:
-            for process in started:
-                process.send_signal(signal.SIGTERM)
-            for process in started:
-                process.wait(40)
+    tools = 'noop: "benchmarks.servers.noop:step", wait: "benchmarks.servers.noop:wait"'
+    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder, contextlib.ExitStack() as stack:
+        config = Path(folder) / "fleet.yaml"
+        config.write_text(f"flows: {{tools: {{{tools}}}}}\n")
+        yield [stack.enter_context(worker(url, config)) for _ in range(count)]
 
 
 async def create(flows: FlowStore, flow: spec.Flow, count: int) -> list[int]:
@@ -133,13 +117,18 @@ async def stats(store: Store) -> dict[str, int]:
 
 
 def on_store(url: str, act: Callable[[Store, FlowStore], Awaitable[Any]]) -> Any:
-    """Runs a coroutine over a store of its own."""
+    """Runs a coroutine over a store of its own.
+
+    Raises:
+        TimeoutError: it does not end, as where a worker has died.
+    """
 
     async def run() -> Any:
         store = Store(url, timeout_ms=20_000)
         await store.open()
         try:
-            return await act(store, FlowStore(store, Settings()))
+            async with asyncio.timeout(_MOST_SECONDS):
+                return await act(store, FlowStore(store, Settings()))
         finally:
             await store.close()
 

@@ -48,17 +48,26 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(*command: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that ends with the block."""
-    process = subprocess.Popen(command, env={**os.environ, **(env or {})}, stdout=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(10)
-        process.kill()
-        process.wait()
+def running(*command: str, env: dict[str, str] | None = None, until: bytes = b"") -> Iterator[subprocess.Popen[bytes]]:
+    """A process that ends with the block.
+
+    Args:
+        until: waits for a first line of output with these words in it.
+
+    Raises:
+        RuntimeError: another line came, or none.
+    """
+    stdout = subprocess.PIPE if until else subprocess.DEVNULL
+    with subprocess.Popen(command, env={**os.environ, **(env or {})}, stdout=stdout) as process:
+        try:
+            if process.stdout is not None and until not in process.stdout.readline():
+                raise RuntimeError(f"it did not start: {' '.join(command)}")
+            yield process
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+            process.kill()
 
 
 def python(*arguments: str) -> tuple[str, ...]:
@@ -102,12 +111,24 @@ def front_end(redis_url: str, **settings: object) -> Iterator[FrontEnd]:
         settings: other settings by their names; of those in a section, with the section's name: ``auth_mode``.
     """
     port = free_port()
+    with _fleet("serve", {"redis_url": redis_url, "port": port, "frontends": 1, **settings}) as (pid, folder):
+        yield FrontEnd(port, pid, folder)
+
+
+@contextlib.contextmanager
+def worker(redis_url: str, config: Path) -> Iterator[int]:
+    """``fleet worker``, ready; yields its process id."""
+    with _fleet("worker", {"redis_url": redis_url, "config": config}) as (pid, _):
+        yield pid
+
+
+@contextlib.contextmanager
+def _fleet(command: str, settings: dict[str, object]) -> Iterator[tuple[int, Path]]:
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
-        stated = {"redis_url": redis_url, "port": port, "frontends": 1, "data_dir": folder, "log_level": "error"}
-        env = {f"FLEET_{name.upper()}": str(value) for name, value in {**stated, **settings}.items()}
-        with running(*python("-m", "coordinator", "serve"), env=env) as process:
-            until_listening(port)
-            yield FrontEnd(port, process.pid, Path(folder))
+        stated = {"data_dir": folder, "log_level": "error", **settings}
+        env = {f"FLEET_{name.upper()}": str(value) for name, value in stated.items()}
+        with running(*python("-m", "coordinator", command), env=env, until=b"ready") as process:
+            yield process.pid, Path(folder)
 
 
 @contextlib.contextmanager

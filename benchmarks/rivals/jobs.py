@@ -14,14 +14,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import redis
 
 from benchmarks.rivals.postgresql import PostgreSQL
-from benchmarks.support import Missing
+from benchmarks.support import Missing, running
 from coordinator.store.address import Address, parse
 
 HERE = Path(__file__).parent
@@ -31,24 +30,6 @@ LOW, HIGH = 0.1, 0.9
 def home() -> Path:
     """Where the optional rivals are."""
     return Path(os.environ.get("BENCH_RIVALS", ".rivals")).absolute()
-
-
-@contextlib.contextmanager
-def processes(*commands: list[str], env: dict[str, str] | None = None) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Runs them side by side; they end with the block."""
-    quiet, more = subprocess.DEVNULL, {**os.environ, **(env or {})}
-    started = [subprocess.Popen(command, env=more, stdout=quiet, stderr=quiet) for command in commands]
-    try:
-        yield started
-    finally:
-        for process in started:
-            process.terminate()
-        for process in started:
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def between(done: Any, total: int, seconds: float = 300) -> float:
@@ -80,7 +61,9 @@ def rq_jobs(url: str, worker_class: str, workers: int, jobs: int) -> float:
     subprocess.run([sys.executable, "-c", fill], env={**os.environ, **env}, check=True)
     command = [sys.executable, "-m", "rq.cli", "worker", "--quiet", "--worker-class", worker_class, "bench"]
     client: Any = redis.Redis(**parse(url).client_options())
-    with processes(*[command] * workers, env=env):
+    with contextlib.ExitStack() as stack:
+        for _ in range(workers):
+            stack.enter_context(running(*command, env=env))
         rate = between(lambda: client.zcard("rq:finished:bench"), jobs)
     client.flushall()
     client.close()
@@ -106,7 +89,9 @@ def bullmq_jobs(url: str, workers: int, jobs: int, concurrency: int) -> float:
     env = {"BENCH_PASSWORD": address.password}
     subprocess.run([*base, "add", str(jobs)], env={**os.environ, **env}, check=True)
     client: Any = redis.Redis(**address.client_options())
-    with processes(*[[*base, "work", str(concurrency)]] * workers, env=env):
+    with contextlib.ExitStack() as stack:
+        for _ in range(workers):
+            stack.enter_context(running(*base, "work", str(concurrency), env=env))
         rate = between(lambda: client.zcard("bull:bench:completed"), jobs)
     client.flushall()
     client.close()
