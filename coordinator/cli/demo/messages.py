@@ -32,7 +32,7 @@ class Progress(msgspec.Struct):
     connected: int = 0
     """Agents that came to be connected."""
     failures: list[str] = []
-    """Agents that ended because something was not as promised."""
+    """Agents that ended because something was not as promised; all so far."""
     over: bool = False
     """Whether this is the last."""
 
