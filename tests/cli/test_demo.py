@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import redis
 
 from coordinator.cli import demo as demo_package
 from coordinator.cli import run as fleet_main
@@ -25,6 +26,8 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
+from coordinator.store.address import parse
+from coordinator.store.embedded import find_running
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
 from tests.items.client import Client
 from tests.support.fleets import RunningCommand, RunningFleet, fleet_command
@@ -207,12 +210,25 @@ def test_a_fleet_that_is_gone_in_the_middle_is_told(tmp_path: Path) -> None:
     data = tmp_path / "fleet"
     with RunningFleet(data, "--port", "0", "--workers", "0") as fleet:
         fleet.wait_ready()
-        arguments = ("--data-dir", str(data), "--agents", "3", "--crash-rate", "0", "--work-ms", "60000")
+        arguments = ("--data-dir", str(data), "--agents", "3", "--crash-rate", "0", "--work-ms", "500")
         with RunningCommand(tmp_path / "demo", "demo", *arguments) as running:
-            wait_until_sync(lambda: "0 done" in running.stdout or "claimed" in running.stdout, what="agents at work")
+            wait_until_sync(lambda: "claimed" in running.stdout, what="agents at work")
             fleet.process.kill()
             assert running.process.wait(60) == Exit.STORE_UNREACHABLE, running.stderr
             assert running.stderr.startswith("fleet: the Redis at ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+def test_who_interrupts_it_finds_nothing_left_behind(
+    running: RunningFleet, tmp_path: Path, number: signal.Signals
+) -> None:
+    arguments = ("--data-dir", str(running.data_dir), "--agents", "3", "--work-ms", "500")
+    with RunningCommand(tmp_path / "demo", "demo", *arguments) as started:
+        wait_until_sync(lambda: "claimed" in started.stdout, what="agents at work")
+        assert started.end(number) == Exit.FAILED
+        assert started.stderr == "fleet: interrupted\n"
+    with redis.Redis(**parse(find_running(running.data_dir) or "").client_options()) as client:
+        assert not list(client.scan_iter(match=b"fc:{demo-*", count=1000))
 
 
 def test_chaos_needs_a_fleet_on_this_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

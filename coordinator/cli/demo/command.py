@@ -122,10 +122,12 @@ def demo(
 
 
 async def _until_told(work: Coroutine[None, None, Report]) -> Report:
-    """The work's result; SIGTERM cancels it, as SIGINT does anyway."""
+    """The work's result; SIGTERM and the end of the terminal cancel it, as SIGINT does anyway."""
     task = asyncio.current_task()
-    if task is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Under nohup, which ignores SIGHUP, the work goes on.
+        if task is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     return await work
 
 
