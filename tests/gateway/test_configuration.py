@@ -168,6 +168,15 @@ MISTAKES: list[tuple[Json, str]] = [
         {"capabilities": {"a": NOOP, "b": NOOP}, "proxy": {"expose": [{"capability": "a", "as": "b"}]}},
         "two capabilities called 'b'",
     ),
+    (
+        {"capabilities": {"a": {"executor": {"kind": "flow", "flow": {"start": {
+            "name": "s", "tool": None, "args": {"x": "{{input.x}} {{context.x}}"}, "next": "nope"}}}}}},
+        "capabilities.a.executor: flow.start.args.x: {{context.x}} means nothing",
+    ),
+    (
+        {"capabilities": {"a": {"executor": {"kind": "flow", "flow": {"begin": {"name": "s", "tool": None}}}}}},
+        'executor: flow: must have a "start" key',
+    ),
     ({"capabilities": {"gateway.x": {"executor": {"kind": "noop"}}}}, "looks like one of the gateway's own tools"),
 ]  # fmt: skip
 
@@ -208,6 +217,11 @@ WARNINGS: list[tuple[Json, str]] = [
         {"w": states(a={"transitions": {"t": {"target": "a", "executor": {
             "kind": "cli", "command": "x", "args": ["${NOT_SET_ANYWHERE}"]}}}})},
         "NOT_SET_ANYWHERE is not set here",
+    ),
+    (
+        {"w": states(a={"transitions": {"t": {"target": "a", "executor": {"kind": "flow", "flow": {"start": {
+            "name": "s", "tool": "get_next_itm", "args": {"tags": "{{input.tags}}"}, "done": True}}}}}})},
+        "transitions.t.executor: flow.start.tool: unknown tool 'get_next_itm'; did you mean 'get_next_item'?",
     ),
     ({"w": states(a={"transitions": {"t": {"target": "a", "reliability": {}}}})}, "no executor that it could be about"),
 ]  # fmt: skip

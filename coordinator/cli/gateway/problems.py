@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
-from coordinator.settings import LoadedSettings, SettingsError
+from coordinator.errors import ToolFailure
+from coordinator.settings import LoadedSettings, Settings, SettingsError
 from coordinator.settings.problems import unknown
+
+if TYPE_CHECKING:
+    from coordinator.toolsets.gateway.rules.graph import Level
 
 
 def sound(loaded: LoadedSettings) -> LoadedSettings:
@@ -30,7 +35,7 @@ def findings(loaded: LoadedSettings) -> list[tuple[str, str]]:
     settings = loaded.settings
     if settings.gateway is None:
         return []
-    found = problems(settings.gateway, settings.connections, _problem_with_tool)
+    found = problems(settings.gateway, settings.connections, _problem_with_tool, partial(_problems_with_flow, settings))
     sentences: list[tuple[str, str]] = []
     for problem in found:
         name = ".".join(map(str, problem.path))
@@ -52,10 +57,36 @@ def _problem_with_tool(name: str) -> str:
     return f"several toolsets have a tool {name!r}; say {' or '.join(f'{one}.{name}' for one in having)}"
 
 
+def _problems_with_flow(settings: Settings, flow: Mapping[str, Any]) -> Iterator[tuple[Level, str]]:
+    """What is wrong with a flow, whatever its input will be. Tools may be known by then that are not known here."""
+    from coordinator.steps.names import StepNames
+    from coordinator.toolsets.flows.rules.check import check_flow
+    from coordinator.toolsets.flows.rules.problems import place
+
+    try:
+        steps = check_flow(flow, None, lambda name: "", with_results=settings.flows.step_results)
+    except ToolFailure as failure:
+        for sentence in (failure.data or {}).get("problems", [failure.message]):
+            yield "error", sentence
+        return
+    names = StepNames(settings)
+    names.declare(_own_tools())
+    for key, step in steps.items():
+        if step.tool is not None and (problem := names.problem(step.tool)):
+            yield "warning", f"{place(key, 'tool')}: {problem}"
+
+
 @cache
 def _toolsets_by_tool() -> Mapping[str, Sequence[str]]:
-    # Imported here, because loading all toolsets takes long, and many gateways name none of their tools.
-    from coordinator.cli.described import described_toolsets
     from coordinator.steps.names import owners
 
-    return owners({name: [tool.name for tool in toolset.tools] for name, toolset in described_toolsets().items()})
+    return owners(_own_tools())
+
+
+@cache
+def _own_tools() -> Mapping[str, Sequence[str]]:
+    """Toolset -> the names of its tools."""
+    # Imported here, because loading all toolsets takes long, and many gateways name none of their tools.
+    from coordinator.cli.described import described_toolsets
+
+    return {name: [tool.name for tool in toolset.tools] for name, toolset in described_toolsets().items()}

@@ -17,13 +17,13 @@ ToolProblem = Callable[[str], str]
 
 
 def check_flow(
-    flow: Mapping[str, Any], given: Mapping[str, Any], tool_problem: ToolProblem, *, with_results: bool
+    flow: Mapping[str, Any], given: Mapping[str, Any] | None, tool_problem: ToolProblem, *, with_results: bool
 ) -> Flow:
     """The checked steps.
 
     Args:
         flow: the flow object as the caller gave it.
-        given: the workflow's input.
+        given: the workflow's input; None: not known yet, so of templates only the form is checked.
         tool_problem: checks names of tools.
         with_results: whether templates may use results of earlier steps.
 
@@ -34,7 +34,8 @@ def check_flow(
     if len(flow) > limits.MAX_STEPS:
         raise invalid("flow", f"has {len(flow)} steps; at most {limits.MAX_STEPS} are allowed")
     _check_size("flow", flow, limits.MAX_FLOW_BYTES)
-    _check_size("input", given, limits.MAX_INPUT_BYTES)
+    if given is not None:
+        _check_size("input", given, limits.MAX_INPUT_BYTES)
     problems = Problems()
     steps = parse.steps(flow, problems)
     for key, step in steps.items():

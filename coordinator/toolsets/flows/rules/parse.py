@@ -275,17 +275,17 @@ class _Reader:
 
 
 def check_templates(
-    found: Mapping[str, Step], given: Mapping[str, Any], with_results: bool, problems: Problems
+    found: Mapping[str, Step], given: Mapping[str, Any] | None, with_results: bool, problems: Problems
 ) -> None:
     """Reports template tokens that are malformed, or that use something that the input does not have.
 
     Args:
-        given: the workflow's input.
+        given: the workflow's input; None: not known yet, so only the form of tokens is checked.
         with_results: whether tokens may use results of earlier steps.
     """
     names = {step.name for step in found.values()}
     forms = "{{input.key}}" + (" and {{steps.name.result}}" if with_results else "")
-    have = ", ".join(name[:50] for name in islice(given, 20)) or "none"
+    have = ", ".join(name[:50] for name in islice(given or (), 20)) or "none"
 
     def check(token: str, spot: str) -> None:
         shown = "{{" + token[:80] + "}}"
@@ -295,7 +295,7 @@ def check_templates(
         elif asked.step:
             if asked.step not in names:
                 problems.unknown(spot, "step", asked.step, names)
-        else:
+        elif given is not None:
             try:
                 templates.reach(given, asked.path)
             except KeyError:
@@ -305,6 +305,8 @@ def check_templates(
     for key, step in found.items():
         for where, token in templates.tokens(step.args):
             check(token, place(key, where))
+        if given is None:
+            continue
         try:
             templates.check_size(step.args, given, sizes)
         except templates.TooLarge as too_large:

@@ -9,11 +9,13 @@ from coordinator.settings.gateway.model import State, Transition, Workflow
 from coordinator.settings.problems import KeyPath, unknown
 from coordinator.toolsets.gateway.rules.resolve import executors_of
 
+Level = Literal["error", "warning"]
+
 
 class Problem(NamedTuple):
     """Something wrong (error) or odd (warning) in the section ``gateway``."""
 
-    level: Literal["error", "warning"]
+    level: Level
     path: KeyPath
     """The place in the settings; for findings of this module, the place in the workflow."""
     sentence: str

@@ -15,7 +15,7 @@ from coordinator.settings.gateway.model import Gateway, OnEnter, Transition, Wor
 from coordinator.settings.problems import KeyPath, unknown
 from coordinator.toolsets.gateway.rules import graph, mapping
 from coordinator.toolsets.gateway.rules.expressions import Malformed, parse
-from coordinator.toolsets.gateway.rules.graph import Problem
+from coordinator.toolsets.gateway.rules.graph import Level, Problem
 from coordinator.toolsets.gateway.rules.resolve import OWN, Resolution, all_connections, resolved
 from coordinator.toolsets.gateway.rules.schemas import schema_problem
 from coordinator.toolsets.gateway.rules.scope import is_path
@@ -23,6 +23,9 @@ from coordinator.toolsets.gateway.rules.scope import parse as parse_path
 
 ToolProblem = Callable[[str], str]
 """What is wrong with the name of one of the coordinator's own tools, as a sentence; empty if nothing is."""
+
+FlowProblems = Callable[[Mapping[str, Any]], Iterable[tuple[Level, str]]]
+"""What is wrong (error) or odd (warning) in a flow, as sentences that begin with their place."""
 
 VARIABLES = ("workflowId", "transition", "correlationId")
 """The names that a template of an idempotency key may contain."""
@@ -34,6 +37,7 @@ def problems(
     gateway: Gateway,
     connections: Mapping[str, Connection] | None,
     tool_problem: ToolProblem = lambda name: "",
+    flow_problems: FlowProblems = lambda flow: (),
     environment: Mapping[str, str] = os.environ,
 ) -> list[Problem]:
     """Everything that is wrong with a section, in the order of the section.
@@ -41,10 +45,11 @@ def problems(
     Args:
         connections: those at the top of the settings.
         tool_problem: judges names of the coordinator's own tools.
+        flow_problems: judges flows that executors create.
         environment: what variables executors will find, probably.
     """
     made = resolved(gateway)
-    lint = _Lint(gateway, made, all_connections(gateway, connections), tool_problem, environment)
+    lint = _Lint(gateway, made, all_connections(gateway, connections), tool_problem, flow_problems, environment)
     return [*(Problem("error", at, sentence) for at, sentence in made.problems), *lint.run(connections or {})]
 
 
@@ -55,12 +60,14 @@ class _Lint:
         made: Resolution,
         connections: Mapping[str, Connection],
         tool_problem: ToolProblem,
+        flow_problems: FlowProblems,
         environment: Mapping[str, str],
     ) -> None:
         self._gateway = gateway
         self._made = made
         self._connections = connections
         self._tool_problem = tool_problem
+        self._flow_problems = flow_problems
         self._environment = environment
 
     def run(self, shared: Mapping[str, Connection]) -> Iterator[Problem]:
@@ -145,6 +152,9 @@ class _Lint:
             sentence = "the gateway's own tools cannot be executed" if executor.tool.startswith(OWN) else ""
             if sentence := sentence or self._tool_problem(executor.tool):
                 yield Problem("error", (*at, "tool"), sentence)
+        if executor.flow is not None:
+            for level, sentence in self._flow_problems(executor.flow):
+                yield Problem(level, at, sentence)
         yield from _idempotency(at, executor.idempotency_key)
         shown = msgspec.to_builtins(executor)
         for text, place in _paths({key: value for key, value in shown.items() if key != "flow"}, at):
