@@ -223,6 +223,14 @@ WARNINGS: list[tuple[Json, str]] = [
             "name": "s", "tool": "get_next_itm", "args": {"tags": "{{input.tags}}"}, "done": True}}}}}})},
         "transitions.t.executor: flow.start.tool: unknown tool 'get_next_itm'; did you mean 'get_next_item'?",
     ),
+    (
+        {"w": states(a={"transitions": {"t": {"target": "a", "prefill": {"x": ["$.arguments.x"]}}}})},
+        "prefill.x.0: '$.arguments.x' leads nowhere: when a link is made",
+    ),
+    (
+        {"w": states(a={"transitions": {"t": {"target": "a", "output": {"x": {"y": "$.output.y"}}}}})},
+        "output.x.y: '$.output.y' is written as it is",
+    ),
     ({"w": states(a={"transitions": {"t": {"target": "a", "reliability": {}}}})}, "no executor that it could be about"),
 ]  # fmt: skip
 
@@ -270,6 +278,17 @@ def test_a_dead_end_with_a_timeout_is_none(tmp_path: Path) -> None:
     workflow = {**dead_end, "timeoutMs": 5, "onTimeout": {"target": "c"}}
     file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", "workflows": {"w": workflow}}}))
     assert findings(load_settings({}, {}, file)) == []
+
+
+def test_a_variable_that_a_connection_lacks_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    one = {"kind": "rest", "baseUrl": "https://x.example", "headers": {"Authorization": "Bearer ${NOT_SET_ANYWHERE}"}}
+    file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", "connections": {"x": one}}}))
+    ((level, sentence),) = findings(sound(load_settings({}, {}, file)))
+    assert level == "warning"
+    assert sentence.endswith(
+        "gateway.connections.x.headers.Authorization: the environment variable NOT_SET_ANYWHERE is not set here"
+    )
 
 
 def test_a_connection_cannot_be_stated_twice(tmp_path: Path) -> None:

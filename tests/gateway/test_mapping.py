@@ -124,7 +124,10 @@ def test_wrong_specs_are_told(spec: Any) -> None:
     assert problem(spec)
 
 
-@pytest.mark.parametrize("spec", ["$", "$.output.a", {"add": ["$.context.a", 1]}, {"other": [1]}, "text", None, 5])
+@pytest.mark.parametrize(
+    "spec",
+    ["$", "$.output.a", {"add": ["$.context.a", 1]}, {"set": ["$.foo"]}, {"other": [1]}, "text", None, 5],
+)
 def test_right_specs_are_not(spec: Any) -> None:
     assert problem(spec) == ""
 

@@ -72,16 +72,14 @@ class _Lint:
 
     def run(self, shared: Mapping[str, Connection]) -> Iterator[Problem]:
         gateway = self._gateway
-        for name in gateway.connections:
+        for name, connection in gateway.connections.items():
+            at: KeyPath = ("gateway", "connections", name)
             if name in shared:
-                yield Problem(
-                    "error",
-                    ("gateway", "connections", name),
-                    f"the connection {name!r} is at the top of the settings too: name one of them otherwise",
-                )
+                sentence = f"the connection {name!r} is at the top of the settings too: name one of them otherwise"
+                yield Problem("error", at, sentence)
+            yield from self._variables(at, msgspec.to_builtins(connection))
         for name, capability in gateway.capabilities.items():
-            at: KeyPath = ("gateway", "capabilities", name)
-            yield from self._common(at, capability, name)
+            yield from self._common(("gateway", "capabilities", name), capability, name)
         for number, exposure in enumerate(gateway.proxy.expose):
             yield from self._common(("gateway", "proxy", "expose", number), exposure, exposure.id)
         for number, stated in enumerate(gateway.proxy.imports):
@@ -132,8 +130,7 @@ class _Lint:
             yield Problem("warning", (*at, "reliability"), "there is no executor that it could be about")
         for number, branch in enumerate(transition.branches):
             yield from self._guards((*at, "branches", number, "when"), (branch.when,), single=True)
-        for text, place in _paths(transition.prefill, (*at, "prefill")):
-            yield from _path(place, text)
+        yield from _prefill((*at, "prefill"), transition.prefill)
 
     def _sub_workflows(self, at: KeyPath, name: str) -> Iterator[Problem]:
         """Warns of sub-workflows that start themselves without end."""
@@ -159,6 +156,10 @@ class _Lint:
         shown = msgspec.to_builtins(executor)
         for text, place in _paths({key: value for key, value in shown.items() if key != "flow"}, at):
             yield from _path(place, text)
+        yield from self._variables(at, shown)
+
+    def _variables(self, at: KeyPath, shown: Any) -> Iterator[Problem]:
+        """Warns of environment variables that are not set."""
         for text, place in _texts(shown, at):
             try:
                 interpolated(text, self._environment)
@@ -226,6 +227,22 @@ def _output(at: KeyPath, output: Mapping[str, Any]) -> Iterator[Problem]:
     for key, spec in output.items():
         if sentence := mapping.problem(spec):
             yield Problem("error", (*at, key), sentence)
+        elif mapping.is_literal(spec):
+            for text, place in _paths(spec, (*at, key)):
+                yield Problem(
+                    "warning",
+                    place,
+                    f"{text!r} is written as it is, because it is inside a value; the whole value and the operands of "
+                    "an operator can be paths",
+                )
+
+
+def _prefill(at: KeyPath, stated: Mapping[str, Any]) -> Iterator[Problem]:
+    for text, place in _paths(stated, at):
+        yield from _path(place, text)
+        path = parse_path(text)
+        if path is not None and path.root == "arguments":
+            yield Problem("warning", place, f"{text!r} leads nowhere: when a link is made there are no arguments yet")
 
 
 def _path(at: KeyPath, text: str) -> Iterator[Problem]:

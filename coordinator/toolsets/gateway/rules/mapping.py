@@ -52,10 +52,17 @@ def problem(spec: Any) -> str:
             return "concat needs a list"
         if name in _ARITHMETIC and not (isinstance(operands, list) and len(operands) == 2):
             return f"{name} needs a list of two operands"
-        for operand in operands if name in OPERATORS and isinstance(operands, list) else ():
+        for operand in operands if name in _OF_OPERANDS and isinstance(operands, list) else ():
             if is_path(operand) and (sentence := problem(operand)):
                 return sentence
     return ""
+
+
+def is_literal(spec: Any) -> bool:
+    """Whether a spec is neither a path nor an operator object, so that it is written as it is."""
+    if isinstance(spec, dict) and len(spec) == 1:
+        return next(iter(spec)) not in OPERATORS
+    return not is_path(spec)
 
 
 def _arithmetic(operate: Callable[[float, float], float], operands: Any, scope: Scope) -> Any:
@@ -97,5 +104,6 @@ _ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
     "multiply": lambda one, other: one * other,
     "divide": lambda one, other: one / other,
 }
-OPERATORS = ("set", *_ARITHMETIC, "concat")
+_OF_OPERANDS = (*_ARITHMETIC, "concat")
+OPERATORS = ("set", *_OF_OPERANDS)
 PATHS = ("$.context", "$.arguments", "$.workflow.input", "$.output")
