@@ -201,6 +201,8 @@ async def test_a_failing_entry_fails_the_transition(working: Working) -> None:
     started = await lab.start("w")
     refused = await lab.follow_refused(started, "go")
     assert refused["error"]["code"] == "EXECUTOR_FAILED"
+    # The transition's own executor has succeeded.
+    assert refused["error"]["message"].startswith("The executor of the entry into state 'b' failed: ")
     found = await lab.get(started)
     assert (found["state"], found["version"], found["context"]) == ("a", 1, {})
     assert found["lastFailure"]["transition"] == "go"

@@ -117,7 +117,8 @@ class AdvanceBuilder:
         task = self._task
         chained = task.first_done
         details: dict[str, Any] = {"errorClass": failure.type}
-        what = f"transition {task.transition!r}" if task.transition else f"the entry into state {task.target!r}"
+        entering = task.phase == "enter" or not task.transition
+        what = f"the entry into state {task.target!r}" if entering else f"transition {task.transition!r}"
         if chained:
             details |= {"chain": True, "attemptedTransition": task.transition}
             self.record("chain.failed", transition=task.transition, errorClass=failure.type, steps=len(task.chain))
