@@ -438,9 +438,10 @@ async def test_a_loop_goes_over_its_items(tree: Tree, client: Make) -> None:
 async def test_items_may_come_from_the_variable_or_each_time(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "transitions": [{"to": "a"}], "loops": [loop("l", over="plan.items", maxIterations=2)]})
     nav = client()
-    now = await nav.start("w", plan={"items": ["p", "q", "r"]})
+    now = await nav.start("w", plan={"items": ["p", "q", "r", "s"]})
     now = await nav.must(now, "advance_loop", loop_id="l")
     assert now["position"]["loop"] == {"id": "l", "name": "L", "iteration": 1, "total": 2, "item": "p"}
+    assert now["message"] == "Started loop 'l' (iteration 1 of 2); its maxIterations leaves out 2 of 4 items"
     now = await nav.must(now, "advance_loop", loop_id="l")
     assert now["position"]["loop"]["item"] == "q"
     now = await nav.must(now, "advance_loop", loop_id="l")

@@ -62,7 +62,8 @@ def _begin(walk: Walk, activity: Activity, loop: Loop, items: list[Any] | None) 
     state.completed_steps.pop(loop_key(activity.id, loop.id), None)
     _take_item(walk, loop, active, given)
     state.record(walk.now, "loop_started", activity=activity.id, loop=loop.id, data={"totalItems": total})
-    return f"Started loop '{loop.id}' (iteration 1 of {total})"
+    left = f"; its maxIterations leaves out {len(given) - total} of {len(given)} items" if len(given) > total else ""
+    return f"Started loop '{loop.id}' (iteration 1 of {total}){left}"
 
 
 def _go_on(walk: Walk, activity: Activity, loop: Loop, active: LoopState, items: list[Any] | None) -> str:
