@@ -177,6 +177,11 @@ MISTAKES: list[tuple[Json, str]] = [
         {"capabilities": {"a": {"executor": {"kind": "flow", "flow": {"begin": {"name": "s", "tool": None}}}}}},
         'executor: flow: must have a "start" key',
     ),
+    (
+        {"connections": {"c": {"kind": "mcp", "command": "x"}},
+         "proxy": {"import": [{"connection": "c", "prefix": "workflow"}]}},
+        "import.0.prefix: the name 'workflow.' looks like one of the gateway's own tools",
+    ),
     ({"capabilities": {"gateway.x": {"executor": {"kind": "noop"}}}}, "looks like one of the gateway's own tools"),
 ]  # fmt: skip
 

@@ -85,6 +85,8 @@ class _Lint:
         for number, stated in enumerate(gateway.proxy.imports):
             here: KeyPath = ("gateway", "proxy", "import", number)
             yield from self._connection(here, stated.connection, "mcp")
+            if stated.prefix is not None:
+                yield from _own((*here, "prefix"), f"{stated.prefix}.")
         for name, workflow in gateway.workflows.items():
             yield from self._workflow(("gateway", "workflows", name), name, workflow)
 
@@ -95,8 +97,7 @@ class _Lint:
         if part.executor is not None:
             yield from self._executor((*at, "executor"), part.executor)
         yield from self._reliability((*at, "reliability"), part.reliability)
-        if name.startswith(OWN):
-            yield Problem("error", at, f"the name {name!r} looks like one of the gateway's own tools")
+        yield from _own(at, name)
 
     def _workflow(self, at: KeyPath, name: str, workflow: Workflow) -> Iterator[Problem]:
         yield from _schema((*at, "inputSchema"), workflow.input_schema)
@@ -216,6 +217,11 @@ class _Lint:
             yield from self._guards((*here, "guards"), guard.guards)
             if guard.guard is not None:
                 yield from self._guards((*here, "guard"), (guard.guard,), single=True)
+
+
+def _own(at: KeyPath, name: str) -> Iterator[Problem]:
+    if name.startswith(OWN):
+        yield Problem("error", at, f"the name {name!r} looks like one of the gateway's own tools")
 
 
 def _schema(at: KeyPath, schema: Mapping[str, Any] | None) -> Iterator[Problem]:
