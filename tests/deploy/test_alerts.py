@@ -218,8 +218,57 @@ def test_each_alert_fires_and_is_silent_as_it_should(tmp_path: Path) -> None:
         }
         for (given, minute), expected in looks.items()
     ]
-    path = tmp_path / "cases.yml"
+    run_cases(tmp_path, "1m", tests)
+
+
+def run_cases(folder: Path, interval: str, tests: list[dict[str, Any]]) -> None:
+    """Has promtool evaluate the rules on series, as often as that."""
+    path = folder / "cases.yml"
     YAML(typ="safe").dump(
-        {"rule_files": [str(RULES / file) for file in FILES], "evaluation_interval": "1m", "tests": tests}, path
+        {"rule_files": [str(RULES / file) for file in FILES], "evaluation_interval": interval, "tests": tests}, path
     )
     promtool("test", "rules", str(path))
+
+
+@needs_promtool
+def test_an_outage_pages_where_it_lasts_only(tmp_path: Path) -> None:
+    """Half a minute without the store, as a failover takes, is over before anybody is at a keyboard."""
+
+    def pages(minutes: str, alert: str, firing: int) -> dict[str, Any]:
+        labels = f'alertname="{alert}",alertstate="firing",severity="page"'
+        ever = f"count(count_over_time(ALERTS{{{labels}}}[{minutes}])) or vector(0)"
+        return {"expr": ever, "eval_time": minutes, "exp_samples": [{"labels": "{}", "value": firing}]}
+
+    def case(values: str, firing: int) -> dict[str, Any]:
+        counters = (
+            'coordinator_store_errors_total{kind="unavailable"}',
+            'coordinator_shed_total{class="critical",reason="store_unavailable"}',
+        )
+        return {
+            "interval": "15s",
+            "input_series": [{"series": counter, "values": values} for counter in counters],
+            "promql_expr_test": [pages("30m", alert, firing) for alert in ("StoreUnavailable", "CriticalCallsShed")],
+        }
+
+    run_cases(tmp_path, "15s", [case("0x40 1x80", 0), case("0x40 5 10x80", 0), case("0x40 5+5x20 105x60", 1)])
+
+
+@needs_promtool
+def test_what_a_service_discovery_does_not_find_is_missed(tmp_path: Path) -> None:
+    """Where pods are gone, there is no target that could be down."""
+
+    def case(given: dict[str, str], alert: str) -> dict[str, Any]:
+        fired = 'count(ALERTS{alertname=~"FleetNotScraped|NoFrontEnds",alertstate="firing"}) by (alertname)'
+        labels = f'{{alertname="{alert}"}}'
+        return {
+            "interval": "15s",
+            "input_series": [{"series": series, "values": values} for series, values in given.items()],
+            "promql_expr_test": [{"expr": fired, "eval_time": "5m", "exp_samples": [{"labels": labels, "value": 1}]}],
+        }
+
+    workers = {'up{job="coordinator"}': "1x40", 'coordinator_processes{role="worker"}': "1x40"}
+    run_cases(
+        tmp_path,
+        "15s",
+        [case({'up{job="others"}': "1x40"}, "FleetNotScraped"), case(workers, "NoFrontEnds")],
+    )
