@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
@@ -16,7 +17,7 @@ import structlog
 
 from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
-from tests.support.downstream import HttpServer, RawHttp, raw, stdio
+from tests.support.downstream import PROGRAM, HttpServer, RawHttp, raw, stdio
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until
 from workers.connections import Connections
@@ -215,6 +216,23 @@ async def test_what_a_server_complains_of_names_no_secret(made: list[DownstreamS
     with structlog.testing.capture_logs() as logs, pytest.raises(ConnectionFailed):
         await call(server, "add")
     assert [line["lines"] for line in logs if line["event"] == "a connection's server said"] == [["no door for ***"]]
+
+
+async def test_the_death_of_a_server_is_told_with_its_last_words(made: list[DownstreamServer], tmp_path: Path) -> None:
+    script = f"{sys.executable} {PROGRAM}; echo 'out of memory' >&2"
+    server = DownstreamServer("it", Connection(kind="mcp", command="sh", args=("-c", script)))
+    made.append(server)
+    with structlog.testing.capture_logs() as logs:
+        pid, path = (await call(server, "facts"))["pid"], tmp_path / "file"
+        asked = asyncio.create_task(call(server, "wait_for", path=str(path)))
+        await wait_until(Path(f"{path}.begun").exists)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(ConnectionFailed, match="was lost during the call"):
+            await asked
+        await server.close()
+    told = [(line["event"], line.get("reason", line.get("lines"))) for line in logs if line["log_level"] == "warning"]
+    assert told[0] == ("connection lost", "the server ended, or closed the connection")
+    assert [(event, said[-1]) for event, said in told[1:]] == [("a connection's server said", "out of memory")]
 
 
 async def test_a_dead_one_is_not_asked_at_every_call(

@@ -62,6 +62,8 @@ class Session:
         """Set when ``open`` has returned."""
         self.ended = False
         """Whether no further call may be made."""
+        self._lost = False
+        """Whether the server was lost after the session had been opened."""
         self.calls = 0
         """How many calls wait for an answer."""
         self.reason = ""
@@ -135,7 +137,7 @@ class Session:
     async def _serve(self, opened: asyncio.Future[Client]) -> None:
         try:
             async with contextlib.AsyncExitStack() as stack:
-                transport = Watched(await self._transport(stack), self.leave)
+                transport = Watched(await self._transport(stack), lambda: self._gone(opened))
                 info = types.Implementation(name="fleet-coordinator", version=__version__)
                 client = Client(transport, client_info=info, message_handler=self._heard, cache=None)
                 await stack.enter_async_context(client)
@@ -147,17 +149,18 @@ class Session:
                         group.start_soon(self._hear, client)
                     await self._leave.wait()
                     group.cancel_scope.cancel()
+            if self._lost:
+                self._log_last_words()
         except asyncio.CancelledError:
             if not opened.done():
                 opened.cancel()
             raise
         except Exception as error:
             reason = self.reason or _reason(error)
-            if self._stderr.last:
-                _log.warning("a connection's server said", connection=self._name, lines=list(self._stderr.last))
+            self._log_last_words()
             if not opened.done():
                 opened.set_exception(ConnectionFailed(reason))
-            else:
+            elif not self._lost:
                 _log.warning("connection lost", connection=self._name, reason=reason)
         finally:
             self.leave()
@@ -194,7 +197,19 @@ class Session:
 
     def _lose(self, reason: str) -> None:
         self.reason = reason
+        self._lost = True
         _log.warning("connection lost", connection=self._name, reason=reason)
+
+    def _gone(self, opened: asyncio.Future[Client]) -> None:
+        """Nothing more comes from the server: it is being closed, was lost before, or has just ended by itself."""
+        if opened.done() and not self.closing and not self._lost:
+            self._lost = True
+            _log.warning("connection lost", connection=self._name, reason="the server ended, or closed the connection")
+        self.leave()
+
+    def _log_last_words(self) -> None:
+        if self._stderr.last:
+            _log.warning("a connection's server said", connection=self._name, lines=list(self._stderr.last))
 
     async def _hear(self, client: Client) -> None:
         """Listens for changes of the list, where the protocol's revision does not send them anyway.
