@@ -35,7 +35,6 @@ from coordinator.transport.admin import AdminApp
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hooks
-from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
 from coordinator.transport.guards import Gate, sane_request_id
@@ -116,13 +115,12 @@ class FrontEnd:
         admission: Admission | None = None,
     ) -> None:
         hooks = hooks or recorder()
-        deadlines = Deadlines(settings.request_deadline_ms / 10_000)
         self._endpoints = endpoints = Endpoints(toolsets, settings.toolsets, settings.tool_name_style)
         own_name = urlsplit(settings.auth.resource).hostname
         gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
-        self._calls = Calls(settings.request_deadline_ms, hooks, deadlines, admission)
+        self._calls = Calls(settings.request_deadline_ms, hooks, admission)
         self._bodies = Bodies(settings.max_body_bytes)
         self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
         self._health = Health(

@@ -80,12 +80,10 @@ class Calls:
         admission: admits calls or turns them away; None: all are admitted.
     """
 
-    def __init__(
-        self, deadline_ms: int, hooks: Hooks, deadlines: Deadlines, admission: Admission | None = None
-    ) -> None:
+    def __init__(self, deadline_ms: int, hooks: Hooks, admission: Admission | None = None) -> None:
         self._seconds = deadline_ms / 1000
         self._report = hooks.request
-        self._deadlines = deadlines
+        self._deadlines = Deadlines(self._seconds / 10)
         self._admission = admission
         self._tracing = tracing.active()
         self._encode = msgspec.json.Encoder().encode

@@ -28,7 +28,6 @@ from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
 from coordinator.transport.calls import Calls, Hooks
-from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.endpoints import EndpointError, Endpoints, Target
 from coordinator.transport.replies import INVALID_REQUEST, PARSE_ERROR, WRONG_ID, known_id
 from coordinator.transport.sdk import Exchange, build_server
@@ -82,7 +81,7 @@ async def serve_stdio(
     target = endpoints.resolve("/mcp")
     if not isinstance(target, Target):
         raise EndpointError(f"toolsets: {','.join(names)} cannot be served")
-    calls = Calls(settings.request_deadline_ms, hooks, Deadlines(settings.request_deadline_ms / 10_000))
+    calls = Calls(settings.request_deadline_ms, hooks)
 
     async def exchange() -> Exchange:
         caller = await principal()

@@ -27,7 +27,6 @@ from coordinator.settings.tracing import Tracing as Section
 from coordinator.toolsets.tool import Call
 from coordinator.transport.app import Answer
 from coordinator.transport.calls import Calls
-from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.fast_path import ParsedCall, Plan
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
@@ -72,7 +71,7 @@ def test_nothing_is_traced_unless_somebody_says_so() -> None:
 async def test_each_outcome_of_a_call_ends_its_span(exported: InMemorySpanExporter) -> None:
     rig = Rig()
     tools = {tool.name: tool for tool in rig.toolset().tools}
-    calls = Calls(10_000, Hooks(), Deadlines(0.01))
+    calls = Calls(10_000, Hooks())
     call = Call("default", "r" * 1000, None, PARENT)
     await calls.run(tools["add"], call, Add(left=1), "fast")
     await calls.run(tools["fail"], call, Fail(code="conflict"), "fast")
@@ -111,7 +110,7 @@ def of(span: ReadableSpan) -> tuple[str, str]:
 
 async def test_what_a_call_logs_belongs_to_its_span(exported: InMemorySpanExporter, logged: Logged) -> None:
     tools = {tool.name: tool for tool in Rig().toolset().tools}
-    calls, call = Calls(10_000, Hooks(), Deadlines(0.01)), Call("default", "r", None, PARENT)
+    calls, call = Calls(10_000, Hooks()), Call("default", "r", None, PARENT)
     over, later = asyncio.Event(), []
 
     async def outlives() -> None:

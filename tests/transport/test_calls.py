@@ -29,7 +29,7 @@ CALL = Call("default", "r-1")
 def make(deadline_ms: int = 10_000) -> tuple[Calls, Hooks, Rig, dict[str, Any]]:
     hooks, rig = Hooks(), Rig()
     tools = {tool.name: tool for tool in rig.toolset().tools}
-    return Calls(deadline_ms, hooks, Deadlines(0.01)), hooks, rig, tools
+    return Calls(deadline_ms, hooks), hooks, rig, tools
 
 
 async def test_outcomes_are_reported(logged: list[Any]) -> None:
@@ -75,7 +75,7 @@ class Full:
 async def test_what_never_began_has_taken_no_time() -> None:
     """Calls that are turned away within microseconds are no fast calls."""
     _, hooks, rig, tools = make()
-    calls = Calls(10_000, hooks, Deadlines(0.01), cast(Admission, Full(waits=False)))
+    calls = Calls(10_000, hooks, cast(Admission, Full(waits=False)))
     add, arguments = tools["add"], Add(left=1)
     read = add.weigh(arguments)
     assert calls.shed_at_once(add, read, "fast")
@@ -92,7 +92,7 @@ async def test_what_never_began_has_taken_no_time() -> None:
 async def test_calls_are_let_in_as_waiting_only_if_they_wait() -> None:
     _, hooks, rig, tools = make()
     admission = Admission(Overload(), Watcher(), time.monotonic)
-    calls = Calls(10_000, hooks, Deadlines(0.01), admission)
+    calls = Calls(10_000, hooks, admission)
     watch = dataclasses.replace(tools["watch"], parks=True)
     for gate, parked in (("g", 1), ("open", 0)):
         running = asyncio.create_task(calls.run(watch, CALL, Wait(gate=gate), "sdk"))
@@ -107,14 +107,14 @@ async def test_calls_are_let_in_as_waiting_only_if_they_wait() -> None:
 
 async def test_a_call_that_may_enter_is_not_reported_as_shed() -> None:
     _, hooks, _, tools = make()
-    calls = Calls(10_000, hooks, Deadlines(0.01), Admission(Overload(), Watcher(), time.monotonic))
+    calls = Calls(10_000, hooks, Admission(Overload(), Watcher(), time.monotonic))
     assert calls.shed_at_once(tools["add"], tools["add"].weigh(Add(left=1)), "fast") == 0
     assert hooks.requests == []
 
 
 async def test_what_could_not_begin_within_its_deadline_took_that_long() -> None:
     _, hooks, _, tools = make()
-    calls = Calls(30, hooks, Deadlines(0.01), cast(Admission, Full(waits=True)))
+    calls = Calls(30, hooks, cast(Admission, Full(waits=True)))
     assert (await calls.run(tools["add"], CALL, Add(left=1), "fast")).failed
     assert (hooks.requests, hooks.turned_away) == ([("add", "conflict", "fast")], [])
 
@@ -138,7 +138,8 @@ async def test_only_late_calls_are_ended() -> None:
     calls, _, rig, tools = make(deadline_ms=200)
     late = asyncio.create_task(calls.run(tools["late"], CALL, Wait(gate="late"), "fast"))
     await wait_until(lambda: rig.calls)  # not until it waits: on a busy machine that may be over
-    other = Calls(60_000, Hooks(), calls._deadlines)
+    other = Calls(60_000, Hooks())
+    other._deadlines = calls._deadlines
     patient = asyncio.create_task(other.run(tools["late"], CALL, Wait(gate="patient"), "fast"))
     assert (await late).failed
     assert rig.waiting == {"patient"}
@@ -196,7 +197,7 @@ async def test_the_time_that_a_call_was_parked_is_not_its_own() -> None:
 
     _, _, _, tools = make()
     watch = dataclasses.replace(tools["watch"], parks=True, handler=parked)
-    calls = Calls(10_000, Timing(), Deadlines(0.01))
+    calls = Calls(10_000, Timing())
     for gate in ("g", "open"):
         assert not (await calls.run(watch, CALL, Wait(gate=gate), "sdk")).failed
     assert took[0] < -900
@@ -234,11 +235,12 @@ async def test_deadlines_leave_nothing_behind() -> None:
         sweep_later()
 
     deadlines._sweep_later = planning  # type: ignore[method-assign]
-    calls = Calls(10_000, Hooks(), deadlines)
+    calls, late = Calls(10_000, Hooks()), Calls(20, Hooks())
+    calls._deadlines = late._deadlines = deadlines
     tools = {tool.name: tool for tool in Rig().toolset().tools}
     await asyncio.gather(*(calls.run(tools["add"], CALL, Add(left=n), "fast") for n in range(50)))
     assert 0 < len(planned) < 50, "a timer for each"
-    assert (await Calls(20, Hooks(), deadlines).run(tools["late"], CALL, Wait(gate="g"), "fast")).failed
+    assert (await late.run(tools["late"], CALL, Wait(gate="g"), "fast")).failed
     assert deadlines._until == {}
     assert deadlines._expired == set()
     await wait_until(lambda: not deadlines._sweeping, what="the last sweep")
