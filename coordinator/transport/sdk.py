@@ -24,13 +24,13 @@ from starlette.requests import Request
 from coordinator import __version__
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
-from coordinator.toolsets.arguments import decoded, may_wait
+from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Resource
 from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done, Recheck
 from coordinator.transport.endpoints import Endpoint
-from coordinator.transport.envelope import CAPABILITIES_KEY, MODERN, VERSION_KEY
+from coordinator.transport.envelope import CAPABILITIES_KEY, LEGACY, MODERN, VERSION_KEY
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send
 
 SERVER_NAME = "fleet-coordinator"
@@ -204,11 +204,11 @@ def _result(done: Done, context: ServerRequestContext[Any]) -> types.CallToolRes
     )
 
 
-_JSON_HEADERS: list[Header] = [(b"content-type", JSON), (b"accept", JSON), (b"host", b"localhost")]
-_WARMING: tuple[tuple[bytes, list[Header], dict[str, Any]], ...] = (
-    (b"2025-11-25", _JSON_HEADERS, {}),
-    (b"2026-07-28", _JSON_HEADERS, {"_meta": {VERSION_KEY: MODERN, CAPABILITIES_KEY: {}}}),
+_WARMING: tuple[tuple[str, dict[str, Any]], ...] = (
+    (LEGACY[0], {}),
+    (MODERN, {"_meta": {VERSION_KEY: MODERN, CAPABILITIES_KEY: {}}}),
 )
+"""A protocol version of each era, with the parameters that a request of that era has."""
 
 
 async def _nothing() -> Message:
@@ -242,14 +242,21 @@ class SdkApp:
 
     async def warm_up(self) -> None:
         """Asks for the tool list in both protocol eras, so that the SDK builds its models now and not for a client."""
-        for version, headers, params in _WARMING:
+        for version, params in _WARMING:
             body = msgspec.json.encode({"jsonrpc": "2.0", "id": 0, "method": "tools/list", "params": params})
+            headers: list[Header] = [
+                (b"content-type", JSON),
+                (b"accept", JSON),
+                (b"host", b"localhost"),
+                (b"mcp-protocol-version", version.encode()),
+                (b"mcp-method", b"tools/list"),
+            ]
             scope: Scope = {
                 "type": "http",
                 "method": "POST",
                 "path": "/",
                 "query_string": b"",
-                "headers": [*headers, (b"mcp-protocol-version", version), (b"mcp-method", b"tools/list")],
+                "headers": headers,
                 EXCHANGE: Exchange(""),
             }
             await self.handle(scope, replayed(body, _nothing), _drop, streaming=False)
@@ -296,10 +303,3 @@ class SdkApps:
     async def stop(self) -> None:
         """Stops all of them."""
         await asyncio.gather(*(app.stop() for app in self._apps.values()))
-
-    def streaming(self, endpoint: Endpoint, method: object, tool: object, arguments: object) -> bool:
-        """Whether the answer may take long, and so be a stream: a listening client, or a call that waits."""
-        if method == "subscriptions/listen":
-            return True
-        found = endpoint.tools.get(tool) if method == "tools/call" and isinstance(tool, str) else None
-        return found is not None and may_wait(found, arguments)

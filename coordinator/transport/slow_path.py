@@ -16,7 +16,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
-from coordinator.toolsets.arguments import decoded
+from coordinator.toolsets.arguments import decoded, may_wait
 from coordinator.toolsets.tool import Call
 from coordinator.transport.authorization import WELL_KNOWN, Authorization
 from coordinator.transport.bodies import Bodies, replayed
@@ -137,7 +137,7 @@ class SlowPath:
             raise Refused(404, "nothing is served here; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp")
         if isinstance(target, Refusal):
             await self._authorization.identify(head.get(b"authorization"))
-            raise Refused(target.status, target.message)
+            raise Refused(*target)
         grant = await self._authorization.admit(head.get(b"authorization"), path, target)
         if scope["method"] != "POST":
             raise Refused(405, "MCP endpoints take POST only", [(b"allow", b"POST")])
@@ -161,7 +161,7 @@ class SlowPath:
             {**scope, "headers": [one for one in headers if one[0] != b"authorization"], EXCHANGE: exchange},
             replayed(body, receive),
             _with_retry_after(send, exchange),
-            self._sdk.streaming(target.endpoint, seen.method, seen.tool, seen.arguments),
+            _may_take_long(target, seen),
         )
 
     async def _read_body(self, head: dict[bytes, bytes], receive: Receive) -> bytes:
@@ -264,6 +264,14 @@ def glance(body: bytes) -> Seen:
         if tracing.active() is not None:
             trace = tracing.trace_of(meta.get("traceparent"), meta.get("tracestate"))
     return Seen(message.get("method"), params.get("name"), request_id, modern, params.get("arguments"), trace)
+
+
+def _may_take_long(target: Target, seen: Seen) -> bool:
+    """Whether the answer may have to be a stream: a client listens, or a call waits."""
+    if seen.method == "subscriptions/listen":
+        return True
+    tool = target.endpoint.tools.get(seen.tool) if seen.method == "tools/call" and isinstance(seen.tool, str) else None
+    return tool is not None and may_wait(tool, seen.arguments)
 
 
 def _with_retry_after(send: Send, exchange: Exchange) -> Send:
