@@ -59,7 +59,7 @@ class SsrfGuard:
         """
         parts = urlsplit(url)
         host = parts.hostname or ""
-        port = parts.port or 443
+        port = parts.port or (80 if parts.scheme == "http" else 443)
         found: list[ResolvedUrl] = []
         for address in await _resolve(host, port):
             if not self.allowed(address):

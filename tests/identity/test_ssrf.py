@@ -48,6 +48,10 @@ async def test_a_host_is_asked_at_the_address_that_was_looked_at() -> None:
     for one in urls:
         assert one.headers == {"host": "localhost:8443"}
         assert one.extensions == {"sni_hostname": "localhost"}
+    for scheme, port in (("http", 80), ("https", 443)):
+        urls = await SsrfGuard(allow_loopback=True).resolve(f"{scheme}://localhost/x")
+        assert {one.url for one in urls} <= {f"{scheme}://127.0.0.1:{port}/x", f"{scheme}://[::1]:{port}/x"}
+        assert {one.headers["host"] for one in urls} == {"localhost"}
 
 
 @pytest.mark.parametrize("url", ["https://localhost/did.json", "https://10.0.0.1/did.json", "https://[::1]:1/did.json"])

@@ -32,7 +32,6 @@ KEY = "idempotency-key"
 """The header with the idempotency key."""
 
 _CONNECT_SECONDS = 10.0
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class RestClient:
@@ -108,12 +107,6 @@ class RestClient:
         """
         if connection.allow_private:
             return [ResolvedUrl(url, {}, {})]
-        parts = urlsplit(url)
-        if parts.port is None:
-            # The guard needs an explicit port.
-            netloc = f"{parts.netloc}:{_DEFAULT_PORTS[parts.scheme]}"
-            places = await self._guard.resolve(parts._replace(netloc=netloc).geturl())
-            return [place._replace(headers={"host": parts.netloc}) for place in places]
         return await self._guard.resolve(url)
 
     async def _send(
@@ -171,7 +164,7 @@ def _problem(base: str, path: str, connection: Connection) -> str:
         port = made.port
     except ValueError:
         return "the connection's baseUrl is no URL"
-    if stated.scheme not in _DEFAULT_PORTS or not stated.hostname or stated.username is not None:
+    if stated.scheme not in ("http", "https") or not stated.hostname or stated.username is not None:
         return "the connection's baseUrl must be an http(s) URL without user and password"
     if (made.scheme, made.hostname, port) != (stated.scheme, stated.hostname, stated.port):
         return "the path must not change the host"
