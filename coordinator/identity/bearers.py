@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from coordinator.identity.grants import Denied, Grant, canonical, named
+from coordinator.identity.grants import Denied, Grant, canonical
 from coordinator.identity.token_file import TokenEntry
 from coordinator.identity.verifier import Outcome
 from coordinator.toolsets.actor import KINDS, MAX_ID
@@ -94,9 +94,9 @@ def _words(claims: Mapping[str, Any], name: str) -> frozenset[str] | None:
     if value is None:
         return None
     values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or len(found := named(values)) != len(set(map(str, values))):
+    if not isinstance(values, list) or not all(isinstance(one, str) and one for one in values):
         raise Denied("rejected", f"the token's claim {name!r} is neither text nor a list of texts")
-    return found
+    return frozenset(values)
 
 
 def _projects(names: frozenset[str] | tuple[str, ...] | None) -> frozenset[str] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import inf
 from typing import Literal
 from urllib.parse import urlsplit
@@ -79,8 +78,3 @@ def enclosing(base: str, path: str) -> frozenset[str]:
     for part in path.strip("/").split("/"):
         found.append(f"{found[-1]}/{part}")
     return frozenset(found)
-
-
-def named(values: Iterable[object]) -> frozenset[str]:
-    """The values that are non-empty texts."""
-    return frozenset(value for value in values if isinstance(value, str) and value)
