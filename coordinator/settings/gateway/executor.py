@@ -61,8 +61,9 @@ class Guard(Part, frozen=True, kw_only=True):
     guard: Guard | None = None
 
     def __post_init__(self) -> None:
-        needed = {_GUARD_NEEDS[self.kind]} if self.kind in _GUARD_NEEDS else set()
-        if faults := _wrong(self, _GUARDS[self.kind], needed):
+        field = _GUARDS[self.kind]
+        # A guard of several may have none.
+        if faults := _wrong(self, (field,), {field} - {"guards"}):
             raise Faults(faults)
 
 
@@ -158,22 +159,19 @@ _NEEDS: Mapping[str, set[str]] = {
     "builtin": {"tool"},
     "flow": {"flow"},
 }
-_GUARDS: Mapping[str, tuple[str, ...]] = {
-    "permission": ("permission",),
-    "role": ("role",),
-    "expr": ("expr",),
-    "jsonpath": ("expr",),
-    "evidence": ("requires",),
-    "allOf": ("guards",),
-    "all_of": ("guards",),
-    "anyOf": ("guards",),
-    "any_of": ("guards",),
-    "not": ("guard",),
-}
-_GUARD_NEEDS: Mapping[str, str] = {
-    "permission": "permission", "role": "role", "expr": "expr", "jsonpath": "expr", "evidence": "requires",
+_GUARDS: Mapping[str, str] = {
+    "permission": "permission",
+    "role": "role",
+    "expr": "expr",
+    "jsonpath": "expr",
+    "evidence": "requires",
+    "allOf": "guards",
+    "all_of": "guards",
+    "anyOf": "guards",
+    "any_of": "guards",
     "not": "guard",
-}  # fmt: skip
+}
+"""The field of each kind of guard."""
 
 
 def _wrong(part: Struct, taken: tuple[str, ...], needed: set[str]) -> list[tuple[KeyPath, str]]:

@@ -161,8 +161,8 @@ def _beside(node: _Node, text: str, at: KeyPath) -> str:
     return os.path.normpath(located(text, node.file.parent, f"{node.place}: {'.'.join(map(str, at))}"))
 
 
-def _filled(text: str, environment: Mapping[str, str] = os.environ) -> str:
-    return VARIABLE.sub(lambda match: environment.get(match[1], match[0]), text)
+def _filled(text: str) -> str:
+    return VARIABLE.sub(lambda match: os.environ.get(match[1], match[0]), text)
 
 
 def nearest(places: Mapping[KeyPath, str], at: KeyPath) -> str | None:
