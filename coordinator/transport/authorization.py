@@ -61,7 +61,13 @@ class Authorization:
     @property
     def enabled(self) -> bool:
         """Whether bearer tokens are looked at: ``auth.mode`` is not none."""
-        return self._authenticator is not None and self._authenticator.mode != "none"
+        return self._active is not None
+
+    @property
+    def _active(self) -> Authenticator | None:
+        """The authenticator; None: there is none, or it ignores bearer tokens."""
+        authenticator = self._authenticator
+        return None if authenticator is None or authenticator.mode == "none" else authenticator
 
     @property
     def anonymous(self) -> bool:
@@ -100,10 +106,11 @@ class Authorization:
         Raises:
             Refused: 401 or 403 with a challenge, 400, or 503.
         """
-        if self._authenticator is None or self._authenticator.mode == "none":
+        authenticator = self._active
+        if authenticator is None:
             return None
         try:
-            grant = await self._authenticator.authenticate(authorization)
+            grant = await authenticator.authenticate(authorization)
             if grant is None:
                 return None
             if grant.audiences is not None and grant.audiences.isdisjoint(self._resources(path)):
@@ -122,10 +129,11 @@ class Authorization:
         Raises:
             Refused: 401 or 503.
         """
-        if self._authenticator is None or self._authenticator.mode == "none":
+        authenticator = self._active
+        if authenticator is None:
             return
         try:
-            await self._authenticator.authenticate(authorization)
+            await authenticator.authenticate(authorization)
         except Denied as denied:
             raise self._answer(denied, "", "") from None
 
@@ -157,7 +165,7 @@ class Authorization:
 
     def metadata(self, path: str) -> dict[str, Any] | None:
         """The protected resource metadata served at ``path``; None: there are none."""
-        authenticator = self._authenticator if self.enabled and path.startswith(WELL_KNOWN) else None
+        authenticator = self._active if path.startswith(WELL_KNOWN) else None
         if authenticator is None or not authenticator.authorization_servers:
             return None
         below = path.removeprefix(WELL_KNOWN)
