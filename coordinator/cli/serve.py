@@ -11,9 +11,10 @@ from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import running_url
 from coordinator.cli.supervision.roles import run, slots
 from coordinator.cli.supervision.running import Announcer, keep_frontends_up, metrics_dir
-from coordinator.cli.supervision.sockets import base_url, reserved
+from coordinator.cli.supervision.sockets import reserved
 from coordinator.metrics import forget_gauges
 from coordinator.settings import LoadedSettings
+from coordinator.settings.effective_auth import base_url
 
 
 @with_settings(without=("workers", "worker_port", "embedded_fsync"))

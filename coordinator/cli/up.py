@@ -19,13 +19,14 @@ from coordinator.cli.stores import given_url, open_store, settled
 from coordinator.cli.supervision.brief import Role
 from coordinator.cli.supervision.roles import open_recorder, slots
 from coordinator.cli.supervision.running import Announcer, apply_reload, metrics_dir, run_until_told
-from coordinator.cli.supervision.sockets import base_url, reserved
+from coordinator.cli.supervision.sockets import reserved
 from coordinator.cli.supervision.store_supervisor import StoreSupervisor
 from coordinator.cli.supervision.supervised import Spec
 from coordinator.cli.supervision.supervisor import Supervisor
 from coordinator.cli.terminal import counted
 from coordinator.metrics import clear_free_slots, logs, slot_is_free
 from coordinator.settings import LoadedSettings, Settings, redacted
+from coordinator.settings.effective_auth import base_url
 from coordinator.store.embedded import EmbeddedServer
 
 _log = structlog.get_logger(__name__)

@@ -29,9 +29,14 @@ def resource_url(settings: Settings) -> str:
     """The URL that clients know this server by, without a slash at its end."""
     if settings.auth.resource:
         return settings.auth.resource.rstrip("/")
-    # 0.0.0.0 and :: are no addresses to connect to, so name the one that at least clients on this machine can use.
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 (compared, not bound)
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+    return base_url(settings.host, settings.port)
+
+
+def base_url(host: str, port: int) -> str:
+    """The URL of a port at which at least clients on this machine reach it."""
+    # 0.0.0.0 and :: are no addresses to connect to.
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (compared, not bound)
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
 
 
 def is_loopback(host: str) -> bool:

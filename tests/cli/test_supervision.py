@@ -21,10 +21,11 @@ from coordinator.cli.fleetfile import Fleet, FleetFile, read_fleet
 from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.stores import given_url, open_store
 from coordinator.cli.supervision.backoff import Backoff
-from coordinator.cli.supervision.sockets import base_url, listening, reserve
+from coordinator.cli.supervision.sockets import listening, reserve
 from coordinator.cli.supervision.spawner import Spawner
 from coordinator.cli.supervision.supervised import Child, Spec
 from coordinator.settings import Settings
+from coordinator.settings.effective_auth import base_url
 from coordinator.store.address import parse as parse_address
 
 

@@ -70,12 +70,6 @@ def listening(host: str, port: int, setting: str = "port") -> socket.socket:
     return sock
 
 
-def base_url(host: str, port: int) -> str:
-    """The URL at which a client on this machine reaches the fleet."""
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 (compared, not bound)
-    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
-
-
 def check_base_url(url: str | None) -> None:
     """Checks that the URL of ``--url`` is one that a path can be appended to.
 
