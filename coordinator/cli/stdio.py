@@ -24,10 +24,9 @@ from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings
 from coordinator.settings.contradictions import toolset_problems
 from coordinator.store import Store, StoreError
 from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
-from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
+from coordinator.store.keys import DEFAULT_PROJECT, PROJECT, PROJECT_RULE
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
-from coordinator.transport.endpoints import PROJECT_RULE
 from coordinator.transport.stdio import Principal, claim_standard_streams, serve_stdio
 
 _log = structlog.get_logger(__name__)

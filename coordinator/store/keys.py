@@ -26,6 +26,8 @@ DEFAULT_PROJECT = "default"
 """The project of calls that name none."""
 
 PROJECT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+PROJECT_RULE = "1 to 63 lower-case letters, digits, '_' or '-', beginning with a letter or digit"
+"""What ``PROJECT`` matches, in words."""
 _SUFFIX = re.compile(r"[a-z][a-z0-9_]*")
 _KEY = re.compile(rb"fc:\{([^{}]+)\}:([a-z][a-z0-9_]*)(:.*)?", re.DOTALL)
 
@@ -94,9 +96,7 @@ def check_project(name: str) -> str:
         ToolFailure: VALIDATION_ERROR with what is allowed.
     """
     if not PROJECT.fullmatch(name):
-        raise invalid(
-            "project", "must be 1 to 63 lower-case letters, digits, '_' or '-', beginning with a letter or digit"
-        )
+        raise invalid("project", f"must be {PROJECT_RULE}")
     return name
 
 
@@ -105,14 +105,9 @@ def project_prefix(project: str) -> bytes:
     return b"fc:{%s}:" % check_project(project).encode()
 
 
-def fleet_prefix() -> bytes:
-    """``fc:{!fleet}:``, where every fleet-wide key begins."""
-    return b"fc:{!fleet}:"
-
-
 def prefix(project: str) -> bytes:
     """The prefix of a project, or of the fleet for ``FLEET``. Raises as ``check_project``."""
-    return fleet_prefix() if project == FLEET else project_prefix(project)
+    return b"fc:{!fleet}:" if project == FLEET else project_prefix(project)
 
 
 # --- the families -----------------------------------------------------------------------------

@@ -14,15 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from coordinator.identity.permissions import least, sufficient
-from coordinator.store.keys import DEFAULT_PROJECT, PROJECT
+from coordinator.store.keys import DEFAULT_PROJECT, PROJECT, PROJECT_RULE
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Resource, Tool, Toolset
 from coordinator.transport.replies import Refusal
 
 NameStyle = Literal["dotted", "underscore"]
-
-PROJECT_RULE = "1 to 63 characters: lower-case letters, digits, '-' and '_', not starting with '-' or '_'"
 
 _PATH = re.compile(r"(?:/p/(?P<project>[^/]*))?/mcp(?:/(?P<toolsets>[^/]*))?/?\Z")
 

@@ -199,7 +199,7 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path) -> None:
     [
         (["--toolset", "nope"], "there is no toolset 'nope'; allowed: items"),
         (["--toolset", "sessions", "--toolset", "navigator"], "sessions and navigator cannot be served together"),
-        (["--project", "Not A Project"], "project: must be 1 to 63 characters"),
+        (["--project", "Not A Project"], "project: must be 1 to 63 lower-case letters"),
     ],
 )
 def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path: Path, more: list[str], words: str) -> None:
