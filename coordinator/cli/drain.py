@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import socket
 import time
@@ -76,7 +75,7 @@ def drain(
             scope = host_scope(host)
     except ToolFailure as failure:
         raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
-    url = running_url(loaded.settings, os.environ)
+    url = running_url(loaded.settings)
     try:
         queue_url = loaded.settings.steps.queue_url or url
         return asyncio.run(_drain(url, queue_url, loaded.settings.redis_timeout_ms, scope, wait, end))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import msgspec
 
 from coordinator.cli.exits import Exit
@@ -20,7 +18,7 @@ from coordinator.settings.effective_auth import base_url
 @with_settings(without=("workers", "worker_port", "embedded_fsync"))
 def serve(loaded: LoadedSettings) -> int:
     """Serves until SIGTERM or SIGINT, then drains."""
-    settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings, os.environ))
+    settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings))
     directory = metrics_dir(settings)
     with reserved(settings) as settings:
         several = settings.frontends > 1

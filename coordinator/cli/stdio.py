@@ -173,7 +173,7 @@ class _Session:
     async def _store_url(self) -> str:
         """The URL of the given Redis, else of a running fleet's, else of an embedded one started here."""
         settings = self._settings
-        url = given_url(settings, os.environ)
+        url = given_url(settings)
         if url:
             return url
         self._embedded = EmbeddedServer(settings.data_dir, settings.embedded_fsync)

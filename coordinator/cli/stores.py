@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -28,9 +28,9 @@ STORE_SETTINGS = ("redis_url", "redis_timeout_ms", "data_dir")
 """The settings of commands that only need the store."""
 
 
-def given_url(settings: Settings, env: Mapping[str, str]) -> str:
+def given_url(settings: Settings) -> str:
     """``redis_url`` with the password from FLEET_REDIS_PASSWORD in it; empty if no URL is given."""
-    password = env.get("FLEET_REDIS_PASSWORD")
+    password = os.environ.get("FLEET_REDIS_PASSWORD")
     if not settings.redis_url or not password:
         return settings.redis_url
     try:
@@ -40,13 +40,13 @@ def given_url(settings: Settings, env: Mapping[str, str]) -> str:
     return settings.redis_url if address.password else replace(address, password=password).url()
 
 
-def running_url(settings: Settings, env: Mapping[str, str]) -> str:
+def running_url(settings: Settings) -> str:
     """The given URL, or that of the embedded server of a fleet that runs on the data directory.
 
     Raises:
         CommandFailed: there is neither.
     """
-    url = given_url(settings, env) or find_running(settings.data_dir)
+    url = given_url(settings) or find_running(settings.data_dir)
     if url is None:
         raise CommandFailed(
             f"no Redis to work with: give --redis-url (or FLEET_REDIS_URL), or start `fleet up` on the data "
@@ -102,7 +102,7 @@ def with_store(loaded: LoadedSettings, act: Callable[[Store], Awaitable[R]]) -> 
         CommandFailed: the store cannot be used, or an argument is malformed.
     """
     settings = loaded.settings
-    url = running_url(settings, os.environ)
+    url = running_url(settings)
 
     async def run() -> R:
         store = await open_store(url, settings.redis_timeout_ms)

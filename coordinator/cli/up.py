@@ -120,7 +120,7 @@ class _Up:
 
     async def _start_store(self) -> None:
         """Starts the embedded store, or checks that the given one can be used."""
-        url = given_url(self._settings, os.environ)
+        url = given_url(self._settings)
         if not url:
             server = EmbeddedServer(self._settings.data_dir, self._settings.embedded_fsync)
             self._embedded = StoreSupervisor(server, self._store_moved, self._write)
@@ -148,7 +148,7 @@ class _Up:
             await self._supervisor.drain()
 
     def _child_settings(self) -> Settings:
-        url = self._embedded.url if self._embedded is not None else given_url(self._settings, os.environ)
+        url = self._embedded.url if self._embedded is not None else given_url(self._settings)
         return msgspec.structs.replace(self._settings, redis_url=url)
 
     def _store_moved(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,7 @@ _FOR_FRONTENDS = (
 @with_settings(without=_FOR_FRONTENDS)
 def worker(loaded: LoadedSettings) -> int:
     """Works until SIGTERM or SIGINT; then finishes its steps within drain_seconds and gives the rest back."""
-    settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings, os.environ))
+    settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings))
     directory = metrics_dir(settings)
     with contextlib.ExitStack() as held:
         if settings.worker_port:

@@ -208,8 +208,11 @@ def test_a_state_file_of_another_version_is_no_obstacle(tmp_path: Path) -> None:
         ("redis://[::1", "p", "redis://[::1"),
     ],
 )
-def test_the_password_from_the_environment_goes_into_the_url(url: str, password: str, expected: str) -> None:
-    assert given_url(Settings(redis_url=url), {"FLEET_REDIS_PASSWORD": password}) == expected
+def test_the_password_from_the_environment_goes_into_the_url(
+    url: str, password: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEET_REDIS_PASSWORD", password)
+    assert given_url(Settings(redis_url=url)) == expected
 
 
 @pytest.mark.anyio

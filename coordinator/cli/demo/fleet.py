@@ -57,7 +57,7 @@ def running(settings: Settings, url: str | None) -> Target | None:
     base_url = url or (fleet.base_url if fleet is not None else "")
     same = fleet is not None and url in (None, fleet.base_url)
     embedded = same and fleet is not None and fleet.store == "embedded"
-    redis_url = find_running(data_dir) if embedded else given_url(settings, os.environ)
+    redis_url = find_running(data_dir) if embedded else given_url(settings)
     if not redis_url:
         raise CommandFailed(
             f"the audit reads the history of the fleet at {redacted(base_url)} from its Redis: "
@@ -96,7 +96,7 @@ async def own(settings: Settings) -> AsyncIterator[Target]:
         CommandFailed: it does not start.
     """
     data_dir = Path(tempfile.mkdtemp(prefix="fleet-demo-"))
-    redis_url = given_url(settings, os.environ)
+    redis_url = given_url(settings)
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", "coordinator.cli.demo.tied", _LOG, "up",

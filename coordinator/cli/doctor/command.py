@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from typing import Annotated, Literal
 
@@ -38,7 +37,7 @@ def doctor(
         CommandFailed: there is no store, or it does not answer.
     """
     findings = list(host.check(loaded.settings))
-    findings += asyncio.run(_check_store(running_url(loaded.settings, os.environ), loaded.settings.redis_timeout_ms))
+    findings += asyncio.run(_check_store(running_url(loaded.settings), loaded.settings.redis_timeout_ms))
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
     if format == "json":
         print_json(shown)
