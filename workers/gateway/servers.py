@@ -17,6 +17,7 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Store
+from coordinator.store.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, ServerTools
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, AuditStore
@@ -56,6 +57,7 @@ class ServerLists:
     def __init__(self, settings: Settings, store: Store, connections: Connections) -> None:
         self._settings = settings
         self._servers = ServerStore(store)
+        self._leases = LeaderLeases(store)
         self._audit = AuditStore(store, settings)
         self._connections = connections
         self._process = uuid4().hex
@@ -97,7 +99,7 @@ class ServerLists:
                     pass  # nothing happened, but something may be due
         finally:
             if leads:
-                await self._servers.release(_LEASE, self._process)
+                await self._leases.release(_LEASE, self._process)
 
     async def _lead(self, leads: bool) -> bool:
         """Asks the servers that are due: after a hint in any case, on schedule only if this worker leads.
@@ -108,7 +110,7 @@ class ServerLists:
         wanted = self._wanted()
         self._hints &= wanted
         if wanted or leads:
-            leads = await self._servers.acquire(_LEASE, self._process, LEASE_MS)
+            leads = await self._leases.acquire(_LEASE, self._process, LEASE_MS)
         hinted = {name for name in self._hints if self._has_rested(name, REST_SECONDS)}
         if not leads and not hinted:
             return leads

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from coordinator.store import Script, keys
-from coordinator.store.leader_lease import LeaderLeases
+from coordinator.store import Script, Store, keys
 from coordinator.toolsets.gateway.rules.catalogue import ServerTools
 from coordinator.toolsets.gateway.store.instances import PACKAGE
 
@@ -18,8 +17,11 @@ _KEEP: Script[Any] = Script(PACKAGE, "keep_server", scope="fleet")
 _decode = msgspec.json.Decoder(ServerTools).decode
 
 
-class ServerStore(LeaderLeases):
+class ServerStore:
     """The tools of downstream servers by connection. Raises ToolFailure as ``Store.command`` says."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     async def read(self) -> Mapping[str, ServerTools]:
         """Reads the lists of all servers."""

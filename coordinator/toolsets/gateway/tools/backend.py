@@ -13,6 +13,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
 from coordinator.store.idempotency import idempotency_key
+from coordinator.store.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.operations import Operations
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue, Servers
@@ -42,6 +43,7 @@ class Backend:
         self.audit = AuditStore(store, settings)
         self.operations = Operations(store, self.instances, self.audit, self.listener, settings.request_deadline_ms)
         self._servers = ServerStore(store)
+        self._leases = LeaderLeases(store)
         self._settings = settings
         self._known: Servers = {}
         self.catalogue = Catalogue(settings.gateway, settings.connections)
@@ -134,7 +136,7 @@ class Backend:
         try:
             if event == "server.initialized":
                 facts["process"] = self.listener.process
-            elif not await self._servers.acquire(f"reload {version}", self.listener.process, 60_000):
+            elif not await self._leases.acquire(f"reload {version}", self.listener.process, 60_000):
                 return
             await self.audit.write(OWN_PROJECT, [Event(event, msgspec.json.encode(facts).decode())])
         except ToolFailure as failure:
