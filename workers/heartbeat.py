@@ -7,7 +7,7 @@ the other steps do not lose their leases. Each beat is one pipeline.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, Protocol
 
@@ -54,7 +54,7 @@ class Heartbeat:
     Args:
         store: a client for the store's Redis that nobody else uses.
         queue: such a client for RQ's Redis; the same one if the queues are in the store's Redis.
-        held: returns the attempts in hand; called in the thread.
+        held: the attempts in hand, by any key; read in the thread.
         on_lost: called in the thread with each attempt whose lease this worker has lost.
     """
 
@@ -63,7 +63,7 @@ class Heartbeat:
         store: redis.Redis,
         queue: redis.Redis,
         presence: Presence,
-        held: Callable[[], list[Attempt]],
+        held: Mapping[str, Attempt],
         on_lost: Callable[[Attempt], None],
     ) -> None:
         self._store = store
@@ -109,7 +109,7 @@ class Heartbeat:
             recorder().process()
 
     def _beat(self) -> None:
-        attempts = self._held()
+        attempts = list(self._held.values())
         recorder().steps_in_hand(len(attempts))
         by_project: dict[str, list[Attempt]] = {}
         late = monotonic() - 2 * GRACE_SECONDS

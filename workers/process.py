@@ -189,7 +189,7 @@ class WorkerProcess:
             return
         worker = registered
         handoff.identify_worker(worker.name, names)
-        heartbeat = Heartbeat(own, own_queue, worker, lambda: list(engine.held.values()), lost)
+        heartbeat = Heartbeat(own, own_queue, worker, engine.held, lost)
         # A cancellation may have been missed while the connection was down. A beat finds out at once; otherwise the
         # step would go on until its next renewal.
         worker.on_reconnect = heartbeat.hurry

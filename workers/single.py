@@ -100,7 +100,7 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
             def lost(attempt: Attempt) -> None:
                 loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
-            heartbeat = Heartbeat(client, client, _NoPresence(), lambda: list(engine.held.values()), lost)
+            heartbeat = Heartbeat(client, client, _NoPresence(), engine.held, lost)
             heartbeat.start()
             engine.start()
             engine.deliver(taken)
