@@ -15,6 +15,7 @@ import redis.exceptions
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.steps.store import Popped, QueuedJob, StepStore, Taken
 from coordinator.steps.times import IDLE_POLL_SECONDS, STORE_RETRY_SECONDS
 from coordinator.store import Store, StoreError
@@ -35,7 +36,7 @@ class Listener:
         self._queue = queue
         self._source = steps.take if steps.handoff.direct else self._pop
         self._warn = ThrottledWarnings()
-        self._bells = [f"{steps.handoff.prefix}bell:{name}" for name in queues]
+        self._bells = [f"{RQ_PREFIX}:bell:{name}" for name in queues]
 
     async def run(self) -> None:
         """Takes work until it is cancelled."""

@@ -161,7 +161,7 @@ class WorkerProcess:
         own_queue = own if queue is store else heartbeat_client(queue_url)
         names = queue_names(settings.steps.pools)
         handoff = Handoff.of(settings)
-        steps = StepStore(store, queue, handoff)
+        steps = StepStore(store, handoff, queue)
         relay = Relay(steps, store)
         plain: set[asyncio.Task[None]] = set()
 

@@ -69,7 +69,7 @@ async def run_one(project: str, job: str) -> str:
         await store.open()
         handoff = Handoff.of(settings)
         handoff.identify_worker(f"rq.{socket.gethostname()}.{os.getpid()}", [])
-        steps = StepStore(store, store, handoff)
+        steps = StepStore(store, handoff)
         taken = await steps.begin(project, [job])
         if not taken.steps:
             return "stale"

@@ -123,7 +123,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         name = f"{socket.gethostname()}/{recorder.slot}"
         measurements = (
             ItemMetrics(store, recorder, name),
-            QueueDepth(store, StepStore(store, store, Handoff.of(settings)), recorder, name),
+            QueueDepth(store, StepStore(store, Handoff.of(settings)), recorder, name),
         )
         measuring = [asyncio.create_task(one.run(), name=type(one).__name__.lower()) for one in measurements]
         probe = asyncio.create_task(_watch(server, app, recorder, admission, metrics_dir), name="loop-probe")

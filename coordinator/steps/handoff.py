@@ -50,7 +50,6 @@ class Handoff:
         self._packed: dict[str, bytes] = {}
         self._second = 0
         self.direct = direct
-        self.prefix = f"{RQ_PREFIX}:"
 
     @classmethod
     def of(cls, settings: Settings) -> Handoff:

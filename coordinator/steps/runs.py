@@ -32,8 +32,7 @@ class RunStore:
         """How long a run is kept after its end."""
         self._pools = settings.steps.project_pools or {}
         self._handoff = Handoff.of(settings)
-        # A front-end never uses the queue itself, so the second store does not matter.
-        self._steps = StepStore(store, store, self._handoff)
+        self._steps = StepStore(store, self._handoff)
 
     async def _note(self, project: str, request: IdempotencyKey) -> None:
         """Makes sure that the project is swept, before the request creates steps that need it."""

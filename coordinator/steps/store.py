@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from coordinator.steps import times
-from coordinator.steps.handoff import Handoff
+from coordinator.steps.handoff import RQ_PREFIX, Handoff
 from coordinator.steps.model import StepRun
 from coordinator.store import Script, Store, keys
 from coordinator.store.leader_lease import LeaderLeases
@@ -132,12 +132,12 @@ class StepStore:
 
     Args:
         store: where the steps are.
-        queue: where RQ's queues are; the same, unless ``handoff`` says otherwise.
+        queue: where RQ's queues are; None: there too, or this process does not use them.
     """
 
-    def __init__(self, store: Store, queue: Store, handoff: Handoff) -> None:
+    def __init__(self, store: Store, handoff: Handoff, queue: Store | None = None) -> None:
         self._store = store
-        self._queue = queue
+        self._queue = queue or store
         self._leader_leases = LeaderLeases(store)
         self.handoff = handoff
         self.projects = ProjectList(store, "steps")
@@ -223,8 +223,8 @@ class StepStore:
         """
         gone: dict[str, QueuedJob] = {}
         for job in jobs:
-            key = f"{self.handoff.prefix}queue:{job.queue}"
-            if not await self._queue.command("EXISTS", f"{self.handoff.prefix}job:{job.id}") or (
+            key = f"{RQ_PREFIX}:queue:{job.queue}"
+            if not await self._queue.command("EXISTS", f"{RQ_PREFIX}:job:{job.id}") or (
                 await self._queue.command("LLEN", key) <= longest
                 and await self._queue.command("LPOS", key, job.id) is None
             ):
@@ -239,11 +239,11 @@ class StepStore:
 
     async def acknowledge(self, popped: Popped) -> None:
         """Removes a pointer, when its worker has leased the step that it leads to."""
-        key = f"{self.handoff.prefix}queue:{popped.queue}:intermediate"
+        key = f"{RQ_PREFIX}:queue:{popped.queue}:intermediate"
         # The job first: killed in between, a worker leaves a pointer that leads nowhere, which the sweep takes away,
         # while a job that nothing points to would never be found.
         if popped.project:
-            await self._queue.command("DEL", f"{self.handoff.prefix}job:{popped.job}")
+            await self._queue.command("DEL", f"{RQ_PREFIX}:job:{popped.job}")
         await self._queue.command("LREM", key, 0, popped.job)
 
     async def drop_spent(self) -> int:

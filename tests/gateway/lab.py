@@ -191,7 +191,7 @@ class Worker:
         handoff = Handoff.of(settings)
         names = queue_names(settings.steps.pools)
         handoff.identify_worker(name, names)
-        self.steps = StepStore(store, store, handoff)
+        self.steps = StepStore(store, handoff)
         self.kinds = make_run_kinds(settings, store, NoChildren())
         outboxes: list[str] = []
         self.engine = Engine(self.steps, self.kinds, settings.steps.slots, outboxes.append, lambda job, queue: None)

@@ -139,7 +139,7 @@ async def test_a_copier_that_was_overtaken_takes_nothing_back(store: Store, proj
 
 async def test_nothing_is_copied_twice_while_the_store_is_full(alone: Store, tmp_path: Path) -> None:
     copied, file = Copied(alone, "full"), tmp_path / "audit.jsonl"
-    steps = StepStore(alone, alone, Handoff.of(copied.settings))
+    steps = StepStore(alone, Handoff.of(copied.settings))
     beside = copies.AuditCopies(copied.settings, alone, steps)
     await steps.projects.note("full")
     await copied.write(1, 2)
@@ -158,7 +158,7 @@ async def test_copying_goes_on_after_what_nobody_expected(
     monkeypatch.setattr(executor, "_RESTART_SECONDS", 0.01)
     copied, file, position = Copied(store, project), tmp_path / "audit.jsonl", keys.gate_copied.key(project)
     sink = section(audit={"sink": "file", "path": str(file)})
-    steps = StepStore(store, store, Handoff.of(copied.settings))
+    steps = StepStore(store, Handoff.of(copied.settings))
     beside = copies.AuditCopies(settings_of(sink, project), store, steps)
     await steps.projects.note(project)
     await copied.write(1)

@@ -47,7 +47,7 @@ class Player:
     ) -> None:
         handoff = Handoff.of(settings)
         handoff.identify_worker(name, queue_names(pools), **more)
-        self.steps = StepStore(store, queue or store, handoff)
+        self.steps = StepStore(store, handoff, queue)
         self.name = name
 
     async def take(self, want: int = 1) -> list[StepRun]:

@@ -101,7 +101,7 @@ class Bench:
         handoff = Handoff.of(self.settings)
         self.queues = queue_names(self.settings.steps.pools)
         handoff.identify_worker(name, self.queues)
-        self.steps = StepStore(store, self.queue, handoff)
+        self.steps = StepStore(store, handoff, queue)
         self.kinds: dict[str, RunKind] = {"flows": FlowRunKind(self.flows, _permits, self.tools)}
         self.outboxes: list[str] = []
         self.plain_jobs: list[tuple[str, str]] = []
