@@ -139,7 +139,7 @@ class IsolatedCalls:
             wait does not count towards the timeout of their attempts.
     """
 
-    def __init__(self, most: int = 0) -> None:
+    def __init__(self, most: int) -> None:
         self._places = asyncio.Semaphore(most or os.cpu_count() or 1)
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()

@@ -84,7 +84,7 @@ class SettingsInForce:
 
     Args:
         settings: the settings at the start.
-        last: the outcome of the last reload before this process started, if it was refused.
+        last: the outcome of the last reload before this process started, if it was refused; None: it was not.
         others: called with new settings, as the toolsets are.
     """
 
@@ -93,8 +93,8 @@ class SettingsInForce:
         settings: Settings,
         toolsets: Iterable[Toolset],
         recorder: Recorder,
-        last: ReloadOutcome | None = None,
-        others: Iterable[Callable[[Settings], None]] = (),
+        last: ReloadOutcome | None,
+        others: Iterable[Callable[[Settings], None]],
     ) -> None:
         self._settings = settings
         self._configure = (*(toolset.configure for toolset in toolsets), *others)

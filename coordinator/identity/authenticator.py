@@ -71,7 +71,7 @@ class Authenticator:
         settings: Settings,
         open_verifier: OpenVerifier,
         clock: FleetClock,
-        file_read: Callable[[str], None] = lambda outcome: None,
+        file_read: Callable[[str], None],
     ) -> None:
         self._open_verifier = open_verifier
         self._clock = clock

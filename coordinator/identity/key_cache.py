@@ -61,7 +61,7 @@ class KeyCache:
         ttl: how long keys count as fresh, in seconds.
         stale_on_error: whether older keys are used while they cannot be renewed.
         copies: the fleet's copies of remote sources; None: this process is alone.
-        cooldown: seconds between requests to the source; derived from ``ttl`` by default.
+        cooldown: seconds between requests to the source; None: derived from ``ttl``.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class KeyCache:
         *,
         ttl: float,
         stale_on_error: bool,
-        cooldown: float | None = None,
+        cooldown: float | None,
     ) -> None:
         self.source = source
         self.keys = _NONE

@@ -90,12 +90,12 @@ class StaticKeyResolver:
 
     Args:
         caches: one per source.
-        issued_by: the one of them that names the issuer, if any.
+        issued_by: the one of them that names the issuer; None: none does.
     """
 
     max_kid = jws.MAX_KID
 
-    def __init__(self, caches: Sequence[KeyCache], issued_by: KeyCache | None = None) -> None:
+    def __init__(self, caches: Sequence[KeyCache], issued_by: KeyCache | None) -> None:
         self._caches = tuple(caches)
         self._issued_by = issued_by
         self._unknown = UnknownKeys()

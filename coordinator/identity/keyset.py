@@ -153,7 +153,7 @@ def usable(listed: Iterable[tuple[Any, str | None]]) -> KeySet:
     return KeySet(keys, skipped)
 
 
-def verify_key(jwk: Any, name: str | None = None) -> VerifyKey:
+def verify_key(jwk: Any, name: str | None) -> VerifyKey:
     """A key from its JWK.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Literal
 
@@ -27,7 +26,7 @@ class Breaker:
         jitter: gives a number from 0 to 1, so that not all processes probe at once.
     """
 
-    def __init__(self, open_ms: int, now: float, jitter: Callable[[], float] = random.random) -> None:
+    def __init__(self, open_ms: int, now: float, jitter: Callable[[], float]) -> None:
         self.open_ms = open_ms
         self.state: State = "closed"
         self._jitter = jitter

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _pack = msgspec.msgpack.Encoder().encode
 
 
-def queue_name(pool: str = DEFAULT_POOL, priority: str = "normal") -> str:
+def queue_name(pool: str, priority: str) -> str:
     """The RQ queue of a pool and priority: ``fleet-steps-gpu.high``. ``list_of`` in handoff.lua says the same."""
     suffix = f".{priority}" if priority in ("high", "low") else ""
     return QUEUE + ("" if pool in ("", DEFAULT_POOL) else f"-{pool}") + suffix

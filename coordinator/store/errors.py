@@ -42,7 +42,7 @@ class ScriptFailure(StoreError):
         detail: the text behind the code, possibly empty.
     """
 
-    def __init__(self, code: str, detail: str = "") -> None:
+    def __init__(self, code: str, detail: str) -> None:
         super().__init__(f"{code} {detail}".rstrip())
         self.code = code
         self.detail = detail

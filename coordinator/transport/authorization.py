@@ -51,7 +51,7 @@ class Authorization:
         authenticator: Authenticator | None,
         endpoints: Endpoints,
         refused: Callable[[Reason], None],
-        longest: int = 2_048,
+        longest: int,
     ) -> None:
         self._authenticator = authenticator
         self._endpoints = endpoints

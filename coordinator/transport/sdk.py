@@ -286,7 +286,7 @@ class SdkApps:
         factory: makes an endpoint's server.
     """
 
-    def __init__(self, calls: Calls, max_body: int, factory: ServerFactory = build_server) -> None:
+    def __init__(self, calls: Calls, max_body: int, factory: ServerFactory) -> None:
         self._calls = calls
         self._max_body = max_body
         self._factory = factory

@@ -73,7 +73,7 @@ class GatewayExecutor:
         connections: Connections,
         operations: Operations,
         own: Callable[[str], StepTool | None],
-        background: tuple[Background, ...] = (),
+        background: tuple[Background, ...],
     ) -> None:
         self._connections = connections
         self._operations = operations

@@ -13,12 +13,12 @@ def timeout(message: str) -> Failure:
     return Failure(message[:LONGEST], "timeout")
 
 
-def transient(message: str, after_ms: int = 0) -> Failure:
+def transient(message: str, after_ms: int) -> Failure:
     """The call failed, and may succeed the next time."""
     return Failure(message[:LONGEST], "transient_error", after_ms=after_ms)
 
 
-def rate_limited(message: str, after_ms: int = 0) -> Failure:
+def rate_limited(message: str, after_ms: int) -> Failure:
     """The other side asks for fewer calls."""
     return Failure(message[:LONGEST], "rate_limited", after_ms=after_ms)
 
