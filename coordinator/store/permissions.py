@@ -20,7 +20,8 @@ ADVICE = "allow them with ACL SETUSER, on all keys and channels that begin with 
 
 _DENIED = Script("coordinator.store", "denied_commands", list[str], scope="fleet")
 _PRODUCT = Path(__file__).parents[1]
-_CALL = re.compile(r"\w\('([A-Z]+)'")
+# Begins with literal characters, because the search for those is twenty times as fast.
+_CALL = re.compile(r"\('([A-Z]+)'")
 """``redis.call('SET'``, or a function of ours that takes the name of a command."""
 
 
