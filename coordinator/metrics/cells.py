@@ -46,9 +46,6 @@ class Cell(ctypes.c_double):
     def set(self, value: float) -> None:
         self.value = value
 
-    def get(self) -> float:
-        return self.value
-
 
 class Buckets:
     """One histogram: a sum, and a count per bucket. The last bucket is unbounded."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import mmap
+import operator
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,14 +25,10 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 """The content type of what ``Exposition.text`` returns."""
 
 
-def _sum(left: float, right: float) -> float:
-    return left + right
-
-
 _MERGE: dict[str, Callable[[float, float], float]] = {
-    "counter": _sum,
-    "histogram": _sum,
-    "gauge_livesum": _sum,
+    "counter": operator.add,
+    "histogram": operator.add,
+    "gauge_livesum": operator.add,
     "gauge_livemax": max,
 }
 """How values of several slots are combined, by the kind that a file's name begins with."""

@@ -125,7 +125,7 @@ async def test_a_repetition_that_overtakes_the_record_is_no_loser(
 
 def restarts(operation: str) -> float:
     """How often such operations of this process began again."""
-    return recorder()._restarted(operation).get()
+    return recorder()._restarted(operation).value
 
 
 async def test_a_submit_that_begins_again_is_counted(fronts: list[Lab], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ async def backdate(tools: Client, item: str, seconds: float) -> None:
 
 def waiting() -> float:
     """Claims that wait in this process, as its metrics have it."""
-    return recorder()._agents_waiting(recorder().slot).get()
+    return recorder()._agents_waiting(recorder().slot).value
 
 
 async def release(tools: Client, agent: str, item: str) -> None:
@@ -335,7 +335,7 @@ class Process:
     def shown(self) -> tuple[float, float, float]:
         """Items in the queue and in work, and the age of the oldest."""
         recorder = self.recorder
-        return recorder._items("queue").get(), recorder._items("work").get(), recorder._oldest_ready().get()
+        return recorder._items("queue").value, recorder._items("work").value, recorder._oldest_ready().value
 
     @property
     def held(self) -> float:

@@ -378,13 +378,13 @@ async def test_a_search_that_begins_again_is_counted(tools: Client, tool: str) -
     await asyncio.gather(*(tools.claim(agent, item) for agent, item in zip(agents, items, strict=True)))
     await asyncio.gather(*(lapse(tools, item) for item in items))
     counted = recorder()._restarted(tool)
-    before = counted.get()
+    before = counted.value
     for again in (1, 0):
         if tool == "claim_item":
             assert (await take(tools, "agent", {"tags": "none-such"}))["outcome"] == "no_match"
         else:
             assert await tools.next(tags="none-such") == []
-        assert counted.get() == before + 1, "once, for both" if not again else "the first"
+        assert counted.value == before + 1, "once, for both" if not again else "the first"
 
 
 async def test_what_comes_up_behind_a_long_look_is_recommended(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,7 +266,7 @@ def test_an_open_label_has_a_limited_number_of_values() -> None:
     family = Family(some, MemoryCells().number)
     for name in ("a", "b", "c", "d", "e", "a"):
         family(name).inc()
-    assert {values: cell.get() for values, cell in family.items()} == {("a",): 2, ("b",): 1, ("c",): 1, (OTHER,): 2}
+    assert {values: cell.value for values, cell in family.items()} == {("a",): 2, ("b",): 1, ("c",): 1, (OTHER,): 2}
 
 
 def test_files_grow_and_cells_from_before_stay_right(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_changes_from_many_threads_all_count(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert cell.get() == 200_000
+    assert cell.value == 200_000
     cells.close()
 
 
@@ -332,7 +332,7 @@ def test_a_file_that_somebody_removes_costs_numbers_and_nothing_else(tmp_path: P
     for number in range(2000):
         cells.number(REQUESTS, {"tool": f"after{number}", "outcome": "ok"}).inc()
     kept.inc()
-    assert kept.get() == 1
+    assert kept.value == 1
     if others is not None:
         assert samples(Exposition(tmp_path).text())["coordinator_requests_total{outcome=ok,tool=other}"] == 1
         others.close()
@@ -400,7 +400,7 @@ def test_memory_cells_hold_the_same_numbers() -> None:
     recorder = Recorder(cells)
     recorder.request("claim_item", "ok", "stdio", 0.3)
     recorder.request("claim_item", "ok", "stdio", 7.0)
-    assert cells.number(REQUESTS, {"tool": "claim_item", "outcome": "ok"}).get() == 2
+    assert cells.number(REQUESTS, {"tool": "claim_item", "outcome": "ok"}).value == 2
 
 
 @pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)

@@ -441,10 +441,10 @@ async def test_the_last_answer_is_shown_however_it_was_given(sessions: Sessions)
 async def test_calls_about_checkpoints_are_counted_by_what_came_of_them(make: Make) -> None:
     outcomes = ("yielded", "option_id", "auto_advance", "condition_not_met", "early", "closed")
     counts = {outcome: recorder()._checkpoints(outcome) for outcome in outcomes}
-    before = {outcome: count.get() for outcome, count in counts.items()}
+    before = {outcome: count.value for outcome, count in counts.items()}
 
     def counted() -> dict[str, float]:
-        return {outcome: more for outcome, count in counts.items() if (more := count.get() - before[outcome])}
+        return {outcome: more for outcome, count in counts.items() if (more := count.value - before[outcome])}
 
     sessions = make(least_seconds=60)
     pending = await Pending.at(sessions)

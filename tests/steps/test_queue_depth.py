@@ -22,7 +22,7 @@ class Process:
     async def round(self) -> float:
         """What it says after a round."""
         await self.depth.round()
-        return self.recorder._steps_queued().get()
+        return self.recorder._steps_queued().value
 
 
 async def test_one_process_counts_the_steps_of_all_projects_until_it_ends(rig: Rig) -> None:
