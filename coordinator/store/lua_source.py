@@ -46,17 +46,14 @@ _OPTIONAL_FIELDS = ("full",)
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The contract of one script, as its header states it."""
+    """What the header of a script says to the product; the rest is for people."""
 
-    purpose: str
-    guarantee: str
     args: tuple[str, ...]
     """Names of ARGV[1], ARGV[2] ...; with ``variadic`` the last one takes all that is left."""
     variadic: bool
-    reply: str
     errors: frozenset[str]
-    full: str
-    """Why it may run while the server is out of memory; '': it may not, unless it only reads."""
+    full: bool
+    """Whether it may run while the server is out of memory, even if it writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +67,8 @@ class Source:
     """The library."""
     origins: tuple[str, ...]
     """Where each line of ``text`` came from, as ``file.lua:12``."""
-    includes: tuple[str, ...]
-    """The included files, in order; ``keys`` is the generated one."""
     files: tuple[str, ...]
-    """The paths of all files that it was made from."""
+    """The paths of all files that it was made from: its own, then the included ones in order."""
 
 
 def read(path: Path, shared: Sequence[Path], scope: keys.Scope = "project") -> Source:
@@ -94,7 +89,7 @@ class _Flattener:
         self._places = [own, *(place for place in shared if place.resolve() != own.resolve())]
         self._lines: list[str] = []
         self._origins: list[str] = []
-        self._includes: list[str] = []
+        self._included: set[str] = set()
         self._files = [str(path)]
         self._keys_at: int | None = None
 
@@ -111,10 +106,10 @@ class _Flattener:
         lines = [lua_library.Line(lua_names.substitute(self._lines[at], key_names), self._origins[at]) for at in kept]
         own = [line.origin.startswith(f"{self._path.name}:") and not line.origin.endswith(":args") for line in lines]
         name = f"fleet_{self._path.parent.parent.name}_{self._path.stem}"
-        library = lua_library.build(name, lines, own, bool(header.full))
+        library = lua_library.build(name, lines, own, header.full)
         text = "\n".join(line.text for line in library.lines) + "\n"
         origins = tuple(line.origin for line in library.lines)
-        return Source(header, library.name, text, origins, tuple(self._includes), tuple(self._files))
+        return Source(header, library.name, text, origins, tuple(self._files))
 
     def _add(self, line: str, origin: str) -> None:
         self._lines.append(line)
@@ -140,11 +135,11 @@ class _Flattener:
         file = f"include/{name}.lua"
         if file in stack:
             raise ScriptError(f"{where}: circular include: {' -> '.join((*stack, file))}")
-        if name in self._includes:
+        if name in self._included:
             return
         found = [place / f"{name}.lua" for place in self._places if (place / f"{name}.lua").is_file()]
         if name == "keys" and not found:
-            self._includes.append(name)
+            self._included.add(name)
             self._keys_at = len(self._lines)
             self._add("local P = KEYS[1]", "keys.py")
             return
@@ -155,7 +150,7 @@ class _Flattener:
             raise ScriptError(f"{where}: no include '{name}' in {looked}{_through(stack)}")
         if len(found) > 1:
             raise ScriptError(f"{where}: include '{name}' exists twice: {found[0]} and {found[1]}")
-        self._includes.append(name)
+        self._included.add(name)
         self._files.append(str(found[0]))
         lines = _read_text(found[0], f"{where}: cannot read {found[0]}").splitlines()
         self._take(lines, file, 0, (*stack, file))
@@ -221,15 +216,7 @@ def _parse_header(lines: list[str], file: str) -> Header:
         if not any(fields.get(name, ())):
             raise ScriptError(f"{file}: the header lacks '{name}:'")
     args, variadic = _parse_args(fields["args"], file)
-    return Header(
-        " ".join(fields["purpose"]),
-        " ".join(fields["guarantee"]),
-        args,
-        variadic,
-        " ".join(fields["reply"]),
-        _parse_errors(" ".join(fields["errors"]), file),
-        " ".join(fields.get("full", ())),
-    )
+    return Header(args, variadic, _parse_errors(" ".join(fields["errors"]), file), any(fields.get("full", ())))
 
 
 def _parse_args(lines: list[str], file: str) -> tuple[tuple[str, ...], bool]:
