@@ -91,7 +91,7 @@ def _append(file: Path, project: str, entries: Sequence[Entry]) -> None:
         OSError: the lines are not written.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    left = memoryview(b"".join(line(project, entry) + b"\n" for entry in entries))
+    left = memoryview(b"".join(_line(project, entry) + b"\n" for entry in entries))
     # O_NONBLOCK: if the file is a pipe that nobody reads, the write fails instead of waiting.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
     descriptor = os.open(file, flags, 0o600)
@@ -112,8 +112,7 @@ def _append(file: Path, project: str, entries: Sequence[Entry]) -> None:
         os.close(descriptor)
 
 
-def line(project: str, entry: Entry) -> bytes:
-    """An entry as the file, and ``fleet gateway audit``, show it."""
+def _line(project: str, entry: Entry) -> bytes:
     shown = {"project": project, **msgspec.to_builtins(entry)}
     del shown["position"]
     return msgspec.json.encode(shown)
