@@ -1,4 +1,4 @@
-"""Times and counts of steps. Some depend on each other; ``check`` makes sure that they fit."""
+"""Times and counts of steps. Some depend on each other."""
 
 from __future__ import annotations
 
@@ -23,13 +23,7 @@ SWEEP_BATCH = 100
 PROTOCOL = 1
 """The version of steps that these workers can execute. Steps that need a later one are left to newer workers."""
 
-
-def check(lease_ms: int, renew_seconds: float, sweep_seconds: float) -> None:
-    """Raises ValueError if the times do not fit into each other."""
-    if not 0 < renew_seconds * 2000 < lease_ms:
-        raise ValueError(f"a lease of {lease_ms} ms must outlive two renewals, each after {renew_seconds} s")
-    if lease_ms + sweep_seconds * 1000 >= RERUN_MS:
-        raise ValueError(f"a lease of {lease_ms} ms and a sweep each {sweep_seconds} s must end within {RERUN_MS} ms")
-
-
-check(LEASE_MS, RENEW_SECONDS, SWEEP_SECONDS)
+if not 0 < 2000 * RENEW_SECONDS < LEASE_MS:
+    raise ValueError("a lease must outlive two renewals")
+if LEASE_MS + 1000 * SWEEP_SECONDS >= RERUN_MS:
+    raise ValueError("a lease and the sweep after it must end within RERUN_MS")
