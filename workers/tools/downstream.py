@@ -18,8 +18,6 @@ from workers.tools.failures import failure_of
 from workers.tools.retrying import Retrying, TurnedAway
 from workers.tools.source import SourceFailed, StepTool
 
-_LONGEST_MESSAGE = 4_000
-
 
 class ServerTools:
     """The tools of one server. Every name is accepted: the server itself refuses calls of tools that it does not have.
@@ -79,7 +77,7 @@ class ServerTools:
         except ConnectionFailed as failed:
             return Failure(str(failed), "connection_error")
         except CallRefused as refused:
-            return Failure(str(refused)[:_LONGEST_MESSAGE], "call_refused", retryable=False)
+            return Failure(str(refused), "call_refused", retryable=False)
         texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
         if result.is_error:
             failure = failure_of(result.structured_content, texts)

@@ -10,8 +10,6 @@ import msgspec
 from coordinator.overload.retries import retryable
 from coordinator.steps.model import Failure
 
-_LONGEST_MESSAGE = 4_000
-
 
 def failure_of(structured: Any, texts: Sequence[str]) -> Failure:
     """The failure that a result describes. Our own tools, and servers like ours, state a code and a kind, too."""
@@ -19,10 +17,10 @@ def failure_of(structured: Any, texts: Sequence[str]) -> Failure:
     if isinstance(error, dict) and isinstance(error.get("code"), str) and isinstance(error.get("message"), str):
         asked = retryable(structured)
         return Failure(
-            error["message"][:_LONGEST_MESSAGE],
-            error["code"][:100],
+            error["message"],
+            error["code"],
             error.get("kind") != "permanent",
             round(asked.after * 1000) if asked is not None else 0,
         )
     message = "\n".join(texts) or (msgspec.json.encode(structured).decode() if structured else "the tool failed")
-    return Failure(message[:_LONGEST_MESSAGE], "tool_error")
+    return Failure(message, "tool_error")
