@@ -227,8 +227,9 @@ def test_who_interrupts_it_finds_nothing_left_behind(
         wait_until_sync(lambda: "claimed" in started.stdout, what="agents at work")
         assert started.end(number) == Exit.FAILED
         assert started.stderr == "fleet: interrupted\n"
+        project = started.stdout.partition(" are in project ")[2].split()[0]
     with redis.Redis(**parse(find_running(running.data_dir) or "").client_options()) as client:
-        assert not list(client.scan_iter(match=b"fc:{demo-*", count=1000))
+        assert not list(client.scan_iter(match=keys.project_prefix(project) + b"*", count=1000))
 
 
 def test_chaos_needs_a_fleet_on_this_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
