@@ -148,10 +148,11 @@ def test_it_goes_on_where_the_fleet_is_away_for_a_while_and_then_elsewhere(
             assert top.end(signal.SIGINT) == Exit.OK, top.stderr
 
 
-def test_into_a_pipe_it_writes_one_reading_after_the_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("env", [{}, {"FORCE_COLOR": "1", "TERM": "dumb"}], ids=["a pipe", "a dumb terminal"])
+def test_where_no_cursor_can_be_moved_one_reading_comes_after_the_other(tmp_path: Path, env: dict[str, str]) -> None:
     with LocalServer(Front) as front:
         arguments = ("--interval", "0.2", "--url", front.url)
-        with RunningCommand(tmp_path / "top", "top", *arguments, COLUMNS="200") as top:
+        with RunningCommand(tmp_path / "top", "top", *arguments, COLUMNS="200", **env) as top:
             wait_until_sync(lambda: top.stdout.count(f"{front.url}   0 front-ends") >= 2, what="two readings")
             assert top.end(signal.SIGINT) == Exit.OK, top.stderr
 

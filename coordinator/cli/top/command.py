@@ -56,7 +56,7 @@ def top(
     if where is None:
         raise CommandFailed(f"no fleet runs on {data_dir}: start `fleet up` there, or say where with --url")
     console = Console()
-    live = None if once or not console.is_terminal else Live(console=console, auto_refresh=False)
+    live = None if once or not console.is_interactive else Live(console=console, auto_refresh=False)
     with httpx2.Client(timeout=_PATIENCE_SECONDS, trust_env=False, headers=_credentials()) as client:
         before = _scrape(client, where)
         with live or contextlib.nullcontext(), contextlib.suppress(KeyboardInterrupt):
@@ -78,7 +78,7 @@ def top(
                 if live is not None:
                     live.update(shown, refresh=True)
                 else:
-                    # Into a file or pipe: one after the other.
+                    # Into a file or pipe, or where no cursor can be moved: one after the other.
                     console.print(shown)
                 if once:
                     break
