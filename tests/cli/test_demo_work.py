@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
 from coordinator.cli.demo import files, graph
+from coordinator.cli.demo.agent_processes import Tally
 from coordinator.cli.demo.board import Board
 from coordinator.cli.demo.graph import Declared, Graph, Package, break_cycles, resolve
 from coordinator.cli.demo.history import Event
 from coordinator.cli.demo.proof import QUEUE, TERMINAL, WORK, Planned
+from coordinator.cli.demo.watch import Watch
 from coordinator.cli.demo.work import PRIORITIES, STEPS, plan
 from coordinator.cli.exits import CommandFailed, Exit
 
@@ -226,3 +228,13 @@ def test_the_board_follows_the_events() -> None:
     )
     assert board.all_done
     assert board.rate > 0
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    with Watch(Board({}), Tally(), None, 1) as watch:
+        watch.look()
+        assert "0/0 done" in capsys.readouterr().out

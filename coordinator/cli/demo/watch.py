@@ -38,10 +38,13 @@ class Watch(AbstractContextManager["Watch"]):
     def __enter__(self) -> Self:
         if sys.stdout.isatty():
             # Imported here: only a person at a terminal pays for rich.
+            from rich.console import Console
             from rich.live import Live
 
-            self._live = Live(self._table(), refresh_per_second=8, transient=True)
-            self._live.start()
+            console = Console()
+            if console.is_interactive:  # else the cursor cannot be moved
+                self._live = Live(self._table(), console=console, refresh_per_second=8, transient=True)
+                self._live.start()
         return self
 
     def __exit__(
