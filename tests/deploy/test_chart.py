@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not RENDERED_HERE, reason="helm-python-sdk has n
 CASES: dict[str, Any] = {
     "defaults": {},
     "fixed": {"frontend": {"autoscaling": {"enabled": False}, "replicas": 3, "processes": 1}},
-    "cpu": {"frontend": {"autoscaling": {"targetSaturation": ""}}},
+    "both": {"frontend": {"autoscaling": {"targetSaturation": "0.6"}}},
     "saturation": {"frontend": {"autoscaling": {"targetCPU": 0, "targetSaturation": "750m"}}},
     "redis": {"redis": {"existingSecret": "store", "urlKey": "address", "passwordKey": "password"}},
     "monitored": {"serviceMonitor": {"enabled": True, "interval": "30s", "labels": {"release": "prometheus"}}},
@@ -35,6 +35,7 @@ CASES: dict[str, Any] = {
         "config": {"auth": {"resource": "https://fleet.example.org", "default_permissions": ["items.read"]}},
         "service": {"type": "LoadBalancer", "port": 80},
     },
+    "tokens for some": {"auth": {"existingSecret": "tokens"}, "config": {"auth": {"mode": "optional"}}},
     "jwts": {
         "config": {
             "auth": {
@@ -60,7 +61,7 @@ CASES: dict[str, Any] = {
         "tolerations": [{"key": "fleet", "operator": "Exists", "effect": "NoSchedule"}],
     },
     "budgets": {
-        "frontend": {"podDisruptionBudget": {"maxUnavailable": None, "minAvailable": "50%"}},
+        "frontend": {"podDisruptionBudget": {"minAvailable": "50%"}},
         "worker": {"podDisruptionBudget": {"maxUnavailable": "25%"}},
     },
 }
@@ -73,6 +74,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a port of its own": ({"config": {"port": 9000}}, r"config\.port is set by the chart"),
     "another drain": ({"config": {"drain_seconds": 9}}, r"config\.drain_seconds is set by the chart: use drainSeconds"),
     "a store's URL for all to see": ({"config": {"redis_url": "redis://x"}}, "use redis.existingSecret"),
+    "a queue's URL for all to see": ({"config": {"steps": {"queue_url": "redis://x"}}}, "FLEET_STEPS_QUEUE_URL"),
+    "keys for all to see": ({"config": {"signing": {"keys": ["a:0"]}}}, "FLEET_SIGNING_KEYS"),
 }
 KUBERNETES = (re.findall(r"kubeVersion: \">=(\d+\.\d+)", (CHART / "Chart.yaml").read_text())[0], newest())
 
@@ -136,8 +139,9 @@ def test_probes_ask_what_is_served_on_ports_that_are_open(chart: Rendered) -> No
 def test_front_ends_scale_by_metrics_that_exist(charts: dict[str, Rendered]) -> None:
     gauges = {metric.name for metric in catalogue.CATALOGUE if metric.kind == "gauge"}
     wanted = {
-        "defaults": {"coordinator_saturation", "cpu"},
-        "cpu": {"cpu"},
+        # A metric that no adapter serves would keep the autoscaler from ever scaling down.
+        "defaults": {"cpu"},
+        "both": {"coordinator_saturation", "cpu"},
         "saturation": {"coordinator_saturation"},
     }
     for case, names in wanted.items():
@@ -275,7 +279,7 @@ def test_a_changed_config_restarts_the_pods(charts: dict[str, Rendered]) -> None
     def sums(case: str) -> set[str]:
         return {pod["metadata"]["annotations"]["checksum/config"] for pod in charts[case].pods.values()}
 
-    assert sums("defaults") == sums("cpu") != sums("extras")
+    assert sums("defaults") == sums("both") != sums("extras")
     assert len(sums("extras")) == 1
 
 
@@ -292,9 +296,12 @@ def test_values_reach_the_settings(charts: dict[str, Rendered]) -> None:
         "default_permissions": ["items.read"],
     }
     assert "fleet.example.org" in charts["tokens"].settings["allowed_hosts"]
-    for case, is_open in (("defaults", True), ("tokens", False), ("jwts", False)):
+    assert charts["tokens for some"].settings["auth"]["tokens"] == "/etc/fleet-tokens/tokens.yaml"
+    for case, is_open in (("defaults", True), ("tokens for some", True), ("tokens", False), ("jwts", False)):
         assert ("insecure_no_auth" in charts[case].settings) == is_open
-        assert ("Nobody is asked who he is" in charts[case].notes) == is_open
+        assert ("can do everything" in charts[case].notes) == is_open
+        port = 80 if case == "tokens" else 8420
+        assert f"port-forward service/fleet 8420:{port}\n" in charts[case].notes
 
 
 def test_values_reach_the_pods(charts: dict[str, Rendered]) -> None:

@@ -23,6 +23,11 @@ app.kubernetes.io/component: {{ .component }}
 {{- concat (list "localhost" "127.0.0.1" $name $space (printf "%s.svc" $space) (printf "%s.svc.cluster.local" $space)) .Values.allowedHosts | toJson }}
 {{- end }}
 
+{{/* Whether callers need a token. */}}
+{{- define "fleet.authMode" -}}
+{{- dig "auth" "mode" (empty .Values.auth.existingSecret | ternary "auto" "required") .Values.config }}
+{{- end }}
+
 {{/* fleet.yaml: what the values say, over what the chart sets. */}}
 {{- define "fleet.settings" -}}
 {{- $instead := dict "frontends" "frontend.processes" "drain_seconds" "drainSeconds" "allowed_hosts" "allowedHosts" "redis_url" "redis.existingSecret" }}
@@ -31,13 +36,26 @@ app.kubernetes.io/component: {{ .component }}
 {{- fail (printf "config.%s is set by the chart%s" $key (get $instead $key | empty | ternary "" (printf ": use %s" (get $instead $key)))) }}
 {{- end }}
 {{- end }}
+{{- range $setting := list "signing.keys" "steps.queue_url" }}
+{{- $path := splitList "." $setting }}
+{{- if dig (first $path) (last $path) "" $.Values.config }}
+{{- fail (printf "config.%s may hold secrets, and everybody may read a ConfigMap: set FLEET_%s in extraEnv, from a Secret" $setting ($setting | replace "." "_" | upper)) }}
+{{- end }}
+{{- end }}
 {{- $own := dict "host" "0.0.0.0" "port" 8420 "admin_port" 8421 "worker_port" 8421 "frontends" .Values.frontend.processes "drain_seconds" .Values.drainSeconds "log_format" "json" "allowed_hosts" (include "fleet.hosts" . | fromJsonArray) }}
 {{- if .Values.auth.existingSecret }}
 {{- $_ := set $own "auth" (dict "mode" "required" "tokens" "/etc/fleet-tokens/tokens.yaml") }}
-{{- else if ne (dig "auth" "mode" "" .Values.config) "required" }}
+{{- end }}
+{{- if ne (include "fleet.authMode" .) "required" }}
 {{- $_ := set $own "insecure_no_auth" true }}
 {{- end }}
 {{- mergeOverwrite $own (deepCopy .Values.config) | toYaml }}
+{{- end }}
+
+{{/* How many pods may be away; a budget has one of the two. */}}
+{{- define "fleet.budget" -}}
+{{- $key := hasKey . "minAvailable" | ternary "minAvailable" "maxUnavailable" }}
+{{- pick . $key | toYaml }}
 {{- end }}
 
 {{/* What all pods have in common; front-ends and workers add their container. */}}
