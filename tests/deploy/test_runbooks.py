@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sysconfig
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from tests.support.fleets import fleet_command
 PAGES = sorted((Path(__file__).resolve().parents[2] / "deploy" / "runbooks").glob("*.md"))
 QUOTED = {page.name: re.findall(r"`([^`]+)`", page.read_text()) for page in PAGES}
 COMMANDS = sorted({text for texts in QUOTED.values() for text in texts if text.startswith("fleet ")})
+FOREIGN = sorted({text for texts in QUOTED.values() for text in texts if re.search(r"\b(rq|redis-cli) ", text)})
 _PLACES = re.compile(r"[A-Z_]+\Z")
 _IN_READYZ = {"config.version", "config.refused"}
 
@@ -42,6 +46,28 @@ def test_commands_are_known(command: str) -> None:
     assert f"Usage: fleet {words[0]}" in shown.stdout
     for flag in (word for word in words if word.startswith("--")):
         assert flag in shown.stdout
+
+
+@pytest.mark.parametrize("command", FOREIGN)
+def test_commands_of_others_name_the_server(command: str) -> None:
+    """The one on this machine, on the usual port, is hardly ever the fleet's."""
+    assert re.search(r" (--url|-u) REDIS_URL\b| -s DATA_DIR/redis\.sock\b", command)
+
+
+def test_rq_finds_the_queues(redis_url: str) -> None:
+    (command,) = (text for text in FOREIGN if " rq " in text)
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+    line = command.replace("REDIS_URL", shlex.quote(redis_url))
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": path},
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert " jobs total" in done.stdout
 
 
 @pytest.mark.parametrize("page", sorted(QUOTED))

@@ -14,11 +14,12 @@ from cyclopts import Parameter
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, read_fleet
-from coordinator.cli.supervision.sockets import check_base_url
+from coordinator.cli.supervision.running import metrics_dir
+from coordinator.cli.supervision.sockets import base_url, check_base_url
 from coordinator.cli.terminal import printable
 from coordinator.cli.top.readings import Interval, Reading, read
-from coordinator.metrics.hot import Hot, published
-from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, redacted
+from coordinator.metrics.hot import published
+from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings, redacted
 
 _HOT_ITEMS = 5
 _PATIENCE_SECONDS = 5.0
@@ -52,9 +53,10 @@ def top(
     check_base_url(url)
     data_dir = Path(loaded.settings.data_dir)
     fleet = read_fleet(data_dir) if url is None else None
-    where = url or _place(fleet)
-    if where is None:
+    directory = metrics_dir(loaded.settings)
+    if url is None and fleet is None and not directory.is_dir():
         raise CommandFailed(f"no fleet runs on {data_dir}: start `fleet up` there, or say where with --url")
+    where = url or _place(fleet) or _configured(loaded.settings)
     console = Console()
     live = None if once or not console.is_interactive else Live(console=console, auto_refresh=False)
     with httpx2.Client(timeout=_PATIENCE_SECONDS, trust_env=False, headers=_credentials()) as client:
@@ -73,7 +75,10 @@ def top(
                     # The fleet may be restarting, which is just when somebody wants to watch it.
                     shown = Text(printable(str(failure)), style="bold red")
                 else:
-                    shown = screen(Interval(before, after), fleet, _hot(fleet), redacted(where))
+                    if fleet is not None:
+                        directory = Path(fleet.metrics_dir)
+                    hot = published(directory, _HOT_ITEMS) if url is None else []
+                    shown = screen(Interval(before, after), fleet, hot, redacted(where))
                     before = after
                 if live is not None:
                     live.update(shown, refresh=True)
@@ -89,8 +94,9 @@ def _place(fleet: Fleet | None) -> str | None:
     return (fleet.admin_url or fleet.base_url) if fleet is not None else None
 
 
-def _hot(fleet: Fleet | None) -> list[Hot]:
-    return published(Path(fleet.metrics_dir), _HOT_ITEMS) if fleet is not None else []
+def _configured(settings: Settings) -> str:
+    """Where ``fleet serve`` has the metrics, or ``fleet worker`` if that has a port: they leave no ``fleet.json``."""
+    return base_url(settings.admin_host or settings.host, settings.admin_port or settings.worker_port or settings.port)
 
 
 def _credentials() -> dict[str, str]:
