@@ -59,6 +59,8 @@ def test_the_image_copies_what_is_there_and_is_not_root() -> None:
     copied = {source for line in instructions("COPY") if "--from" not in line for source in line.split()[:-1]}
     assert copied <= allowed
     assert instructions("USER")[-1] == "10001"
+    # What is healthy is not the same for front-ends and workers, which have no port unless told.
+    assert not instructions("HEALTHCHECK")
 
 
 def test_the_dockerfile_is_linted() -> None:
@@ -110,7 +112,7 @@ def test_prometheus_asks_every_container_of_the_compose_file() -> None:
     assert found["type"] == "A"
     for name, variable in (("frontend", "FLEET_ADMIN_PORT"), ("worker", "FLEET_WORKER_PORT")):
         assert services[name]["environment"][variable] == str(found["port"])
-    assert f"127.0.0.1:{found['port']}/healthz" in services["worker"]["healthcheck"]["test"][-1]
+        assert f"127.0.0.1:{found['port']}/healthz" in services[name]["healthcheck"]["test"][-1]
 
 
 def test_units_of_a_host_keep_their_metrics_together() -> None:
