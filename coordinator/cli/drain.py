@@ -27,6 +27,8 @@ from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, Drains, host_sco
 
 _LOOK_SECONDS = 0.25
 _LINE_SECONDS = 2.0
+_SAME_LINE_SECONDS = 30.0
+"""How often a line is printed again that has not changed."""
 _ANSWER_SECONDS = 30.0
 """How long one look at the store may take. With many keys that is seconds; if the store hangs, it never ends."""
 _SCAN = 1000
@@ -80,7 +82,7 @@ def drain(
         queue_url = loaded.settings.steps.queue_url or url
         return asyncio.run(_drain(url, queue_url, loaded.settings.redis_timeout_ms, scope, wait, end))
     except KeyboardInterrupt:
-        told = f"if {scope} was asked to take no new work, that holds until `{_ending(scope)}`"
+        told = f"if {scope} was asked to take no new work, that holds until `{ending(scope)}`"
         raise CommandFailed(f"interrupted; {told}") from None
 
 
@@ -93,7 +95,7 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
             _say(f"{scope} takes new work again" + (f"; still drained: {', '.join(sorted(left))}" if left else ""))
             return Exit.OK
         await drains.ask(scope)
-        _say(f"{scope} takes no new work from now on; `{_ending(scope)}` ends that")
+        _say(f"{scope} takes no new work from now on; `{ending(scope)}` ends that")
         if scope == FLEET_SCOPE:
             return await _until_done(store, wait)
     except ToolFailure as failure:
@@ -112,8 +114,8 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
         await queue.close()
 
 
-def _ending(scope: str) -> str:
-    """The command that ends the drain, from any host."""
+def ending(scope: str) -> str:
+    """The command that ends the drain of a scope, from any host."""
     host, _, process = scope.partition(":")[2].partition("/")
     return "fleet drain" + (f" --host {host}" if host else "") + (f" --process {process}" if process else "") + " --end"
 
@@ -174,7 +176,7 @@ async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, 
     Raises:
         TimeoutError: a look takes too long.
     """
-    began, said = time.monotonic(), 0.0
+    began, said, shown = time.monotonic(), 0.0, ""
     deadline = began + wait
     while True:
         looked = time.monotonic()
@@ -185,8 +187,8 @@ async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, 
         if not left and (now >= deadline or looked - began >= settled):
             _say("nothing is left in hand")
             return Exit.OK
-        if left and (now >= deadline or now - said >= _LINE_SECONDS):
-            said = now
+        if left and (now >= deadline or now - said >= (_SAME_LINE_SECONDS if left == shown else _LINE_SECONDS)):
+            said, shown = now, left
             _say(f"in hand: {left}")
         if now >= deadline:
             _say(f"the time is over; {ends}")

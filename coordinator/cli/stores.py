@@ -63,7 +63,7 @@ async def open_store(url: str, timeout_ms: int, patience: float = PATIENCE_SECON
         CommandFailed: with the reason and its exit code.
     """
     deadline = time.monotonic() + patience
-    pause = 0.05
+    pause, told = 0.05, ""
     while True:
         try:
             store = Store(url, timeout_ms)
@@ -71,7 +71,9 @@ async def open_store(url: str, timeout_ms: int, patience: float = PATIENCE_SECON
         except StoreUnreachable as error:
             if time.monotonic() + pause > deadline:
                 raise store_failed(error) from None
-            _log.info("waiting for the store", reason=str(error))
+            if str(error) != told:
+                told = str(error)
+                _log.info("waiting for the store", reason=told, seconds=patience)
         except StoreError as error:
             raise store_failed(error) from None
         else:

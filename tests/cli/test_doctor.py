@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
-from coordinator.cli.doctor import command, store
+from coordinator.cli import stores
+from coordinator.cli.doctor import command, host, store
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.settings import Settings
+from coordinator.settings.auth import Auth
 from coordinator.store import ServerError, Store, key_space
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import RunningFleet, fleet_command
+from tests.support.ports import free_port
 
 GOOD_INFO: dict[str, Any] = {
     "redis_version": "7.2.0",
@@ -102,12 +110,49 @@ def test_the_fleet_of_its_own_server_is_well(fleet: RunningFleet) -> None:
     found = json.loads(doctor(fleet, "--verbose", "--format", "json").stdout)
     assert {one["what"] for one in found} >= {"store.persistence", "store.eviction", "host.files", "settings.times"}
     assert "key-space version 1" in [one["said"] for one in found if one["what"] == "store.keys"]
-    # The limit of open files is that of whoever runs the tests, and a busy machine may be slow to answer.
-    theirs = ("host.files", "store.latency")
+    # Limit of open files and disk are those of whoever runs the tests, and a busy machine may be slow to answer.
+    theirs = ("host.files", "host.disk", "store.latency")
     troubles = [one for one in found if one["verdict"] != "ok" and one["what"] not in theirs]
     assert not troubles, shown.stdout
     silent = doctor(fleet)
     assert (silent.returncode == Exit.OK) == (silent.stdout == "")
+
+
+def test_what_is_drained_is_told_with_what_ends_it(fleet: RunningFleet) -> None:
+    named = ("drain", "--data-dir", str(fleet.data_dir), "--host", "elsewhere", "--process", "fe-9")
+    assert fleet_command(*named, "--wait", "0").returncode == Exit.OK
+    try:
+        found = doctor(fleet)
+        assert found.returncode == Exit.FAILED
+        assert "warns  fleet.drains: process:elsewhere/fe-9 has taken no new work since 20" in found.stdout
+        assert "`fleet drain --host elsewhere --process fe-9 --end` ends that" in found.stdout
+    finally:
+        assert fleet_command(*named, "--end").returncode == Exit.OK
+
+
+def test_files_that_the_fleet_cannot_do_without_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = tmp_path / "tokens.yaml"
+    tokens.write_text("tokens: []")
+    tokens.chmod(0o600)
+    settings = Settings(data_dir=str(tmp_path), auth=Auth(tokens=str(tokens)))
+
+    def found() -> dict[str, str]:
+        looked_at = ("host.disk", "auth.tokens")
+        return {one.what: f"{one.verdict} {one.said}" for one in host.check(settings) if one.what in looked_at}
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000 * 2**20))
+    assert found() == {"host.disk": f"ok 1000 MiB are free in {tmp_path}", "auth.tokens": f"ok {tokens} has 0 tokens"}
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=100 * 2**20))
+    tokens.chmod(0o666)
+    assert found()["host.disk"].startswith("warns 100 MiB are free")
+    assert "fails others than its owner may write the token file" in found()["auth.tokens"]
+
+
+@pytest.mark.anyio
+async def test_a_store_that_does_not_answer_is_told_once() -> None:
+    with capture_logs() as logs, pytest.raises(CommandFailed):
+        await stores.open_store(f"redis://127.0.0.1:{free_port()}", 500, patience=0.3)
+    assert [line["event"] for line in logs] == ["waiting for the store"]
 
 
 @pytest.mark.anyio

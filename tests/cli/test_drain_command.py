@@ -266,6 +266,21 @@ async def test_a_long_look_that_began_before_all_have_heard_is_not_the_last(caps
 
 
 @pytest.mark.anyio
+async def test_what_stays_in_hand_is_told_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LINE_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
+    looks = iter(("2 claims", "2 claims", "2 claims", "1 claim", ""))
+
+    async def in_hand() -> str:
+        return next(looks)
+
+    assert await module._until_nothing(in_hand, 0, 300, "") == Exit.OK
+    assert capsys.readouterr().out == "in hand: 2 claims\nin hand: 1 claim\nnothing is left in hand\n"
+
+
+@pytest.mark.anyio
 async def test_a_store_that_refuses_to_tell_is_asked_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     read, refusals = Drains.read, [ServerError("NOPERM no permission")]
     told = asyncio.get_running_loop().create_future()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import time
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -11,6 +13,7 @@ from redis.exceptions import RedisError
 
 from coordinator.cli.doctor import host, store
 from coordinator.cli.doctor.findings import Finding, lines_of
+from coordinator.cli.drain import ending
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import open_store, running_url
@@ -18,6 +21,7 @@ from coordinator.cli.terminal import print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store import KeySpaceDiffers, Store, StoreError, key_space, permissions
+from coordinator.store.drains import Drains
 
 _PINGS = 5
 _ANSWER_SECONDS = 30.0
@@ -82,7 +86,21 @@ async def _measure(opened: Store) -> list[Finding]:
         refusal = failure.message
     else:
         refusal = ""
-    return list(store.check(info, text, min(waits), offset, key_version, denied, refusal))
+    try:
+        drained = await Drains(opened).read()
+    except ToolFailure:  # other checks say why
+        drained = {}
+    return [*store.check(info, text, min(waits), offset, key_version, denied, refusal), *_drained(drained)]
+
+
+def _drained(scopes: Mapping[str, int]) -> Iterator[Finding]:
+    """Who takes no new work, and since when (ms)."""
+    for scope, began in sorted(scopes.items()):
+        since = dt.datetime.fromtimestamp(began / 1000, dt.UTC)
+        said = f"{scope} has taken no new work since {since:%Y-%m-%d %H:%M:%SZ}"
+        yield Finding("warns", "fleet.drains", said, f"`{ending(scope)}` ends that")
+    if not scopes:
+        yield Finding("ok", "fleet.drains", "nothing is drained")
 
 
 def _text(value: bytes | str | None) -> str:
@@ -94,7 +112,8 @@ app = App(
     help=(
         "Check what the fleet depends on; silent when all is well.\n\n"
         "Checks the Redis (persistence, eviction, memory, role, clock, latency, keys, layout, permissions, writes), "
-        "this host's limits and whether the times in the settings fit into each other. The exit code is not 0 if "
+        "what is drained, this host's limits and free space, the token file, and whether the times in the settings fit "
+        "into each other. The exit code is not 0 if "
         "anything is worth a look; --verbose also prints the checks that pass."
     ),
     help_format="plaintext",

@@ -15,11 +15,12 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, read_fleet
 from coordinator.cli.supervision.running import metrics_dir
-from coordinator.cli.supervision.sockets import base_url, check_base_url
+from coordinator.cli.supervision.sockets import check_base_url
 from coordinator.cli.terminal import printable
 from coordinator.cli.top.readings import Interval, Reading, read
 from coordinator.metrics.hot import published
 from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings, redacted
+from coordinator.settings.effective_auth import base_url
 
 _HOT_ITEMS = 5
 _PATIENCE_SECONDS = 5.0
