@@ -42,6 +42,7 @@ MAX_SOCKET_PATH = 100
 _READY_SECONDS = 300.0
 """How long a server may take to answer. While it says that it is loading its data, it may take as long as it needs."""
 _LEAVE_SECONDS = 10.0
+_LAST_WORDS_BYTES = 4096
 _PORT_ATTEMPTS = 5
 _DIES_WITH_PARENT = """
 import ctypes, os, signal, sys
@@ -153,6 +154,15 @@ class EmbeddedServer:
     def log(self) -> Path:
         """The server's log file."""
         return self.data_dir / "redis.log"
+
+    def last_words(self, after: int = 0) -> str:
+        """The last three lines of the server's log, of what follows its first ``after`` bytes."""
+        with contextlib.suppress(OSError), open(self.log, "rb") as log:
+            log.seek(max(after, log.seek(0, os.SEEK_END) - _LAST_WORDS_BYTES))
+            said = log.read().decode(errors="replace").splitlines()[-3:]
+            if words := " | ".join(line.strip() for line in said if line.strip()):
+                return words
+        return "it said nothing"
 
     @property
     def pid(self) -> int | None:
@@ -311,10 +321,9 @@ class EmbeddedServer:
                 if time.monotonic() > deadline:
                     raise ServerFailed(f"the embedded server is not ready after {_READY_SECONDS:.0f} s") from None
                 continue
-            said = self.log.read_bytes()[said_before:].decode(errors="replace")
-            kind = _PortTaken if "ddress already in use" in said else ServerFailed
-            last = " | ".join(line.strip() for line in said.splitlines()[-3:] if line.strip())
-            raise kind(f"the embedded server ended with status {status}: {last or 'it said nothing'} (see {self.log})")
+            last = self.last_words(said_before)
+            kind = _PortTaken if "ddress already in use" in last else ServerFailed
+            raise kind(f"the embedded server ended with status {status}: {last} (see {self.log})")
 
 
 class _PortTaken(ServerFailed):

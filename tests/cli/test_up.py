@@ -240,6 +240,8 @@ def test_a_killed_store_comes_back_with_its_data(fleet: RunningFleet) -> None:
     assert before is not None
     os.kill(before, signal.SIGKILL)
     wait_until_sync(lambda: fleet.state.store_pid not in (None, before), what="another store process")
+    assert '"the embedded store ended", "status": -9, "said": "' in fleet.stderr
+    assert "Ready to accept connections" in fleet.stderr, "the last words of the server that was killed"
     assert title_of(fleet, item) == "survives the store"
     wait_until_sync(lambda: all_serve(fleet.port), what="both front-ends to answer again")
     assert scrape(fleet.port)[restarts] == count + 1

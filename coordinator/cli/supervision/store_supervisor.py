@@ -81,6 +81,7 @@ class StoreSupervisor:
             _log.error(
                 "the embedded store ended",
                 status=status,
+                said=self._server.last_words(),
                 log=str(self._server.log),
                 restart_seconds=round(delay, 3),
             )
