@@ -15,6 +15,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.terminal import print_json
 from coordinator.identity import token_edit
+from coordinator.identity.permissions import EVERYTHING, READ, vocabulary
 from coordinator.identity.token_file import (
     KEY_DIGITS,
     Kind,
@@ -26,7 +27,9 @@ from coordinator.identity.token_file import (
     read_tokens,
 )
 from coordinator.settings import LoadedSettings
+from coordinator.settings.model import TOOLSETS
 
+_PERMISSIONS = {*vocabulary(TOOLSETS), EVERYTHING, EVERYTHING + READ}
 _NEVER = "never"
 _UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d{1,6})([mhdw])\Z")
@@ -50,8 +53,9 @@ def create(
     permission: Annotated[
         tuple[str, ...],
         Parameter(
-            help="What it permits: a toolset (items), the reading of one (items.read), '*'; may be given more than "
-            "once. Default: what the setting auth.default_permissions says.",
+            help="What it permits: a toolset (items), the reading of one (items.read), '*', 'workflow', "
+            "'workflow.admin', or a tool or connection that steps may use; may be given more than once. Default: what "
+            "the setting auth.default_permissions says.",
             negative="",
         ),
     ] = (),
@@ -92,6 +96,10 @@ def create(
         token_edit.add(path, entry)
     except TokenFileError as error:
         raise CommandFailed(str(error)) from None
+    for name in permission:
+        if name not in _PERMISSIONS:
+            told = f"fleet: note: {name!r} opens no toolset; it lets steps use a tool or a connection of that name"
+            print(f"{told} (toolsets: {', '.join(TOOLSETS)})", file=sys.stderr)
     until = entry.expires.isoformat().replace("+00:00", "Z") if entry.expires else _NEVER
     print(f"token {entry.key} of {entry.id}, until {until}, in {path}; it is not shown again:", file=sys.stderr)
     print(token)

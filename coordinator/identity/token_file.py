@@ -135,7 +135,8 @@ def read_tokens(path: Path) -> tuple[TokenFile, Stamp]:
     try:
         data, stamp = load(path)
     except OSError as error:
-        raise TokenFileError(f"cannot read the token file {path}: {error.strerror}") from None
+        advice = "; `fleet token create` makes it" if isinstance(error, FileNotFoundError) else ""
+        raise TokenFileError(f"cannot read the token file {path}: {error.strerror}{advice}") from None
     return parse_tokens(data, path), stamp
 
 

@@ -53,6 +53,17 @@ def test_a_token_is_told_once(fleet: Fleet, tmp_path: Path) -> None:
     assert json.loads(as_json[1])[0]["key"] == entry.key
 
 
+@pytest.mark.parametrize("permission", ["items", "flows.read", "workflow.admin", "*", "*.read"])
+def test_a_permission_for_toolsets_is_not_remarked_on(fleet: Fleet, permission: str) -> None:
+    assert "note" not in fleet("create", "a", "--permission", permission)[2]
+
+
+def test_a_permission_that_opens_no_toolset_is_remarked_on(fleet: Fleet) -> None:
+    code, out, err = fleet("create", "a", "--permission", "item")
+    assert (code, out.startswith(PREFIX)) == (Exit.OK, True)
+    assert "fleet: note: 'item' opens no toolset; it lets steps use a tool or a connection of that name" in err
+
+
 def test_a_token_ends_after_90_days_unless_told_otherwise(fleet: Fleet, tmp_path: Path) -> None:
     fleet("create", "a")
     fleet("create", "b", "--expires", "never")

@@ -190,7 +190,9 @@ def test_a_file_of_somebody_else_could_let_anybody_in(tokens: Tokens, monkeypatc
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TokenFileError, match=r"cannot read the token file .*: No such file"):
+    with pytest.raises(
+        TokenFileError, match=r"cannot read the token file .*: No such file.*; `fleet token create` makes it"
+    ):
         read_tokens(tmp_path / "none.yaml")
     with pytest.raises(TokenFileError, match=r"cannot read the token file .*: Is a directory"):
         read_tokens(tmp_path)
