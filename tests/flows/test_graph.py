@@ -164,7 +164,7 @@ WRONG: dict[str, tuple[Json, str]] = {
     "absent path": ({"start": end("s", args={"q": "{{input.topic.x}}"})}, "the input has no 'topic.x'"),
     "results": (
         {"start": end("s", args={"q": "{{steps.s.result}}"})},
-        "flow.start.args.q: {{steps.s.result}} means nothing",
+        "{{steps.s.result}} means nothing without the setting flows.step_results; allowed: {{input.key}}",
     ),
 }
 

@@ -290,7 +290,9 @@ def check_templates(
     def check(token: str, spot: str) -> None:
         shown = "{{" + token[:80] + "}}"
         asked = templates.reference(token)
-        if asked is None or (asked.step and not with_results):
+        if asked is not None and asked.step and not with_results:
+            problems.add(spot, f"{shown} means nothing without the setting flows.step_results; allowed: {forms}")
+        elif asked is None:
             problems.add(spot, f"{shown} means nothing; allowed: {forms} (text with braces can be passed in as input)")
         elif asked.step:
             if asked.step not in names:
