@@ -55,6 +55,18 @@ def test_other_faults_are_named(tmp_path: Path, text: str, problem: str) -> None
     assert problem in problems(tmp_path, text)
 
 
+def test_a_relative_working_directory_starts_at_the_config_file(tmp_path: Path) -> None:
+    config = tmp_path / "fleet.yaml"
+    entries = "\n".join(
+        f"  {name}: {{kind: mcp, command: ./server, workingDirectory: '{written}'}}"
+        for name, written in {"a": "tools", "b": "/srv/b", "c": "${HOME}/c", "d": ""}.items()
+    )
+    config.write_text(f"connections:\n{entries}\n")
+    found = load_settings({}, {}, config).settings.connections or {}
+    directories = [one.working_directory for one in found.values()]
+    assert directories == [str(tmp_path / "tools"), "/srv/b", "${HOME}/c", ""]
+
+
 def test_secrets_are_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "fleet.yaml"
     config.write_text(

@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from coordinator.settings.fields import camel, defaults_of
+from coordinator.settings.paths import Locate
 from coordinator.settings.problems import Faults, KeyPath
 
 RESERVED = ("items", "sessions", "navigator", "flows", "gateway", "workflow")
@@ -85,6 +87,18 @@ class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
 
 
 Connections = dict[ConnectionName, Connection]
+
+
+def located_connections(section: Connections | None, locate: Locate) -> Connections | None:
+    """The section with absolute working directories, but for those that begin with a variable. Raises SettingsError."""
+
+    def whole(one: Connection) -> Connection:
+        written = one.working_directory
+        if not written or written.startswith("${"):
+            return one
+        return msgspec.structs.replace(one, working_directory=locate(written))
+
+    return None if section is None else {name: whole(one) for name, one in section.items()}
 
 
 def connection_problems(connections: Mapping[str, Connection] | None) -> Iterator[tuple[KeyPath, str]]:

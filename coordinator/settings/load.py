@@ -12,7 +12,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
-from coordinator.settings import auth, convert, identity, workflows
+from coordinator.settings import auth, connections, convert, identity, workflows
 from coordinator.settings.contradictions import contradictions
 from coordinator.settings.fields import ENVIRONMENT_PREFIX, Field, allowed, bare, default_of, fields_of, is_struct
 from coordinator.settings.gateway import includes
@@ -101,6 +101,9 @@ def load_settings(flags: Mapping[str, object], env: Mapping[str, str], config: P
             loaded.settings.auth,
             _locate(loaded, "auth.tokens"),
             _locate(loaded, "auth.verifier", ".jwks_path", _key_directory(env)),
+        ),
+        connections=connections.located_connections(
+            loaded.settings.connections, _locate(loaded, "connections", ": workingDirectory")
         ),
         workflows=workflows.located_workflows(
             loaded.settings.workflows, _locate(loaded, "workflows.sessions"), _locate(loaded, "workflows.navigator")

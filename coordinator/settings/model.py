@@ -370,7 +370,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 "Servers and programs that workflow steps can use, by name. mcp: a server on stdin and stdout "
                 "(command, args, env, workingDirectory) or over Streamable HTTP (url, headers), whose tools steps "
                 "call as <connection>.<tool>; startSeconds bounds connecting. cli (command, workingDirectory, env) "
-                "and rest (baseUrl, headers) are for the gateway. ${NAME} stands for an environment variable."
+                "and rest (baseUrl, headers) are for the gateway. ${NAME} stands for an environment variable. A "
+                "relative workingDirectory starts at this file's directory, a relative command at the workingDirectory."
             ),
             extra={"allowed": "a mapping of names to kind and its fields", "example": examples.CONNECTIONS},
         ),
