@@ -15,10 +15,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.cli import stores
-from coordinator.cli.doctor import command, host, store
+from coordinator.cli.doctor import command, host, queues, store
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
+from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.store import ServerError, Store, key_space
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import RunningFleet, fleet_command
@@ -128,6 +129,22 @@ def test_what_is_drained_is_told_with_what_ends_it(fleet: RunningFleet) -> None:
         assert "`fleet drain --host elsewhere --process fe-9 --end` ends that" in found.stdout
     finally:
         assert fleet_command(*named, "--end").returncode == Exit.OK
+
+
+@pytest.mark.anyio
+async def test_a_queue_that_no_worker_serves_is_found(alone: Store) -> None:
+    async def found() -> list[str]:
+        return [f"{one.verdict} {one.said}" async for one in queues.check(alone.client)]
+
+    assert await found() == ["ok a worker serves each queue that has jobs"]
+    for name, jobs in (("fleet-steps", 1), ("fleet-steps-gpu", 2), ("fleet-steps-idle", 0)):
+        await alone.command("SADD", f"{RQ_PREFIX}:queues", f"{RQ_PREFIX}:queue:{name}")
+        for number in range(jobs):
+            await alone.command("RPUSH", f"{RQ_PREFIX}:queue:{name}", number)
+    worker = f"{RQ_PREFIX}:worker:h.w-0.1.2"
+    await alone.command("SADD", f"{RQ_PREFIX}:workers", worker, f"{RQ_PREFIX}:worker:gone")
+    await alone.command("HSET", worker, "queues", "fleet-steps.high,fleet-steps")
+    assert await found() == ["warns 2 jobs in fleet-steps-gpu, which no worker serves"]
 
 
 def test_files_that_the_fleet_cannot_do_without_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,13 +55,13 @@ def test_one_front_end_is_one_process(start: Start, redis_url: str) -> None:
 
 def test_top_finds_front_ends_that_no_fleet_file_tells_of(start: Start, tmp_path: Path, redis_url: str) -> None:
     """As on the hosts and in the pods where runbooks ask for it."""
-    here = {"FLEET_REDIS_URL": redis_url, "FLEET_PORT": str(free_port()), "FLEET_ADMIN_PORT": str(free_port())}
-    start("serve", "--frontends", "1", **here)
+    port, admin_port = str(free_port()), str(free_port())
+    start("serve", "--frontends", "1", FLEET_REDIS_URL=redis_url, FLEET_PORT=port, FLEET_ADMIN_PORT=admin_port)
     look = ("top", "--once", "--interval", "0.2", "--data-dir", str(tmp_path / "data"))
-    done = fleet_command(*look, COLUMNS="200", **here)
+    done = fleet_command(*look, COLUMNS="200", FLEET_REDIS_URL=redis_url, FLEET_PORT=port, FLEET_ADMIN_PORT=admin_port)
     assert done.returncode == Exit.OK, done.stderr
     assert "1 front-end" in done.stdout
-    assert f"http://127.0.0.1:{here['FLEET_ADMIN_PORT']}" in done.stdout
+    assert f"http://127.0.0.1:{admin_port}" in done.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

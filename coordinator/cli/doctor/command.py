@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from redis.exceptions import RedisError
 
-from coordinator.cli.doctor import host, store
+from coordinator.cli.doctor import host, queues, store
 from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.drain import ending
 from coordinator.cli.exits import CommandFailed, Exit
@@ -41,7 +41,9 @@ def doctor(
         CommandFailed: there is no store, or it does not answer.
     """
     findings = list(host.check(loaded.settings))
-    findings += asyncio.run(_check_store(running_url(loaded.settings), loaded.settings.redis_timeout_ms))
+    url, timeout_ms = running_url(loaded.settings), loaded.settings.redis_timeout_ms
+    findings += asyncio.run(_check_store(url, timeout_ms))
+    findings += asyncio.run(_check_queues(loaded.settings.steps.queue_url or url, timeout_ms))
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
     if format == "json":
         print_json(shown)
@@ -49,6 +51,18 @@ def doctor(
         for line in lines_of(shown):
             print(line)
     return Exit.OK if all(finding.verdict == "ok" for finding in findings) else Exit.FAILED
+
+
+async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
+    opened = await open_store(url, timeout_ms)
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return [finding async for finding in queues.check(opened.client)]
+    except (RedisError, TimeoutError) as error:
+        why = str(error) or f"nothing within {_ANSWER_SECONDS:.0f} seconds"
+        return [Finding("fails", "steps.queues", f"cannot look at the queues of steps: {why}")]
+    finally:
+        await opened.close()
 
 
 async def _check_store(url: str, timeout_ms: int) -> list[Finding]:
@@ -112,9 +126,9 @@ app = App(
     help=(
         "Check what the fleet depends on; silent when all is well.\n\n"
         "Checks the Redis (persistence, eviction, memory, role, clock, latency, keys, layout, permissions, writes), "
-        "what is drained, this host's limits and free space, the token file, and whether the times in the settings fit "
-        "into each other. The exit code is not 0 if "
-        "anything is worth a look; --verbose also prints the checks that pass."
+        "what is drained, whether a worker serves each queue of steps, this host's limits and free space, the token "
+        "file, and whether the times in the settings fit into each other. The exit code is not 0 if anything is worth "
+        "a look; --verbose also prints the checks that pass."
     ),
     help_format="plaintext",
 )

@@ -1,0 +1,31 @@
+"""Checks that a worker serves each queue in which steps wait."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import redis.asyncio
+
+from coordinator.cli.doctor.findings import Finding
+from coordinator.cli.terminal import counted
+from coordinator.steps.handoff import RQ_PREFIX
+
+_WHAT = "steps.queues"
+
+
+async def check(client: redis.asyncio.Redis) -> AsyncIterator[Finding]:
+    """Compares the queues with what the workers say of themselves. Raises RedisError."""
+    connection: Any = client
+    served: set[str] = set()
+    for worker in await connection.smembers(f"{RQ_PREFIX}:workers"):
+        served.update((await connection.hget(worker, "queues") or b"").decode().split(","))
+    deserted = False
+    for queue in sorted(await connection.smembers(f"{RQ_PREFIX}:queues")):
+        name = queue.decode().removeprefix(f"{RQ_PREFIX}:queue:")
+        if name not in served and (waiting := await connection.llen(queue)):
+            deserted = True
+            said = f"{counted(waiting, 'job')} in {name}, which no worker serves"
+            yield Finding("warns", _WHAT, said, "start a worker for that pool (steps.pools), or cancel the workflows")
+    if not deserted:
+        yield Finding("ok", _WHAT, "a worker serves each queue that has jobs")
