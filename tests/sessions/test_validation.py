@@ -14,6 +14,8 @@ from coordinator.toolsets.sessions.contract.arguments import ActivityReport, Ste
 from coordinator.toolsets.sessions.rules import validation
 from tests.sessions import lab
 from tests.sessions.client import Sessions
+from tests.sessions.conftest import Make
+from tests.sessions.test_gate import READS
 from tests.support.workflows import Tree
 
 MISSING = "No step_manifest provided for previous activity '{}'"
@@ -343,6 +345,30 @@ def test_what_just_fits_is_shown_whole_and_one_more_is_counted() -> None:
     longest = ["x" * validation.MAX_WARNING] * validation.MAX_WARNINGS
     assert validation.bounded(longest) == longest
     assert validation.bounded([*longest, "y"]) == [*longest, "1 more warnings are left out; put these right first."]
+
+
+@pytest.mark.anyio
+async def test_whatever_is_called_says_that_the_version_has_changed(make: Make, tmp_path: Path) -> None:
+    """Seed 000: each call is validated against the token's recorded state, its workflow version among it."""
+    definitions = Definitions([lab.write(tmp_path)], 0)
+    sessions = make(definitions=definitions)
+    token = await sessions.at("lab", "prepare")
+    Tree(tmp_path).write("lab/workflow.toon", lab.LAB.replace("version: 1.2.3", "version: 1.3.0"))
+    definitions.refresh()
+    (drifted,) = validation.drift("1.2.3", definitions.current.workflows["lab"])
+
+    async def warned(name: str, **arguments: Any) -> str:
+        answer = await sessions(name, **arguments)
+        assert drifted in answer.warnings, name
+        return answer.meta.get("session_token", "")
+
+    for name, more in READS:
+        token = await warned(name, session_token=token, **more)
+    handle = await warned("yield_checkpoint", session_token=token, checkpoint_id="go")
+    await warned("present_checkpoint", checkpoint_handle=handle)
+    token = await warned("respond_checkpoint", checkpoint_handle=handle, option_id="proceed")
+    token = await warned("resume_checkpoint", session_token=token)
+    await warned("next_activity", session_token=token, activity_id="prepare")
 
 
 @pytest.mark.anyio

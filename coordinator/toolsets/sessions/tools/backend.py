@@ -170,6 +170,12 @@ def refuse(state: State, shown: Payload, problem: ToolFailure | None = None) -> 
         raise problem
 
 
+def drifted(library: Library, shown: Payload) -> list[str]:
+    """The warning for a workflow that has another version than when the session began."""
+    workflow = library.workflows.get(shown.wf)
+    return [] if workflow is None else list(validation.drift(shown.v, workflow))
+
+
 def behind(shown: Payload, stands: str) -> list[str]:
     """The warning for a token that is not at its session's activity."""
     return [trace.stale(shown.act, stands)] if shown.act and stands and shown.act != stands else []

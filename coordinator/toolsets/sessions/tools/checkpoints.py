@@ -26,6 +26,7 @@ from coordinator.toolsets.sessions.tools.backend import (
     Backend,
     advanced,
     behind,
+    drifted,
     in_json,
     in_text,
     loaded,
@@ -96,7 +97,7 @@ class Checkpoints:
             _definition(library, shown.wf, shown.act, args.checkpoint_id)
         except ToolFailure as failure:
             problem = failure
-        warnings = _drift(library, shown)
+        warnings = drifted(library, shown)
         state = await self._backend.store.yield_checkpoint(
             call.project,
             shown,
@@ -124,7 +125,7 @@ class Checkpoints:
         """Lets the session go on after the answer."""
         began = perf_counter()
         shown = await self._backend.opened(args.session_token)
-        warnings = _drift(self._backend.current, shown)
+        warnings = drifted(self._backend.current, shown)
         noted = trace.entry("resume_checkpoint", perf_counter() - began, shown.act, shown.aid, warnings)
         state = await self._backend.store.resume(call.project, shown, noted)
         if state.outcome == "blocked":
@@ -225,7 +226,7 @@ class Checkpoints:
             raise answers.nothing_named()
         shown = await self._backend.opened(text)
         library = self._backend.current
-        return _Meant(shown, library, _drift(library, shown), shown.checkpoint, shown.act)
+        return _Meant(shown, library, drifted(library, shown), shown.checkpoint, shown.act)
 
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
@@ -245,12 +246,6 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             criticality=critical,
         ),
     )
-
-
-def _drift(library: Library, shown: Payload) -> list[str]:
-    """The warning for a definition that has changed since the token was made."""
-    workflow = library.workflows.get(shown.wf)
-    return [] if workflow is None else list(validation.drift(shown.v, workflow))
 
 
 def _known(checkpoint: str, state: State, token: str, warnings: list[str]) -> Reply:

@@ -25,7 +25,7 @@ from coordinator.toolsets.sessions.contract.results import (
 from coordinator.toolsets.sessions.rules import answers, joining, refusals, trace, validation
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import Cut, State, StatusDetail
-from coordinator.toolsets.sessions.tools.backend import Backend, behind, in_json, loaded, meta, refuse
+from coordinator.toolsets.sessions.tools.backend import Backend, behind, drifted, in_json, loaded, meta, refuse
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _NEXT = (
@@ -127,7 +127,8 @@ class Moves:
             session_token=token,
             token_errors=errors or UNSET,
         )
-        return in_json(result, meta(token, behind(shown, state.act)))
+        warnings = drifted(self._backend.current, shown) + behind(shown, state.act)
+        return in_json(result, meta(token, warnings))
 
     async def _carried(self, project: str, trace_tokens: list[str]) -> tuple[list[TraceEvent], list[str]]:
         """The calls that trace tokens carry, and what is wrong with those that cannot be read."""
