@@ -10,6 +10,8 @@ import msgspec
 
 from coordinator.settings.fields import bare, is_list, is_secret, is_struct, non_null
 
+# These hide too much rather than too little: a URL is shown even if it is malformed because its password holds '/' or
+# '@'. Log lines are long and hold other text, so they have narrower patterns (``coordinator.metrics.logs``).
 _USER_INFO = re.compile(r"(://[^:@/\s]*):\S*@")
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _QUERY = re.compile(r"([?&](?:sentinel_)?(?:password|token|secret)=)[^&\s]*", re.IGNORECASE)
