@@ -86,8 +86,6 @@ class EmbeddedServer:
         *,
         binary: server_binary.Binary | None = None,
     ) -> None:
-        if fsync not in ("always", "everysec"):
-            raise EmbeddedError(f"fsync must be always or everysec, not {fsync!r}")
         self.data_dir = Path(data_dir).absolute()
         self._fsync = fsync
         self._binary = binary

@@ -25,7 +25,6 @@ from coordinator.store.address import parse
 from coordinator.store.embedded import (
     DataDirBusy,
     DataDirUnusable,
-    EmbeddedError,
     EmbeddedServer,
     ServerFailed,
     find_running,
@@ -131,11 +130,6 @@ def test_what_others_have_loaded_comes_before_the_allocator(monkeypatch: pytest.
     assert embedded._environment(None) == dict(os.environ)
     monkeypatch.delenv("LD_PRELOAD")
     assert embedded._environment(Path("/ours.so"))["LD_PRELOAD"] == "/ours.so"
-
-
-def test_another_fsync_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EmbeddedError, match="always or everysec"):
-        EmbeddedServer(tmp_path, "sometimes")  # type: ignore[arg-type]
 
 
 def test_starting_twice_is_starting_once(tmp_path: Path) -> None:
