@@ -38,11 +38,6 @@ Principal = Callable[[], Awaitable[Caller | None]]
 """Gives the client's identity; None: it is not identified. Raises ToolFailure if its credential is no longer good."""
 
 
-async def nobody() -> Caller | None:
-    """The principal where callers are not identified."""
-    return None
-
-
 def claim_standard_streams() -> tuple[BinaryIO, BinaryIO]:
     """Takes stdin and stdout for the protocol.
 
@@ -64,7 +59,7 @@ async def serve_stdio(
     names: Sequence[str],
     project: str,
     streams: tuple[BinaryIO, BinaryIO],
-    principal: Principal = nobody,
+    principal: Principal,
 ) -> None:
     """Serves one client until it closes its side.
 

@@ -26,12 +26,17 @@ class LoudRig(Rig):
         return await super().nothing(call, given)
 
 
+async def nobody() -> None:
+    """Its client is not identified."""
+
+
 def main() -> None:
     """Serves until the client leaves."""
     streams = claim_standard_streams()
     toolset = LoudRig().toolset()
     settings = Settings(request_deadline_ms=60_000)
-    asyncio.run(serve_stdio(settings, {toolset.name: toolset}, Hooks(), [toolset.name], "default", streams))
+    served = serve_stdio(settings, {toolset.name: toolset}, Hooks(), [toolset.name], "default", streams, nobody)
+    asyncio.run(served)
     print("stray end")
 
 
