@@ -342,7 +342,7 @@ def _words(node: dict[str, Any]) -> str:
 def _range(node: dict[str, Any], low: str, high: str, unit: str) -> str:
     lowest, highest = node.get(low), node.get(high)
     if lowest is not None and highest is not None:
-        return f" from {lowest} to {highest}{unit}" if not unit else f" of {lowest} to {highest}{unit}"
+        return f" {'of' if unit else 'from'} {lowest} to {highest}{unit}"
     if lowest is not None:
         return f" of at least {lowest}{unit}"
     if highest is not None:
