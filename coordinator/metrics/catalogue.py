@@ -417,7 +417,7 @@ CONFIG_INFO = Metric(
     "gauge",
     "info",
     "1 for the settings in force, 0 for earlier ones; hash covers all settings, version those that a reload can "
-    "change and tools go by. Two versions at 1 mean front-ends that differ.",
+    "change and tools go by. Two versions at 1 mean front-ends or workers that differ.",
     (Label("hash", limit=64), Label("version", limit=64)),
     merge="max",
 )
@@ -491,15 +491,15 @@ IDENTITY_STATE = Metric(
     "coordinator_identity_state",
     "gauge",
     "processes",
-    "Front-ends by how they stand with keys. stale: some cannot be renewed, unavailable: some are not there at all, "
-    "off: nothing is verified.",
+    "Front-ends and workers by how they stand with keys. stale: some cannot be renewed, unavailable: some are not "
+    "there at all, off: nothing is verified.",
     (Label("state", ("off", "ok", "stale", "unavailable")),),
 )
 IDENTITY_POLICY = Metric(
     "coordinator_identity_policy",
     "gauge",
     "processes",
-    "Front-ends by degraded-mode policy in force.",
+    "Front-ends and workers by degraded-mode policy in force.",
     (Label("policy", ("accept-cached", "accept-self-reported", "reject")),),
 )
 

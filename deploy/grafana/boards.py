@@ -453,7 +453,7 @@ STORE = Dashboard(
                 ),
                 Panel(
                     "Settings in force",
-                    "Front-ends by the version of their settings: two lines mean that they differ.",
+                    "Versions that front-ends and workers go by: two lines at 1 mean that some differ.",
                     "short",
                     [(f"max by (version) (coordinator_config_info{{{HOST}}})", "{{version}}")],
                     "ConfigsDiffer",
