@@ -172,7 +172,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             description=(
                 "The Redis (7.0 or later) that holds all state. Empty starts an embedded one in data_dir, private "
                 "to this machine. redis+sentinel://host1,host2,host3/SERVICE/0 follows the primary that Sentinels "
-                "name. The variable FLEET_REDIS_PASSWORD keeps the password out of the URL."
+                "name. The variable FLEET_REDIS_PASSWORD keeps the password out of the URL. With TLS (rediss), "
+                "?ssl_ca_certs=FILE names authorities of your own; ssl_certfile and ssl_keyfile a client's certificate."
             ),
             pattern=urls.REDIS_PATTERN,
             extra={
