@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -44,6 +45,8 @@ _log = structlog.get_logger(__name__)
 _STABLE_SECONDS = 1.0
 """Only a connection that has lived this long resets the pauses between attempts."""
 _PAUSE_FIRST, _PAUSE_MOST = 0.02, 1.0
+_UNTRUSTED = (18, 19, 20, 21)
+"""OpenSSL's codes for a certificate that no trusted authority vouches for."""
 _PAUSE_CALLS_WAIT = 0.1
 """During a pause up to this long, calls wait; during a longer one they fail at once."""
 
@@ -226,9 +229,18 @@ class Link:
         except TimeoutError:
             problem = f"no answer within {round(self._timeout * 1000)} ms"
         except ToolFailure as failure:
-            problem = failure.message
+            # Nothing but the greeting was sent, so what the message says of a call's effect is beside the point.
+            hint = "" if address.tls or address.path else "; so does a server that wants TLS (rediss://)"
+            problem = failure.message.partition(";")[0] + hint
+        except ssl.SSLCertVerificationError as error:
+            hint = (
+                "; ssl_ca_certs=FILE in the URL names an authority to trust" if error.verify_code in _UNTRUSTED else ""
+            )
+            problem = f"certificate verify failed: {error.verify_message}{hint}"
         except (OSError, ValueError, ServerError) as error:
             problem = (isinstance(error, OSError) and error.strerror) or str(error)
+            if problem.startswith("NOAUTH"):  # what servers say goes on about options of HELLO
+                problem = "NOAUTH: the server asks for a password, and the URL has none"
         finally:
             if connection is not None and not ready:
                 connection.drop("was left")

@@ -24,12 +24,17 @@ pytestmark = pytest.mark.anyio
     [
         ({"PING": b"-LOADING Redis is loading the dataset in memory\r\n"}, StoreUnreachable, "LOADING"),
         ({"HELLO": b"-WRONGPASS invalid username-password pair\r\n"}, StoreUnreachable, "WRONGPASS"),
+        (
+            {"HELLO": b"-NOAUTH HELLO must be called with\r\n"},
+            StoreUnreachable,
+            "NOAUTH: the server asks for a password",
+        ),
         ({"HELLO": b"%1\r\n+role\r\n+replica\r\n"}, StoreUnreachable, "is a replica"),
         ({"HELLO": b"*2\r\n+role\r\n+slave\r\n"}, StoreUnreachable, "is a replica"),
         ({"HELLO": b"-ERR unknown command `HELLO`\r\n"}, StoreTooOld, "7.0"),
         ({"PING": b"-ERR unknown command `PING`\r\n"}, StoreUnreachable, "PING"),
     ],
-    ids=["loading", "password", "replica", "replica-resp2", "too-old", "odd"],
+    ids=["loading", "password", "no-password", "replica", "replica-resp2", "too-old", "odd"],
 )
 async def test_a_server_that_cannot_serve_is_told(
     changes: dict[str, bytes], error: type[Exception], words: str, start_fake: StartFake, open_link: OpenLink
@@ -68,7 +73,8 @@ async def test_a_server_that_hangs_up_at_once_is_told(start_fake: StartFake, ope
         peer.hang_up()
 
     fake = await start_fake(talk)
-    with pytest.raises(StoreUnreachable, match="no usable store"):
+    told = r"no usable store at .*: the store [a-z]+ the connection; so does a server that wants TLS \(rediss://\)$"
+    with pytest.raises(StoreUnreachable, match=told):
         await open_link(fake.url)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import ipaddress
 import socket
+import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,6 +96,19 @@ async def test_calls_go_over_tls(options: str, tls_server: tuple[int, Path], mak
 async def test_a_server_that_nobody_vouches_for_is_refused(tls_server: tuple[int, Path], make_store: MakeStore) -> None:
     with pytest.raises(StoreUnreachable, match="certificate verify failed"):
         await make_store(f"rediss://127.0.0.1:{tls_server[0]}").open()
+
+
+async def test_a_certificate_of_an_unknown_authority_is_refused_with_what_helps(
+    tmp_path: Path, make_store: MakeStore
+) -> None:
+    certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+    async with server:
+        told = r"certificate verify failed: self.signed certificate; ssl_ca_certs=FILE in the URL names an authority"
+        with pytest.raises(StoreUnreachable, match=told):
+            await make_store(f"rediss://127.0.0.1:{server.sockets[0].getsockname()[1]}", timeout_ms=5000).open()
 
 
 async def test_a_certificate_that_is_not_there_is_told(tls_server: tuple[int, Path], make_store: MakeStore) -> None:
