@@ -11,6 +11,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
+from coordinator.store import keys
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import LONG_MS, Fronts, Parked
@@ -124,6 +125,43 @@ async def test_the_call_that_was_repeated_can_go(fronts: Fronts) -> None:
     assert await other.is_parked(again)
     item = await tools.add()
     assert await again.item() == item
+
+
+async def test_the_repetition_can_go(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    call = await tools.park("agent")
+    ends = await tools.store.command("HGET", keys.waiter.key(tools.project, call.name), "u")
+    again = await other.park("agent", request_id=call.request_id, wait_ms=LONG_MS // 2)
+    await again.leave()
+    assert await tools.is_parked(call)
+    assert await tools.store.command("HGET", keys.waiter.key(tools.project, call.name), "u") == ends
+    item = await tools.add()
+    assert await asyncio.wait_for(call.item(), LONG_MS / 4000) == item
+
+
+@pytest.mark.parametrize("wait_ms", [LONG_MS, 300])
+async def test_an_answer_ends_the_call_on_every_front_end(fronts: Fronts, wait_ms: int) -> None:
+    """Whether an item came or the time of one of the calls is over."""
+    tools, other = await fronts.pair()
+    call = await tools.park("agent")
+    again = await other.park("agent", request_id=call.request_id, wait_ms=wait_ms)
+    outcome = "no_match"
+    if wait_ms == LONG_MS:
+        await tools.add()
+        outcome = "success"
+    answers = await asyncio.wait_for(asyncio.gather(call.answer(), again.answer()), LONG_MS / 4000)
+    assert answers[0] == answers[1]
+    assert answers[0]["claimResults"][0]["outcome"] == outcome
+
+
+async def test_a_repetition_on_a_front_end_that_dies_leaves_the_call_its_place(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    call = await tools.park("agent")
+    await other.park("agent", request_id=call.request_id)
+    repeated = await tools.store.command("HGET", keys.waiter.key(tools.project, call.name), "p")
+    await tools.store.command("DEL", keys.alive.key(tools.project, repeated[32:].decode()))
+    item = await tools.add()
+    assert await asyncio.wait_for(call.item(), LONG_MS / 4000) == item
 
 
 async def test_the_call_that_was_repeated_can_go_on_one_front_end(fronts: Fronts) -> None:

@@ -1,8 +1,8 @@
 """Parked claims of one process: the calls that wait for an item (``lua/include/waiters.lua``).
 
 A call is parked in Redis under the name of its request. The script that makes a suitable item ready also claims it for
-that call, and publishes the reply on this process's channel. This side only holds the futures. While it holds any, it
-runs one short script per project and second, for any number of parked calls. That script reports that this process
+that call, and publishes the reply to each process that holds it. This side only holds the futures. While it holds any,
+it runs one short script per project and second, for any number of parked calls. That script reports that this process
 lives, and puts expired claims back.
 """
 

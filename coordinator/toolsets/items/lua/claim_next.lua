@@ -73,9 +73,9 @@ if found or wait == 0 then
   return with_debts(reply)
 end
 
-local fields = {'p', process, 'a', agent, 't', ttl_ms, 'f', fingerprint, 'k', keep_ms, 'r', cmsgpack.pack(released)}
+local fields = {'a', agent, 't', ttl_ms, 'f', fingerprint, 'k', keep_ms, 'r', cmsgpack.pack(released)}
 nobody_waits = false
-local new = park_call(request, queue, packed_selector, now, wait, waiter, fields)
+local new = park_call(request, queue, packed_selector, now, wait, process, waiter, fields)
 serve_waiters(now, events_max) -- what was released above may suit somebody, this caller included
 handed_over = recall(request, fingerprint)
 if handed_over then return with_debts(handed_over) end

@@ -2,7 +2,7 @@
 purpose:   Ends a parked claim, because its time is over, its client has left, or its process stops.
 guarantee: Either the claim was placed before, and its reply is returned; or the waiter is removed, and no claim will
            be placed. With `keep` = 1, "nothing was found" is recorded as the answer to every call with the request.
-           Else a repeated call parks again, or stays parked if it has moved to another process.
+           Else the call stays parked for the other processes that hold it, if any, and a repeated call parks again.
 args:      request fingerprint keep_ms events_max keep process
 reply:     as claim_next
 errors:    REQUEST_ID_REUSED
@@ -19,9 +19,14 @@ if stored then return stored end
 local waiter = load_waiter(request)
 local released = waiter and cmsgpack.unpack(waiter.releases) or {}
 local reply = cmsgpack.pack({server_time(), {{'no_match', '', 0, 0, 0}}, released})
-if waiter and (keep == '1' or waiter.process == process) then remove_waiters({request}, waiter.queue, waiter.places) end
+local others = waiter and keep ~= '1' and other_processes(waiter.processes, process) or ''
+if others ~= '' then
+  redis.call('HSET', K_WAITER .. request, 'p', others)
+elseif waiter then
+  remove_waiters({request}, waiter.queue, waiter.places)
+end
 if keep == '1' then
   remember(request, fingerprint, 'D', reply, keep_ms)
-  if waiter then publish_wake(waiter.process, request, reply) end
+  if waiter then publish_wake(waiter.processes, request, reply) end
 end
 return reply

@@ -20,9 +20,23 @@ local function remove_waiters(names, queue, places)
   end
 end
 
+-- The names of processes (32 characters each) one by one.
+local function each_process(processes)
+  return string.gmatch(processes, string.rep('.', 32))
+end
+
 local function is_process_alive(process)
   if known_processes[process] == nil then known_processes[process] = redis.call('EXISTS', K_ALIVE .. process) == 1 end
   return known_processes[process]
+end
+
+-- Those of the processes that live, without `process`.
+local function other_processes(processes, process)
+  local others = ''
+  for other in each_process(processes) do
+    if other ~= process and is_process_alive(other) then others = others .. other end
+  end
+  return others
 end
 
 -- The waiter was served or has to be dropped: it leaves its queue together with the others (`flush_queues`).
@@ -31,14 +45,14 @@ local function leave_queue(waiter)
   state[waiter.at], state.gone[#state.gone + 1] = false, waiter.name
 end
 
--- Reads the fields of K_WAITER of a waiter. A waiter whose time is over, or whose process has died, leaves.
+-- Reads the fields of K_WAITER of a waiter. A waiter whose time is over, or whose processes have died, leaves.
 local function look_at_waiter(waiter, state, now)
-  local process, agent, ttl_ms, ends, fingerprint, keep_ms, releases, places =
+  local processes, agent, ttl_ms, ends, fingerprint, keep_ms, releases, places =
     unpack(redis.call('HMGET', K_WAITER .. waiter.name, 'p', 'a', 't', 'u', 'f', 'k', 'r', 'w'))
-  waiter.seen, waiter.process, waiter.agent, waiter.ttl_ms = true, process, agent, ttl_ms
+  waiter.seen, waiter.processes, waiter.agent, waiter.ttl_ms = true, processes, agent, ttl_ms
   waiter.fingerprint, waiter.keep_ms, waiter.releases = fingerprint, keep_ms, releases
   state.places = places or state.places
-  if not process or tonumber(ends) <= now or not is_process_alive(process) then leave_queue(waiter) end
+  if not processes or tonumber(ends) <= now or other_processes(processes, '') == '' then leave_queue(waiter) end
 end
 
 -- The n-th of a queue; false where it has left, nil past the end.

@@ -9,8 +9,8 @@
 --
 -- A waiter has the name of its request record; those with one selector queue in order of arrival:
 --   K_QUEUE    queue: names by order of arrival
---   K_WAITER   p process  a agent  t ttl ms  u until (ms)  f fingerprint  k keep ms  r packed releases  q queue
---              w packed places
+--   K_WAITER   p processes that hold the call (it may be repeated on several), one after the other  a agent  t ttl ms
+--              u until (ms)  f fingerprint  k keep ms  r packed releases  q queue  w packed places
 --   K_WAITING  queues by when the last call of each ends
 --   K_WANTED   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
 --   K_ALIVE    process: it lives and can take a call
@@ -21,10 +21,12 @@
 local WAKE_CHANNEL = 'fc:wake:'
 local GRACE = 10000 -- ms that a waiter outlives its call
 
--- Publishes to the process of a call, with the call's project and the waiter's name: its reply, or '' for it to ask
+-- Publishes to the processes of a call, with the call's project and the waiter's name: its reply, or '' for it to ask
 -- again.
-local function publish_wake(process, name, reply)
-  redis.call('PUBLISH', WAKE_CHANNEL .. process, string.sub(P, 5, -3) .. ' ' .. name .. reply)
+local function publish_wake(processes, name, reply)
+  for process in each_process(processes) do
+    redis.call('PUBLISH', WAKE_CHANNEL .. process, string.sub(P, 5, -3) .. ' ' .. name .. reply)
+  end
 end
 
 -- The place that every item that suits a selector leads to.
@@ -53,7 +55,7 @@ end
 local function wake_queue(queue, now, around)
   local waiter = front_waiter(queue, nil, now)
   while waiter do
-    publish_wake(waiter.process, waiter.name, '')
+    publish_wake(waiter.processes, waiter.name, '')
     waiter = around and next_holder(queue, waiter.at + 1, around, now)
   end
   flush_queues()
@@ -61,16 +63,18 @@ end
 
 -- The fields of K_WAITER of a call (releases and places packed), or nil if it is not parked.
 local function load_waiter(name)
-  local process, queue, releases, fingerprint, places =
-    unpack(redis.call('HMGET', K_WAITER .. name, 'p', 'q', 'r', 'f', 'w'))
-  if not process then return nil end
-  return {process = process, queue = queue, releases = releases, fingerprint = fingerprint, places = places}
+  local processes, queue, releases, fingerprint, places, ends =
+    unpack(redis.call('HMGET', K_WAITER .. name, 'p', 'q', 'r', 'f', 'w', 'u'))
+  if not processes then return nil end
+  return {processes = processes, queue = queue, releases = releases, fingerprint = fingerprint, places = places,
+    ends = tonumber(ends)}
 end
 
 -- Parks a call, or keeps it parked, at the end of its queue where it is new there, which is returned. `waiter` = what
--- it is parked as, or nil; `fields` = what K_WAITER is to have besides until, queue and places; `wait` in ms.
-local function park_call(name, queue, packed_selector, now, wait, waiter, fields)
-  local ends, places = now + wait + GRACE, places_of(cmsgpack.unpack(packed_selector))
+-- it is parked as, or nil; `fields` = what K_WAITER is to have besides processes, until, queue and places; `wait` in ms.
+local function park_call(name, queue, packed_selector, now, wait, process, waiter, fields)
+  local until_ms = math.max(now + wait, waiter and waiter.ends or 0) -- of whoever waits longest for the answer
+  local ends, places = until_ms + GRACE, places_of(cmsgpack.unpack(packed_selector))
   local new = not waiter or waiter.queue ~= queue
   if new and waiter then remove_waiters({name}, waiter.queue, waiter.places) end
   if new then redis.call('ZADD', K_QUEUE .. queue, redis.call('INCR', K_ARRIVALS), name) end
@@ -85,15 +89,17 @@ local function park_call(name, queue, packed_selector, now, wait, waiter, fields
     end
   end
   local key = K_WAITER .. name
-  redis.call('HSET', key, 'u', whole(now + wait), 'q', queue, 'w', cmsgpack.pack(places), unpack(fields))
-  redis.call('PEXPIRE', key, wait + GRACE)
+  local processes = (waiter and other_processes(waiter.processes, process) or '') .. process
+  redis.call('HSET', key, 'p', processes, 'u', whole(until_ms), 'q', queue, 'w', cmsgpack.pack(places),
+    unpack(fields))
+  redis.call('PEXPIREAT', key, whole(ends))
   return new
 end
 
 -- Ends a parked call with the reply that is recorded for its request now; `found` = whether that has an item.
 local function answer_call(name, waiter, reply, found, now)
   remove_waiters({name}, waiter.queue, waiter.places)
-  publish_wake(waiter.process, name, reply)
+  publish_wake(waiter.processes, name, reply)
   if found then wake_queue(waiter.queue, now) end -- nobody had offered it: there may be another one
 end
 
@@ -103,5 +109,5 @@ local function hand_over_item(item, waiter, now, events_max)
   acquire_claim(item, waiter.agent, tonumber(waiter.ttl_ms), now, events_max)
   local result = {'success', item.id, item.expires, item.first_claimed_at, item.fence}
   local reply = cmsgpack.pack({now, {result}, cmsgpack.unpack(waiter.releases)})
-  publish_wake(waiter.process, waiter.name, remember(waiter.name, waiter.fingerprint, 'D', reply, waiter.keep_ms))
+  publish_wake(waiter.processes, waiter.name, remember(waiter.name, waiter.fingerprint, 'D', reply, waiter.keep_ms))
 end
