@@ -231,7 +231,7 @@ connections:
     ]  # fmt: skip
     assert "  count  Counts" in lines
     assert any(line.startswith("  it.add ") and line.endswith("Adds two numbers") for line in lines)
-    assert any(line.startswith("  claim_item ") for line in lines)
+    assert any(line.startswith("  complete_tree ") and line.endswith("in dependency ...") for line in lines)
     config.write_text("")
     ended = fleet_command("flows", "tools", "--config", str(config), "--format", "json")
     assert ended.returncode == 0

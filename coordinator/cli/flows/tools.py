@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -75,4 +76,4 @@ def _print(listing: Listing) -> None:
     width = min(max((len(tool.name) for tool in listing.tools), default=0), _WIDEST)
     for tool in listing.tools:
         about = " ".join(tool.description.split()).partition(". ")[0].rstrip(".")
-        print(printable(f"  {tool.name:{width}}  {about[:_LONGEST]}".rstrip()))
+        print(printable(f"  {tool.name:{width}}  {shorten(about, _LONGEST, placeholder=' ...')}".rstrip()))
