@@ -52,6 +52,7 @@ def explained(loaded: LoadedSettings) -> Iterator[str]:
     config = schema_config(settings)
     yield f"{loaded.config} is sound. Version of what a reload can change: {config_version(settings)}"
     yield from _part("Settings", _plain(loaded))
+    yield from _part("Connections", _connections(settings))
     yield from _part("Gateway", _gateway(settings))
     yield from _part("Schemas", _schemas(settings, config))
     yield from _part("Traits", _traits(config))
@@ -76,6 +77,15 @@ def _plain(loaded: LoadedSettings) -> Iterator[str]:
             continue
         text = msgspec.json.encode(shown_value(field.value_in(loaded.settings), field.type)).decode()
         yield f"{field.name} = {text}  (line {source.rpartition(':')[2]})"
+
+
+def _connections(settings: Settings) -> Iterator[str]:
+    for name, one in (settings.connections or {}).items():
+        where = f", in {one.working_directory}" if one.working_directory else ""
+        # URLs and arguments may hold secrets.
+        yield f"{name}: {one.kind}, " + ("over HTTP" if one.url or one.base_url else f"program {one.command}{where}")
+    if settings.connections:
+        yield "`fleet flows tools` asks those of kind mcp for their tools"
 
 
 def _gateway(settings: Settings) -> Iterator[str]:

@@ -34,6 +34,24 @@ def part(lines: list[str], title: str) -> list[str]:
     return found
 
 
+def test_connections_are_told_without_their_secrets(tmp_path: Path, capsys: Out) -> None:
+    lines = checked(
+        tmp_path,
+        "connections:\n"
+        "  web: {kind: mcp, url: 'https://user:hunter2@h/mcp'}\n"
+        "  files: {kind: mcp, command: ./serve, args: [--key=hunter2], workingDirectory: tools}\n"
+        "  git: {kind: cli, command: git}\n",
+        capsys,
+    )
+    assert part(lines, "Connections") == [
+        "web: mcp, over HTTP",
+        f"files: mcp, program ./serve, in {tmp_path}/tools",
+        "git: cli, program git",
+        "`fleet flows tools` asks those of kind mcp for their tools",
+    ]
+    assert "hunter2" not in "".join(lines)
+
+
 FULL = """\
 port: 9000
 redis_url: redis://:hunter2@store
