@@ -186,7 +186,7 @@ async def test_a_wrong_file_keeps_the_old_and_is_told(authenticators: Authentica
         await wait_until(lambda: len(authenticators.reads) == 2, what="the reading")
         assert (
             authenticator.report()["file"]["refused"]
-            == "cannot read the token file tokens.yaml: No such file or directory"
+            == "cannot read the token file tokens.yaml: No such file or directory; `fleet token create` makes it"
         )
         assert authenticator.known(token.encode()) is not None
         tokens.write(good)
