@@ -283,7 +283,7 @@ class EmbeddedServer:
                             stdout=output,
                             stderr=output,
                             pass_fds=(lock,),
-                            env=_environment(binary.allocator),
+                            env=binary.environment(),
                             umask=0o077,
                             start_new_session=True,  # Ctrl-C is for the owner, who stops us last
                         )
@@ -416,13 +416,6 @@ def _quoted(value: str) -> str:
 def _unusable(directory: Path, error: OSError) -> str:
     at = f" ({error.filename})" if error.filename and str(error.filename) != str(directory) else ""
     return f"the data directory {directory} cannot be used: {error.strerror or error}{at}"
-
-
-def _environment(allocator: Path | None) -> dict[str, str]:
-    """This process's environment, with the allocator appended to the libraries that are loaded first."""
-    if allocator is None:
-        return dict(os.environ)
-    return os.environ | {"LD_PRELOAD": ":".join(filter(None, (os.environ.get("LD_PRELOAD"), str(allocator))))}
 
 
 def _dying_with_parent(command: list[str]) -> list[str]:

@@ -14,7 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import structlog
+
 from coordinator.store.errors import StoreError, StoreTooOld
+
+_log = structlog.get_logger(__name__)
 
 MINIMUM_VERSION = (7, 0)
 """The first version with functions."""
@@ -42,6 +46,12 @@ class Binary(NamedTuple):
     allocator: Path | None = None
     """A faster memory allocator to preload if the server uses that of the C library, as the packaged server does.
     Scripts allocate memory all the time (``benchmarks/allocator.py``)."""
+
+    def environment(self) -> dict[str, str]:
+        """This process's environment, with the allocator appended to the libraries that are loaded first."""
+        if self.allocator is None:
+            return dict(os.environ)
+        return os.environ | {"LD_PRELOAD": ":".join(filter(None, (os.environ.get("LD_PRELOAD"), str(self.allocator))))}
 
 
 def find(env: Mapping[str, str] = os.environ) -> Binary:
@@ -87,7 +97,24 @@ def probe(path: Path) -> Binary:
     version = int(match[3]), int(match[4])
     if match[1] == "Redis" and version < MINIMUM_VERSION:
         raise StoreTooOld(f"{path} is Redis {match[2]}, too old: 7.0 or newer is needed")
-    return Binary(path, match[1], version, _allocator() if " malloc=libc " in done.stdout else None)
+    binary = Binary(path, match[1], version)
+    return _with_allocator(binary) if " malloc=libc " in done.stdout else binary
+
+
+def _with_allocator(binary: Binary) -> Binary:
+    """The binary with the allocator if it runs with it: the allocator needs libatomic, which small systems lack."""
+    preloaded = binary._replace(allocator=_allocator())
+    if preloaded.allocator is None:
+        return binary
+    done = subprocess.run(
+        [binary.path, "--version"],
+        capture_output=True, text=True, errors="replace", timeout=_PROBE_SECONDS, check=False,
+        env=preloaded.environment(),
+    )  # fmt: skip
+    if done.returncode == 0:
+        return preloaded
+    _log.warning("the server is slower without its memory allocator, which does not load", error=done.stderr.strip())
+    return binary
 
 
 def _allocator() -> Path | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 from coordinator.store import StoreTooOld, server_binary
-from coordinator.store.server_binary import ServerMissing, find, probe
+from coordinator.store.server_binary import Binary, ServerMissing, find, probe
 
 
 def fake(path: Path, says: str, status: int = 0) -> Path:
@@ -104,7 +106,8 @@ class TestAllocator:
     def test_it_is_for_servers_that_use_the_c_librarys(self, tmp_path: Path) -> None:
         libc, own = fake(tmp_path / "libc", VALKEY_9), fake(tmp_path / "own", REDIS_7)
         allocator = probe(libc).allocator
-        assert allocator is not None
+        if allocator is None:
+            pytest.skip("the allocator needs libatomic, which this system lacks")
         assert allocator.name == "libmimalloc.so"
         assert allocator.is_file()
         assert probe(own).allocator is None
@@ -115,6 +118,26 @@ class TestAllocator:
 
         monkeypatch.setattr("importlib.metadata.files", missing)
         assert probe(fake(tmp_path / "server", VALKEY_9)).allocator is None
+
+    def test_one_that_does_not_load_is_left_out(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        # The loader ignores a file that is no library, but not a library that lacks another.
+        server = tmp_path / "server"
+        server.write_text(
+            f'#!/bin/sh\n[ -z "$LD_PRELOAD" ] || {{ echo "no libatomic" >&2; exit 127; }}\necho "{VALKEY_9}"\n'
+        )
+        server.chmod(0o755)
+        with capture_logs() as logs:
+            assert probe(server) == (server, "Valkey", (9, 1), None)
+        assert [(entry["log_level"], entry["error"]) for entry in logs] == [("warning", "no libatomic")]
+
+    def test_what_others_have_loaded_comes_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        plain = Binary(Path("/server"), "Valkey", (9, 1))
+        ours = plain._replace(allocator=Path("/ours.so"))
+        monkeypatch.setenv("LD_PRELOAD", "theirs.so")
+        assert ours.environment() == os.environ | {"LD_PRELOAD": "theirs.so:/ours.so"}
+        assert plain.environment() == dict(os.environ)
+        monkeypatch.delenv("LD_PRELOAD")
+        assert ours.environment()["LD_PRELOAD"] == "/ours.so"
 
     @pytest.mark.parametrize("folder", ["one two", "one:two"])
     def test_a_path_that_the_loader_would_take_for_two_is_left_out(
