@@ -26,7 +26,7 @@ from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.grants import Grant
-from coordinator.metrics import recorder, tracing
+from coordinator.metrics import tracing
 from coordinator.overload import Admission, Ticket
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
@@ -83,13 +83,13 @@ class FrontEnd:
     Args:
         store: asked for readiness only; already open.
         toolsets: by name, in the order in which combinations list their tools.
-        hooks: told of every call; the process's metrics recorder by default.
+        hooks: told of every call.
+        authenticator: identifies callers.
         render_metrics: gives the body of /metrics; called in a thread; empty by default.
         config: what /readyz says about the configuration in force; called for each answer.
         identity: what /readyz says about the verification of actors; called for each answer.
         server_factory: makes the SDK's server for an endpoint.
         fast: False sends every call to the SDK's server, which gives the same answers.
-        authenticator: identifies callers; None: no caller is identified, and all may call.
         process: the process's name within the fleet, shown by /readyz.
         admission: admits calls or turns them away under overload; None: all are admitted.
 
@@ -103,18 +103,17 @@ class FrontEnd:
         settings: Settings,
         store: Pingable,
         toolsets: Mapping[str, Toolset],
-        hooks: Hooks | None = None,
+        hooks: Hooks,
         *,
+        authenticator: Authenticator,
         render_metrics: Callable[[], bytes] = bytes,
         config: Callable[[], Mapping[str, Any]] = dict,
         identity: Callable[[], Mapping[str, Any]] = dict,
         server_factory: ServerFactory = build_server,
         fast: bool = True,
-        authenticator: Authenticator | None = None,
         process: str = "",
         admission: Admission | None = None,
     ) -> None:
-        hooks = hooks or recorder()
         self._endpoints = endpoints = Endpoints(toolsets, settings.toolsets, settings.tool_name_style)
         own_name = urlsplit(settings.auth.resource).hostname
         gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
@@ -128,7 +127,7 @@ class FrontEnd:
             render_metrics,
             config=config,
             identity=identity,
-            auth=authenticator.report if authenticator is not None else dict,
+            auth=authenticator.report,
             process=process,
         )
         self.authorization = Authorization(authenticator, endpoints, hooks.auth_refused, settings.max_header_bytes // 8)

@@ -27,7 +27,7 @@ from coordinator.transport.endpoints import Access, Endpoints, Target
 from coordinator.transport.fast_path import Plan
 from coordinator.transport.replies import Header, Refused, Scope
 
-WELL_KNOWN = "/.well-known/oauth-protected-resource"
+_WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _BEARER = b"Bearer "
 _REMEMBERED_PATHS = 4_096
 _BUSY_SECONDS = 5
@@ -41,14 +41,14 @@ class Authorization:
     """Applies the authenticator of one process to its endpoints.
 
     Args:
-        authenticator: identifies callers by their tokens; None: all callers are let in, unidentified.
+        authenticator: identifies callers by their tokens.
         refused: told why a request was refused.
         longest: bytes of the longest token that the fast path looks at.
     """
 
     def __init__(
         self,
-        authenticator: Authenticator | None,
+        authenticator: Authenticator,
         endpoints: Endpoints,
         refused: Callable[[Reason], None],
         longest: int,
@@ -61,18 +61,12 @@ class Authorization:
     @property
     def enabled(self) -> bool:
         """Whether bearer tokens are looked at: ``auth.mode`` is not none."""
-        return self._active is not None
-
-    @property
-    def _active(self) -> Authenticator | None:
-        """The authenticator; None: there is none, or it ignores bearer tokens."""
-        authenticator = self._authenticator
-        return None if authenticator is None or authenticator.mode == "none" else authenticator
+        return self._authenticator.mode != "none"
 
     @property
     def anonymous(self) -> bool:
         """Whether requests without a token are served."""
-        return self._authenticator is None or self._authenticator.mode != "required"
+        return self._authenticator.mode != "required"
 
     def known_caller(self, scope: Scope, plan: Plan) -> Grant | None | Literal[False]:
         """What the caller's token grants, as far as that is known without waiting.
@@ -88,7 +82,7 @@ class Authorization:
     def known_grant(self, token: bytes, plan: Plan) -> Grant | None:
         """What a token grants, if that is known already and the token is good for this endpoint."""
         authenticator = self._authenticator
-        if authenticator is None or authenticator.mode == "none" or len(token) > self._longest:
+        if authenticator.mode == "none" or len(token) > self._longest:
             return None
         grant = authenticator.known(token)
         # The digests in a token file are written by people: a digest may be that of a malformed token.
@@ -106,11 +100,10 @@ class Authorization:
         Raises:
             Refused: 401 or 403 with a challenge, 400, or 503.
         """
-        authenticator = self._active
-        if authenticator is None:
+        if not self.enabled:
             return None
         try:
-            grant = await authenticator.authenticate(authorization)
+            grant = await self._authenticator.authenticate(authorization)
             if grant is None:
                 return None
             if grant.audiences is not None and grant.audiences.isdisjoint(self._resources(path)):
@@ -129,11 +122,10 @@ class Authorization:
         Raises:
             Refused: 401 or 503.
         """
-        authenticator = self._active
-        if authenticator is None:
+        if not self.enabled:
             return
         try:
-            await authenticator.authenticate(authorization)
+            await self._authenticator.authenticate(authorization)
         except Denied as denied:
             raise self._answer(denied, "", "") from None
 
@@ -165,10 +157,10 @@ class Authorization:
 
     def metadata(self, path: str) -> dict[str, Any] | None:
         """The protected resource metadata served at ``path``; None: there are none."""
-        authenticator = self._active if path.startswith(WELL_KNOWN) else None
-        if authenticator is None or not authenticator.authorization_servers:
+        authenticator = self._authenticator
+        if not path.startswith(_WELL_KNOWN) or not self.enabled or not authenticator.authorization_servers:
             return None
-        below = path.removeprefix(WELL_KNOWN)
+        below = path.removeprefix(_WELL_KNOWN)
         # A proxy that serves the fleet below a path may pass the path on.
         below = below.removeprefix(urlsplit(authenticator.resource).path)
         toolsets = self._endpoints.names
@@ -202,18 +194,18 @@ class Authorization:
 
     def _challenge(self, status: int, error: str, text: str, path: str, scope: str, request_id: object) -> Refused:
         fields = [("error", error), ("error_description", text if error else ""), ("scope", scope)]
-        if self._authenticator is not None and self._authenticator.authorization_servers:
+        if self._authenticator.authorization_servers:
             parts = urlsplit(self._resource(path))
-            fields.append(("resource_metadata", f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path}"))
+            fields.append(("resource_metadata", f"{parts.scheme}://{parts.netloc}{_WELL_KNOWN}{parts.path}"))
         values = ", ".join(f'{name}="{_quotable(value)}"' for name, value in fields if value)
         header: Header = (b"www-authenticate", f"Bearer {values}".encode())
         return Refused(status, text, [header], request_id=request_id)
 
     def _resource(self, path: str) -> str:
-        return (self._authenticator.resource if self._authenticator is not None else "") + path.rstrip("/")
+        return self._authenticator.resource + path.rstrip("/")
 
     def _resources(self, path: str) -> frozenset[str]:
-        return _enclosing(_canonical(self._authenticator.resource if self._authenticator is not None else ""), path)
+        return _enclosing(_canonical(self._authenticator.resource), path)
 
 
 def _scope(target: Target) -> str:

@@ -18,7 +18,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded, may_wait
 from coordinator.toolsets.tool import Call
-from coordinator.transport.authorization import WELL_KNOWN, Authorization
+from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies, replayed
 from coordinator.transport.calls import Calls
 from coordinator.transport.endpoints import Endpoints, Target
@@ -128,7 +128,7 @@ class SlowPath:
         if path in self._probes:
             await self._health.answer(path, scope["method"], send)
             return
-        if path.startswith(WELL_KNOWN) and (metadata := self._authorization.metadata(path)) is not None:
+        if (metadata := self._authorization.metadata(path)) is not None:
             check_get(path, scope["method"])
             await reply(send, 200, json_body(metadata), headers=[(b"cache-control", b"public, max-age=300")])
             return

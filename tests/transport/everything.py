@@ -31,7 +31,7 @@ from coordinator.transport.calls import Calls
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.fast_path_http import http_protocol
 from coordinator.transport.sdk import build_server
-from tests.transport.rig import FakeStore, Hooks
+from tests.transport.rig import FakeStore, Hooks, open_to_all
 
 Context = ServerRequestContext[Any, Any]
 CallParams = types.CallToolRequestParams
@@ -354,7 +354,10 @@ def everything_app() -> FrontEnd:
     everything = Everything()
     settings = Settings(toolsets=("everything",))
     toolsets = {"everything": everything.toolset()}
-    return FrontEnd(settings, FakeStore(), toolsets, Hooks(), server_factory=everything.server)
+    authenticator = open_to_all(settings)
+    return FrontEnd(
+        settings, FakeStore(), toolsets, Hooks(), authenticator=authenticator, server_factory=everything.server
+    )
 
 
 def main() -> None:

@@ -11,6 +11,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.errors import ToolFailure
+from coordinator.identity.authenticator import Authenticator
+from coordinator.identity.clock import FleetClock
+from coordinator.identity.noop import NoopVerifier
 from coordinator.settings import Settings
 from coordinator.toolsets.tool import Call, Resource, Tool, Toolset
 from coordinator.transport import FrontEnd
@@ -211,6 +214,11 @@ class Hooks:
         self.refused.append(reason)
 
 
+def open_to_all(settings: Settings) -> Authenticator:
+    """An authenticator that knows no tokens, and lets everybody in."""
+    return Authenticator(settings, lambda wanted: NoopVerifier(), FleetClock(), lambda outcome: None)
+
+
 class FakeStore:
     """A store that readiness can ask."""
 
@@ -231,6 +239,7 @@ def make_app(rig: Rig | None = None, **options: Any) -> FrontEnd:
     settings = options.pop("settings", None) or Settings(toolsets=("rig",), **options.pop("with_settings", {}))
     toolsets = {one.name: one for one in (rig.toolset(), dotted_toolset(), flows_toolset())}
     options.setdefault("hooks", Hooks())
+    options.setdefault("authenticator", open_to_all(settings))
     return FrontEnd(settings, options.pop("store", None) or FakeStore(), toolsets, **options)
 
 

@@ -10,7 +10,7 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
 from coordinator.transport import FrontEnd
-from tests.transport.rig import Add, FakeStore, Hooks, call, legacy, modern, send
+from tests.transport.rig import Add, FakeStore, Hooks, call, legacy, modern, open_to_all, send
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,9 @@ def app_of(form: Reply | ToolFailure, *, fast: bool) -> FrontEnd:
 
     tool = Tool("add", "Answers in a form of its own.", Add, (), answer, refusal=as_text)
     toolset = Toolset("rig", "Rig", "", (tool,))
-    return FrontEnd(Settings(toolsets=("rig",)), FakeStore(), {"rig": toolset}, Hooks(), fast=fast)
+    settings = Settings(toolsets=("rig",))
+    authenticator = open_to_all(settings)
+    return FrontEnd(settings, FakeStore(), {"rig": toolset}, Hooks(), authenticator=authenticator, fast=fast)
 
 
 async def answers(form: Reply | ToolFailure, arguments: dict[str, Any], era: Any) -> dict[str, Any]:
