@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from coordinator.identity.jws import BadToken
 from coordinator.toolsets.actor import MAX_ID
@@ -13,7 +13,18 @@ LEEWAY = 60
 """Seconds that the clocks of issuer and fleet may differ (seed 004's verifier)."""
 
 
-def check(claims: Mapping[str, Any], now: float, issuer: str, audience: str) -> None:
+class Validity(NamedTuple):
+    """Whom a token names, and when it is valid, in Unix seconds with leeway."""
+
+    subject: str
+    """``sub``; empty if there is none."""
+    begins: float
+    """-inf if there is no ``nbf``."""
+    ends: float
+    """inf if there is no ``exp``."""
+
+
+def check(claims: Mapping[str, Any], now: float, issuer: str, audience: str) -> Validity:
     """Checks that the claims are valid at ``now``.
 
     ``exp`` and ``nbf`` may be missing; ``iat`` and ``jti`` are ignored.
@@ -26,25 +37,20 @@ def check(claims: Mapping[str, Any], now: float, issuer: str, audience: str) -> 
     Raises:
         BadToken: claims.
     """
-    ends = number(claims, "exp")
-    if ends is not None and ends < now - LEEWAY:
+    ends = _time(claims, "exp", math.inf) + LEEWAY
+    if ends < now:
         raise BadToken("claims", "the token has expired ('exp')")
-    begins = number(claims, "nbf")
-    if begins is not None and begins > now + LEEWAY:
+    begins = _time(claims, "nbf", -math.inf) - LEEWAY
+    if begins > now:
         raise BadToken("claims", "the token is not valid yet ('nbf')")
     if issuer and claims.get("iss") != issuer:
         raise BadToken("claims", "'iss' of the token is not the expected issuer")
     if audience and audience not in _audiences(claims.get("aud")):
         raise BadToken("claims", "'aud' of the token does not contain the expected audience")
-    subject(claims)
+    return Validity(_subject(claims), begins, ends)
 
 
-def subject(claims: Mapping[str, Any]) -> str:
-    """``sub``, or empty if there is none.
-
-    Raises:
-        BadToken: claims; it cannot be an actor's id.
-    """
+def _subject(claims: Mapping[str, Any]) -> str:
     found = claims.get("sub")
     if found is None:
         return ""
@@ -53,14 +59,9 @@ def subject(claims: Mapping[str, Any]) -> str:
     return found
 
 
-def number(claims: Mapping[str, Any], name: str) -> float | None:
-    """A time in Unix seconds; None if it is missing.
-
-    Raises:
-        BadToken: claims; it is no number.
-    """
+def _time(claims: Mapping[str, Any], name: str, absent: float) -> float:
     if name not in claims:
-        return None
+        return absent
     value = claims[name]
     try:
         if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):

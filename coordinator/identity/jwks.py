@@ -29,9 +29,7 @@ from typing import Any
 import structlog
 from jwt.algorithms import Algorithm, get_default_algorithms
 
-from coordinator.identity import claims as rules
-from coordinator.identity import jws
-from coordinator.identity.claims import LEEWAY
+from coordinator.identity import claims, jws
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.jws import BadToken, Token
 from coordinator.identity.key_resolvers import CandidateKey, KeyResolver
@@ -161,18 +159,17 @@ class JwksVerifier:
         issuer = self._expected()
         if issuer is None:
             raise BadToken("network", "the issuer is not known yet: the discovery document could not be fetched")
-        rules.check(token.claims, self._clock.now(), issuer, self._settings.audience)
-        begins, ends = rules.number(token.claims, "nbf"), rules.number(token.claims, "exp")
+        valid = claims.check(token.claims, self._clock.now(), issuer, self._settings.audience)
         proof = Proof(
             cache=match.cache,
             keys=match.keys,
             key=match.key,
             algorithm=token.algorithm,
             issuer=issuer,
-            subject=rules.subject(token.claims),
+            subject=valid.subject,
             claims=token.claims,
-            begins=begins - LEEWAY if begins is not None else -math.inf,
-            ends=ends + LEEWAY if ends is not None else math.inf,
+            begins=valid.begins,
+            ends=valid.ends,
         )
         proof.outcome = _verified(proof, fresh=True)
         self._proofs.keep(name, proof)
