@@ -17,10 +17,11 @@ from coordinator.settings import LoadedSettings, Settings, config_version, load_
 from coordinator.settings.effective_auth import auth_mode
 from coordinator.settings.fields import fields_of
 from coordinator.settings.redact import shown_value
+from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.items.contract.base import PHASES
 from coordinator.toolsets.items.contract.work import TRIGGERS
 from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config
-from coordinator.toolsets.items.rules.schema import NoteSpec, Schema, SchemaConfig
+from coordinator.toolsets.items.rules.schema import Schema, SchemaConfig
 from coordinator.toolsets.items.rules.specs import TAG
 
 _LABELLED = (*TRIGGERS, "cascade")
@@ -119,7 +120,7 @@ def _schemas(settings: Settings, config: SchemaConfig) -> Iterator[str]:
             yield "  (no review: start takes its items from work to terminal)"
 
 
-def _needed(schema: Schema, config: SchemaConfig) -> Iterator[tuple[NoteSpec, str]]:
+def _needed(schema: Schema, config: SchemaConfig) -> Iterator[tuple[NoteSettings, str]]:
     """The notes that all items of a schema can have, each with the trait that it comes from ('': the schema)."""
     seen = set()
     sources = [(schema.notes, ""), *((config.traits[trait], trait) for trait in schema.default_traits)]
@@ -130,7 +131,7 @@ def _needed(schema: Schema, config: SchemaConfig) -> Iterator[tuple[NoteSpec, st
                 yield note, trait
 
 
-def _note(note: NoteSpec, trait: str = "") -> str:
+def _note(note: NoteSettings, trait: str = "") -> str:
     facts = ["required"] if note.required else []
     if trait:
         facts.append(f"by trait {trait}")

@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.settings import Settings, SettingsError, load_settings
+from coordinator.settings.work import NoteSettings
 from coordinator.store import Store
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
-from coordinator.toolsets.items.rules.schema import NoteSpec, Schema, SchemaConfig, SchemaSource
+from coordinator.toolsets.items.rules.schema import Schema, SchemaConfig, SchemaSource
 from coordinator.toolsets.tool import Call
 from tests.items.client import Client, Json, actor
 
@@ -73,9 +74,10 @@ def test_every_key_of_a_schema_is_read(tmp_path: Path) -> None:
         "default: other\n"
         "actor_authentication: {enabled: true}\n",
     )
-    notes = (NoteSpec("b", "work"), NoteSpec("a", "queue", True, "D", "G", "S"))
+    full = NoteSettings(key="a", role="queue", required=True, description="D", guidance="G", skill="S")
+    notes = (NoteSettings(key="b", role="work"), full)
     assert config.schemas == {"bug": Schema(notes, "auto-reopen", ("t",)), "other": Schema()}
-    assert config.traits == {"t": (NoteSpec("c", "review", True),)}
+    assert config.traits == {"t": (NoteSettings(key="c", role="review", required=True),)}
     assert (config.default, config.require_actor) == ("other", True)
 
 
@@ -90,7 +92,7 @@ LEGACY = "note_schemas:\n  feature:\n    - {key: old, role: queue, required: tru
 
 def test_the_older_form_is_read_with_lifecycle_auto(tmp_path: Path) -> None:
     config = config_of(tmp_path, LEGACY)
-    assert config.schemas == {"feature": Schema((NoteSpec("old", "queue", True),))}
+    assert config.schemas == {"feature": Schema((NoteSettings(key="old", role="queue", required=True),))}
 
 
 @pytest.mark.parametrize(

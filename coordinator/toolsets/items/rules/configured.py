@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import cast
 
 from coordinator.settings import Settings
-from coordinator.settings.work import CANCELLED, NoteSettings
+from coordinator.settings.work import CANCELLED
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
-from coordinator.toolsets.items.rules.schema import Lifecycle, NoteSpec, Schema, SchemaConfig
+from coordinator.toolsets.items.rules.schema import Lifecycle, Schema, SchemaConfig
 
 DEFAULT_NAME = "default"
 """A schema of this name is the default, unless the settings name another."""
-_LIFECYCLES: Mapping[str, Lifecycle] = {
-    "auto": "auto",
-    "manual": "manual",
-    "permanent": "permanent",
-    "auto-reopen": "auto-reopen",
-}
 
 
 def schema_config(settings: Settings) -> SchemaConfig:
@@ -24,7 +19,7 @@ def schema_config(settings: Settings) -> SchemaConfig:
     schemas = _schemas(settings)
     return SchemaConfig(
         schemas=schemas,
-        traits={name: _notes(trait.notes) for name, trait in (settings.traits or {}).items()},
+        traits={name: trait.notes for name, trait in (settings.traits or {}).items()},
         default=settings.default or (DEFAULT_NAME if DEFAULT_NAME in schemas else None),
         labels=labels(settings),
         require_actor=settings.actor_authentication.enabled,
@@ -41,18 +36,12 @@ def labels(settings: Settings) -> Mapping[str, str]:
 
 def _schemas(settings: Settings) -> dict[str, Schema]:
     if settings.work_item_schemas is None:
-        return {tag: Schema(notes=_notes(notes)) for tag, notes in (settings.note_schemas or {}).items()}
+        return {tag: Schema(notes=notes) for tag, notes in (settings.note_schemas or {}).items()}
     return {
         name: Schema(
-            notes=_notes(stated.notes),
-            lifecycle=_LIFECYCLES[stated.lifecycle.lower().replace("_", "-")],
+            notes=stated.notes,
+            lifecycle=cast("Lifecycle", stated.lifecycle.lower().replace("_", "-")),
             default_traits=stated.default_traits,
         )
         for name, stated in settings.work_item_schemas.items()
     }
-
-
-def _notes(notes: Sequence[NoteSettings]) -> tuple[NoteSpec, ...]:
-    return tuple(
-        NoteSpec(note.key, note.role, note.required, note.description, note.guidance, note.skill) for note in notes
-    )

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.actor import stored_actor, stored_verification
 from coordinator.toolsets.items.contract.base import NoteProgress
 from coordinator.toolsets.items.contract.reads import ClaimDetail, GateStatus, RecentTransition, SchemaNote
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.schema import Filled, NoteSpec, Resolved, expected, phase
+from coordinator.toolsets.items.rules.schema import Filled, Resolved, expected, phase
 from coordinator.toolsets.timestamp import iso
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Standing:
         self._schema = schema
         self._notes = dict(filled.notes)
         self._phase = phase(schema, role, filled.notes) if schema is not None and role != "terminal" else None
-        self.missing: list[NoteSpec] = self._phase.missing if self._phase else []
+        self.missing: list[NoteSettings] = self._phase.missing if self._phase else []
         self.progress: NoteProgress | None = self._phase.progress if self._phase else None
 
     @property
@@ -62,7 +63,7 @@ class Standing:
         """Every note of the schema, of all phases."""
         return [self._entry(note) for note in self._schema.notes] if self._schema else []
 
-    def _entry(self, note: NoteSpec) -> SchemaNote:
+    def _entry(self, note: NoteSettings) -> SchemaNote:
         base = expected(note, note.key in self._notes)
         return SchemaNote(**msgspec.structs.asdict(base), filled=self._notes.get(note.key, False))
 

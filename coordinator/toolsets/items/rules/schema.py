@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.items.contract.base import ExpectedNote, NoteProgress
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
 from coordinator.toolsets.tool import Call, Handler
@@ -26,21 +27,10 @@ _LIFECYCLE_CODES = {"auto": "A", "manual": "M", "permanent": "P", "auto-reopen":
 _pack = msgspec.msgpack.Encoder().encode
 
 
-class NoteSpec(msgspec.Struct, frozen=True):
-    """A note that a schema or a trait asks for."""
-
-    key: str
-    role: str
-    required: bool = False
-    description: str = ""
-    guidance: str | None = None
-    skill: str | None = None
-
-
 class Schema(msgspec.Struct, frozen=True):
     """One entry of ``work_item_schemas``."""
 
-    notes: tuple[NoteSpec, ...] = ()
+    notes: tuple[NoteSettings, ...] = ()
     lifecycle: Lifecycle = "auto"
     default_traits: tuple[str, ...] = ()
 
@@ -48,7 +38,7 @@ class Schema(msgspec.Struct, frozen=True):
 class Resolved(NamedTuple):
     """The schema of one item, trait notes merged in."""
 
-    notes: tuple[NoteSpec, ...]
+    notes: tuple[NoteSettings, ...]
     lifecycle: Lifecycle
 
     @property
@@ -71,7 +61,7 @@ class SchemaConfig:
     """One version of the configured schemas. With the empty one, no item has a schema."""
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
-    traits: Mapping[str, tuple[NoteSpec, ...]] = field(default_factory=dict)
+    traits: Mapping[str, tuple[NoteSettings, ...]] = field(default_factory=dict)
     default: str | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: DEFAULT_LABELS)
     """Status labels by trigger (and ``cascade``); a trigger that is not in it has no label."""
@@ -158,11 +148,11 @@ def _text(value: str | bool) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _needs(notes: Sequence[NoteSpec]) -> list[tuple[str, str, bool]]:
+def _needs(notes: Sequence[NoteSettings]) -> list[tuple[str, str, bool]]:
     return [(note.key, note.role, note.required) for note in notes]
 
 
-def expected(note: NoteSpec, exists: bool) -> ExpectedNote:
+def expected(note: NoteSettings, exists: bool) -> ExpectedNote:
     """A schema entry as results show it."""
     return ExpectedNote(
         key=note.key,
@@ -179,7 +169,7 @@ class Phase(NamedTuple):
     """The state of the required notes of one phase."""
 
     progress: NoteProgress
-    missing: list[NoteSpec]
+    missing: list[NoteSettings]
 
     @property
     def guidance(self) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
+from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.actor import Distrusted, Trusted, attribution, signature, stored_verification
 from coordinator.toolsets.items.contract.work import (
     CascadeEvent,
@@ -20,7 +21,7 @@ from coordinator.toolsets.items.rules import blockers
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid
 from coordinator.toolsets.items.rules.refusals import not_applicable
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.schema import Filled, NoteSpec, Resolved, SchemaConfig, expected, phase
+from coordinator.toolsets.items.rules.schema import Filled, Resolved, SchemaConfig, expected, phase
 from coordinator.toolsets.timestamp import iso
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _refused(transition: Transition, trigger: str, reply: Advanced, schema: Reso
     return result
 
 
-def _missing(key: str, note: NoteSpec | None) -> MissingNote:
+def _missing(key: str, note: NoteSettings | None) -> MissingNote:
     if note is None:
         return MissingNote(key=key, description="")
     return MissingNote(
