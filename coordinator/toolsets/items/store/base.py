@@ -105,6 +105,16 @@ class BaseStore:
         await self._store.run(_INSTALL, project, config.version, SCHEMA_DAYS * 86_400, *fields)
         return await self._change(script, project, request, config.version, labels, *args)
 
+    async def _change_in_slices(
+        self, script: Script[list[R]], project: str, request: IdempotencyKey, parts: Iterable[Sequence[object]]
+    ) -> list[R]:
+        """As ``_change_by_schema``, once for each slice of a long call; the replies joined."""
+        results: list[R] = []
+        for number, part in enumerate(parts):
+            reply = await self._change_by_schema(script, project, request.slice(number), pack(part))
+            results += reply
+        return results
+
     async def resolve(self, project: str, ids: Sequence[str]) -> Sequence[str]:
         """The full ids of ids and prefixes (inner form).
 

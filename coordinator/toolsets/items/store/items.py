@@ -58,23 +58,15 @@ class ItemStore(BaseStore):
 
     async def create(self, project: str, request: IdempotencyKey, specs: Sequence[NewItem]) -> list[Created]:
         """Creates items in bounded slices."""
-        results: list[Created] = []
         parts = slices(specs, lambda spec: spec, lambda spec: _tags(spec.tags))
-        for number, part in enumerate(parts):
-            reply = await self._change_by_schema(_CREATE, project, request.slice(number), pack(part))
-            results += reply
-        return results
+        return await self._change_in_slices(_CREATE, project, request, parts)
 
     async def update(
         self, project: str, request: IdempotencyKey, changes: Sequence[tuple[str, dict[str, str | int | bool]]]
     ) -> list[Updated]:
         """Updates items in bounded slices."""
-        results: list[Updated] = []
         parts = slices(changes, lambda change: change[1].values(), lambda change: _work(change[1]))
-        for number, part in enumerate(parts):
-            reply = await self._change_by_schema(_UPDATE, project, request.slice(number), pack(part))
-            results += reply
-        return results
+        return await self._change_in_slices(_UPDATE, project, request, parts)
 
     async def delete(
         self, project: str, request: IdempotencyKey, ids: Sequence[str], recursive: bool, seconds: float

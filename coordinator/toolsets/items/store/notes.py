@@ -61,11 +61,8 @@ class NoteStore(BaseStore):
 
     async def upsert(self, project: str, request: IdempotencyKey, notes: Sequence[StoredNote]) -> list[Written]:
         """Writes notes, each on its own, in slices."""
-        results: list[Written] = []
-        for number, part in enumerate(slices(notes, lambda note: note)):
-            reply = await self._change_by_schema(_UPSERT, project, request.slice(number), pack(part))
-            results.extend(reply)
-        return results
+        parts = slices(notes, lambda note: note)
+        return await self._change_in_slices(_UPSERT, project, request, parts)
 
     async def delete(
         self, project: str, request: IdempotencyKey, ids: Sequence[str], item: str, key: str
