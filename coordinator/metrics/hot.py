@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -55,8 +55,7 @@ class HotItems:
     def top(self, count: int) -> list[Hot]:
         """The most contended items, the hottest first."""
         self._age()
-        ranked = sorted(self._losers.items(), key=lambda entry: -entry[1])[:count]
-        return [Hot(project, item, round(losers, 1)) for (project, item), losers in ranked]
+        return _hottest(self._losers, count)
 
     def _age(self) -> None:
         now = self._clock()
@@ -83,5 +82,9 @@ def published(directory: Path, count: int) -> list[Hot]:
             continue  # it has just been deleted, or another version wrote it
         for hot in found:
             losers[hot.project, hot.item] = losers.get((hot.project, hot.item), 0.0) + hot.losers
+    return _hottest(losers, count)
+
+
+def _hottest(losers: Mapping[tuple[str, str], float], count: int) -> list[Hot]:
     ranked = sorted(losers.items(), key=lambda entry: -entry[1])[:count]
     return [Hot(project, item, round(lost, 1)) for (project, item), lost in ranked]
