@@ -77,6 +77,11 @@ def trace_of(traceparent: object, tracestate: object) -> str:
     return traceparent
 
 
+def trace_in(meta: Mapping[str, object]) -> str:
+    """The trace context in a request's ``_meta``; empty: it has none, or nothing is traced here."""
+    return "" if _active is None else trace_of(meta.get("traceparent"), meta.get("tracestate"))
+
+
 def carried() -> str:
     """The current trace context, to be stored with what continues it: traceparent, a blank, and tracestate if any.
 

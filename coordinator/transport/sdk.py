@@ -8,7 +8,7 @@ the connection alive while the call waits, and it ends the call if its client le
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -134,7 +134,8 @@ def build_server(
         call = Call("", str(context.request_id))
         try:
             exchange = await stdio() if stdio is not None else _exchange(context)
-            call = Call(exchange.project, exchange.request_id or call.request_id, exchange.caller, _trace(context.meta))
+            trace = tracing.trace_in(context.meta or {})
+            call = Call(exchange.project, exchange.request_id or call.request_id, exchange.caller, trace)
             access, caller = endpoint.access[params.name], exchange.caller
             # Over HTTP this was checked before the body went to the SDK; on stdio it is checked here only.
             if caller is not None and not access.permits(caller):
@@ -180,13 +181,6 @@ def _described(resource: Resource) -> types.Resource:
 
 def _scoped(result: _Result, exchange: Exchange) -> _Result:
     return result.model_copy(update={"cache_scope": "private"}) if exchange.for_some else result
-
-
-def _trace(meta: Mapping[str, Any] | None) -> str:
-    """The request's trace context; empty if it has none, or if nothing is traced here."""
-    if not meta or tracing.active() is None:
-        return ""
-    return tracing.trace_of(meta.get("traceparent"), meta.get("tracestate"))
 
 
 def _exchange(context: ServerRequestContext[Any]) -> Exchange:

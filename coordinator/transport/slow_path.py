@@ -260,9 +260,7 @@ def glance(body: bytes) -> Seen:
     meta = params.get("_meta")
     modern, trace = False, ""
     if isinstance(meta, dict):
-        modern = VERSION_KEY in meta
-        if tracing.active() is not None:
-            trace = tracing.trace_of(meta.get("traceparent"), meta.get("tracestate"))
+        modern, trace = VERSION_KEY in meta, tracing.trace_in(meta)
     return Seen(message.get("method"), params.get("name"), request_id, modern, params.get("arguments"), trace)
 
 
