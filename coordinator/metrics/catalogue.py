@@ -31,7 +31,7 @@ FAST_PATH = Metric(
     "coordinator_fast_path_total",
     "counter",
     "requests",
-    "tools/call requests that the narrow path answered (hit) or handed to the SDK's server (miss).",
+    "tools/call requests that the fast path answered (hit) or handed to the SDK's server (miss).",
     (Label("result", ("hit", "miss")),),
 )
 SLOT_REQUESTS = Metric(
