@@ -6,7 +6,7 @@ address is let in; names are checked as on the clients' port.
 
 from __future__ import annotations
 
-from coordinator.transport.guards import Gate, is_address, without_padding
+from coordinator.transport.guards import Gate, head_of, is_address, without_padding
 from coordinator.transport.health import PROBES, Health
 from coordinator.transport.replies import Receive, Refused, Scope, Send, refuse
 
@@ -33,11 +33,7 @@ class AdminApp:
             await refuse(send, refused)
 
     def _check(self, scope: Scope) -> None:
-        head: dict[bytes, bytes] = {}
-        for name, value in without_padding(scope["headers"]):
-            if name in head and name in (b"host", b"origin"):
-                raise Refused(400, f"the header {name.decode()} is there more than once")
-            head[name] = value
+        head = head_of(without_padding(scope["headers"]), (b"host", b"origin"))
         host = head.get(b"host")
         refusal = self._gate.refusal(host, head.get(b"origin"))
         if refusal is not None and not (refusal.status == 421 and b"origin" not in head and is_address(host)):

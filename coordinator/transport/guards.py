@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from coordinator.transport.replies import Header, Refusal, Refused
@@ -79,6 +79,20 @@ def is_address(host: bytes | None) -> bool:
         return match is not None and bool(ipaddress.ip_address(match["name"].strip("[]")))
     except ValueError:
         return False
+
+
+def head_of(headers: Iterable[Header], single: Collection[bytes]) -> dict[bytes, bytes]:
+    """The headers by name; of a repeated one the first.
+
+    Raises:
+        Refused: 400: one of ``single`` is there more than once.
+    """
+    head: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in head and name in single:
+            raise Refused(400, f"the header {name.decode()} is there more than once")
+        head.setdefault(name, value)
+    return head
 
 
 def head_size(headers: Iterable[Header]) -> int:

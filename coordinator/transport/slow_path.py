@@ -24,7 +24,15 @@ from coordinator.transport.calls import Calls
 from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.envelope import MODERN, VERSION_KEY
 from coordinator.transport.fast_path import FastPath, ParsedCall
-from coordinator.transport.guards import Gate, check_get, head_size, nested_deeper, unread_coding, without_padding
+from coordinator.transport.guards import (
+    Gate,
+    check_get,
+    head_of,
+    head_size,
+    nested_deeper,
+    unread_coding,
+    without_padding,
+)
 from coordinator.transport.health import Health
 from coordinator.transport.replies import (
     HEADER_MISMATCH,
@@ -213,11 +221,7 @@ class SlowPath:
     def _checked_head(self, headers: list[Header]) -> dict[bytes, bytes]:
         if head_size(headers) > self._limits.head:
             raise Refused(431, f"the headers are larger than {self._limits.head} bytes", [(b"connection", b"close")])
-        head: dict[bytes, bytes] = {}
-        for name, value in headers:
-            if name in head and (name in _SINGLE or (name == b"authorization" and self._authorization.enabled)):
-                raise Refused(400, f"the header {name.decode()} is there more than once")
-            head.setdefault(name, value)
+        head = head_of(headers, (*_SINGLE, b"authorization") if self._authorization.enabled else _SINGLE)
         refusal = self._gate.refusal(head.get(b"host"), head.get(b"origin"))
         if refusal is not None:
             raise Refused(*refusal)
