@@ -86,20 +86,12 @@ class Health:
         """
         check_get(path, method)
         if path == "/healthz":
-            await self.live(send)
+            await reply(send, 200, b'{"status":"alive"}')
         elif path == "/readyz":
-            await self.ready(send)
+            ready, found = await self.readiness()
+            await reply(send, 200 if ready else 503, json_body(found), headers=[(b"cache-control", b"no-store")])
         else:
-            await self.metrics(send)
-
-    async def live(self, send: Send) -> None:
-        """Answers /healthz: the event loop runs."""
-        await reply(send, 200, b'{"status":"alive"}')
-
-    async def ready(self, send: Send) -> None:
-        """Answers /readyz: 200 while this process should get requests, else 503."""
-        ready, found = await self.readiness()
-        await reply(send, 200 if ready else 503, json_body(found), headers=[(b"cache-control", b"no-store")])
+            await reply(send, 200, await self._metrics(), CONTENT_TYPE.encode())
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
         """Whether this process should get requests, and what was found."""
@@ -128,12 +120,12 @@ class Health:
                 answer[name] = found
         return ready, answer
 
-    async def metrics(self, send: Send) -> None:
-        """Answers /metrics."""
+    async def _metrics(self) -> bytes:
+        """The body of /metrics; requests that come together share one."""
         if self._rendering is None:
             self._rendering = asyncio.create_task(asyncio.to_thread(self._render), name="metrics")
             self._rendering.add_done_callback(self._rendered)
-        await reply(send, 200, await asyncio.shield(self._rendering), CONTENT_TYPE.encode())
+        return await asyncio.shield(self._rendering)
 
     def _rendered(self, _task: asyncio.Task[bytes]) -> None:
         self._rendering = None
