@@ -142,8 +142,9 @@ class Admission:
         """Calls at work in the store."""
         self.parked = 0
         """Calls that wait for an event."""
+        self.waiting = 0
+        """Calls in the queue."""
         self._queues: tuple[deque[_Waiting], ...] = tuple(deque() for _ in _CLASSES)
-        self._queued = 0
         self._surplus = tuple(_Surplus() for _ in _CLASSES)
         self._sweeper: asyncio.TimerHandle | None = None
         # Kept here because not every event loop's handles know when they are due.
@@ -159,11 +160,6 @@ class Admission:
         self.limit.configure(settings.least_limit, settings.most_limit, settings.store_target_ms)
         self.breaker.open_ms = settings.breaker_open_ms
         self._set_class_limits()
-
-    @property
-    def waiting(self) -> int:
-        """Calls in the queue."""
-        return self._queued
 
     def enter(self, criticality: Criticality, actor: str, project: str, *, parks: bool = False) -> Ticket | None:
         """Admits a call: gives a ticket, to be given back with ``leave``; None: the call has to ``wait``.
@@ -190,7 +186,7 @@ class Admission:
         surplus = self._surplus[criticality]
         # Calls that wait in lower classes do not hold this one up: its class may fill more of the limit.
         if self.in_flight < self._class_limits[criticality] and (
-            critical or not self._queued or not any(self._queues[criticality:])
+            critical or not self.waiting or not any(self._queues[criticality:])
         ):
             if surplus.lasts:
                 surplus.arrived(False, now)
@@ -231,7 +227,7 @@ class Admission:
         Raises:
             ToolFailure: ``over_capacity``: too many wait already. ``queue_timeout``: there was no room in time.
         """
-        if self._queued >= self._settings.queue_most and not self._displace(criticality):
+        if self.waiting >= self._settings.queue_most and not self._displace(criticality):
             if criticality is not _CRITICAL:
                 self._surplus[criticality].begin(self._clock())
             raise self._shed(criticality, "over_capacity", "too many calls are at work and waiting here")
@@ -241,7 +237,7 @@ class Admission:
         seconds = self._queue_seconds * (_RELAPSE_SHARE if relapse else 1.0)
         one = _Waiting(criticality, Ticket(actor, project, True), now, seconds)
         self._queues[criticality].append(one)
-        self._queued += 1
+        self.waiting += 1
         self._take_shares(one.ticket)
         if self._sweeper is None or one.due < self._sweep_due:
             self._sweep_at(one.due)
@@ -266,7 +262,7 @@ class Admission:
             return
         self._give_back_shares(ticket)
         self.in_flight -= 1
-        if self._queued:
+        if self.waiting:
             self._admit_waiting()
 
     def store_call(self, seconds: float, ok: bool) -> None:
@@ -279,7 +275,7 @@ class Admission:
 
     def report(self) -> None:
         """Reports the present state to the watcher."""
-        self._watcher.limits(self.in_flight, self.limit.value, self._queued, self.breaker.state)
+        self._watcher.limits(self.in_flight, self.limit.value, self.waiting, self.breaker.state)
 
     def _set_class_limits(self) -> None:
         """Derives the limits of the classes, of one actor and of one project from the present limit."""
@@ -308,7 +304,7 @@ class Admission:
                 if self.in_flight >= self._class_limits[criticality]:
                     return
                 one = queue.popleft()
-                self._queued -= 1
+                self.waiting -= 1
                 if one.admitted.done():
                     # It has just given up; its task, which has not run since, will not find it in the queue.
                     self._give_back_shares(one.ticket)
@@ -332,7 +328,7 @@ class Admission:
             queue = self._queues[criticality]
             if queue and queue[0].due <= now:
                 self._time_out_class(criticality, now)
-        if self._queued:
+        if self.waiting:
             self._sweep_at(min(queue[0].due for queue in self._queues if queue))
 
     def _time_out_class(self, criticality: Criticality, now: float) -> None:
@@ -378,7 +374,7 @@ class Admission:
             self._queues[one.criticality].remove(one)
         except ValueError:
             return
-        self._queued -= 1
+        self.waiting -= 1
         self._give_back_shares(one.ticket)
 
     def _take_shares(self, ticket: Ticket) -> None:
