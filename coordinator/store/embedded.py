@@ -112,21 +112,21 @@ class EmbeddedServer:
         binary = self._binary or server_binary.find()
         try:
             self._own()
-            for attempt in range(_PORT_ATTEMPTS):
+            for attempts_left in reversed(range(_PORT_ATTEMPTS)):
                 try:
                     self._launch(binary)
-                    self._served = True
-                    return self._url
-                except _PortTaken as error:
-                    if attempt == _PORT_ATTEMPTS - 1:
-                        raise ServerFailed(str(error)) from None
+                    break
+                except _PortTaken:
+                    if not attempts_left:
+                        raise
         except OSError as error:
             self.stop()
             raise DataDirUnusable(_unusable(self.data_dir, error)) from None
         except BaseException:
             self.stop()
             raise
-        raise AssertionError("unreachable")
+        self._served = True
+        return self._url
 
     def stop(self, timeout: float = _LEAVE_SECONDS) -> None:
         """Ends the server (SIGTERM, and SIGKILL after ``timeout`` seconds) and frees the directory."""
