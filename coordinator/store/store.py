@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import re
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 import redis.asyncio
+import structlog
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -50,7 +50,7 @@ was used before with other arguments)."""
 
 _LATE_SECONDS = 2.0
 """How much later than it should a blocking call may be answered."""
-_log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 _MAX_CACHED_KEYS = 10_000
 _LOAD_ATTEMPTS = 5
@@ -372,9 +372,9 @@ class Store:
         try:
             await self._load_scripts()
         except ToolFailure as failure:
-            _log.debug("scripts could not be loaded: %s", failure.message)
+            _log.debug("scripts could not be loaded", reason=failure.message)
         except StoreError as error:
-            _log.error("the store refuses a script: %s", error)
+            _log.error("the store refuses a script", reason=str(error))
 
     async def _load_scripts(self) -> None:
         """Loads the functions that the server lacks, and deletes other versions of them."""

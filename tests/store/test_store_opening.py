@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 
 import pytest
+from structlog.testing import capture_logs
 
 from coordinator.cli.stores import open_store
 from coordinator.store import Script, ServerError, StoreError, StoreTooOld, StoreUnreachable
@@ -119,7 +119,7 @@ async def test_a_server_that_is_slow_at_first_is_asked_again(start_fake: StartFa
 
 
 async def test_a_new_server_gets_the_scripts_even_if_that_fails_at_first(
-    start_fake: StartFake, make_store: MakeStore, caplog: pytest.LogCaptureFixture
+    start_fake: StartFake, make_store: MakeStore
 ) -> None:
     leave = asyncio.Event()
     loads = 0
@@ -145,9 +145,9 @@ async def test_a_new_server_gets_the_scripts_even_if_that_fails_at_first(
     store = make_store((await start_fake(talk)).url)
     await store.open()
     assert store.scripts_loaded
-    with caplog.at_level(logging.ERROR):
+    with capture_logs() as logged:
         leave.set()
-        await wait_until(lambda: "refuses a script" in caplog.text, what="the failure")
+        await wait_until(lambda: "the store refuses a script" in [line["event"] for line in logged], what="the failure")
     assert store.connected
     assert not store.scripts_loaded
     assert await store.ping() < 30
