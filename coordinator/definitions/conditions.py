@@ -9,13 +9,16 @@ are true only between numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from coordinator.definitions.model import And, Comparison, Condition, Not, Or, Scalar
+
+_ORDER: dict[str, Callable[..., bool]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 def lookup(variables: Mapping[str, Any], path: str) -> Any:
@@ -54,23 +57,16 @@ def text(condition: Condition) -> str:
 
 def _compare(condition: Comparison, variables: Mapping[str, Any]) -> bool:
     actual = lookup(variables, condition.variable)
-    operator, expected = condition.operator, condition.value
-    if operator == "exists":
+    if condition.operator == "exists":
         return actual is not UNSET and actual is not None
-    if operator == "notExists":
+    if condition.operator == "notExists":
         return actual is UNSET or actual is None
-    if operator == "==":
-        return _same(actual, expected)
-    if operator == "!=":
-        return not _same(actual, expected)
-    left, right = _number(actual), _number(expected)
-    if left is None or right is None:
-        return False
-    if operator == "<":
-        return left < right
-    if operator == "<=":
-        return left <= right
-    return left > right if operator == ">" else left >= right
+    if condition.operator == "==":
+        return _same(actual, condition.value)
+    if condition.operator == "!=":
+        return not _same(actual, condition.value)
+    left, right = _number(actual), _number(condition.value)
+    return left is not None and right is not None and _ORDER[condition.operator](left, right)
 
 
 def _same(left: Any, right: Scalar | UnsetType) -> bool:

@@ -9,8 +9,10 @@ the same JSON, without conversion. ``starts_with`` and ``contains`` treat a valu
 from __future__ import annotations
 
 import math
+import operator
 import re
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,7 +20,8 @@ from coordinator.toolsets.gateway.rules import scope
 from coordinator.toolsets.gateway.rules.scope import MISSING, Path, Scope
 
 WORDS = ("starts_with", "contains")
-OPERATORS = ("==", "!=", "<=", ">=", "<", ">", *WORDS)
+_ORDER: dict[str, Callable[..., bool]] = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+OPERATORS = ("==", "!=", *_ORDER, *WORDS)
 
 _EPSILON = sys.float_info.epsilon
 _MAX_LENGTH = 2_000
@@ -82,24 +85,17 @@ def holds(text: str, known: Scope) -> bool:
     return compare(left, expression.operator, right)
 
 
-def compare(left: Any, operator: str, right: Any) -> bool:
-    """The result of comparing two JSON values."""
-    if operator == "==":
+def compare(left: Any, word: str, right: Any) -> bool:
+    """The result of comparing two JSON values with one of ``OPERATORS``."""
+    if word == "==":
         return equal(left, right)
-    if operator == "!=":
+    if word == "!=":
         return not equal(left, right)
-    if operator == "starts_with":
+    if word == "starts_with":
         return _text(left).startswith(_text(right))
-    if operator == "contains":
+    if word == "contains":
         return _text(right) in _text(left)
-    if not (_is_number(left) and _is_number(right)):
-        return False
-    one, other = double(left), double(right)
-    if operator == "<":
-        return one < other
-    if operator == "<=":
-        return one <= other
-    return one > other if operator == ">" else one >= other
+    return _is_number(left) and _is_number(right) and _ORDER[word](double(left), double(right))
 
 
 def equal(left: Any, right: Any) -> bool:

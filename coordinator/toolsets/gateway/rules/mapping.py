@@ -7,6 +7,7 @@ specs see the context as it was before. Only top-level keys of the context are w
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -99,10 +100,10 @@ def _rendered(value: Any) -> str:
 
 
 _ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
-    "add": lambda one, other: one + other,
-    "subtract": lambda one, other: one - other,
-    "multiply": lambda one, other: one * other,
-    "divide": lambda one, other: one / other,
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
 }
 _OF_OPERANDS = (*_ARITHMETIC, "concat")
 OPERATORS = ("set", *_OF_OPERANDS)
