@@ -87,7 +87,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         """,
     ),
     "top": (
-        "coordinator.cli.top:top",
+        "coordinator.cli.top.command:top",
         """Show what the fleet does right now: calls, latencies, shedding, claims, contention, store and workers.
 
         Reads the metrics of the fleet of the data directory, or of --url, every few seconds until interrupted;
@@ -95,7 +95,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         """,
     ),
     "demo": (
-        "coordinator.cli.demo:demo",
+        "coordinator.cli.demo.command:demo",
         """Let many MCP clients drain a real tree of work, and prove that nothing went wrong.
 
         Builds work items from the dependency graph of the installed Python distributions, has agents claim

@@ -13,9 +13,7 @@ import msgspec
 import pytest
 import redis
 
-from coordinator.cli import demo as demo_package
 from coordinator.cli import run as fleet_main
-from coordinator.cli.demo import command
 from coordinator.cli.demo import fleet as demo_fleet
 from coordinator.cli.demo import history as demo_history
 from coordinator.cli.demo import run as demo_run
@@ -352,7 +350,3 @@ def test_a_url_elsewhere_uses_the_redis_that_is_named(tmp_path: Path) -> None:
     target = demo_fleet.running(settings, "http://example.org:8420/")
     assert target == ("http://example.org:8420", "redis://example.org/0", None)
     assert demo_fleet.running(Settings(data_dir=str(tmp_path)), None) is None
-
-
-def test_the_command_is_what_the_package_offers() -> None:
-    assert demo_package.demo is command.demo

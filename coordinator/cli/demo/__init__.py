@@ -13,7 +13,3 @@
 
 The agents' word counts for nothing in the audit, but for one thing: which of them crashed.
 """
-
-from coordinator.cli.demo.command import demo
-
-__all__ = ["demo"]

@@ -3,7 +3,3 @@
 ``readings`` reads the fleet's metrics and computes rates between two readings; ``screen`` draws them; ``command`` is
 the command.
 """
-
-from coordinator.cli.top.command import top
-
-__all__ = ["top"]
