@@ -130,7 +130,7 @@ def begun(definition: Json, variables: Json) -> Walk:
     library = assembled([file])
     assert library.problems == ()
     workflow = library.workflows["w"]
-    return actions.begun(workflow, workflow.activities["a"].activity, dict(variables), "t0")
+    return actions.begun(workflow, workflow.activities["a"].activity, dict(variables), "t0", {})
 
 
 def arguments(move: tuple[str, str, Any], variables: Json) -> NavAction:
@@ -200,14 +200,14 @@ def test_every_outcome_is_the_models(definition: Json, variables: Json, data: st
         learned = data.draw(said)
         # Each action begins from a token, as in a process that has never seen the walk.
         member = token.packed(real.state)
-        fresh = actions.walk(real.workflow, token.unpacked(member), f"t{number + 1}")
+        fresh = actions.walk(real.workflow, token.unpacked(member), f"t{number + 1}", {})
         expected = model.do(move[0], move[1], move[2], learned)
         try:
             perform(fresh, arguments(move, learned))
             code = None
         except Refused as refusal:
             code = refusal.code
-            fresh = actions.walk(real.workflow, token.unpacked(member), "t")
+            fresh = actions.walk(real.workflow, token.unpacked(member), "t", {})
         assert code == expected, move
         if code is not None:
             offered = (move[0], move[1]) in {(one[0], one[1]) for one in moves}

@@ -7,7 +7,6 @@ Each function takes a walk, changes its state, and returns the message of succes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
@@ -22,8 +21,6 @@ from coordinator.toolsets.navigator.rules.state import (
     answer_key,
     loop_key,
 )
-
-NO_OTHERS: Mapping[str, LoadedWorkflow] = MappingProxyType({})
 
 
 class Refused(Exception):
@@ -48,7 +45,7 @@ class Walk(NamedTuple):
     state: State
     now: str
     """The time of the action: ISO 8601, UTC."""
-    others: Mapping[str, LoadedWorkflow] = NO_OTHERS
+    others: Mapping[str, LoadedWorkflow]
     """All workflows. An activity may name one of them to be run."""
 
     @property
@@ -67,17 +64,13 @@ class Walk(NamedTuple):
         return found
 
 
-def walk(workflow: LoadedWorkflow, state: State, now: str, others: Mapping[str, LoadedWorkflow] = NO_OTHERS) -> Walk:
+def walk(workflow: LoadedWorkflow, state: State, now: str, others: Mapping[str, LoadedWorkflow]) -> Walk:
     """The walk of a state."""
     return Walk(workflow, {name: one.activity for name, one in workflow.activities.items()}, state, now, others)
 
 
 def begun(
-    workflow: LoadedWorkflow,
-    first: Activity,
-    values: dict[str, Any],
-    now: str,
-    others: Mapping[str, LoadedWorkflow] = NO_OTHERS,
+    workflow: LoadedWorkflow, first: Activity, values: dict[str, Any], now: str, others: Mapping[str, LoadedWorkflow]
 ) -> Walk:
     """Makes a new walk, at the beginning of the workflow."""
     state = State(
