@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coordinator.settings.gateway.model import Transition, Workflow
+from coordinator.settings.gateway.executor import Guard
+from coordinator.settings.gateway.model import Workflow
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.catalogue import Catalogue
 from coordinator.toolsets.gateway.rules.graph import ends
@@ -139,17 +140,17 @@ def fired(
     if transition.actor == "human" and at.principal.id in requesters:
         raise Rejected(ACTOR, "Somebody else than who asked for it has to decide.", {"distinctFrom": "requester"})
     filled = checked(transition.input_schema, arguments, _ARGUMENTS)
-    return Fired(filled, passed(transition, at._replace(scope=at.scope._replace(arguments=filled))))
+    return Fired(filled, passed(transition.guards, at._replace(scope=at.scope._replace(arguments=filled))))
 
 
-def passed(transition: Transition, at: Circumstances) -> tuple[tuple[str, bool], ...]:
+def passed(guards: Sequence[Guard], at: Circumstances) -> tuple[tuple[str, bool], ...]:
     """The guards that were evaluated, if all of them hold.
 
     Raises:
         Rejected: GUARD_REJECTED.
     """
     seen: list[tuple[str, bool]] = []
-    guard = failing(transition.guards, at, lambda kind, held: seen.append((kind, held)))
+    guard = failing(guards, at, lambda kind, held: seen.append((kind, held)))
     if guard is not None:
         raise Rejected(
             GUARD, "One or more guards rejected the transition.", {"guard": msgspec.to_builtins(guard)}, seen

@@ -11,9 +11,8 @@ from coordinator.toolsets.gateway.contract.workflow import Get, Start, Submit, W
 from coordinator.toolsets.gateway.durations import Key
 from coordinator.toolsets.gateway.operations import StartRequest, SubmitRequest, new_operation
 from coordinator.toolsets.gateway.rules import checks, machine
-from coordinator.toolsets.gateway.rules.checks import Called, Rejected
+from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal
-from coordinator.toolsets.gateway.rules.resolve import READY, session_of
 from coordinator.toolsets.gateway.rules.scope import Scope
 from coordinator.toolsets.gateway.rules.visibility import sees
 from coordinator.toolsets.gateway.snapshot import Snapshot
@@ -122,7 +121,8 @@ class Workflows:
         if packed is None:
             raise checks.unknown_definition(PROXY)
         if called.arguments is not None:
-            _check_call(called, principal, given)
+            # Before a session is made for it.
+            checks.passed(capability.guards, Circumstances(principal, Scope({}, called.arguments, given)))
         hours = self._backend.catalogue.gateway.limits.proxy_hours
         return await self._operations.start(
             StartRequest(
@@ -209,9 +209,3 @@ def _arguments_of(given: dict[str, Any]) -> dict[str, Any] | None:
         return None
     nested = rest.get("arguments")
     return {**nested, **rest} if isinstance(nested, dict) else rest
-
-
-def _check_call(called: Called, principal: Principal, given: dict[str, Any]) -> None:
-    """Refuses a call whose guards do not hold, before a session is made."""
-    transition = session_of(called.capability).states[READY].transitions[called.capability.id]
-    checks.passed(transition, Circumstances(principal, Scope({}, called.arguments or {}, given)))
