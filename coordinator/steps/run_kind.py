@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -148,12 +148,8 @@ class RunKind(Protocol):
 @asynccontextmanager
 async def opened(kinds: Mapping[str, RunKind]) -> AsyncIterator[Mapping[str, RunKind]]:
     """Opens the executors of these kinds until the end of the block."""
-    done: list[RunKind] = []
-    try:
+    async with AsyncExitStack() as stack:
         for kind in kinds.values():
             await kind.executor.open()
-            done.append(kind)
+            stack.push_async_callback(kind.executor.close)
         yield kinds
-    finally:
-        for kind in done:
-            await kind.executor.close()
