@@ -27,6 +27,7 @@ from coordinator.definitions.loaded import (
     display_name,
 )
 from coordinator.definitions.model import (
+    END,
     TERMINALS,
     Activity,
     Checkpoint,
@@ -40,6 +41,7 @@ from coordinator.definitions.model import (
 from coordinator.definitions.source import Definitions, shared, shipped
 
 __all__ = [
+    "END",
     "META",
     "TERMINALS",
     "Activity",

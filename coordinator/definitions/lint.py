@@ -84,7 +84,7 @@ def _activity(library: Library, workflow: LoadedWorkflow, loaded: LoadedActivity
     known = workflow.activities.keys() | TERMINALS
     # A borrowed activity may lead to one that only its owner has, which the author of the borrower should know.
     here = "" if loaded.owner == workflow.id else f" (borrowed by {workflow.id})"
-    for where, target in _targets(activity):
+    for where, target in activity.ways_out():
         if target not in known:
             yield _wrong(place, f"{where} leads nowhere: there is no activity '{target}'{here}")
     for checkpoint in activity.checkpoints:
@@ -130,19 +130,6 @@ def _checkpoint(checkpoint: Checkpoint, place: str) -> Iterator[Problem]:
         yield _wrong(place, f"checkpoint '{checkpoint.id}': autoAdvanceMs needs a defaultOption")
     if after is not UNSET and checkpoint.blocking:
         yield _odd(place, f"checkpoint '{checkpoint.id}' is blocking, so autoAdvanceMs has no effect")
-
-
-def _targets(activity: Activity) -> Iterator[tuple[str, str]]:
-    for transition in activity.transitions:
-        yield "a transition", transition.to
-    for decision in activity.decisions:
-        for branch in decision.branches:
-            if branch.transition_to is not UNSET:
-                yield f"decision '{decision.id}', branch '{branch.id}',", branch.transition_to
-    for checkpoint in activity.checkpoints:
-        for option in checkpoint.options:
-            if (target := option.effects.transition_to) is not UNSET:
-                yield f"checkpoint '{checkpoint.id}', option '{option.id}',", target
 
 
 def _skills(

@@ -9,6 +9,7 @@ so that encoding a struct gives the content of the file plus defaults.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -19,7 +20,8 @@ Text = Annotated[str, Meta(min_length=1)]
 Scalar: TypeAlias = str | int | float | bool | None
 OptionalText: TypeAlias = str | UnsetType
 
-TERMINALS = frozenset(("__terminal__", "workflow-end", "end-workflow"))
+END = "__terminal__"
+TERMINALS = frozenset((END, "workflow-end", "end-workflow"))
 """Targets of transitions that mean the end of the workflow, unless an activity has that name."""
 
 
@@ -263,17 +265,22 @@ class Activity(Part, frozen=True, kw_only=True):
             own = (self.triggers,) if isinstance(self.triggers, Trigger) else self.triggers
         return (*own, *(trigger for step in self.all_steps() for trigger in step.triggers or ()))
 
-    def targets(self) -> tuple[str, ...]:
-        """The ids that transitions, decisions and options (in this order) lead to, each once."""
-        found: dict[str, None] = {transition.to: None for transition in self.transitions}
+    def ways_out(self) -> Iterator[tuple[str, str]]:
+        """What leads out of the activity, in words, and the id that it leads to: transitions, decisions, options."""
+        for transition in self.transitions:
+            yield "a transition", transition.to
         for decision in self.decisions:
-            found.update({branch.transition_to: None for branch in decision.branches
-                          if branch.transition_to is not UNSET})  # fmt: skip
+            for branch in decision.branches:
+                if branch.transition_to is not UNSET:
+                    yield f"decision '{decision.id}', branch '{branch.id}',", branch.transition_to
         for checkpoint in self.checkpoints:
             for option in checkpoint.options:
                 if (target := option.effects.transition_to) is not UNSET:
-                    found[target] = None
-        return tuple(found)
+                    yield f"checkpoint '{checkpoint.id}', option '{option.id}',", target
+
+    def targets(self) -> tuple[str, ...]:
+        """The ids that the ways out lead to, each once."""
+        return tuple(dict.fromkeys(target for _, target in self.ways_out()))
 
 
 # --- workflows and what belongs to them -------------------------------------------------------

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from coordinator.definitions import Activity
-from coordinator.toolsets.navigator.rules.routes import END, Route, Routes, ends, routes
+from coordinator.definitions import END, Activity
+from coordinator.toolsets.navigator.rules.routes import Route, Routes, ends, routes
 from coordinator.toolsets.navigator.rules.state import Effects, Response, State
 
 Json = dict[str, Any]

@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from coordinator.definitions import TERMINALS, Activity, Condition, holds, text
+from coordinator.definitions import END, TERMINALS, Activity, Condition, holds, text
 from coordinator.toolsets.navigator.rules.state import State, answer_key
 
-END = "__terminal__"
 Activities = Mapping[str, Activity]
 """The activities of a workflow, by id."""
 

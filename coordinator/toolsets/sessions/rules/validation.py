@@ -8,11 +8,8 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from coordinator.definitions import TERMINALS, Activity, LoadedWorkflow, conditions
+from coordinator.definitions import END, TERMINALS, Activity, LoadedWorkflow, conditions
 from coordinator.toolsets.sessions.contract.arguments import ActivityReport, StepReport
-
-END = "__terminal__"
-"""The end that every activity that may be the last accepts, even if it does not name it."""
 
 MAX_WARNINGS = 50
 """Most warnings of one call."""
@@ -83,7 +80,8 @@ def ways(activity: Activity) -> Iterator[Way]:
 def ends(act: str, target: str, workflow: LoadedWorkflow) -> bool:
     """Whether going to ``target`` completes the session: it is an end, and the activity may be the last one.
 
-    An activity may be the last if it names an end, or if none of its ways out is always open.
+    An activity may be the last if it names an end (then it accepts ``END`` as well), or if none of its ways out is
+    always open.
     """
     leaving = exits(workflow, act) if target in TERMINALS else None
     if leaving is None or target in workflow.activities:
