@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from coordinator.steps import times
+from coordinator.steps.model import PRIORITIES
 
 RQ_PREFIX = "fc:{RQ}"
 """The prefix of RQ's keys. No project can have this tag."""
 QUEUE = "fleet-steps"
 """The RQ queue of the default pool and priority; the others' names begin with it."""
 DEFAULT_POOL = "default"
-PRIORITIES = ("high", "normal", "low")
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings

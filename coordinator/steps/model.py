@@ -6,13 +6,16 @@ or ``gateway``); to workers they are opaque.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
 from coordinator.store.keys import DEFAULT_PROJECT
 
+Priority = Literal["high", "normal", "low"]
+PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 Backoff = Literal["fixed", "exponential"]
+BACKOFFS: tuple[Backoff, ...] = get_args(Backoff)
 Verdict = Literal["", "poisoned", "expired", "recorded"]
 
 JITTER = 0.2

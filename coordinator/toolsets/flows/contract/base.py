@@ -6,15 +6,16 @@ toolsets. Bounds of ids are published and enforced by decoding; those of texts o
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
 from coordinator.toolsets.actor import Actor
 
-WORKFLOW_STATUSES = ("running", "completed", "failed", "cancelled")
-STEP_STATUSES = ("pending", "ready", "running", "done", "failed", "cancelled")
+FlowStatus = Literal["running", "completed", "failed", "cancelled"]
+StepStatus = Literal["pending", "ready", "running", "done", "failed", "cancelled"]
+WORKFLOW_STATUSES: tuple[FlowStatus, ...] = get_args(FlowStatus)
 MAX_ID = 2**53 - 1
 
 

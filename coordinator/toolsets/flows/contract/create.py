@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from coordinator.steps.model import BACKOFFS, PRIORITIES
 from coordinator.toolsets.flows.contract.base import (
     Arguments,
     Id,
@@ -42,7 +43,7 @@ QUEUE: Json = {
     "description": "Pool of workers that executes it; default: any worker.",
     "pattern": "^[a-z][a-z0-9_-]{0,49}$",
 }
-PRIORITY: Json = {"description": "Which waiting steps go first.", "enum": list(limits.PRIORITIES)}
+PRIORITY: Json = {"description": "Which waiting steps go first.", "enum": list(PRIORITIES)}
 
 STEP: Json = _object(
     "A step: name, tool, and exactly one of next, branch, parallel, join and done.",
@@ -96,7 +97,7 @@ STEP: Json = _object(
         delay_ms=_whole("Wait after the first failure, ms. Default 1000.", 0, limits.MAX_TIMEOUT_MS),
         backoff={
             "description": "exponential doubles the wait each time (default).",
-            "enum": list(limits.BACKOFFS),
+            "enum": list(BACKOFFS),
         },
         max_delay_ms=_whole("Longest wait, ms. Default 60000.", 0, limits.MAX_TIMEOUT_MS),
     ),
@@ -150,7 +151,7 @@ class WorkflowCreate(Arguments, kw_only=True):
         str | None,
         Meta(
             description="Default normal; a step may have its own.",
-            extra_json_schema={"enum": [*limits.PRIORITIES, None]},
+            extra_json_schema={"enum": [*PRIORITIES, None]},
         ),
     ] = None
     delay_ms: Annotated[

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.flows.contract.base import (
-    STEP_STATUSES,
     WORKFLOW_STATUSES,
     Arguments,
     CancelledAt,
@@ -19,6 +18,7 @@ from coordinator.toolsets.flows.contract.base import (
     Parent,
     Result,
     StatusOfWorkflow,
+    StepStatus,
     WorkflowId,
     WorkflowRef,
 )
@@ -70,7 +70,7 @@ class StepRow(Result, kw_only=True):
         Meta(
             description="pending: waits for its time or its next attempt; ready: for a worker. A gate that waits for "
             "workflow_step_ready is running.",
-            extra_json_schema={"enum": list(STEP_STATUSES)},
+            extra_json_schema={"enum": list(get_args(StepStatus))},
         ),
     ]
     attempt: Annotated[int, Meta(description="Number of its present or last attempt, from 1.")]

@@ -22,5 +22,3 @@ MAX_TIMEOUT_MS = 86_400_000
 """The longest time of one attempt: a day."""
 DEFAULT_TIMEOUT_MS = 60_000
 MAX_ATTEMPTS = 100
-PRIORITIES = ("high", "normal", "low")
-BACKOFFS = ("fixed", "exponential")

@@ -7,14 +7,16 @@ problems takes part in the checks of the graph.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
-from coordinator.steps.model import Retry
+from coordinator.steps.model import BACKOFFS, PRIORITIES, Retry
 from coordinator.toolsets.flows.rules import conditions, limits, templates
 from coordinator.toolsets.flows.rules.problems import Problems, place
-from coordinator.toolsets.flows.rules.spec import START, Arm, Step
+from coordinator.toolsets.flows.rules.spec import ON_ERROR, START, Arm, Step
+
+Word = TypeVar("Word", bound=str)
 
 FOLLOWERS = ("next", "branch", "parallel", "join", "done")
 FIELDS = (
@@ -101,9 +103,9 @@ class _Reader:
             approver_role=self._approver_role(gate),
             retry=self._retry(),
             timeout_ms=self._timeout(gate),
-            on_error=self._word("on_error", ("fail", "continue")) or "fail",  # type: ignore[arg-type]
+            on_error=self._word("on_error", ON_ERROR) or "fail",
             queue=self._queue(),
-            priority=self._word("priority", limits.PRIORITIES),  # type: ignore[arg-type]
+            priority=self._word("priority", PRIORITIES),
             delay_ms=self._delay(gate),
         )
 
@@ -228,7 +230,7 @@ class _Reader:
         return Retry(
             self._whole("max_attempts", 1, limits.MAX_ATTEMPTS, 1, given, "retry."),
             self._whole("delay_ms", 0, day, default.delay_ms, given, "retry."),
-            self._word("backoff", limits.BACKOFFS, given, "retry.") or default.backoff,  # type: ignore[arg-type]
+            self._word("backoff", BACKOFFS, given, "retry.") or default.backoff,
             self._whole("max_delay_ms", 0, day, default.max_delay_ms, given, "retry."),
         )
 
@@ -265,13 +267,12 @@ class _Reader:
         return value
 
     def _word(
-        self, field: str, allowed: Collection[str], given: Mapping[str, Any] | None = None, prefix: str = ""
-    ) -> str | None:
+        self, field: str, allowed: Sequence[Word], given: Mapping[str, Any] | None = None, prefix: str = ""
+    ) -> Word | None:
         value = (self._spec if given is None else given).get(field)
-        if value is None or (isinstance(value, str) and value in allowed):
-            return value
-        self._report(prefix + field, f"must be one of {', '.join(allowed)}")
-        return None
+        if value is not None and value not in allowed:
+            self._report(prefix + field, f"must be one of {', '.join(allowed)}")
+        return next((word for word in allowed if word == value), None)
 
 
 def check_templates(

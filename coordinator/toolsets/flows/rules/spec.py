@@ -6,12 +6,12 @@ what an existing workflow does.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec import Struct
 
-from coordinator.steps.model import Retry
+from coordinator.steps.model import Priority, Retry
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.limits import DEFAULT_TIMEOUT_MS
 
@@ -19,7 +19,7 @@ START = "start"
 """The key of the first step."""
 
 OnError = Literal["fail", "continue"]
-Priority = Literal["high", "normal", "low"]
+ON_ERROR: tuple[OnError, ...] = get_args(OnError)
 
 
 class Arm(Struct, frozen=True, array_like=True):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from coordinator.metrics.tracing import carried
-from coordinator.steps.model import Plan
+from coordinator.steps.model import Plan, Priority
 from coordinator.steps.runs import INCLUDES, RunStore
 from coordinator.store import Script, keys
 from coordinator.store.idempotency import IdempotencyKey, recorded_reply
+from coordinator.toolsets.flows.contract.base import FlowStatus, StepStatus
 
 PACKAGE = "coordinator.toolsets.flows"
 MAX_READ_BYTES = 4 * 1024 * 1024
@@ -23,10 +24,6 @@ _MOST_READS = 3
 PAGE = 100
 MAX_PAGES = 200
 """Most pages of flows that one list looks through."""
-
-FlowStatus = Literal["running", "completed", "failed", "cancelled"]
-StepStatus = Literal["pending", "ready", "running", "done", "failed", "cancelled"]
-
 
 _STATUSES: dict[str, FlowStatus] = {"r": "running", "c": "completed", "f": "failed", "x": "cancelled"}
 _LETTERS = {status: letter for letter, status in _STATUSES.items()}
@@ -64,7 +61,7 @@ class NewFlow(Struct, frozen=True, kw_only=True):
     """The most steps that it can have. Their ids are the run's id + 1 .. + steps."""
     plan: Plan
     """Its first steps."""
-    priority: Literal["high", "normal", "low"] = "normal"
+    priority: Priority = "normal"
     queue: str = ""
     delay_ms: int = 0
     """How long its first steps wait."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import cast
 
 from coordinator.errors import ToolFailure, invalid
+from coordinator.steps.model import PRIORITIES, Priority
 from coordinator.steps.names import StepNames
 from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
-from coordinator.toolsets.flows.rules import limits, planner
+from coordinator.toolsets.flows.rules import planner
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.parse import QUEUE, QUEUE_RULE, name_problem
-from coordinator.toolsets.flows.rules.spec import START, Priority, Spec, pack
+from coordinator.toolsets.flows.rules.spec import START, Spec, pack
 from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
 from coordinator.toolsets.flows.tools.shared import acting
 from coordinator.toolsets.request_id import keyed
@@ -80,5 +81,5 @@ def _check(args: WorkflowCreate) -> None:
         raise invalid("name", problem)
     if args.queue is not None and not QUEUE.match(args.queue):
         raise invalid("queue", f"must be {QUEUE_RULE}")
-    if args.priority is not None and args.priority not in limits.PRIORITIES:
-        raise invalid("priority", f"must be one of {', '.join(limits.PRIORITIES)}")
+    if args.priority is not None and args.priority not in PRIORITIES:
+        raise invalid("priority", f"must be one of {', '.join(PRIORITIES)}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from msgspec import UNSET
 
 from coordinator.errors import invalid
@@ -11,7 +9,7 @@ from coordinator.toolsets.flows.contract.base import WORKFLOW_STATUSES
 from coordinator.toolsets.flows.contract.reads import StepRow, Workflow, WorkflowGet, WorkflowList, WorkflowRow
 from coordinator.toolsets.flows.rules.permissions import administers, may_read
 from coordinator.toolsets.flows.rules.spec import Spec, unpack
-from coordinator.toolsets.flows.store.flows import FlowRow, FlowStatus, FlowStore, StepRecord
+from coordinator.toolsets.flows.store.flows import FlowRow, FlowStore, StepRecord
 from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, unknown_workflow
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
@@ -42,7 +40,7 @@ class Reads:
             call.project,
             limit=args.limit,
             creator=own,
-            status=cast("FlowStatus | None", args.status),
+            status=args.status,
             name=args.name or "",
             before=args.before or 0,
         )
