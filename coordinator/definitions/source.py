@@ -165,9 +165,12 @@ class Definitions:
         self._told = frozenset(library.problems)
 
 
-def shared(roots: Sequence[Path]) -> Definitions:
-    """The definitions below these roots. All callers in a process share one object, as long as any of them uses it."""
-    key = tuple(root.absolute() for root in roots)
+def shared(roots: Sequence[str]) -> Definitions:
+    """The definitions below these roots; below none: those that come with the product.
+
+    All callers in a process share one object, as long as any of them uses it.
+    """
+    key = tuple(Path(root).absolute() for root in roots) or (shipped(),)
     with _sharing:
         found = _shared.get(key)
         if found is None:

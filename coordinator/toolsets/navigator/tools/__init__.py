@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from coordinator.definitions import Definitions, shipped
-from coordinator.definitions import shared as shared_definitions
+from coordinator.definitions import Definitions, shared
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.navigator.contract.examples import EXAMPLES
 from coordinator.toolsets.navigator.tools import catalogue, navigation
@@ -23,8 +20,7 @@ INSTRUCTIONS = (
 def toolset(services: Services, definitions: Definitions | None = None) -> Toolset:
     """The navigator toolset over one process's services; without ``definitions``, those of the settings."""
     settings = services.settings
-    roots = [Path(root) for root in settings.workflows.navigator] or [shipped()]
-    source = definitions or shared_definitions(roots)
+    source = definitions or shared(settings.workflows.navigator)
     secrets = SigningKeys(services.store, settings.signing.keys, settings.signing.key_days)
     return Toolset(
         "navigator",

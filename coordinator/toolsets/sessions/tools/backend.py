@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from time import monotonic, perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -11,7 +10,7 @@ import msgspec
 import structlog
 from msgspec import UNSET
 
-from coordinator.definitions import Definitions, Library, LoadedWorkflow, shared, shipped
+from coordinator.definitions import Definitions, Library, LoadedWorkflow, shared
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
@@ -54,8 +53,7 @@ class Backend:
         self.store = SessionStore(services.store, settings)
         self.started = monotonic()
         self._secrets = SigningKeys(services.store, settings.signing.keys, settings.signing.key_days)
-        roots = [Path(root) for root in settings.workflows.sessions] or [shipped()]
-        self.definitions = definitions or shared(roots)
+        self.definitions = definitions or shared(settings.workflows.sessions)
 
     @property
     def current(self) -> Library:
