@@ -6,7 +6,7 @@ import asyncio
 import re
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -65,7 +65,7 @@ def drain(
     """Drains; the exit code is not 0 if work is left when the time is over.
 
     Raises:
-        CommandFailed: the store cannot be used, or a name is malformed.
+        CommandFailed: the store cannot be used, or no process has the name.
     """
     if not 0 <= wait <= 86_400:
         raise CommandFailed(f"--wait must be from 0 to 86400, not {wait}", Exit.USAGE)
@@ -94,6 +94,8 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
             left = await drains.end(scope)
             _say(f"{scope} takes new work again" + (f"; still drained: {', '.join(sorted(left))}" if left else ""))
             return Exit.OK
+        if unknown := _unknown(scope, await drains.processes()):
+            raise CommandFailed(unknown, Exit.USAGE)
         await drains.ask(scope)
         _say(f"{scope} takes no new work from now on; `{ending(scope)}` ends that")
         if scope == FLEET_SCOPE:
@@ -112,6 +114,24 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
         raise _unseen("the workers", error) from None
     finally:
         await queue.close()
+
+
+def _unknown(scope: str, running: Mapping[str, Sequence[str]]) -> str:
+    """What is wrong with a scope to which no process belongs; '' for any other.
+
+    Args:
+        running: host -> the names of its processes.
+    """
+    if scope == FLEET_SCOPE:
+        return ""
+    host, _, process = scope.partition(":")[2].partition("/")
+    if host not in running:
+        return f"--host: no process runs on {host}; " + (
+            f"processes run on {', '.join(running)}" if running else "none runs anywhere"
+        )
+    if process and process not in running[host]:
+        return f"--process: {host} has no process {process}; it has {', '.join(running[host])}"
+    return ""
 
 
 def ending(scope: str) -> str:

@@ -1,7 +1,8 @@
 """Which processes are asked to take no new work: the whole fleet, a host, or one process.
 
 An operator begins and ends a drain (``fleet drain``). It is kept in Redis, so it applies to processes on every host,
-and to processes that start later. Each process checks once a second.
+and to processes that start later. Each process checks once a second, and tells from time to time that it runs, so that
+a name that no process has can be told from others.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import asyncio
 import contextlib
 import re
 import socket
+import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import structlog
 
@@ -23,11 +26,16 @@ from coordinator.store.store import Store
 _log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
+_NOTE_SECONDS = 10.0
+_GONE_SECONDS = 30
+"""A process that has not told for this long that it runs, counts as gone."""
 FLEET_SCOPE = "fleet"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 _SET = Script("coordinator.store", "set_drain", list[tuple[str, int]], scope="fleet")
 _READ = Script("coordinator.store", "read_drains", list[tuple[str, int]], scope="fleet")
+_NOTE: Script[Any] = Script("coordinator.store", "note_process", scope="fleet")
+_NOTED = Script("coordinator.store", "noted_processes", list[str], scope="fleet")
 
 
 def host_scope(host: str) -> str:
@@ -75,13 +83,18 @@ class Drains:
     async def follow(self, slot: str, apply: Callable[[str], Awaitable[None]]) -> None:
         """Watches, until it is cancelled, whether the process ``slot`` of this host is being drained.
 
-        While the store does not answer, nothing changes.
+        It also tells that the process runs. While the store does not answer, nothing changes.
 
         Args:
             apply: called at each change, with the scope that drains the process; '' when none does any more.
         """
-        host, known = socket.gethostname(), ""
+        host, known, told = socket.gethostname(), "", -_NOTE_SECONDS
         while True:
+            if (now := time.monotonic()) - told >= _NOTE_SECONDS:
+                # A store that takes no writes can still say what is drained.
+                with contextlib.suppress(ToolFailure, StoreError):
+                    await self._store.run(_NOTE, keys.FLEET, f"{host}/{slot}", _GONE_SECONDS)
+                    told = now
             with contextlib.suppress(ToolFailure, StoreError):
                 asked = scope_of(await self.read(), host, slot)
                 if asked != known:
@@ -94,3 +107,12 @@ class Drains:
         """All scopes being drained, and since when (ms)."""
         rows = await self._store.run(_READ, keys.FLEET)
         return dict(rows)
+
+    async def processes(self) -> dict[str, list[str]]:
+        """The processes that run, or did a moment ago, on every host: host -> slots."""
+        found: dict[str, list[str]] = {}
+        names = await self._store.run(_NOTED, keys.FLEET, _GONE_SECONDS)
+        for name in sorted(names):
+            host, _, slot = name.partition("/")
+            found.setdefault(host, []).append(slot)
+        return found

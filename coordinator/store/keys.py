@@ -208,6 +208,8 @@ identity_mode = Family("im", "hash", single=True, scope="fleet", reason="one rec
                        doc="the degraded-mode policy and the verifier that the fleet goes by")  # fmt: skip
 drains = Family("dr", "hash", single=True, scope="fleet", reason="until an operator ends them",
                 doc="what is asked to take no new work, and since when")  # fmt: skip
+processes = Family("pr", "zset", single=True, scope="fleet", reason="those that are gone are dropped",
+                   doc="processes, as host/slot, by when they last told that they run, in s")  # fmt: skip
 key_space = Family("v", "string", single=True, scope="fleet", reason="one number", doc="which layout the keys have")
 fleet_events = Family("ev", "stream", single=True, scope="fleet", reason="capped at 10000 entries",
                       doc="what happened to the fleet as a whole")  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,13 +121,14 @@ def test_the_fleet_of_its_own_server_is_well(fleet: RunningFleet) -> None:
 
 
 def test_what_is_drained_is_told_with_what_ends_it(fleet: RunningFleet) -> None:
-    named = ("drain", "--data-dir", str(fleet.data_dir), "--host", "elsewhere", "--process", "fe-9")
+    host = socket.gethostname()
+    named = ("drain", "--data-dir", str(fleet.data_dir), "--host", host, "--process", "fe-0")
     assert fleet_command(*named, "--wait", "0").returncode == Exit.OK
     try:
         found = doctor(fleet)
         assert found.returncode == Exit.FAILED
-        assert "warns  fleet.drains: process:elsewhere/fe-9 has taken no new work since 20" in found.stdout
-        assert "`fleet drain --host elsewhere --process fe-9 --end` ends that" in found.stdout
+        assert f"warns  fleet.drains: process:{host}/fe-0 has taken no new work since 20" in found.stdout
+        assert f"`fleet drain --host {host} --process fe-0 --end` ends that" in found.stdout
     finally:
         assert fleet_command(*named, "--end").returncode == Exit.OK
 

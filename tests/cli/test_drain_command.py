@@ -37,7 +37,7 @@ from tests.support.fleets import (
     once,
 )
 from tests.support.ports import free_port
-from tests.support.wait import wait_until_sync
+from tests.support.wait import wait_until, wait_until_sync
 
 ACTOR = {"id": "ann", "kind": "subagent"}
 
@@ -176,6 +176,42 @@ def test_one_process_is_unready_while_it_is_drained(fleet: RunningFleet) -> None
     wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 200, what="it to be ready")
 
 
+def test_a_name_that_no_process_has_is_refused(fleet: RunningFleet) -> None:
+    host = socket.gethostname()
+    typo = drain(fleet, "--process", "fe-O")
+    assert (typo.returncode, typo.stdout) == (Exit.USAGE, "")
+    assert typo.stderr == f"fleet: --process: {host} has no process fe-O; it has fe-0, w-0\n"
+    for more in ((), ("--process", "fe-0")):
+        elsewhere = drain(fleet, "--host", "elsewhere", *more)
+        assert (elsewhere.returncode, elsewhere.stdout) == (Exit.USAGE, "")
+        assert elsewhere.stderr == f"fleet: --host: no process runs on elsewhere; processes run on {host}\n"
+    assert once(fleet.port, "/readyz")[0] == 200
+
+
+@pytest.mark.anyio
+async def test_a_process_is_known_while_it_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def apply(scope: str) -> None:
+        """Nothing is drained."""
+
+    monkeypatch.setattr(drains, "LOOK_SECONDS", 0.01)
+    host = socket.gethostname()
+
+    async def known() -> bool:
+        return "fe-77" in (await Drains(store).processes()).get(host, [])
+
+    following = asyncio.create_task(Drains(store).follow("fe-77", apply))
+    try:
+        await wait_until(known, what="the process to be known")
+        # It tells so again, so that it does not count as gone.
+        monkeypatch.setattr(drains, "_NOTE_SECONDS", 0.0)
+        await store.command("DEL", keys.processes.key(keys.FLEET))
+        await wait_until(known, what="the process to be known again")
+    finally:
+        following.cancel()
+    monkeypatch.setattr(drains, "_GONE_SECONDS", 0)
+    assert not await known()
+
+
 def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     flow = {"start": {"name": "long", "tool": "until.wait_for", "args": {"path": str(gate)}, "done": True}}
@@ -222,6 +258,10 @@ async def test_a_store_that_is_lost_while_it_waits_ends_the_wait(
             raise redis.exceptions.ConnectionError("connection lost")
         return await asyncio.get_running_loop().create_future()
 
+    async def processes(_: Drains) -> dict[str, list[str]]:
+        return {"other": ["w-0"]}
+
+    monkeypatch.setattr(Drains, "processes", processes)
     monkeypatch.setattr(module, looks, look)
     monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.05)
     why = "connection lost" if ends else "no answer"
