@@ -81,11 +81,12 @@ def _plain(loaded: LoadedSettings) -> Iterator[str]:
 
 
 def _connections(settings: Settings) -> Iterator[str]:
-    for name, one in (settings.connections or {}).items():
+    connections = settings.connections or {}
+    for name, one in connections.items():
         where = f", in {one.working_directory}" if one.working_directory else ""
         # URLs and arguments may hold secrets.
         yield f"{name}: {one.kind}, " + ("over HTTP" if one.url or one.base_url else f"program {one.command}{where}")
-    if settings.connections:
+    if any(one.kind == "mcp" for one in connections.values()):
         yield "`fleet flows tools` asks those of kind mcp for their tools"
 
 

@@ -52,6 +52,12 @@ def test_connections_are_told_without_their_secrets(tmp_path: Path, capsys: Out)
     assert "hunter2" not in "".join(lines)
 
 
+def test_what_lists_tools_is_named_only_where_a_connection_has_tools(tmp_path: Path, capsys: Out) -> None:
+    text = "connections:\n  git: {kind: cli, command: git}\n  web: {kind: rest, baseUrl: 'https://h/v1'}\n"
+    assert part(checked(tmp_path, text, capsys), "Connections") == ["git: cli, program git", "web: rest, over HTTP"]
+    assert "Connections" not in checked(tmp_path, "connections: {}\n", capsys)
+
+
 FULL = """\
 port: 9000
 redis_url: redis://:hunter2@store
