@@ -14,7 +14,7 @@ from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Call, Reply, Services
-from tests.support.schemas import must_keep_to
+from tests.support.schemas import decoded, must_keep_to
 
 Json = dict[str, Any]
 
@@ -52,11 +52,7 @@ class Flows:
     async def __call__(self, tool: str, **arguments: Any) -> Any:
         """The structured content of the answer. Raises ToolFailure."""
         called = self.tools[tool]
-        try:
-            decoded = msgspec.json.decode(msgspec.json.encode(arguments), type=called.arguments)
-        except msgspec.ValidationError as error:
-            raise ToolFailure("VALIDATION_ERROR", str(error)) from None
-        result: Any = await called.handler(Call(self.project, caller=self._caller), decoded)
+        result: Any = await called.handler(Call(self.project, caller=self._caller), decoded(called, arguments))
         if isinstance(result, Reply):
             assert not called.result
             result = result.structured

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import msgspec
 
-from coordinator.errors import ToolFailure
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings, convert
 from coordinator.settings.connections import Connection
@@ -26,7 +25,7 @@ from coordinator.toolsets.gateway.rules.lint import problems
 from coordinator.toolsets.gateway.store.audit import AuditStore, Entry
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Call, Reply, Services, Toolset
-from tests.support.schemas import must_keep_to
+from tests.support.schemas import decoded, must_keep_to
 from tests.support.wait import wait_until
 from workers.engine import Engine
 from workers.listener import Listener
@@ -106,11 +105,7 @@ class Lab:
     async def reply(self, tool: str, **arguments: Any) -> tuple[Json, bool]:
         """The structured content of an answer, and whether it is a refusal. Raises ToolFailure."""
         called = self.tools[tool]
-        try:
-            decoded = msgspec.json.decode(msgspec.json.encode(arguments), type=called.arguments)
-        except msgspec.ValidationError as error:
-            raise ToolFailure("VALIDATION_ERROR", str(error)) from None
-        result: Any = await called.handler(Call(self.project, caller=self._caller), decoded)
+        result: Any = await called.handler(Call(self.project, caller=self._caller), decoded(called, arguments))
         failed = isinstance(result, Reply) and result.is_error
         body: Json = json.loads(msgspec.json.encode(result.structured if isinstance(result, Reply) else result))
         must_keep_to(called.result, body)

@@ -22,7 +22,7 @@ from coordinator.toolsets.gateway.rules.calls import CliCall, RestCall
 from tests.gateway.lab import Json, states
 from tests.gateway.test_chains import Working, sh
 from tests.gateway.web import Web
-from tests.identity.certificates import localhost_certificate
+from tests.support.certificates import self_signed
 from tests.support.wait import process_alive, wait_until
 from tests.support.web import silent
 from workers.gateway import rest
@@ -361,7 +361,7 @@ async def test_hosts_at_one_address_share_no_connection(
     web: Web, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Whose certificate was checked for one name gets nothing that is for another."""
-    certificate = localhost_certificate(tmp_path, "one.example")
+    certificate = self_signed(tmp_path, "one.example")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
 
     async def here(host: str, port: int) -> list[IPv4Address]:

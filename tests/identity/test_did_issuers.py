@@ -17,10 +17,10 @@ from coordinator.identity.key_cache import KeyCache
 from coordinator.identity.key_resolvers import DidKeyResolver
 from coordinator.identity.verifier import Outcome
 from coordinator.store import Store
-from tests.identity.certificates import localhost_certificate
 from tests.identity.conftest import MakeVerifier, Patience
 from tests.identity.servers import KeyServer
 from tests.identity.signing import Json, Signer
+from tests.support.certificates import self_signed
 from tests.support.wait import wait_until
 from tests.support.web import silent
 
@@ -31,7 +31,7 @@ ONE, TWO, STRANGER = Signer("one"), Signer("two", "ES256"), Signer("one", number
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return localhost_certificate(tmp_path_factory.mktemp("tls"))
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture
@@ -319,7 +319,7 @@ async def test_an_address_that_does_not_answer_is_passed_over(
 async def test_a_certificate_for_another_name_is_not_trusted(
     make_verifier: MakeVerifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = localhost_certificate(tmp_path, "other.example")
+    other = self_signed(tmp_path, "other.example")
     monkeypatch.setenv("SSL_CERT_FILE", str(other))
     with KeyServer(other) as site:
         did = did_of(site, "a")

@@ -23,7 +23,7 @@ from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Call, Services
-from tests.support.schemas import must_keep_to
+from tests.support.schemas import decoded, must_keep_to
 
 Json = dict[str, Any]
 
@@ -65,12 +65,9 @@ class Client:
     async def answer(self, tool: str, **arguments: Any) -> bytes:
         """The encoded result of a call. Raises ToolFailure."""
         called = self._tools[tool]
+        given = decoded(called, arguments)
         try:
-            decoded = msgspec.json.decode(msgspec.json.encode(arguments), type=called.arguments)
-        except msgspec.ValidationError as error:
-            raise ToolFailure("VALIDATION_ERROR", str(error)) from None
-        try:
-            result = await called.handler(Call(self.project, idle=self.idle.append), decoded)
+            result = await called.handler(Call(self.project, idle=self.idle.append), given)
         except ToolFailure as failure:
             must_keep_to(called.result, failure.body())
             raise
@@ -82,8 +79,8 @@ class Client:
 
     async def __call__(self, tool: str, **arguments: Any) -> Json:
         """The result of a call. Raises ToolFailure."""
-        decoded: Json = json.loads(await self.answer(tool, **arguments))
-        return decoded
+        answer: Json = json.loads(await self.answer(tool, **arguments))
+        return answer
 
     async def refusal(self, tool: str, **arguments: Any) -> ToolFailure:
         """The failure of a call that must fail as a whole."""

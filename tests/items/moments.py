@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
@@ -10,6 +12,13 @@ from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.work import WorkStore
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def ms(time: str) -> int:
+    """A time of an answer in milliseconds since 1970."""
+    return (datetime.fromisoformat(time) - _EPOCH) // timedelta(milliseconds=1)
 
 
 async def server_time(store: Store) -> int:
@@ -35,8 +44,8 @@ async def lapse(tools: Client, item: str) -> str:
     return iso(over.first)
 
 
-async def claim_for(tools: Client, agent: str, item: str, ms: int) -> None:
+async def claim_for(tools: Client, agent: str, item: str, ttl_ms: int) -> None:
     """Claims an item for less than the second that is the tool's least."""
     work = WorkStore(tools.store, Settings(), SchemaSource())
-    reply = await work.claim(tools.project, NO_KEY, agent, [(item.replace("-", ""), ms, 0)], [])
+    reply = await work.claim(tools.project, NO_KEY, agent, [(item.replace("-", ""), ttl_ms, 0)], [])
     assert reply.claims[0].outcome == "success", reply

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import redis
@@ -12,7 +11,7 @@ from coordinator.store import keys
 from coordinator.store.address import parse
 from coordinator.toolsets.items.rules.recount import CLASS_SPAN, RANK_EPOCH, Score, parsed
 from tests.items.client import Client, Json
-from tests.items.moments import lapse
+from tests.items.moments import lapse, ms
 
 ROLES = ("queue", "work", "review", "blocked", "terminal")
 PRIORITIES = ("high", "medium", "low")
@@ -34,12 +33,6 @@ WORDS = (
     "ΣΊΣΥΦΟΣ",
     "ς",
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def ms(text: str) -> int:
-    """An ISO-8601 time in milliseconds since 1970."""
-    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def score_of(item: Score) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from tests.items.client import Client, Json, actor, fresh_id
+from tests.items.moments import ms
 
 ORDER = ("queue", "work", "review", "terminal")
 PRIORITIES = ("high", "medium", "low")
@@ -35,11 +35,6 @@ async def take(tools: Client, agent: str, selector: Json | None = None, **option
     answer = await tools("claim_item", **call_of(agent, selector, **options))
     result: Json = answer["claimResults"][0]
     return result
-
-
-def ms(text: str) -> int:
-    """A time of an answer in milliseconds."""
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 @dataclass

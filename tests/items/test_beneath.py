@@ -17,9 +17,9 @@ from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.recount import NO_COMPLEXITY, claim_of, parsed
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
 from tests.items.client import Client, Json, fresh_id
-from tests.items.moments import lapse, server_time
+from tests.items.moments import lapse, ms, server_time
 from tests.items.parked import Fronts
-from tests.items.query_world import ms, set_creation
+from tests.items.query_world import set_creation
 from tests.items.selectors import take
 from tests.support import leaks
 

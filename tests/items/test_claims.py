@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -10,16 +9,10 @@ import pytest
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, actor, fresh_id
-from tests.items.moments import claim_for, lapse
+from tests.items.moments import claim_for, lapse, ms
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
-
-
-def ms(text: str) -> int:
-    """An ISO time as milliseconds."""
-    assert text.endswith("Z")
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 @pytest.mark.every_store

@@ -12,8 +12,7 @@ from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from tests.items.calls import contents
 from tests.items.client import Client, Json, actor, fresh_id
-from tests.items.moments import lapse, server_time
-from tests.items.query_world import ms
+from tests.items.moments import lapse, ms, server_time
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ from coordinator.store import keys
 from coordinator.toolsets.items.rules.recount import Claim
 from coordinator.toolsets.items.store import query as stored
 from tests.items.client import Client, Json, fresh_id
-from tests.items.moments import claim_for, lapse, server_time
-from tests.items.query_world import ms, set_creation
+from tests.items.moments import claim_for, lapse, ms, server_time
+from tests.items.query_world import set_creation
 from tests.support.between import after
 
 pytestmark = pytest.mark.anyio

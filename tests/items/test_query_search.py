@@ -10,8 +10,8 @@ import pytest
 from coordinator.toolsets.items.contract.query import QueryItems
 from coordinator.toolsets.items.rules.query import may_take_long
 from tests.items.client import Client, Json, fresh_id
-from tests.items.moments import lapse
-from tests.items.query_world import ms, set_creation
+from tests.items.moments import lapse, ms
+from tests.items.query_world import set_creation
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,8 @@ import pytest
 from coordinator.store import Script
 from coordinator.toolsets.items.store.query import Best, Listed, Pace
 from tests.items.client import Client, Json
-from tests.items.query_world import ms, set_creation
+from tests.items.moments import ms
+from tests.items.query_world import set_creation
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,9 @@ from coordinator.metrics import recorder
 from coordinator.store import keys
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client, Json, fresh_id
-from tests.items.moments import lapse
+from tests.items.moments import lapse, ms
 from tests.items.parked import Fronts
-from tests.items.selectors import call_of, ms, take
+from tests.items.selectors import call_of, take
 
 pytestmark = pytest.mark.anyio
 

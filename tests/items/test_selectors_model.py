@@ -16,7 +16,8 @@ from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json, fresh_id
-from tests.items.selectors import PRIORITIES, Model, Thing, ms, take
+from tests.items.moments import ms
+from tests.items.selectors import PRIORITIES, Model, Thing, take
 from tests.support import leaks
 
 pytestmark = pytest.mark.anyio

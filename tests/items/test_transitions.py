@@ -9,8 +9,7 @@ import pytest
 
 from coordinator.store import keys
 from tests.items.client import Client, actor, fresh_id
-from tests.items.moments import server_time
-from tests.items.selectors import ms
+from tests.items.moments import ms, server_time
 
 pytestmark = pytest.mark.anyio
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from coordinator.store.embedded import EmbeddedServer
 from tests.items.client import Client
 from tests.items.parked import Front, Fronts, Parked
 from tests.items.selectors import call_of, take
+from tests.support.servers import kill
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -181,11 +180,6 @@ async def own(server: EmbeddedServer, project: str) -> AsyncIterator[Fronts]:
     fronts = Fronts(server.url, project)
     yield fronts
     await fronts.close()
-
-
-def kill(server: EmbeddedServer) -> None:
-    assert server.pid is not None
-    os.kill(server.pid, signal.SIGKILL)
 
 
 async def start_again(server: EmbeddedServer, fronts: tuple[Front, ...]) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from coordinator.store import keys
 from coordinator.store.address import parse
 from tests.items.client import Json, fresh_id
-from tests.items.moments import lapse
+from tests.items.moments import lapse, ms
 from tests.items.parked import SOON, Front, Fronts, Parked
-from tests.items.selectors import Model, Thing, ms
+from tests.items.selectors import Model, Thing
 from tests.support import leaks
 from tests.support.wait import wait_until
 

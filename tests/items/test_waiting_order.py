@@ -10,9 +10,9 @@ import pytest
 
 from coordinator.store import keys
 from tests.items.client import Client, Json
-from tests.items.moments import lapse
+from tests.items.moments import lapse, ms
 from tests.items.parked import Fronts, Parked
-from tests.items.selectors import ms, take
+from tests.items.selectors import take
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer
 from tests.store.calls import BUMP, ECHO
 from tests.store.conftest import MakeStore
-from tests.support.servers import Kind, binary_for
+from tests.support.servers import Kind, binary_for, kill
 from tests.support.wait import wait_until, wait_until_sync
 
 pytestmark = [pytest.mark.anyio, pytest.mark.every_store]
@@ -43,11 +42,6 @@ async def fragile(server: EmbeddedServer, store_kind: Kind, make_store: MakeStor
     store: Store = make_store(server.url, timeout_ms=5000, protocol=store_kind.protocol)
     await store.open()
     return store
-
-
-def kill(server: EmbeddedServer, how: signal.Signals) -> None:
-    assert server.pid is not None
-    os.kill(server.pid, how)
 
 
 def _fail_to_save(admin: redis.Redis) -> None:
@@ -97,7 +91,7 @@ async def test_a_killed_server_loses_nothing_that_was_answered(fragile: Store, s
     callers = [asyncio.ensure_future(caller(number)) for number in range(32)]
     for _ in range(2):
         await traffic()
-        kill(server, signal.SIGKILL)
+        kill(server)
         await wait_until(lambda: server.poll() is not None and not fragile.connected, what="the loss")
         await asyncio.to_thread(server.start)
     await traffic()

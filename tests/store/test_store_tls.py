@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
-import ipaddress
 import socket
 import ssl
 import subprocess
@@ -13,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from coordinator.store import AddressError, Store, StoreUnreachable
 from tests.store.calls import BUMP
 from tests.store.conftest import MakeStore
+from tests.support.certificates import self_signed
 from tests.support.ports import free_port
 from tests.support.servers import binary_for
 from tests.support.wait import wait_until_sync
@@ -27,39 +23,17 @@ from tests.support.wait import wait_until_sync
 pytestmark = pytest.mark.anyio
 
 
-def certificate(directory: Path) -> None:
-    """A self-signed certificate for 127.0.0.1 and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "store")])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (directory / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    (directory / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, *form))
-
-
 @pytest.fixture(scope="module")
 def tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
-    """The port and the directory of the certificates of a server that speaks TLS only."""
+    """The port and the certificate (with its key) of a server that speaks TLS only."""
     binary = binary_for("redis7")
     directory = tmp_path_factory.mktemp("tls")
-    certificate(directory)
+    certificate = self_signed(directory, "127.0.0.1")
     port = free_port()
     options = {
         "port": 0, "tls-port": port, "bind": "127.0.0.1", "save": "", "dir": directory, "tls-auth-clients": "optional",
-        "tls-cert-file": directory / "cert.pem", "tls-key-file": directory / "key.pem",
-        "tls-ca-cert-file": directory / "cert.pem", "logfile": directory / "log",
+        "tls-cert-file": certificate, "tls-key-file": certificate, "tls-ca-cert-file": certificate,
+        "logfile": directory / "log",
     }  # fmt: skip
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     process = subprocess.Popen([binary.path, *words], stdout=subprocess.DEVNULL)
@@ -67,7 +41,7 @@ def tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, 
         wait_until_sync(lambda: process.poll() is not None or _listens(port), what="the TLS server")
         if process.poll() is not None:
             pytest.skip(f"{binary.path} was built without TLS")
-        yield port, directory
+        yield port, certificate
     finally:
         process.kill()
         process.wait()
@@ -80,13 +54,12 @@ def _listens(port: int) -> bool:
 
 @pytest.mark.parametrize(
     "options",
-    ["ssl_ca_certs={0}/cert.pem", "ssl_cert_reqs=none",
-     "ssl_ca_certs={0}/cert.pem&ssl_certfile={0}/cert.pem&ssl_keyfile={0}/key.pem"],
+    ["ssl_ca_certs={0}", "ssl_cert_reqs=none", "ssl_ca_certs={0}&ssl_certfile={0}&ssl_keyfile={0}"],
     ids=["verified", "unverified", "client-certificate"],
 )  # fmt: skip
 async def test_calls_go_over_tls(options: str, tls_server: tuple[int, Path], make_store: MakeStore) -> None:
-    port, directory = tls_server
-    store: Store = make_store(f"rediss://127.0.0.1:{port}?{options.format(directory)}", timeout_ms=5000)
+    port, certificate = tls_server
+    store: Store = make_store(f"rediss://127.0.0.1:{port}?{options.format(certificate)}", timeout_ms=5000)
     await store.open()
     counts: list[Any] = await asyncio.gather(*(store.run(BUMP, "p", options) for _ in range(200)))
     assert counts == list(range(counts[0], counts[0] + 200))
@@ -101,9 +74,8 @@ async def test_a_server_that_nobody_vouches_for_is_refused(tls_server: tuple[int
 async def test_a_certificate_of_an_unknown_authority_is_refused_with_what_helps(
     tmp_path: Path, make_store: MakeStore
 ) -> None:
-    certificate(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    context.load_cert_chain(self_signed(tmp_path, "127.0.0.1"))
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=context)
     async with server:
         told = r"certificate verify failed: self.signed certificate; ssl_ca_certs=FILE in the URL names an authority"

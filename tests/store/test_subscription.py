@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
@@ -18,6 +17,7 @@ from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.subscription import Subscription
 from tests.store.conftest import MakeStore
+from tests.support.servers import kill
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -56,11 +56,6 @@ async def heard(store: Store) -> AsyncIterator[Heard]:
     await heard.subscription.ready()
     yield heard
     await heard.subscription.close()
-
-
-def kill(server: EmbeddedServer, how: signal.Signals) -> None:
-    assert server.pid is not None
-    os.kill(server.pid, how)
 
 
 async def test_a_server_that_stands_still_is_left(
@@ -148,7 +143,7 @@ async def test_an_outage_is_logged_as_one(
 
     monkeypatch.setattr(store.client, "pubsub", counting)
     with capture_logs() as logged:
-        kill(server, signal.SIGKILL)
+        kill(server)
         await wait_until(lambda: tried >= 10, what="attempts to subscribe again")
     assert [line["event"] for line in logged].count("a subscription was lost") == 1
 

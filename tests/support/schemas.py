@@ -1,7 +1,8 @@
-"""Whether answers keep to the schemas that tools publish, each of thousands that tests get."""
+"""Arguments as a transport decodes them, and whether answers keep to the schemas that tools publish."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from coordinator.errors import ToolFailure
 from coordinator.toolsets.schema import output_schema
+from coordinator.toolsets.tool import Tool
 
 Results = tuple[type[msgspec.Struct], ...]
 
@@ -32,6 +35,14 @@ def _told(error: jsonschema_rs.ValidationError) -> str:
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AnyOf):
         told += "".join(f"; {_told(one)}" for alternative in error.kind.context for one in alternative)
     return told
+
+
+def decoded(tool: Tool, arguments: Mapping[str, Any]) -> Any:
+    """A tool's arguments from JSON. Raises ToolFailure as a transport does."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(arguments), type=tool.arguments)
+    except msgspec.ValidationError as error:
+        raise ToolFailure("VALIDATION_ERROR", str(error)) from None
 
 
 def departures(results: Results, answer: Any) -> list[str]:

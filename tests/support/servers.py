@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +27,12 @@ class Kind(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.server}-resp{self.protocol}"
+
+
+def kill(server: EmbeddedServer, how: signal.Signals = signal.SIGKILL) -> None:
+    """Sends a server a signal."""
+    assert server.pid is not None
+    os.kill(server.pid, how)
 
 
 @contextlib.asynccontextmanager

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from coordinator.transport import FrontEnd
 from tests.authentication.support import KEYS
 from tests.transport.guarded import ISSUER, Front
+from tests.transport.nodejs import Node, installed
 from tests.transport.rig import Rig, make_app
 
 
@@ -19,6 +20,11 @@ from tests.transport.rig import Rig, make_app
 def logged() -> Iterator[list[Any]]:
     with capture_logs() as entries:
         yield entries
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    return installed(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture

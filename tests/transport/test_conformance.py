@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from tests.transport.everything import everything_app
 from tests.transport.live import Live, serving
-from tests.transport.nodejs import INSTALL_SECONDS, Node, installed
+from tests.transport.nodejs import INSTALL_SECONDS, Node
 
 pytestmark = pytest.mark.timeout(INSTALL_SECONDS + 60)
 
@@ -24,11 +24,6 @@ LISTED = tomllib.loads((Path(__file__).parent / "conformance.toml").read_text())
 
 Results = dict[str, dict[str, list[dict[str, Any]]]]
 """Revision -> scenario -> checks."""
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
-    return installed(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.transport.live import Live, serving
-from tests.transport.nodejs import INSTALL_SECONDS, Node, installed
+from tests.transport.nodejs import INSTALL_SECONDS, Node
 from tests.transport.rig import make_app
 
 pytestmark = pytest.mark.timeout(INSTALL_SECONDS + 60)
@@ -20,11 +20,6 @@ pytestmark = pytest.mark.timeout(INSTALL_SECONDS + 60)
 CALLS = 100
 INSPECTOR = "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
-    return installed(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture(scope="module")

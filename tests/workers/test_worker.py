@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from coordinator.steps.handoff import QUEUE, queue_names
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import RunningCommand, environment, samples
+from tests.support.servers import kill
 from tests.support.wait import process_alive, wait_until_sync
 from tests.workers.conftest import Start
 
@@ -151,8 +151,7 @@ def test_pickled_jobs_are_refused_unread(alone: Alone, tmp_path: Path) -> None:
 
 
 def test_a_worker_outlives_a_restart_of_its_store(alone: Alone) -> None:
-    assert alone.server.pid is not None
-    os.kill(alone.server.pid, signal.SIGKILL)
+    kill(alone.server)
     wait_until_sync(lambda: alone.command.logged("no answer from Redis, trying again"), what="the worker to notice")
     alone.server.start()
     job = alone.queue.enqueue(NOOP, "after", result_ttl=60)

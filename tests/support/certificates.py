@@ -1,8 +1,9 @@
-"""A certificate for localhost that nobody else trusts."""
+"""Certificates that nobody trusts unless told to."""
 
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
 from pathlib import Path
 
 from cryptography import x509
@@ -10,8 +11,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
-def localhost_certificate(directory: Path, name: str = "localhost") -> Path:
-    """A PEM file with a self-signed certificate and its key; trusted where SSL_CERT_FILE names it."""
+def self_signed(directory: Path, name: str = "localhost") -> Path:
+    """A PEM file with a self-signed certificate and its key; trusted where SSL_CERT_FILE names it.
+
+    Args:
+        name: of the host; or its IP address.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
@@ -23,7 +28,7 @@ def localhost_certificate(directory: Path, name: str = "localhost") -> Path:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(hours=1))
         .not_valid_after(now + dt.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general(name)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -33,3 +38,10 @@ def localhost_certificate(directory: Path, name: str = "localhost") -> Path:
         made.public_bytes(serialization.Encoding.PEM) + key.private_bytes(serialization.Encoding.PEM, *form)
     )
     return file
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
