@@ -13,7 +13,7 @@ from structlog.contextvars import bound_contextvars, merge_contextvars
 from structlog.testing import capture_logs
 
 from coordinator.errors import ToolFailure
-from coordinator.store import keys
+from coordinator.store import keys, subscription
 from coordinator.store.embedded import EmbeddedServer
 from tests.items.client import Client
 from tests.items.parked import Front, Fronts, Parked
@@ -250,15 +250,21 @@ async def test_calls_that_cannot_ask_any_more_end(server: EmbeddedServer, own: F
     assert await pair[1].begin("late", wait_ms=60_000, request_id=late.request_id).item() == item
 
 
-async def test_a_first_call_without_a_store_does_not_hang(server: EmbeddedServer, own: Fronts) -> None:
+async def test_a_first_call_without_a_store_does_not_hang(
+    server: EmbeddedServer, own: Fronts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "_LISTEN_SECONDS", 0.2)
     front = await own.make()
     kill(server)
     assert await outcome(front.begin("agent", wait_ms=60_000)) == "shedding"
     await start_again(server, (front,))
 
 
-async def test_a_store_that_takes_no_subscription(server: EmbeddedServer, own: Fronts) -> None:
+async def test_a_store_that_takes_no_subscription(
+    server: EmbeddedServer, own: Fronts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An account may be allowed all keys and no channel: that cannot be waited with, and is said."""
+    monkeypatch.setattr(subscription, "_LISTEN_SECONDS", 0.2)
     tools = await own.make()
     await tools.store.command("ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "resetchannels")
     path = server.url.rpartition("@")[2]
