@@ -108,6 +108,30 @@ async def test_the_same_call_again_has_no_second_effect(sessions: Sessions) -> N
     assert (await status(sessions, third.token))["current_activity"] == "measure"
 
 
+async def test_another_report_from_the_same_token_corrects_the_transition(sessions: Sessions) -> None:
+    """Warnings are there to have agents correct themselves: what they then say counts, and is in the trace."""
+    token = await sessions.start("lab")
+    first = await go(sessions, token, "prepare", activity_manifest=[])
+    assert len(first.warnings) == 1
+    handle = (await sessions("yield_checkpoint", session_token=first.token, checkpoint_id="go")).token
+    await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="proceed")
+    second = await go(sessions, token, "prepare", transition_condition="x == 1")
+    assert second.warnings == []
+    assert (payload(second.token)["act"], payload(second.token)["cond"]) == ("prepare", "x == 1")
+    # The activity was entered once: the answer given meanwhile can still be resumed from.
+    assert (await sessions("resume_checkpoint", session_token=handle))["resolved_option"] == "proceed"
+    third = await go(sessions, second.token, "measure", step_manifest=lab.PREPARED[:1])
+    fourth = await go(sessions, second.token, "measure", step_manifest=lab.PREPARED)
+    assert (len(third.warnings), fourth.warnings) == (1, [])
+    shown = await status(sessions, fourth.token)
+    assert (shown["current_activity"], shown["completed_activities"]) == ("measure", ["prepare"])
+    events = (await sessions("get_trace", session_token=fourth.token))["events"]
+    made = [event for event in events if event["name"] == "next_activity"]
+    assert [event.get("vw", []) for event in made] == [first.warnings, [], third.warnings, []]
+    cuts = [payload(one.meta["trace_token"]) for one in (first, second, third, fourth)]
+    assert [(one["from"], one["to"]) for one in cuts] == [(0, 1), (1, 4), (4, 6), (6, 7)]
+
+
 async def test_a_token_that_is_behind_is_warned_about_and_reads_on(sessions: Sessions) -> None:
     behind = await sessions.at("lab", "prepare")
     await go(sessions, behind, "measure", step_manifest=lab.PREPARED)

@@ -2,9 +2,11 @@
 purpose:   Takes a session to an activity, or to its end, and cuts off the trace of what came before.
 guarantee: Not while a checkpoint waits for its answer, whatever the token shown says. The cut is made in the same
            step, so each event is in exactly one trace token. The same call made again changes nothing and gets
-           the same trace. A completed session opens again only if its item has no other open one of its workflow.
-args:      sid aid act seq entry ttl_ms events_max target condition ends problem
-           ends 1: the activity left was the last one, target only says so
+           the same trace; made again with another report, it corrects the one before and enters nothing twice.
+           A completed session opens again only if its item has no other open one of its workflow.
+args:      sid aid act seq entry ttl_ms events_max target condition report ends problem
+           report: a digest of all that is said about the transition   ends 1: the activity left was the last one,
+           target only says so
 reply:     {ok | blocked | superseded | unclaimed | exists | failed, now, q, activity, condition, pending, completed,
            {first, past the last, events, where the session was if the token did not know} | who holds the item now}
 errors:    UNKNOWN_SESSION
@@ -45,12 +47,19 @@ local function events(first, past)
 end
 
 local call = this_call(target)
-if s.tk == call then
+if s.tk == call and s.tr == report then
   advance(s)
   return reply(s, 'ok', events(tonumber(s.tp), tonumber(s.tc)))
 end
 
 local segment = events(tonumber(s.tc), math.huge)
+local said = {'c', condition, 'tp', whole(segment[1]), 'tc', whole(segment[2]), 'tk', call, 'tr', report}
+if s.tk == call then
+  act = s.a -- the token is not behind: the session is where this call took it
+  note(s)
+  advance(s, unpack(said))
+  return reply(s, 'ok', segment)
+end
 if act ~= s.a then segment[4] = s.a end
 note(s)
 
@@ -58,12 +67,11 @@ local left, known = s.d and cmsgpack.unpack(s.d) or {}, act == ''
 for _, activity in ipairs(left) do known = known or activity == act end
 if not known then left[#left + 1] = act end
 if s.r or s.z then unset(s, 'r', 'z') end
-local more = {'c', condition, 'd', cmsgpack.pack(left), 'tp', whole(segment[1]), 'tc', whole(segment[2]), 'tk', call}
 if ends == '1' then
-  advance(s, 'a', act, 'z', '1', unpack(more))
+  advance(s, 'a', act, 'z', '1', 'd', cmsgpack.pack(left), unpack(said))
   emit(events_max, 'session_complete', sid, 'w', s.w, 'from', act, 'by', aid)
 else
-  advance(s, 'a', target, 'n', whole(s.n + 1), unpack(more))
+  advance(s, 'a', target, 'n', whole(s.n + 1), 'd', cmsgpack.pack(left), unpack(said))
   if again then point(s) end
   emit(events_max, 'session_move', sid, 'w', s.w, 'from', act, 'to', target, 'by', aid)
 end

@@ -178,10 +178,24 @@ class SessionStore:
         return await self._run(_VISIT, project, shown, entry, problem[: trace.MAX_TEXT])
 
     async def move(
-        self, project: str, shown: Payload, entry: bytes, target: str, condition: str, ends: bool, problem: str
+        self,
+        project: str,
+        shown: Payload,
+        entry: bytes,
+        target: str,
+        condition: str,
+        report: str,
+        ends: bool,
+        problem: str,
     ) -> State:
-        """Moves the session to another activity. The detail is ``Cut``."""
-        return await self._run(_MOVE, project, shown, entry, target, condition, int(ends), problem[: trace.MAX_TEXT])
+        """Moves the session to another activity. The detail is ``Cut``.
+
+        Args:
+            report: a digest of all that the caller says about the transition. The same call with another one is no
+                repetition.
+        """
+        problem = problem[: trace.MAX_TEXT]
+        return await self._run(_MOVE, project, shown, entry, target, condition, report, int(ends), problem)
 
     async def yield_checkpoint(
         self, project: str, shown: Payload, entry: bytes, checkpoint: str, again: bool, problem: str

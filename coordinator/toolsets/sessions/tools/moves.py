@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 from time import perf_counter
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, msgpack
 
 from coordinator.definitions import TERMINALS, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
@@ -73,6 +74,7 @@ class Moves:
             trace.entry("next_activity", perf_counter() - began, shown.act, shown.aid, warnings),
             args.activity_id,
             args.transition_condition or "",
+            _report(args),
             ends,
             problem.message if problem else "",
         )
@@ -191,6 +193,12 @@ def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> l
     found += validation.step_manifest(shown.act, args.step_manifest, workflow)
     found += validation.activity_manifest(args.activity_manifest, workflow)
     return validation.bounded(found)
+
+
+def _report(args: NextActivity) -> str:
+    """A digest of all that is said about a transition: the same target with another report corrects it."""
+    said = (args.transition_condition, args.step_manifest, args.activity_manifest)
+    return blake2b(msgpack.encode(said), digest_size=8).hexdigest()
 
 
 def _events(shown: Payload, first: int, raw: list[str]) -> list[TraceEvent]:

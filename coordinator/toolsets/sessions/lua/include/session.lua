@@ -9,8 +9,8 @@
 --   b checkpoint that waits for its answer  by, bq, bt of the last one: yielded at, `q` of its handle, call that did
 --   r where among the answers the one is that nobody has resumed from, l where the last one is
 --   rl the answer that was resumed from last, rt that call
---   tb events cut off the front of the trace  tc up to where it is in trace tokens  tp, tk `tc` before the last
---   transition, and the call that made it
+--   tb events cut off the front of the trace  tc up to where it is in trace tokens  tp, tk, tr `tc` before the last
+--   transition, the call that made it, and the digest of what the call said about it
 --   ps pw pa pv parent: session, workflow, activity, version
 --   i work item  f fence and h holder of the claim shown  hs agents that have shown one, packed  hq `q` when the
 --   session was taken over under a new claim, if it was
