@@ -19,7 +19,11 @@ class StepNotAllowed(Exception):
 
 
 class StepJob(Job):
-    """A job whose function must be one of ``workers.steps``. RQ's own class would import anything."""
+    """A job whose function must be one of ``workers.steps``. RQ's own class would import anything.
+
+    Whatever else RQ does on behalf of a job is left out: it would call any function as a callback, and any URL as a
+    webhook.
+    """
 
     @property
     def func(self) -> Callable[..., Any]:
@@ -32,6 +36,11 @@ class StepJob(Job):
         if step is None or self.instance is not None:
             raise StepNotAllowed(f"{self.func_name!r} is not a step; allowed: {', '.join(sorted(STEPS))}")
         return step
+
+    def restore(self, raw_data: Any) -> None:
+        super().restore(raw_data)
+        self._success_callback_name = self._failure_callback_name = self._stopped_callback_name = None
+        self.webhooks = []
 
 
 def step_queue(connection: Redis, name: str = QUEUE) -> Queue:

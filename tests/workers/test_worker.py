@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from tests.workers.conftest import Start
 
 # isort: split
 # RQ takes its key prefix when it is imported, so workers comes first.
-from rq import Queue, Worker
+from rq import Callback, Queue, Webhook, Worker
 from rq.command import send_shutdown_command
 from rq.job import Job, JobStatus
 from rq.registry import StartedJobRegistry
@@ -130,6 +131,29 @@ def test_a_job_may_name_steps_only(alone: Alone, tmp_path: Path) -> None:
         assert "is not a step; allowed: workers.steps.noop, workers.steps.run" in (result.exc_string or "")
     wait_until_sync(lambda: alone.counted()["failed"] >= before + 2, what="the jobs to be counted")
     assert process_alive(alone.command.process.pid)
+
+
+def test_callbacks_and_webhooks_of_a_job_are_ignored(alone: Alone, tmp_path: Path) -> None:
+    made = tmp_path / "made-by-a-callback"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        hooks = [Webhook(url, status, timeout=1) for status in (JobStatus.FINISHED.value, JobStatus.FAILED.value)]
+        after = Callback(f"{__name__}.plant")
+        good = alone.queue.enqueue(NOOP, str(made), on_success=after, webhooks=hooks, result_ttl=60)
+        bad = alone.queue.enqueue("os.rmdir", str(made), on_failure=after, webhooks=hooks)
+        # Plain jobs are executed one after the other.
+        last = alone.queue.enqueue(NOOP, result_ttl=60)
+        wait_until_sync(lambda: finished(last), what="the jobs to be executed")
+        assert (good.get_status(), bad.get_status()) == (JobStatus.FINISHED, JobStatus.FAILED)
+        assert not made.exists()
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+
+
+def plant(job: Job, *_: object) -> None:
+    """A callback that shows that it was called."""
+    os.mkdir(str(job.args[0]))
 
 
 class _Dangerous:
