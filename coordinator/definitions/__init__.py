@@ -1,9 +1,9 @@
 """Definitions of workflows: files that people write, for the tools of seeds 000 and 002.
 
-    shared(roots).current          the newest ``Library``, without waiting
-    library.workflows["release"]   a ``LoadedWorkflow``: struct, activities, raw text
-    library.skill(...)             finds a skill: in the workflow, in the lender's, then in ``meta``
-    holds(condition, variables)    whether a condition is true
+    shared_definitions(roots).current  the newest ``Library``, without waiting
+    library.workflows["release"]       a ``LoadedWorkflow``: struct, activities, raw text
+    library.skill(...)                 finds a skill: in the workflow, in the lender's, then in ``meta``
+    holds(condition, variables)        whether a condition is true
 
 Each process reads the files by itself and keeps them in memory. A change on disk takes effect
 everywhere within seconds (``source.py``). A file that cannot be used is reported and left out,
@@ -38,7 +38,7 @@ from coordinator.definitions.model import (
     Step,
     Variable,
 )
-from coordinator.definitions.source import Definitions, shared, shipped
+from coordinator.definitions.source import Definitions, shared_definitions, shipped
 
 __all__ = [
     "END",
@@ -63,7 +63,7 @@ __all__ = [
     "holds",
     "lint",
     "lookup",
-    "shared",
+    "shared_definitions",
     "shipped",
     "text",
     "valid_id",

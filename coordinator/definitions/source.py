@@ -165,7 +165,7 @@ class Definitions:
         self._told = frozenset(library.problems)
 
 
-def shared(roots: Sequence[str]) -> Definitions:
+def shared_definitions(roots: Sequence[str]) -> Definitions:
     """The definitions below these roots; below none: those that come with the product.
 
     All callers in a process share one object, as long as any of them uses it.

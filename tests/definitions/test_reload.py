@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.definitions import Definitions, files, shared
+from coordinator.definitions import Definitions, files, shared_definitions
 from tests.support.wait import wait_until_sync
 from tests.support.workflows import Tree
 
@@ -245,9 +245,9 @@ def _in_child(definitions: Definitions, pipe: Any, root: str) -> None:
 
 def test_a_process_shares_them_and_lets_them_go(tree: Tree) -> None:
     tree.workflow("one", "a")
-    first = shared([str(tree.root)])
-    assert shared([f"{tree.root}/."]) is first
-    assert shared([str(tree.root), str(tree.root)]) is not first
+    first = shared_definitions([str(tree.root)])
+    assert shared_definitions([f"{tree.root}/."]) is first
+    assert shared_definitions([str(tree.root), str(tree.root)]) is not first
     assert len(first.current.workflows) == 1
     watching = {thread.ident for thread in threading.enumerate() if thread.name == "definitions"}
     del first

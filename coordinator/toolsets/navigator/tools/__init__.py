@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.definitions import Definitions, shared
+from coordinator.definitions import Definitions, shared_definitions
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.navigator.contract.examples import EXAMPLES
 from coordinator.toolsets.navigator.tools import catalogue, navigation
@@ -20,7 +20,7 @@ INSTRUCTIONS = (
 def toolset(services: Services, definitions: Definitions | None = None) -> Toolset:
     """The navigator toolset over one process's services; without ``definitions``, those of the settings."""
     settings = services.settings
-    source = definitions or shared(settings.workflows.navigator)
+    source = definitions or shared_definitions(settings.workflows.navigator)
     secrets = SigningKeys(services.store, settings.signing.keys, settings.signing.key_days)
     return Toolset(
         "navigator",

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 from msgspec import UNSET
 
-from coordinator.definitions import Definitions, Library, LoadedWorkflow, shared
+from coordinator.definitions import Definitions, Library, LoadedWorkflow, shared_definitions
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
@@ -53,7 +53,7 @@ class Backend:
         self.store = SessionStore(services.store, settings)
         self.started = monotonic()
         self._secrets = SigningKeys(services.store, settings.signing.keys, settings.signing.key_days)
-        self.definitions = definitions or shared(settings.workflows.sessions)
+        self.definitions = definitions or shared_definitions(settings.workflows.sessions)
 
     @property
     def current(self) -> Library:
