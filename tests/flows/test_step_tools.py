@@ -30,6 +30,7 @@ from tests.support.wait import wait_until
 from workers.isolated_child import TOO_DEEP
 from workers.run_kinds import make_run_kinds, step_tools
 from workers.tools.registry import StepTools
+from workers.tools.results import value_of
 
 pytestmark = pytest.mark.anyio
 
@@ -424,3 +425,27 @@ async def test_a_server_over_http_is_used_too(store: Store, project: str, tmp_pa
         await made.close()
     finally:
         http.kill()
+
+
+@pytest.mark.parametrize(
+    ("structured", "texts", "value"),
+    [
+        ({"result": [1]}, ["[1]"], [1]),
+        ({"result": 1, "more": 2}, [], {"result": 1, "more": 2}),
+        ({"a": 1}, ["x"], {"a": 1}),
+        ({}, [], {}),
+        (None, ["true"], True),
+        (None, ['{"a": 1}'], {"a": 1}),
+        (None, ["Hello, World!"], "Hello, World!"),
+        (None, [""], ""),
+        (None, [], None),
+        (None, ["a", "b"], [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+    ],
+)
+def test_what_counts_as_the_result_of_a_tool(structured: Any, texts: list[str], value: Any) -> None:
+    assert value_of(structured, texts) == value
+
+
+def test_other_content_than_text_is_kept() -> None:
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+    assert value_of(None, [], [image]) == [image]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from coordinator.steps.results import failure_json, result_json
 from coordinator.toolsets.flows.rules import templates
 from coordinator.toolsets.flows.rules.conditions import holds, problem
-from coordinator.toolsets.flows.rules.values import value_of
 
 GIVEN: dict[str, Any] = {
     "topic": "MCP server", "n": 3, "on": True, "none": None, "list": [1, {"x": "y"}], "map": {"a": {"b": 1.5}},
@@ -134,30 +133,6 @@ def test_conditions_are_single_comparisons() -> None:
         assert problem(f'result == "a"{between}result != "b"').startswith("must be a single comparison")
     for condition in (*CONDITIONS, 'result == ""a" or "b""', 'result == "a or result == b"'):
         assert problem(condition) == ""
-
-
-@pytest.mark.parametrize(
-    ("structured", "texts", "value"),
-    [
-        ({"result": [1]}, ["[1]"], [1]),
-        ({"result": 1, "more": 2}, [], {"result": 1, "more": 2}),
-        ({"a": 1}, ["x"], {"a": 1}),
-        ({}, [], {}),
-        (None, ["true"], True),
-        (None, ['{"a": 1}'], {"a": 1}),
-        (None, ["Hello, World!"], "Hello, World!"),
-        (None, [""], ""),
-        (None, [], None),
-        (None, ["a", "b"], [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
-    ],
-)
-def test_what_counts_as_the_result_of_a_tool(structured: Any, texts: list[str], value: Any) -> None:
-    assert value_of(structured, texts) == value
-
-
-def test_other_content_than_text_is_kept() -> None:
-    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-    assert value_of(None, [], [image]) == [image]
 
 
 @given(JSON)

@@ -11,10 +11,9 @@ import mcp_types as types
 from coordinator.overload.retries import retryable
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.rules.values import value_of
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.server import DownstreamServer, content_of
-from workers.tools.failures import failure_of
+from workers.tools.results import failure_of, value_of
 from workers.tools.retrying import Retrying, TurnedAway
 from workers.tools.source import SourceFailed, StepTool
 

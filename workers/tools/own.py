@@ -18,10 +18,9 @@ from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import owners
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.rules.values import value_of
 from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
-from workers.tools.failures import failure_of
+from workers.tools.results import failure_of, value_of
 from workers.tools.retrying import Retrying, TurnedAway
 from workers.tools.source import StepTool
 
