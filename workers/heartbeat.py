@@ -18,6 +18,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from coordinator.metrics import recorder
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.store import RENEW
 from coordinator.steps.times import LEASE_MS, RENEW_SECONDS
 from coordinator.store import clients, keys
@@ -72,6 +73,7 @@ class Heartbeat:
         self._held = held
         self._on_lost = on_lost
         self._stopping = False
+        self._warn = ThrottledWarnings()
         self._due = threading.Event()
         self._thread = threading.Thread(target=self._run, name="step-leases", daemon=True)
 
@@ -90,7 +92,6 @@ class Heartbeat:
         self._due.set()
 
     def _run(self) -> None:
-        failed = False
         while True:
             self._due.wait(RENEW_SECONDS)
             self._due.clear()
@@ -99,13 +100,9 @@ class Heartbeat:
             try:
                 self._beat()
             except (redis.exceptions.RedisError, OSError) as error:
-                if not failed:
-                    _log.warning("no answer from Redis, trying again", error=str(error))
-                failed = True
+                self._warn("beat", "no answer from Redis, trying again", error=str(error))
             except Exception:
                 _log.exception("leases could not be renewed")
-            else:
-                failed = False
             recorder().process()
 
     def _beat(self) -> None:

@@ -17,6 +17,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.store import QueuedJob, StepStore, Swept
 from coordinator.steps.times import SWEEP_SECONDS
 from coordinator.store.errors import StoreError
@@ -70,7 +71,7 @@ class Sweeper:
         self._slow_at = 0.0
         self._reclaim_at = inf
         self._tidying: asyncio.Task[None] | None = None
-        self._trouble = ""
+        self._warn = ThrottledWarnings()
 
     async def run(self) -> None:
         """Sweeps until it is cancelled."""
@@ -93,11 +94,8 @@ class Sweeper:
                     await self.round()
                 else:
                     recorder().steps_queued(0)  # the worker that sweeps reports the number
-                self._trouble = ""
             except (ToolFailure, StoreError) as error:
-                if str(error) != self._trouble:
-                    _log.warning("nothing can be swept, trying on", reason=str(error))
-                self._trouble = str(error)
+                self._warn("sweep", "nothing can be swept, trying again", reason=str(error))
             slept = monotonic()
             await asyncio.sleep(SWEEP_SECONDS)
             recorder().loop_lag("worker", max(0.0, monotonic() - slept - SWEEP_SECONDS))

@@ -160,7 +160,7 @@ async def test_a_trouble_that_lasts_is_told_once(watched: Watched) -> None:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             await watched.bench.store.command("CONFIG", "SET", "maxmemory", 0)
-    told = [line for line in logged if line["event"] == "nothing can be swept, trying on"]
+    told = [line for line in logged if line["event"] == "nothing can be swept, trying again"]
     assert len(told) == 1
     assert "out of memory" in told[0]["reason"]
 
