@@ -15,7 +15,7 @@ import redis.exceptions
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.flags import with_settings
+from coordinator.cli.flags import check_range, with_settings
 from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
 from coordinator.cli.terminal import counted
 from coordinator.errors import ToolFailure
@@ -67,8 +67,7 @@ def drain(
     Raises:
         CommandFailed: the store cannot be used, or no process has the name.
     """
-    if not 0 <= wait <= 86_400:
-        raise CommandFailed(f"--wait must be from 0 to 86400, not {wait}", Exit.USAGE)
+    check_range("--wait", wait, 0, 86_400)
     try:
         scope = FLEET_SCOPE
         if process is not None:

@@ -4,7 +4,8 @@
     def worker(loaded: LoadedSettings, *, burst: bool = False) -> int: ...
 
 The command's own parameters stay as they are; ``--config`` and one flag per setting are added after them. Flags are
-passed on as text, so that values from all sources are converted, and refused in the same words, in one place.
+passed on as text, so that values from all sources are converted, and refused in the same words, in one place. Checks of
+flags that several commands have are here, too.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
+from urllib.parse import urlsplit
 
 from cyclopts import Group, Parameter
 
+from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.gateway.problems import sound
 from coordinator.settings import LoadedSettings, Settings, load_settings
 from coordinator.settings.fields import Field, bare, fields_of, is_list
@@ -70,6 +73,35 @@ def with_settings(
         return run
 
     return decorate
+
+
+def check_base_url(url: str | None) -> None:
+    """Checks that the URL of ``--url`` is one that a path can be appended to.
+
+    Raises:
+        CommandFailed: it is not.
+    """
+    if url is None:
+        return
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        good = whole and not parts.query + parts.fragment
+    except ValueError:
+        good = False
+    if not good:
+        raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
+
+
+def check_range(flag: str, value: float, least: float, most: float) -> None:
+    """Checks the number of a flag.
+
+    Raises:
+        CommandFailed: it is out of range, or not a number.
+    """
+    # Written so that NaN fails too.
+    if not least <= value <= most:
+        raise CommandFailed(f"{flag} must be from {least} to {most}, not {value}", Exit.USAGE)
 
 
 def _annotations(fields: list[Field]) -> dict[str, Any]:

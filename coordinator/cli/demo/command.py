@@ -15,8 +15,7 @@ from cyclopts import Parameter
 from coordinator.cli.demo import files, graph, run
 from coordinator.cli.demo.report import Report, text
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.flags import with_settings
-from coordinator.cli.supervision.sockets import check_base_url
+from coordinator.cli.flags import check_base_url, check_range, with_settings
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import check_project
@@ -73,13 +72,13 @@ def demo(
     report: Annotated[Path | None, Parameter(help="Write the report to this file as JSON.", metavar="FILE")] = None,
 ) -> int:
     """Runs the demo; the exit code is 0 only if its audit passed."""
-    _check("--agents", agents, 1, MAX_AGENTS)
-    _check("--trees", trees, 1, MAX_TREES)
-    _check("--crash-rate", crash_rate, 0, 0.5)
-    _check("--work-ms", work_ms, 0, 60_000)
-    _check("--ttl", ttl, 1, 86_400)
-    _check("--wait-ms", wait_ms, 0, MAX_WAIT_MS)
-    _check("--chaos-seconds", chaos_seconds, 0.1, 3600)
+    check_range("--agents", agents, 1, MAX_AGENTS)
+    check_range("--trees", trees, 1, MAX_TREES)
+    check_range("--crash-rate", crash_rate, 0, 0.5)
+    check_range("--work-ms", work_ms, 0, 60_000)
+    check_range("--ttl", ttl, 1, 86_400)
+    check_range("--wait-ms", wait_ms, 0, MAX_WAIT_MS)
+    check_range("--chaos-seconds", chaos_seconds, 0.1, 3600)
     check_base_url(url)
     if project is not None:
         try:
@@ -129,12 +128,6 @@ async def _until_told(work: Coroutine[None, None, Report]) -> Report:
         if task is not None and signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     return await work
-
-
-def _check(flag: str, value: float, least: float, most: float) -> None:
-    # Written so that NaN fails too.
-    if not least <= value <= most:
-        raise CommandFailed(f"{flag} must be from {least} to {most}, not {value}", Exit.USAGE)
 
 
 def _write(report: Path, content: bytes, failed: Exit) -> None:

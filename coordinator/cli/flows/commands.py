@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.flags import with_settings
+from coordinator.cli.flags import check_range, with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import counted, operator, print_json, printable
 from coordinator.settings import LoadedSettings
@@ -47,8 +47,7 @@ def show_list(
     Raises:
         CommandFailed: the store cannot be used, or the project's name is malformed.
     """
-    if not 1 <= limit <= 10_000:
-        raise CommandFailed("--limit must be from 1 to 10000", Exit.USAGE)
+    check_range("--limit", limit, 1, 10_000)
     listed = _with_flows(loaded, lambda flows: flows.list(project, limit=limit, status=status, name=name))
     rows = listed.rows
     if format == "json":

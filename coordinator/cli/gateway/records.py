@@ -12,7 +12,7 @@ import msgspec
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.flags import with_settings
+from coordinator.cli.flags import check_range, with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import operator, print_json, printable
 from coordinator.settings import LoadedSettings, Settings
@@ -56,8 +56,7 @@ def audit(
     Raises:
         CommandFailed: the store cannot be used, or an argument is malformed.
     """
-    if not 1 <= count <= 100_000:
-        raise CommandFailed("--count must be from 1 to 100000", Exit.USAGE)
+    check_range("--count", count, 1, 100_000)
 
     def wanted(entry: Entry) -> bool:
         return (

@@ -12,7 +12,6 @@ import contextlib
 import errno
 import socket
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -68,24 +67,6 @@ def listening(host: str, port: int, setting: str = "port") -> socket.socket:
     sock = _bound(setting, host, port, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
     sock.setblocking(False)
     return sock
-
-
-def check_base_url(url: str | None) -> None:
-    """Checks that the URL of ``--url`` is one that a path can be appended to.
-
-    Raises:
-        CommandFailed: it is not.
-    """
-    if url is None:
-        return
-    try:
-        parts = urlsplit(url)
-        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        good = whole and not parts.query + parts.fragment
-    except ValueError:
-        good = False
-    if not good:
-        raise CommandFailed("--url must be an http or https URL such as http://127.0.0.1:8420", Exit.USAGE)
 
 
 def _bound(setting: str, host: str, port: int, *options: int) -> socket.socket:

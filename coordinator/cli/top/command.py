@@ -12,10 +12,9 @@ import httpx2
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.flags import with_settings
+from coordinator.cli.flags import check_base_url, check_range, with_settings
 from coordinator.cli.fleetfile import Fleet, read_fleet
 from coordinator.cli.supervision.running import metrics_dir
-from coordinator.cli.supervision.sockets import check_base_url
 from coordinator.cli.terminal import printable
 from coordinator.cli.top.readings import Interval, Reading, read
 from coordinator.metrics.hot import published
@@ -24,7 +23,6 @@ from coordinator.settings.effective_auth import base_url
 
 _HOT_ITEMS = 5
 _PATIENCE_SECONDS = 5.0
-_MOST_SECONDS = 60.0
 
 
 @with_settings(only=("data_dir",))
@@ -49,8 +47,7 @@ def top(
 
     from coordinator.cli.top.screen import screen
 
-    if not 0.2 <= interval <= _MOST_SECONDS:
-        raise CommandFailed(f"--interval must be from 0.2 to {_MOST_SECONDS:.0f}, not {interval}", Exit.USAGE)
+    check_range("--interval", interval, 0.2, 60)
     check_base_url(url)
     data_dir = Path(loaded.settings.data_dir)
     fleet = read_fleet(data_dir) if url is None else None
