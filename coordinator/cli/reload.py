@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -28,6 +27,7 @@ from coordinator.settings import (
 )
 from coordinator.settings.contradictions import contradictions
 from coordinator.settings.reload import loosened_by_omission
+from coordinator.toolsets.timestamp import now
 
 if TYPE_CHECKING:
     from coordinator.toolsets.tool import Toolset
@@ -124,8 +124,3 @@ class SettingsInForce:
         if self._refused is not None:
             found["refused"] = {"at": self._refused.at, "reason": self._refused.problem}
         return found
-
-
-def now() -> str:
-    """The current time in UTC: ISO 8601 with milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

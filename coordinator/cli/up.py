@@ -14,7 +14,7 @@ from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
-from coordinator.cli.reload import Rereader, now
+from coordinator.cli.reload import Rereader
 from coordinator.cli.stores import given_url, open_store, settled
 from coordinator.cli.supervision.brief import Role
 from coordinator.cli.supervision.roles import open_recorder, slots
@@ -28,6 +28,7 @@ from coordinator.metrics import clear_free_slots, logs, slot_is_free
 from coordinator.settings import LoadedSettings, Settings, redacted
 from coordinator.settings.effective_auth import base_url
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.toolsets.timestamp import now
 
 _log = structlog.get_logger(__name__)
 

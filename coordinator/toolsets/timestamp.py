@@ -1,7 +1,8 @@
-"""Formats the store's times for callers."""
+"""Times as callers and operators read them."""
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -12,6 +13,11 @@ def iso(ms: int) -> str:
     """Milliseconds since 1970 as ``2026-01-01T12:00:00.250Z``."""
     seconds, rest = divmod(ms, 1000)
     return _second(seconds) + _ENDS[rest]
+
+
+def now() -> str:
+    """The time of this machine's clock, in the same form."""
+    return iso(time.time_ns() // 1_000_000)
 
 
 @lru_cache(maxsize=512)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import UNSET
@@ -24,6 +23,7 @@ from coordinator.toolsets.navigator.rules.actions import Refused, Walk
 from coordinator.toolsets.navigator.rules.perform import perform
 from coordinator.toolsets.navigator.rules.state import State
 from coordinator.toolsets.navigator.tools.shared import workflow_found
+from coordinator.toolsets.timestamp import now
 from coordinator.toolsets.tool import Call, Criticality, Tool
 
 _START = (
@@ -69,7 +69,7 @@ class Navigator:
         values = variables.first_values(() if declared is UNSET else declared)
         for name, value in given.items():
             variables.assign(values, name, value)
-        walk = actions.begun(workflow, first, values, _now(), library.workflows)
+        walk = actions.begun(workflow, first, values, now(), library.workflows)
         message = f"Started workflow '{workflow.workflow.title}' at activity '{first.name}'"
         return await self._answer(call, walk, message)
 
@@ -116,7 +116,7 @@ class Navigator:
             raise token.forged()
         held: State = token.unpacked(sealed.packed)
         library = self._definitions.current
-        return actions.walk(workflow_found(library, held.workflow_id), held, _now(), library.workflows)
+        return actions.walk(workflow_found(library, held.workflow_id), held, now(), library.workflows)
 
     async def _answer(self, call: Call, walk: Walk, message: str) -> Navigation:
         """The answer with a token for the new state."""
@@ -207,7 +207,3 @@ def _no_beginning(workflow: LoadedWorkflow) -> str:
         f"activities are independent of each other: {names}. Call get_activity for one of them, or start another "
         "workflow"
     )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
