@@ -62,13 +62,12 @@ class Handoff:
             limits=steps.project_limits,
         )
 
-    def identify_worker(self, name: str, queues: Sequence[str], protocol: int | None = None) -> None:
+    def identify_worker(self, name: str, queues: Sequence[str]) -> None:
         """Says which worker calls the scripts from now on.
 
         Args:
             name: the worker's name in RQ, which its leases carry.
             queues: the queues that it serves.
-            protocol: the protocol that it speaks, if not that of this release.
         """
         self._facts |= {
             "worker": name,
@@ -76,8 +75,6 @@ class Handoff:
             "lease": times.LEASE_MS,
             "suspect": times.MAX_CRASHES - 1,
         }
-        if protocol is not None:
-            self._facts["protocol"] = protocol
         self._packed.clear()
 
     def queue_side(self) -> bytes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 from coordinator.settings import Settings
+from coordinator.steps import times
 from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.model import Arrival, NewStep, Plan, StepRun
 from coordinator.steps.store import Report, StepStore, Taken
@@ -43,10 +45,11 @@ class Player:
         name: str,
         pools: Sequence[str] = ("default",),
         queue: Store | None = None,
-        **more: Any,
+        protocol: int = times.PROTOCOL,
     ) -> None:
-        handoff = Handoff.of(settings)
-        handoff.identify_worker(name, queue_names(pools), **more)
+        with patch.object(times, "PROTOCOL", protocol):
+            handoff = Handoff.of(settings)
+        handoff.identify_worker(name, queue_names(pools))
         self.steps = StepStore(store, handoff, queue)
         self.name = name
 
