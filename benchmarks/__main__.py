@@ -1,7 +1,8 @@
 """Runs the benchmarks: ``python -m benchmarks [NAME [ARGUMENTS...]]``.
 
 Without a name all of them run, in sizes that end within a few minutes. Each says in its
-docstring what it asks, how, and with which arguments it asks for the full sizes.
+docstring what it asks, how, and with which arguments it asks for the full sizes. One that finds something
+wrong does not keep the others from running; the exit code is 1 in the end.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import importlib
 import inspect
 import sys
 
-from benchmarks.support import Missing, console
+from benchmarks.support import Failed, Missing, console
 
 ALL = (
     "frontend",
@@ -41,6 +42,7 @@ def main() -> int:
     if unknown := [name for name in names if name not in ALL]:
         print(f"no benchmark '{unknown[0]}'; there are: {', '.join(ALL)}", file=sys.stderr)
         return 2
+    failed = []
     for name in names:
         module = importlib.import_module(f"benchmarks.{name}")
         try:
@@ -53,7 +55,13 @@ def main() -> int:
             module.main(*arguments)
         except Missing as missing:
             console.print(f"{name}: skipped, {missing}\n")
-    return 0
+        except Failed as failure:
+            failed.append(f"{name}: failed, {failure}")
+            console.print(failed[-1] + "\n")
+    # Once more at the end, where they are not overlooked.
+    if len(names) > 1:
+        console.print("\n".join(failed))
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

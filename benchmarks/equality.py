@@ -18,7 +18,8 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
-from benchmarks.support import console, table
+from benchmarks.support import Failed, console, table
+from coordinator.cli.terminal import counted
 from tests.transport import fuzz
 
 GOAL = 0.4
@@ -33,7 +34,7 @@ def main(requests: str = "4000", processes: str = "2", seed: str = "1") -> None:
     """Compares and prints.
 
     Raises:
-        SystemExit: there is a difference, or the fast path answered less than the goal.
+        Failed: there is a difference, or the fast path answered less than the goal.
     """
     parts, first = int(processes), int(seed)
     shares = [int(requests) // parts + (n < int(requests) % parts) for n in range(parts)]
@@ -54,4 +55,4 @@ def main(requests: str = "4000", processes: str = "2", seed: str = "1") -> None:
         console.print(text, markup=False)
     console.print(f"goals: 0 differences, at least {GOAL:.0%} by the fast path\n")
     if differences or hits / cases < GOAL:
-        raise SystemExit(1)
+        raise Failed(f"{counted(len(differences), 'difference')}, {hits / cases:.1%} by the fast path")

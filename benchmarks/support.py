@@ -164,6 +164,10 @@ class Missing(Exception):
     """Something that a benchmark needs is not installed here; says what."""
 
 
+class Failed(Exception):
+    """A benchmark that also judges what it measured found it wrong; says what."""
+
+
 class Load(NamedTuple):
     """What one run of wrk measured."""
 

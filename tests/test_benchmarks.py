@@ -1,0 +1,56 @@
+"""``python -m benchmarks``: one benchmark that finds something wrong does not hide what the others measure."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks.support import Failed, Missing
+
+
+def benchmark(monkeypatch: pytest.MonkeyPatch, name: str, outcome: Exception | None) -> None:
+    """Adds a benchmark that prints its name, and ends as told."""
+
+    def main() -> None:
+        print(f"{name} runs")
+        if outcome is not None:
+            raise outcome
+
+    module = ModuleType(f"benchmarks.{name}", f"Is this {name}?")
+    vars(module)["main"] = main
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+def test_a_failure_is_reported_and_the_others_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark(monkeypatch, "first", Failed("3 differences"))
+    benchmark(monkeypatch, "second", Missing("a tool is not installed"))
+    benchmark(monkeypatch, "third", None)
+    monkeypatch.setattr(command, "ALL", ("first", "second", "third"))
+    monkeypatch.setattr(sys, "argv", ["benchmarks"])
+    assert command.main() == 1
+    told = capsys.readouterr().out
+    assert [line for line in told.splitlines() if line.endswith(" runs")] == ["first runs", "second runs", "third runs"]
+    assert told.rstrip().splitlines()[-1] == "first: failed, 3 differences"
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "first"])
+    assert command.main() == 1
+    monkeypatch.setattr(command, "ALL", ("second", "third"))
+    monkeypatch.setattr(sys, "argv", ["benchmarks"])
+    assert command.main() == 0
+
+
+def test_equality_fails_if_the_fast_path_answers_too_few() -> None:
+    program = (
+        "from benchmarks import __main__ as command, equality; equality.GOAL = 1.1; raise SystemExit(command.main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "equality", "40", "1"], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert re.search(r"^equality: failed, 0 differences, \d+\.\d% by the fast path$", done.stdout, re.MULTILINE)
