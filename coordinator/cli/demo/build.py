@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -18,8 +18,11 @@ _ACTOR = {"id": "fleet-demo", "kind": "orchestrator"}
 T = TypeVar("T")
 
 
-async def build(caller: Caller, items: Sequence[Item]) -> dict[str, Planned]:
+async def build(caller: Caller, items: Sequence[Item], look: Callable[[], Awaitable[None]]) -> dict[str, Planned]:
     """Creates the items and what they wait for.
+
+    Args:
+        look: called after each call, which leaves no more events than it has items or dependencies.
 
     Returns:
         Item id (32 hex digits) -> what was planned.
@@ -37,6 +40,7 @@ async def build(caller: Caller, items: Sequence[Item]) -> dict[str, Planned]:
             if answer["failed"]:
                 raise Refused(f"manage_items refused {answer['failed']} items: {answer['failures'][0]['error']}")
             ids |= {item.key: made["id"] for item, made in zip(some, answer["items"], strict=True)}
+            await look()
     # By what is blocked, blockers first in each: the order in which the plan lists them.
     edges = [
         {"fromItemId": ids[blocker], "toItemId": ids[item.key], "type": "BLOCKS"}
@@ -47,6 +51,7 @@ async def build(caller: Caller, items: Sequence[Item]) -> dict[str, Planned]:
         answer = await caller.call("manage_dependencies", _signed(operation="create", dependencies=part))
         if answer["created"] != len(part):
             raise Refused(f"manage_dependencies refused: {answer['failures'][0]['error']}")
+        await look()
     inner = {key: item_id.replace("-", "") for key, item_id in ids.items()}
     return {
         inner[item.key]: Planned(

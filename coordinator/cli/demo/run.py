@@ -100,8 +100,15 @@ async def _run_in(
     items = work.plan(options.graph, options.trees)
     url = f"{target.base_url}/p/{project}/mcp/items"
     began = time.monotonic()
+    # The history is kept as it is followed, from the first item on: the fleet's stream does not keep the beginning of a
+    # long run.
+    followed, events = history.follow(client, project, _LOOK_MS), list[Event]()
+
+    async def look() -> None:
+        events.extend(await anext(followed))
+
     async with Caller(Endpoint(url, per_second=10.0)) as caller:
-        plan = await build.build(caller, items)
+        plan = await build.build(caller, items, look)
     edges = sum(len(item.blockers) for item in items)
     say(
         f"{len(plan)} items and {edges} dependencies of {options.graph.source} "
@@ -121,7 +128,8 @@ async def _run_in(
     shared = counted(processes.count, "process", "processes")
     say(f"{counted(options.agents, 'agent')} in {shared} (seed {options.seed})")
     processes.order(url, options.seed, behaviour)
-    events, failures = await _drain(plan, options, history.follow(client, project, _LOOK_MS), processes, chaos)
+    more, failures = await _drain(plan, options, followed, processes, chaos)
+    events += more
     say(f"checking {counted(len(events), 'event')} ...")
     tally = processes.tally
     verdict = proof.prove(plan, events, tally.crashes)
@@ -189,10 +197,7 @@ async def _drain(
     processes: AgentProcesses,
     chaos: fleet.Chaos | None,
 ) -> tuple[list[Event], list[str]]:
-    """Lets the agents work until everything is done; returns the history, and what kept them from it.
-
-    The history is kept as it is followed: of a long run, the fleet's stream does not keep the beginning.
-    """
+    """Lets the agents work until everything is done; returns the history meanwhile, and what kept them from it."""
     board = Board(plan)
     events: list[Event] = []
     failures: list[str] = []
