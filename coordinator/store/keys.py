@@ -171,6 +171,7 @@ owned = Family("fo", "zset", reason="empties with its flows", doc="flows of one 
 ended = Family("fe", "zset", single=True, reason="empties with its flows", doc="finished flows by when they finished")
 knowledge = Family("kn", "hash", single=True, reason="at most 1000 short texts", doc="what demo tools keep")
 counted = Family("kc", "string", single=True, reason="one counter", doc="the demo tools' counter")
+counts = Family("kd", "string", ttl="a day", doc="what the demo tools' counter gave to a step")
 gate_data = Family("gd", "hash", reason="goes with its instance",
                    doc="a gateway instance's context, input, evidence by kind, approvals, last failure")  # fmt: skip
 gate_evidence = Family("gv", "list", reason="goes with its instance", doc="evidence of a gateway instance in order")

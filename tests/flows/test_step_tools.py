@@ -238,7 +238,9 @@ async def test_a_coroutine_is_cancelled(registry: Registry) -> None:
 
 async def test_demo_tools(registry: Registry) -> None:
     assert await registry.value("get_greeting", {"name": "World"}) == "Hello, World!"
-    assert [await registry.value("get_counter") for _ in range(3)] == [1, 2, 3]
+    assert [await registry.value("get_counter", number=number) for number in ("11", "12", "13")] == [1, 2, 3]
+    assert await registry.value("get_counter", number="12", attempt=2) == 2, "its first answer may have been lost"
+    assert await registry.value("get_counter", number="14") == 4
     assert await registry.value("is_admin") is False
     admin = Caller("root", "user", permissions=frozenset({"workflow.admin"}))
     assert await registry.value("is_admin", caller=admin) is True

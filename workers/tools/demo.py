@@ -1,7 +1,7 @@
 """A few tools for trying workflows out (``flows: {demo_tools: true}``): those of seed 003's examples, and helpers.
 
 The knowledge tools keep short texts in Redis, per project. A text that ``knowledge_add`` adds is stored under
-its step's id, so a repeated attempt adds nothing twice.
+its step's id, as is what ``get_counter`` gave, so a repeated attempt adds and counts nothing twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from coordinator.toolsets.flows.rules.permissions import ADMIN
 from workers.tools.source import StepTool
 
 MOST_TEXTS = 1_000
+_COUNT_SECONDS = 86_400
 _ADD = Script("workers.tools", "knowledge_add")
+_COUNT: Script[Any] = Script("workers.tools", "count")
 _WORD = re.compile(r"\w+")
 _encode = msgspec.json.Encoder().encode
 
@@ -129,8 +131,8 @@ class DemoTools:
         return f"Hello, {args.name}!"
 
     async def _counter(self, step: StepRun, _args: Nothing, _caller: Caller | None) -> int:
-        """A number that is one higher each time."""
-        return int(await self._store.command("INCR", keys.counted.key(step.project)))
+        """A number that is one higher in each step."""
+        return int(await self._store.run(_COUNT, step.project, step.idempotency_key, _COUNT_SECONDS))
 
     async def _is_admin(self, _step: StepRun, _args: Nothing, caller: Caller | None) -> bool:
         """Whether the workflow's creator is known and has the permission workflow.admin."""
