@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
+import shutil
+import subprocess
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,8 @@ from tests.support.wait import wait_until_sync
 
 pytestmark = pytest.mark.skipif(not RENDERED_HERE, reason="helm-python-sdk has no wheel for this platform")
 
+AGENTS = [{"podSelector": {"matchLabels": {"fleet": "agent"}}}]
+PROMETHEUS = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
 CASES: dict[str, Any] = {
     "defaults": {},
     "fixed": {"frontend": {"autoscaling": {"enabled": False}, "replicas": 3, "processes": 1}},
@@ -29,6 +34,19 @@ CASES: dict[str, Any] = {
     "saturation": {"frontend": {"autoscaling": {"targetCPU": 0, "targetSaturation": "750m"}}},
     "redis": {"redis": {"existingSecret": "store", "urlKey": "address", "passwordKey": "password"}},
     "monitored": {"serviceMonitor": {"enabled": True, "interval": "30s", "labels": {"release": "prometheus"}}},
+    "alerts": {
+        "serviceMonitor": {"enabled": True},
+        "prometheusRule": {
+            "enabled": True,
+            "labels": {"role": "alerts"},
+            "runbooks": "https://docs.example.org/fleet/",
+        },
+    },
+    "closed": {"networkPolicy": {"enabled": True}},
+    "closed but for Prometheus": {
+        "serviceMonitor": {"enabled": True},
+        "networkPolicy": {"enabled": True, "clientsFrom": AGENTS, "adminFrom": PROMETHEUS},
+    },
     "tokens": {
         "auth": {"existingSecret": "tokens"},
         "allowedHosts": ["fleet.example.org"],
@@ -69,6 +87,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a misspelled value": ({"frontends": {"replicas": 3}}, "frontends"),
     "a misspelled value within another": ({"frontend": {"autoscaling": {"targetCpu": 5}}}, "targetCpu"),
     "no secret with the store's URL": ({"redis": {"existingSecret": ""}}, "existingSecret"),
+    "alerts about what nobody reads": ({"prometheusRule": {"enabled": True}}, r"needs serviceMonitor\.enabled"),
+    "a monitor that is shut out": (
+        {"serviceMonitor": {"enabled": True}, "networkPolicy": {"enabled": True}},
+        r"networkPolicy\.adminFrom has to name where Prometheus runs",
+    ),
     "no time to drain": ({"drainSeconds": 0}, "drainSeconds"),
     "scaling by nothing": ({"frontend": {"autoscaling": {"targetSaturation": "", "targetCPU": 0}}}, "autoscaling"),
     "a port of its own": ({"config": {"port": 9000}}, r"config\.port is set by the chart"),
@@ -207,6 +230,51 @@ def test_prometheus_finds_every_pod_and_calls_it_as_the_alerts_do(charts: dict[s
     (rule,) = endpoint["relabelings"]
     alerts = (CHART.parents[1] / "prometheus" / "alerts.yml").read_text()
     assert {rule["replacement"]} == set(re.findall(r'up\{job="([^"]+)"\}', alerts))
+
+
+def test_alerts_are_those_of_this_release_alone(charts: dict[str, Rendered], tmp_path: Path) -> None:
+    assert not charts["monitored"].all("PrometheusRule")
+    (found,) = charts["alerts"].all("PrometheusRule")
+    assert found["metadata"]["labels"]["role"] == "alerts"
+    # What the operator adds to all that it reads from the Service of the ServiceMonitor.
+    labels = {"namespace": NAMESPACE, "service": f"{RELEASE}-metrics"}
+    assert charts["alerts"].one("Service", labels["service"])
+    mine = "".join(f'{name}="{value}",' for name, value in labels.items())
+    yaml = YAML(typ="safe")
+    files = [yaml.load(CHART.parents[1] / "prometheus" / name) for name in ("recording.yml", "alerts.yml")]
+    groups = [group for file in files for group in file["groups"]]
+    assert [group["name"] for group in found["spec"]["groups"]] == [group["name"] for group in groups]
+    for group, made in zip(groups, found["spec"]["groups"], strict=True):
+        for rule, scoped in zip(group["rules"], made["rules"], strict=True):
+            metrics = re.findall(r"coordinator[_:][a-z0-9_:]+|\bup\b", rule["expr"])
+            assert metrics
+            assert scoped["expr"].count(mine) + scoped["expr"].count(mine.rstrip(",") + "}") == len(metrics)
+            plain = scoped["expr"].replace(mine, "").replace("{" + mine.rstrip(",") + "}", "")
+            assert plain == rule["expr"]
+            assert scoped["labels"] == rule.get("labels", {}) | labels
+            if "alert" in rule:
+                page = rule["annotations"]["runbook_url"].rpartition("/")[2]
+                told = rule["annotations"] | {"runbook_url": f"https://docs.example.org/fleet/{page}"}
+                assert scoped["annotations"] == told
+    if shutil.which("promtool") is not None:
+        file = tmp_path / "rules.json"
+        file.write_text(json.dumps(found["spec"]))
+        subprocess.run(["promtool", "check", "rules", str(file)], check=True, capture_output=True, timeout=60)
+
+
+def test_pods_can_be_closed_to_others(charts: dict[str, Rendered]) -> None:
+    assert not charts["defaults"].all("NetworkPolicy")
+    mcp, admin = ({"port": name, "protocol": "TCP"} for name in ("mcp", "admin"))
+    for case, wanted in (
+        # A rule without `from` is for everybody, so nobody may mean that there is no rule.
+        ("closed", [{"ports": [mcp]}]),
+        ("closed but for Prometheus", [{"ports": [mcp], "from": AGENTS}, {"ports": [admin], "from": PROMETHEUS}]),
+    ):
+        chart = charts[case]
+        (policy,) = chart.all("NetworkPolicy")
+        assert chart.selected(policy["spec"]["podSelector"]["matchLabels"]) == set(chart.pods)
+        assert policy["spec"]["policyTypes"] == ["Ingress"]
+        assert policy["spec"]["ingress"] == wanted
 
 
 def test_secrets_come_from_secrets_only(charts: dict[str, Rendered]) -> None:
