@@ -31,7 +31,7 @@ from coordinator.settings.model import TOOLSETS
 from coordinator.transport.endpoints import EndpointError, Endpoints, NameStyle
 from tests.support.contracts import toolsets
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def write(folder: Path, text: str) -> Path:

@@ -35,7 +35,7 @@ def test_every_field_is_described(tool: Tool) -> None:
 
 @EVERY_TOOLSET
 def test_the_contract_is_as_recorded(toolset: Toolset) -> None:
-    must_be_as_recorded(toolset, Path(__file__).parent / toolset.name / "contract.json")
+    must_be_as_recorded(toolset, Path(__file__).parents[1] / toolset.name / "contract.json")
 
 
 @EVERY_TOOL

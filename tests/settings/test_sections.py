@@ -22,7 +22,7 @@ from coordinator.settings import (
 from coordinator.settings.fields import fields_of
 from coordinator.settings.problems import Faults
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Part(Struct, frozen=True, kw_only=True):
