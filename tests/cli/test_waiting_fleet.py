@@ -311,7 +311,7 @@ async def test_what_a_claim_waited_does_not_count_as_slow(fleet: RunningFleet) -
     assert answer.structured_content["claimResults"][0]["outcome"] == "no_match"
     took, waited = (after - earlier for after, earlier in zip(seconds(), before, strict=True))
     assert waited > 3.9
-    assert took < 2.0
+    assert took < waited
 
 
 async def test_steps_that_wait_are_counted_where_no_worker_lives(fleet: RunningFleet) -> None:

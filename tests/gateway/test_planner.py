@@ -171,9 +171,13 @@ def going(**more: Any) -> Json:
 
 
 def test_whoever_is_known_calls_the_coordinators_tools_as_himself() -> None:
-    for roles, permissions in (((), ()), (("lead",), ()), ((), ("items",))):
-        caller = Caller("ana", "user", frozenset(roles), frozenset(permissions), True)
-        assert Principal.of(caller).caller == caller
+    # Whoever is called so has rights of his own, and not those of an unknown caller, who may do everything.
+    for name in ("ana", "anonymous"):
+        for roles, permissions in ((("lead",), ()), ((), ("items",))):
+            caller = Caller(name, "user", frozenset(roles), frozenset(permissions), True)
+            assert Principal.of(caller).caller == caller
+    nobody_yet = Caller("ana", "user", listed=True)
+    assert Principal.of(nobody_yet).caller == nobody_yet
     assert Principal.of(None).caller is None
 
 
