@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import uvloop
@@ -40,9 +40,6 @@ _STRIDE = 0x9E3779B97F4A7C15F39CC0605CEDC835
 _VERBS = ("design", "build", "review", "migrate", "measure", "document", "simplify", "extend", "repair", "deploy")
 _NOUNS = ("login", "search", "billing", "export", "scheduler", "cache", "gateway", "importer", "report", "dashboard")
 _WORDS = ("the", "a", "new", "old", "each", "agent", "item", "must", "when", "then", "slow", "fast", "again", "why")
-
-Told = Callable[[int], None]
-"""Told how many items there are by now."""
 
 
 class Shape(NamedTuple):
@@ -107,34 +104,22 @@ def spec(number: int, shape: Shape, pick: random.Random) -> NewItem:
     return new_item(made, item_id(number), "" if root else item_id(parent_of(number)))
 
 
-async def load(
-    url: str, count: int, *, project: str = PROJECT, start: int = 0, shape: Shape = PLAIN, told: Told | None = None
-) -> Loaded:
-    """Creates the items of the numbers ``start`` to ``count``.
-
-    Args:
-        start: where an earlier run ended, at the end of a family.
-        told: called now and then.
-
-    Raises:
-        ToolFailure: the store refuses.
-        RuntimeError: items of these numbers are there already.
-    """
+async def _load(url: str, count: int, shape: Shape) -> Loaded:
     settings = Settings()
-    families = iter(range(start, count, FAMILY))
-    made, began = start, time.perf_counter()
+    families = iter(range(0, count, FAMILY))
+    made, began = 0, time.perf_counter()
 
     async def feed(items: ItemStore) -> None:
         nonlocal made
         for first in families:
             pick = random.Random(first)
             specs = [spec(number, shape, pick) for number in range(first, min(first + FAMILY, count))]
-            created = await items.create(project, NO_KEY, specs)
+            created = await items.create(PROJECT, NO_KEY, specs)
             if any(reason != "created" for reason, _, _ in created):
                 raise RuntimeError(f"items from number {first} on: {created[0][0]}")
             made += len(specs)
-            if told is not None and made % 50_000 < FAMILY:
-                told(made)
+            if made % 50_000 < FAMILY:
+                console.print(f"{made:,} of {count:,} items", style="dim")
 
     stores = [Store(url, TIMEOUT_MS) for _ in range(CONNECTIONS)]
     try:
@@ -147,17 +132,18 @@ async def load(
     finally:
         for store in stores:
             await store.close()
-    return Loaded(count - start, time.perf_counter() - began)
+    return Loaded(count, time.perf_counter() - began)
 
 
-def load_now(url: str, count: int, *, start: int = 0, shape: Shape = PLAIN) -> Loaded:
-    """``load`` from outside an event loop, saying how far it is."""
+def load_now(url: str, count: int, *, shape: Shape = PLAIN) -> Loaded:
+    """Creates so many items, and says how far it is.
 
-    def told(made: int) -> None:
-        console.print(f"{made:,} of {count:,} items", style="dim")
-
+    Raises:
+        ToolFailure: the store refuses.
+        RuntimeError: items of these numbers are there already.
+    """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(load(url, count, start=start, shape=shape, told=told))
+        return runner.run(_load(url, count, shape))
 
 
 @contextlib.contextmanager
