@@ -173,6 +173,7 @@ async def test_claims(store: Store, project: str, policy: Policy, found: str) ->
     else:
         assert isinstance(result, ToolFailure)
         assert result.code == "rejected_by_policy"
+        assert result.body()["claimResults"] == [{"itemId": item, "outcome": "rejected_by_policy"}]
         assert "claimDetail" not in context
         # The whole call: releases were not tried either, and nothing is remembered of it.
         assert (await tools("get_context", itemId=held))["claimDetail"]["claimedBy"] == "agent"

@@ -37,6 +37,7 @@ CLAIM_OUTCOMES = (
     "stale_fence",
     "no_match",
     "superseded",
+    "rejected_by_policy",
 )
 RELEASE_OUTCOMES = ("success", "not_claimed_by_you", "not_found", "stale_fence")
 

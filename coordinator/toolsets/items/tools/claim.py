@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 
 from coordinator.errors import invalid
 from coordinator.metrics import recorder
@@ -43,8 +43,9 @@ _DESCRIPTION = (
     "A claim has either itemId or a selector. With a selector, the best matching item that is ready and not below an "
     "item held by somebody else is found and claimed in one step; with waitMs the call waits for one, in order of "
     "arrival. Outcomes of claims: success, already_claimed (with retryAfterMs), not_found, terminal_item, "
-    "stale_fence, no_match, superseded (a later entry of the same call was acquired). Outcomes of releases: success, "
-    "not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later calls: they are refused if the claim is lost."
+    "stale_fence, no_match, superseded (a later entry of the same call was acquired), rejected_by_policy (the whole "
+    "call fails). Outcomes of releases: success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later "
+    "calls: they are refused if the claim is lost."
 )
 
 _LOST = {
@@ -85,6 +86,7 @@ class Claims:
         except Distrusted as distrusted:
             for _ in claims:
                 self._metrics.claim(distrusted.code)
+            distrusted.data = {"claimResults": [to_builtins(_distrusted(entry)) for entry in claims]}
             raise
         agent = trusted.id
         for entry in claims:
@@ -225,6 +227,15 @@ def _packed_claim(item: str, entry: ClaimEntry) -> tuple[str, int, int]:
 def _packed_release(item: str, entry: ReleaseEntry) -> tuple[str, int]:
     """A release for ``WorkStore.claim``."""
     return item, entry.fence_token or 0
+
+
+def _distrusted(entry: ClaimEntry) -> ClaimResult:
+    """The outcome of a claim whose actor the policy does not trust."""
+    return ClaimResult(
+        item_id=UNSET if entry.item_id is None else entry.item_id,
+        outcome="rejected_by_policy",
+        claim_ref=UNSET if entry.claim_ref is None else entry.claim_ref,
+    )
 
 
 def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimResult:
