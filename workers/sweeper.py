@@ -70,6 +70,8 @@ class Sweeper:
         self._on_outbox = on_outbox
         self._slow_at = 0.0
         self._reclaim_at = inf
+        self._unfinished: set[str] = set()
+        """Projects in which this worker last found something that needs a sweep."""
         self._tidying: asyncio.Task[None] | None = None
         self._warn = ThrottledWarnings()
 
@@ -110,7 +112,9 @@ class Sweeper:
         if slow:
             self._slow_at = monotonic() + SLOW_SECONDS
         queued, lost, idle, full = 0, 0, [], None
-        projects = [*await self._steps.projects.ages(0 if slow else ACTIVE_SECONDS)]
+        # Where the store's clock was put forward, or another server took over, no project was active lately.
+        active = await self._steps.projects.ages(0 if slow else ACTIVE_SECONDS)
+        projects = [*dict.fromkeys([*active, *self._unfinished])]
         for project in projects:
             try:
                 swept = await self._sweep(project)
@@ -147,7 +151,10 @@ class Sweeper:
             swept = await self._steps.sweep(project)
         if swept.to_relay:
             self._on_outbox(project)
-        if not swept.idle:
+        if swept.idle:
+            self._unfinished.discard(project)
+        else:
+            self._unfinished.add(project)
             await self._steps.projects.note(project)
         return swept
 

@@ -86,6 +86,19 @@ async def test_a_round_leaves_no_lost_step_for_the_next_one(watched: Watched) ->
     assert [step.attempt for step in again] == [2] * len(taken)
 
 
+async def test_a_clock_that_is_put_forward_keeps_no_step_waiting(watched: Watched) -> None:
+    bench = watched.bench
+    flow = await bench.create(chain({}))
+    await bench.steps.take(1)
+    await watched.sweeper.round()
+    # An hour forward: what was noted a moment ago was noted long ago, and leases have expired.
+    await bench.store.command("ZINCRBY", keys.step_projects.key(keys.FLEET), -3600, "default")
+    await watched.expire(flow + 1)
+    await watched.sweeper.round()
+    (step,) = (await bench.flow(flow)).steps
+    assert (step.status, step.attempt) == ("ready", 2)
+
+
 async def test_a_job_that_vanished_comes_back(watched: Watched) -> None:
     bench = watched.bench
     flow = await bench.create(chain({}))
