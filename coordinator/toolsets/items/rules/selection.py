@@ -9,8 +9,8 @@ import msgspec
 from coordinator.errors import invalid
 from coordinator.toolsets.items.contract.claim import ORDERS
 from coordinator.toolsets.items.rules import specs
-from coordinator.toolsets.items.rules.clock import interval
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
+from coordinator.toolsets.items.rules.times import interval
 
 ACTIONABLE = ("queue", "work", "review", "blocked")
 

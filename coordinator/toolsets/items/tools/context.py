@@ -19,10 +19,10 @@ from coordinator.toolsets.items.contract.reads import (
 )
 from coordinator.toolsets.items.rules import classes
 from coordinator.toolsets.items.rules import context as rules
-from coordinator.toolsets.items.rules.clock import instant
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.rules.specs import not_blank
+from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
 from coordinator.toolsets.tool import Call, Criticality, Tool
