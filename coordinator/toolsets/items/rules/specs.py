@@ -15,6 +15,7 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAME
 
 MAX_TITLE = 500
 MAX_SUMMARY = 2000
+MAX_NOTE_KEY = 200
 MAX_TEXT = 500_000
 """Bytes of a long text. Limited because the store's time for a text grows with its length."""
 MAX_TYPE = 200
@@ -132,6 +133,13 @@ def not_blank(value: Any) -> str:
     """The text; '' if it is blank or absent."""
     text: str | None = given(value)
     return text if text and text.strip() else ""
+
+
+def short_text(text: str, field: str, most: int) -> str:
+    """The text. Raises ToolFailure VALIDATION_ERROR unless it has 1 to ``most`` characters and is not blank."""
+    if not text.strip() or len(text) > most:
+        raise invalid(field, f"must be 1 to {most} characters, not blank")
+    return text
 
 
 def long_text(value: Any, field: str) -> str:

@@ -14,7 +14,7 @@ from coordinator.toolsets.items.contract.tree import CreateWorkTree, TreeItem
 from coordinator.toolsets.items.rules.edges import Edge, edge_type, threshold
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.rules.schema import Resolved
-from coordinator.toolsets.items.rules.specs import NewItem, new_item, not_blank, size
+from coordinator.toolsets.items.rules.specs import MAX_NOTE_KEY, NewItem, new_item, not_blank, short_text, size
 
 ROOT = "root"
 MAX_ELEMENTS = 125
@@ -23,7 +23,6 @@ MAX_NOTES_EACH = 500
 """The most notes of one item (also in ``upsert_notes.lua``)."""
 MAX_TEXT = 200_000
 """The bytes of all texts together."""
-MAX_KEY = 200
 MAX_REF = 100
 
 
@@ -48,8 +47,7 @@ def items_by_ref(args: CreateWorkTree) -> dict[str, TreeItem]:
         raise invalid("children", f"at most {MAX_ELEMENTS} items and deps together in one call, not {total}")
     items: dict[str, TreeItem] = {ROOT: args.root}
     for number, child in enumerate(args.children):
-        if not child.ref.strip() or len(child.ref) > MAX_REF:
-            raise invalid(f"children[{number}].ref", f"must be 1 to {MAX_REF} characters, not blank")
+        short_text(child.ref, f"children[{number}].ref", MAX_REF)
         if child.ref in items:
             problem = "is reserved for the root" if child.ref == ROOT else "is used twice"
             raise invalid(f"children[{number}].ref", f"'{child.ref}' {problem}")
@@ -147,8 +145,7 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
     for number, note in enumerate(args.notes):
         place = f"notes[{number}]"
         _known(note.item_ref, f"{place}.itemRef", schemas)
-        if not note.key.strip() or len(note.key) > MAX_KEY:
-            raise invalid(f"{place}.key", f"must be 1 to {MAX_KEY} characters, not blank")
+        short_text(note.key, f"{place}.key", MAX_NOTE_KEY)
         role = one_of(note.role, NOTE_ROLES, f"{place}.role")
         schema = schemas[note.item_ref]
         declared = next((spec.role for spec in schema.notes if spec.key == note.key), role) if schema else role
@@ -219,4 +216,4 @@ def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) 
 def check_targets(root: str | None, items: Sequence[str] | None) -> None:
     """Raises ToolFailure VALIDATION_ERROR unless exactly one of rootId and itemIds is given."""
     if bool(not_blank(root)) == (items is not None):
-        raise ToolFailure("VALIDATION_ERROR", "rootId: give exactly one of rootId and itemIds")
+        raise invalid("rootId", "give exactly one of rootId and itemIds")

@@ -26,7 +26,7 @@ from coordinator.toolsets.items.contract.claim import (
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.refusals import refused
-from coordinator.toolsets.items.rules.specs import not_blank
+from coordinator.toolsets.items.rules.specs import not_blank, short_text
 from coordinator.toolsets.items.store.work import Claimed, ClaimReply, Released, WorkStore
 from coordinator.toolsets.items.tools.shared import shown
 from coordinator.toolsets.items.waiting import Parking
@@ -202,9 +202,8 @@ def _check(args: ClaimItem) -> Selector | None:
             raise invalid(f"claims[{number}].selector", "must be the only claim of the call: one claim per agent")
         if entry.selector is not None and entry.fence_token is not None:
             raise invalid(f"claims[{number}].fenceToken", "goes with itemId, not with a selector")
-        ref = entry.claim_ref
-        if ref is not None and (not ref.strip() or len(ref) > MAX_REF):
-            raise invalid(f"claims[{number}].claimRef", f"must be 1 to {MAX_REF} characters, not blank")
+        if entry.claim_ref is not None:
+            short_text(entry.claim_ref, f"claims[{number}].claimRef", MAX_REF)
     selector = claims[0].selector if claims else None
     if args.wait_ms and selector is None:
         raise invalid("waitMs", "needs a claim by selector")

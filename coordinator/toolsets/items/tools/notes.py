@@ -34,14 +34,13 @@ from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uu
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
-from coordinator.toolsets.items.rules.specs import long_text, not_blank
+from coordinator.toolsets.items.rules.specs import MAX_NOTE_KEY, long_text, not_blank, short_text
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
 from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_NOTES = 500
-MAX_KEY = 200
 
 _MANAGE = (
     "Write notes by (itemId, key), or delete them. Writing an existing key replaces the note and keeps its id. Notes "
@@ -148,9 +147,7 @@ class Notes:
             ToolFailure: VALIDATION_ERROR naming the field.
         """
         item = parse(_given(note.item_id, "itemId"), "itemId")
-        key = _given(note.key, "key")
-        if not key.strip() or len(key) > MAX_KEY:
-            raise invalid("key", f"must be 1 to {MAX_KEY} characters, not blank")
+        key = short_text(_given(note.key, "key"), "key", MAX_NOTE_KEY)
         role = one_of(_given(note.role, "role"), NOTE_ROLES, "role")
         body = long_text(note.body, "body")
         who = await attributed(self._services.resolve_actor, checked(note.actor)) if note.actor else None
