@@ -13,14 +13,13 @@ back, and there are only as many files as slots, however many processes have use
 This package imports nothing of ours, so every layer may record metrics.
 """
 
-from coordinator.metrics.cells import Cells, MemoryCells, SharedCells
+from coordinator.metrics.cells import MemoryCells, SharedCells
 from coordinator.metrics.exposition import CONTENT_TYPE, Exposition
 from coordinator.metrics.recorder import Recorder, install, recorder
 from coordinator.metrics.slots import SlotBusy, clear_free_slots, forget_gauges, reserved_slots, slot_is_free
 
 __all__ = [
     "CONTENT_TYPE",
-    "Cells",
     "Exposition",
     "MemoryCells",
     "Recorder",

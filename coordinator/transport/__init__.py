@@ -25,10 +25,7 @@ Not guaranteed: that a call answered with ``deadline_exceeded`` or ``store_unava
 it with the same request id to find out.
 """
 
-from coordinator.toolsets.schema import ContractError
 from coordinator.transport.app import FrontEnd
-from coordinator.transport.calls import Hooks
-from coordinator.transport.endpoints import EndpointError
 from coordinator.transport.fast_path_http import http_protocol
 
-__all__ = ["ContractError", "EndpointError", "FrontEnd", "Hooks", "http_protocol"]
+__all__ = ["FrontEnd", "http_protocol"]
