@@ -95,7 +95,7 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
             return Exit.OK
         if unknown := _unknown(scope, await drains.processes()):
             raise CommandFailed(unknown, Exit.USAGE)
-        await drains.ask(scope)
+        await drains.begin(scope)
         _say(f"{scope} takes no new work from now on; `{ending(scope)}` ends that")
         if scope == FLEET_SCOPE:
             return await _until_done(store, wait)

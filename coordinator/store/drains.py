@@ -70,7 +70,7 @@ class Drains:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def ask(self, scope: str) -> dict[str, int]:
+    async def begin(self, scope: str) -> dict[str, int]:
         """Begins to drain a scope; returns all scopes being drained, and since when (ms)."""
         rows = await self._store.run(_SET, keys.FLEET, scope, 1)
         return dict(rows)

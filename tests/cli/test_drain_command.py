@@ -336,7 +336,7 @@ async def test_a_store_that_refuses_to_tell_is_asked_again(store: Store, monkeyp
     monkeypatch.setattr(Drains, "read", refused)
     monkeypatch.setattr(drains, "LOOK_SECONDS", 0.01)
     scope = process_scope(socket.gethostname(), "fe-99")
-    await Drains(store).ask(scope)
+    await Drains(store).begin(scope)
     following = asyncio.create_task(Drains(store).follow("fe-99", apply))
     try:
         await asyncio.wait([following, told], return_when=asyncio.FIRST_COMPLETED)
