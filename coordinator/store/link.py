@@ -28,9 +28,8 @@ import random
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-import hiredis
 import structlog
 
 from coordinator.errors import ToolFailure
@@ -39,6 +38,7 @@ from coordinator.store.clients import Resolver
 from coordinator.store.connection import MAX_IN_FLIGHT, Connection, over_capacity
 from coordinator.store.errors import ServerError, StoreError, StoreTooOld, StoreUnreachable
 from coordinator.store.replies import unavailable
+from coordinator.store.scripts import pack
 
 _log = structlog.get_logger(__name__)
 
@@ -50,7 +50,6 @@ _UNTRUSTED = (18, 19, 20, 21)
 _PAUSE_CALLS_WAIT = 0.1
 """During a pause up to this long, calls wait; during a longer one they fail at once."""
 
-pack = cast("Callable[[tuple[str | bytes | int, ...]], bytes]", hiredis.pack_command)
 Submit = Callable[[bytes], "asyncio.Future[Any]"]
 
 

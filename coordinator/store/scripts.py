@@ -29,7 +29,8 @@ from coordinator.store.errors import ScriptError
 
 R = TypeVar("R")
 
-_pack = cast("Callable[[tuple[str | bytes | int, ...]], bytes]", hiredis.pack_command)
+pack = cast("Callable[[tuple[str | bytes | int, ...]], bytes]", hiredis.pack_command)
+"""The words of a command in wire format."""
 _SHARED = Path(__file__).parent / "lua" / "include"
 _LINE = re.compile(r"user_function:\s?(\d+)")
 
@@ -119,14 +120,14 @@ class Script(Generic[R]):
         """
         count = len(args)
         if count == self._fixed:
-            return self._head + key + _pack(args)[self._skip :] if count else self._head + key
+            return self._head + key + pack(args)[self._skip :] if count else self._head + key
         if not self._variadic or count < self._fixed:
             raise TypeError(self._miscounted(count))
-        return self._pack_head(count) + key + _pack(args)[len(f"*{count}\r\n") :]
+        return self._pack_head(count) + key + pack(args)[len(f"*{count}\r\n") :]
 
     def pack_load(self) -> bytes:
         """The command that loads the function into the server. Loading it again changes nothing."""
-        return _pack(("FUNCTION", "LOAD", "REPLACE", self.text))
+        return pack(("FUNCTION", "LOAD", "REPLACE", self.text))
 
     def explain(self, message: str) -> str:
         """The server's error text, with line numbers of the flattened text replaced by those of the source files."""

@@ -25,8 +25,8 @@ from coordinator.store.errors import (
     StoreTooOld,
     StoreUnreachable,
 )
-from coordinator.store.link import Link, pack
-from coordinator.store.scripts import Script, pack_key
+from coordinator.store.link import Link
+from coordinator.store.scripts import Script, pack, pack_key
 from coordinator.store.server_binary import MINIMUM_VERSION
 
 R = TypeVar("R")

@@ -11,7 +11,8 @@ import pytest
 from coordinator.store.address import Address, parse
 from coordinator.store.connection import Connection
 from coordinator.store.errors import StoreTooOld, StoreUnreachable
-from coordinator.store.link import Link, pack
+from coordinator.store.link import Link
+from coordinator.store.scripts import pack
 from tests.store.conftest import OpenLink, StartFake
 from tests.support.fake_redis import Peer
 from tests.support.wait import wait_until

@@ -15,7 +15,8 @@ from coordinator.store import connection
 from coordinator.store import link as link_module
 from coordinator.store.address import Address, parse
 from coordinator.store.connection import Connection
-from coordinator.store.link import Link, pack
+from coordinator.store.link import Link
+from coordinator.store.scripts import pack
 from tests.store.conftest import OpenLink, StartFake
 from tests.support.fake_redis import FakeRedis, Peer, bulk
 from tests.support.wait import wait_until
