@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
 from coordinator.steps import times
-from coordinator.steps.model import PRIORITIES
 
 RQ_PREFIX = "fc:{RQ}"
 """The prefix of RQ's keys. No project can have this tag."""
 QUEUE = "fleet-steps"
 """The RQ queue of the default pool and priority; the others' names begin with it."""
 DEFAULT_POOL = "default"
+Priority = Literal["high", "normal", "low"]
+PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 
 if TYPE_CHECKING:
     from coordinator.settings import Settings

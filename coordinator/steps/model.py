@@ -12,8 +12,6 @@ from msgspec import Struct
 
 from coordinator.store.keys import DEFAULT_PROJECT
 
-Priority = Literal["high", "normal", "low"]
-PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 Backoff = Literal["fixed", "exponential"]
 BACKOFFS: tuple[Backoff, ...] = get_args(Backoff)
 Verdict = Literal["", "poisoned", "expired", "recorded"]

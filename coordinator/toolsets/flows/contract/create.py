@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from coordinator.steps.model import BACKOFFS, PRIORITIES
+from coordinator.steps.handoff import PRIORITIES
+from coordinator.steps.model import BACKOFFS
 from coordinator.toolsets.flows.contract.base import (
     Arguments,
     Id,

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from coordinator.steps.model import BACKOFFS, PRIORITIES, Retry
+from coordinator.steps.handoff import PRIORITIES
+from coordinator.steps.model import BACKOFFS, Retry
 from coordinator.toolsets.flows.rules import conditions, limits, templates
 from coordinator.toolsets.flows.rules.problems import Problems, place
 from coordinator.toolsets.flows.rules.spec import ON_ERROR, START, Arm, Step

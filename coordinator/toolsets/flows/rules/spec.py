@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from coordinator.steps.model import Priority, Retry
+from coordinator.steps.handoff import Priority
+from coordinator.steps.model import Retry
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.limits import DEFAULT_TIMEOUT_MS
 

@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from coordinator.metrics.tracing import carried
-from coordinator.steps.model import Plan, Priority
+from coordinator.steps.handoff import Priority
+from coordinator.steps.model import Plan
 from coordinator.steps.runs import INCLUDES, RunStore
 from coordinator.store import Script, keys
 from coordinator.store.idempotency import IdempotencyKey, recorded_reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.steps.model import PRIORITIES, Priority
+from coordinator.steps.handoff import PRIORITIES, Priority
 from coordinator.steps.names import StepNames
 from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
 from coordinator.toolsets.flows.rules import planner
