@@ -116,16 +116,16 @@ def terms(text: str) -> list[str]:
 WEIGHTS = {"title": 6.0, "id": 5.0, "tags": 3.0, "aliases": 3.0, "description": 2.0, "text": 1.0}
 
 
-def score(fields: dict[str, str], query: str, whole_words: bool = False) -> float:
+def score(fields: dict[str, str], query: str) -> float:
     """The score of one item, term by term and field by field."""
     total = 0.0
     for term in terms(query):
         for name, weight in WEIGHTS.items():
             field = fields.get(name, "").lower()
             words = terms(field)
-            if (term in words) if whole_words else (term in field):
+            if term in field:
                 total += weight
-            elif whole_words and len(term) >= 2 and any(word.startswith(term) for word in words):
+            elif len(term) >= 2 and any(word.startswith(term) for word in words):
                 total += weight * 0.7
             elif len(term) >= 4:
                 best = max((alike(term, word) for word in words), default=0.0)

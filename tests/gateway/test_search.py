@@ -131,7 +131,6 @@ queries = st.lists(st.sampled_from((*WORDS, "depl", "dep", "isue", "e", "Deploy"
     queries,
     st.sampled_from([None, "workflow", "capability"]),
     st.integers(1, 8),
-    st.booleans(),
 )
 @example(
     [
@@ -141,17 +140,16 @@ queries = st.lists(st.sampled_from((*WORDS, "depl", "dep", "isue", "e", "Deploy"
     "deploy deploy depl",
     None,
     1,
-    True,
 )
 def test_every_score_and_order_is_that_of_a_plain_scorer(
-    made: list[Entry], query: str, kind: str | None, limit: int, whole_words: bool
+    made: list[Entry], query: str, kind: str | None, limit: int
 ) -> None:
     expected = {}
     for entry in made:
-        points = plain.score({name: entry.field(name) for name in plain.WEIGHTS}, query, whole_words)
+        points = plain.score({name: entry.field(name) for name in plain.WEIGHTS}, query)
         if kind in (None, entry.kind) and (points > 0 or not query.strip()):
             expected[entry.id] = points if query.strip() else 1.0
-    found = Index(made, whole_words=whole_words).search(query, kind, limit)
+    found = Index(made).search(query, kind, limit)
     assert len(found) == min(limit, len(expected))
     assert all(abs(one.score - expected.pop(one.id)) < ROUNDED for one in found)
     assert found == sorted(found, key=lambda one: (-one.score, one.id))

@@ -1,12 +1,13 @@
 """Search over the catalogue (seed 001, scoring).
 
-For each term and field the first matching tier counts: the term occurs in the field, a word of the field begins with
-the term, a word is similar to the term by trigrams.
+For each term and field the first matching tier counts: the term occurs in the field, or a word of the field is similar
+to the term by trigrams. (The seed has a tier between them, for words that begin with the term. It never counts: the
+term occurs in such words.)
 
 A term is one alphanumeric run, so it can only occur within a word. The index maps each word of each field to the
 items that have it, so a query searches the vocabulary and not the items. A set of items is one integer with a bit per
-item, in the order of ids. The first two tiers give few different scores, so items with equal scores are handled as
-one set. The third tier gives each item its own score, which is added item by item for the few that match.
+item, in the order of ids. The first tier gives few different scores, so items with equal scores are handled as one
+set. The other one gives each item its own score, which is added item by item for the few that match.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ FIELDS: Mapping[str, float] = {
     "text": 1.0,
 }
 """Field -> weight."""
-PREFIX, FUZZY = 0.7, 0.5
-"""The share of a field's weight that the second and the third tier give."""
-MIN_PREFIX, MIN_FUZZY = 2, 4
-"""The length of the shortest terms that these tiers look for."""
+FUZZY = 0.5
+"""The share of a field's weight that similar words give, at most."""
+MIN_FUZZY = 4
+"""The length of the shortest terms that similar words are looked for."""
 THRESHOLD = 0.3
 """The least similarity of words, exclusive: shared trigrams in relation to all of both words."""
 _GRAM = 3
@@ -49,8 +50,8 @@ _CACHE_LIMIT = 200_000
 class Gains(NamedTuple):
     """How much a term adds to the scores of items."""
 
-    tiers: tuple[tuple[float, int], ...]
-    """Pairs of a gain and the set of items that get it. A field may have two such pairs."""
+    exact: tuple[tuple[float, int], ...]
+    """For each field in which it occurs, the gain and the set of items that get it."""
     fuzzy: Mapping[int, float]
     """The gain of each item by similar words."""
     fuzzy_items: int
@@ -92,14 +93,9 @@ def trigrams(word: str) -> frozenset[str]:
 
 
 class Index:
-    """An index over entries; made once and never changed.
+    """An index over entries; made once and never changed."""
 
-    Args:
-        whole_words: the first tier asks for whole words, so that the second one has work to do.
-    """
-
-    def __init__(self, entries: Iterable[Entry], *, whole_words: bool = False) -> None:
-        self._whole_words = whole_words
+    def __init__(self, entries: Iterable[Entry]) -> None:
         ordered = sorted(entries, key=lambda entry: entry.id)
         self._ids = [entry.id for entry in ordered]
         self._kinds: dict[str, int] = {}
@@ -144,7 +140,7 @@ class Index:
         fuzzy_items = 0
         for term in words(query):
             gains = self._gains(term)
-            for gain, items in gains.tiers:
+            for gain, items in gains.exact:
                 groups = _add_gain(groups, gain, items)
             if not fuzzy:
                 fuzzy = dict(gains.fuzzy)
@@ -159,18 +155,14 @@ class Index:
         known = self._cache.get(term)
         if known is not None:
             return known
-        exact = list(self._containing(term))
-        begun = list(self._beginning(term)) if self._whole_words and len(term) >= MIN_PREFIX else []
+        containing = list(self._containing(term))
         similar = self._similar(term) if len(term) >= MIN_FUZZY else []
-        tiers: list[tuple[float, int]] = []
+        exact: list[tuple[float, int]] = []
         fuzzy: dict[int, float] = {}
         for field, weight in FIELDS.items():
-            taken = self._union(exact, field)
+            taken = self._union(containing, field)
             if taken:
-                tiers.append((weight, taken))
-            if items := self._union(begun, field) & ~taken:
-                tiers.append((weight * PREFIX, items))
-                taken |= items
+                exact.append((weight, taken))
             gains: dict[int, float] = {}
             for likeness, word in similar:
                 # The more similar ones come later, and count.
@@ -182,13 +174,13 @@ class Index:
             else:
                 for at, gain in gains.items():
                     fuzzy[at] = fuzzy.get(at, 0.0) + gain
-        found = Gains(tuple(tiers), fuzzy, _bits(fuzzy, len(self._ids)))
+        found = Gains(tuple(exact), fuzzy, _bits(fuzzy, len(self._ids)))
         self._cache_gains(term, found)
         return found
 
     def _cache_gains(self, term: str, gains: Gains) -> None:
         """Caches the gains of a term, because agents often repeat words. The size of the cache is limited."""
-        size = len(gains.fuzzy) + len(gains.tiers) * 100
+        size = len(gains.fuzzy) + len(gains.exact) * 100
         if self._cached_items + size > _CACHE_LIMIT:
             self._cache.clear()
             self._cached_items = 0
@@ -202,18 +194,11 @@ class Index:
         return items
 
     def _containing(self, term: str) -> Iterator[str]:
-        if self._whole_words:
-            if term in self._postings:
-                yield term
-            return
         text, at = self._vocabulary, self._vocabulary.find(term)
         while at != -1:
             begins, ends = text.rfind(_SEPARATOR, 0, at) + 1, text.find(_SEPARATOR, at)
             yield text[begins:ends]
             at = text.find(term, ends)
-
-    def _beginning(self, term: str) -> Iterator[str]:
-        return (word for word in self._postings if word.startswith(term))
 
     def _similar(self, term: str) -> list[tuple[float, str]]:
         """The words whose similarity is above the threshold, the least similar first."""
