@@ -21,7 +21,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 
-from coordinator import __version__
+from coordinator import NAME, __version__
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded
@@ -32,8 +32,6 @@ from coordinator.transport.calls import Calls, Done, Recheck
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.envelope import CAPABILITIES_KEY, LEGACY, MODERN, VERSION_KEY
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send
-
-SERVER_NAME = "fleet-coordinator"
 
 LIST_TTL_MS = 300_000
 """How long a client may keep a tool list, which changes only with a deployment."""
@@ -70,7 +68,7 @@ class Exchange:
 
 def server_info() -> dict[str, Any]:
     """What each result says about this server."""
-    return types.Implementation(name=SERVER_NAME, version=__version__).model_dump(
+    return types.Implementation(name=NAME, version=__version__).model_dump(
         by_alias=True, mode="json", exclude_none=True
     )
 
@@ -149,7 +147,7 @@ def build_server(
 
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
     server: Server[Any] = Server(
-        SERVER_NAME,
+        NAME,
         version=__version__,
         instructions=endpoint.instructions or None,
         cache_hints=dict.fromkeys(("tools/list", "resources/list", "resources/read", "server/discover"), hint),

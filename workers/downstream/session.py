@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
-from coordinator import __version__
+from coordinator import NAME, __version__
 from coordinator.settings.connections import Connection, Interpolator
 from workers.downstream.answers import MAX_ANSWER, bound_answer
 from workers.downstream.checked import keep_unchecked
@@ -138,7 +138,7 @@ class Session:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 transport = Watched(await self._transport(stack), lambda: self._gone(opened))
-                info = types.Implementation(name="fleet-coordinator", version=__version__)
+                info = types.Implementation(name=NAME, version=__version__)
                 client = Client(transport, client_info=info, message_handler=self._heard, cache=None)
                 await stack.enter_async_context(client)
                 keep_unchecked(client.session, self._name)

@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import Any
 
-from coordinator import __version__
+from coordinator import NAME, __version__
 from coordinator.definitions import META, Library
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.navigator.contract.base import NoArguments
@@ -27,7 +27,6 @@ from coordinator.toolsets.navigator.rules import documents, routes
 from coordinator.toolsets.navigator.tools.shared import Documents, missing, workflow_found
 from coordinator.toolsets.tool import Call, Criticality, Handler, Reply, Tool
 
-SERVER = "fleet-coordinator"
 _INDEXES = frozenset(
     (
         "list_workflows",
@@ -111,7 +110,7 @@ class Catalogue:
         """Whether the server is healthy."""
         return Health(
             status="healthy",
-            server=SERVER,
+            server=NAME,
             version=__version__,
             workflows_available=len(self._shown.current.workflows),
             uptime_seconds=int(time.monotonic() - self._began),

@@ -23,9 +23,6 @@ from coordinator.toolsets.tool import Call, Reply, Services
 
 _log = structlog.get_logger(__name__)
 
-SERVER = "fleet-coordinator"
-"""The name of this server in discover and health_check."""
-
 T = TypeVar("T")
 Make = Callable[[Payload, LoadedWorkflow, Library], T]
 

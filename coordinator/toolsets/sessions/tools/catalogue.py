@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from time import monotonic
 
-from coordinator import __version__
+from coordinator import NAME, __version__
 from coordinator.toolsets.sessions.contract.arguments import NoArguments
 from coordinator.toolsets.sessions.contract.results import Health
 from coordinator.toolsets.sessions.rules import texts
-from coordinator.toolsets.sessions.tools.backend import SERVER, Backend, in_json, in_text
+from coordinator.toolsets.sessions.tools.backend import Backend, in_json, in_text
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
 _DISCOVER = (
@@ -30,7 +30,7 @@ class Catalogue:
 
     async def discover(self, call: Call, args: NoArguments) -> Reply:
         """The server's name and version, and how an agent begins."""
-        return in_text(texts.discovery(SERVER, __version__, self._backend.current))
+        return in_text(texts.discovery(NAME, __version__, self._backend.current))
 
     async def list_workflows(self, call: Call, args: NoArguments) -> Reply:
         """The workflows on offer."""
@@ -41,7 +41,7 @@ class Catalogue:
         await self._backend.store.ping()
         health = Health(
             status="healthy",
-            server=SERVER,
+            server=NAME,
             version=__version__,
             workflows_available=len(texts.listed(self._backend.current)),
             uptime_seconds=int(monotonic() - self._backend.started),
