@@ -22,7 +22,7 @@ from coordinator.metrics import recorder, tracing
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff, queue_names
-from coordinator.steps.run_kind import Configurable, Isolated, RunKind, opened
+from coordinator.steps.run_kind import Isolated, RunKind, opened
 from coordinator.steps.store import StepStore
 from coordinator.steps.times import STORE_RETRY_SECONDS
 from coordinator.store import AddressError, Store, StoreError, StoreTooOld, clients, key_space, permissions
@@ -55,10 +55,9 @@ _CONNECT_SECONDS = 1.0
 
 
 def _configure(kinds: Mapping[str, RunKind], settings: Settings) -> None:
-    """Applies new settings to these kinds of runs, for every attempt that begins later."""
+    """Applies new settings to every attempt that begins later. Runs keep the definitions that they began with."""
     for kind in kinds.values():
-        if isinstance(kind, Configurable):
-            kind.configure(settings)
+        kind.executor.configure(settings)
 
 
 class WorkerProcess:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinator.steps.model import Outcome, Plan, StepRun, Work
 from coordinator.store import Script
@@ -71,6 +71,10 @@ class Executor(Protocol):
         """Called once, after the last attempt."""
         ...
 
+    def configure(self, settings: Settings) -> None:
+        """Takes over reloaded settings, for every later attempt. Does not fail."""
+        ...
+
     async def execute(self, step: StepRun, work: Work) -> Outcome:
         """Executes one attempt.
 
@@ -101,15 +105,6 @@ class Planner(Protocol):
 
     def plan(self, step: StepRun, spec: Any, outcome: Outcome) -> Plan:
         """What follows the step after its final outcome (when there are no more retries). Pure: no I/O, no clock."""
-        ...
-
-
-@runtime_checkable
-class Configurable(Protocol):
-    """A kind of run, or a part of one, that takes over reloaded settings."""
-
-    def configure(self, settings: Settings) -> None:
-        """Takes over these settings, for every later attempt. Does not fail."""
         ...
 
 

@@ -23,7 +23,7 @@ from coordinator.steps.names import DEMO_TOOLS, StepNames, installed
 from coordinator.steps.run_kind import CallFailed, opened
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.flows.run_kind import FlowRunKind, ToolCall
+from coordinator.toolsets.flows.run_kind import ToolCall
 from tests.support.downstream import HttpServer, stdio
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
@@ -391,24 +391,23 @@ async def test_workers_take_over_whom_to_trust(store: Store, project: str, tmp_p
     file.write_text(f"tokens: [{entries}]")
     file.chmod(0o600)
     kinds = make_run_kinds(Settings(), store, Isolated())
-    flows = kinds["flows"]
-    assert isinstance(flows, FlowRunKind)
-    registry, ana = Registry(cast(StepTools, flows.executor), project), Caller("ana", listed=True)
+    tools = cast(StepTools, kinds["flows"].executor)
+    registry, ana = Registry(tools, project), Caller("ana", listed=True)
     claim = {"releases": [{"itemId": str(uuid.uuid4())}], "actor": {"id": "agent", "kind": "subagent"}}
     async with opened(kinds):
         assert (await registry.value("claim_item", claim))["summary"]["releasesFailed"] == 1
         # Without a file nobody is listed.
         assert isinstance(await registry.tools.permits(project, ana, "query_items"), str)
         strict = ActorAuthentication(degraded_mode_policy="reject", enabled=True)
-        flows.configure(Settings(actor_authentication=strict, auth=Auth(tokens=str(file))))
+        tools.configure(Settings(actor_authentication=strict, auth=Auth(tokens=str(file))))
         assert (await registry.failure("claim_item", claim, number="12")).type == "rejected_by_policy"
         unsigned = {"transitions": [{"itemId": str(uuid.uuid4()), "trigger": "start"}]}
         assert (await registry.failure("advance_item", unsigned)).type == "VALIDATION_ERROR"
         assert isinstance(await registry.tools.permits(project, ana, "query_items"), Caller)
-        flows.configure(Settings(auth=Auth(tokens=str(file), default_permissions=("flows",))))
+        tools.configure(Settings(auth=Auth(tokens=str(file), default_permissions=("flows",))))
         assert (await registry.value("claim_item", claim, number="13"))["summary"]["releasesFailed"] == 1
         assert isinstance(await registry.tools.permits(project, ana, "query_items"), str)
-        flows.configure(Settings())
+        tools.configure(Settings())
         assert isinstance(await registry.tools.permits(project, ana, "workflow_list"), str)
 
 

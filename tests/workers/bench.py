@@ -40,6 +40,9 @@ class Tools:
     async def close(self) -> None:
         pass
 
+    def configure(self, settings: Settings) -> None:
+        pass
+
     async def execute(self, step: StepRun, work: Work) -> Outcome:
         self.began[step.key] += 1
         try:

@@ -10,12 +10,11 @@ import structlog
 
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
-from coordinator.steps.run_kind import Configurable
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_call
 from coordinator.toolsets.flows.run_kind import ToolCall
 from workers.tools.rights import Rights
-from workers.tools.source import Source, SourceFailed, StepTool
+from workers.tools.source import Configurable, Source, SourceFailed, StepTool
 
 _log = structlog.get_logger(__name__)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from coordinator.settings import Settings
 from coordinator.steps.model import Outcome, StepRun
 from coordinator.toolsets.caller import Caller
 
@@ -49,6 +50,15 @@ class Source(Protocol):
 
     async def close(self) -> None:
         """Called after the last call of a tool."""
+        ...
+
+
+@runtime_checkable
+class Configurable(Protocol):
+    """A source that takes over reloaded settings."""
+
+    def configure(self, settings: Settings) -> None:
+        """Takes over these settings, for every later call. Does not fail."""
         ...
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from coordinator.steps.model import Failure, Outcome, Plan, Retry, StepRun, Work
-from coordinator.steps.run_kind import Configurable, Executor
+from coordinator.steps.run_kind import Executor
 from coordinator.store import Script
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules import planner, templates
 from coordinator.toolsets.flows.rules.spec import Spec, unpack
 from coordinator.toolsets.flows.store.flows import REPORT, FlowStore
-
-if TYPE_CHECKING:
-    from coordinator.settings import Settings
 
 Permits = Callable[[str, Caller, str], Awaitable[Caller | str]]
 """Called with a project, a workflow's creator and a tool's name. Returns the creator with their present permissions, or
@@ -91,11 +88,6 @@ class FlowRunKind:
         self._store = store
         self.planner = FlowPlanner(store, permits)
         self.executor = executor
-
-    def configure(self, settings: Settings) -> None:
-        """Applies new settings on what steps may call, and as whom. Workflows keep the flow they were created with."""
-        if isinstance(self.executor, Configurable):
-            self.executor.configure(settings)
 
     async def tidy(self, project: str) -> bool:
         """Forgets workflows whose retention is over."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import msgspec
 import structlog
@@ -12,7 +12,7 @@ from msgspec import Struct
 from coordinator.errors import ToolFailure
 from coordinator.settings.gateway.executor import Reliability
 from coordinator.steps.model import Failure, Outcome, Plan, StepRun, Success, Work
-from coordinator.steps.run_kind import Configurable, Executor
+from coordinator.steps.run_kind import Executor
 from coordinator.store import Script
 from coordinator.toolsets.gateway.rules import planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle, retry_of, retry_on
@@ -20,9 +20,6 @@ from coordinator.toolsets.gateway.rules.calls import Call, Unresolved, call_of, 
 from coordinator.toolsets.gateway.rules.task import Advance, Task, unpacked
 from coordinator.toolsets.gateway.snapshot import Snapshot, timed_out
 from coordinator.toolsets.gateway.store.instances import REPORT, InstanceStore
-
-if TYPE_CHECKING:
-    from coordinator.settings import Settings
 
 _log = structlog.get_logger(__name__)
 
@@ -157,24 +154,16 @@ class GatewayPlanner:
         return self._commit(msgspec.convert(outcome.value["advance"], Advance), outcome.value["late"])
 
 
-class ConfigurableExecutor(Executor, Configurable, Protocol):
-    """An executor that applies new settings."""
-
-
 class GatewayRunKind:
     """The kind of run of instances (``coordinator.steps.run_kind.RunKind``)."""
 
     name = "gateway"
     report: Script[Any] = REPORT
 
-    def __init__(self, instances: InstanceStore, executor: ConfigurableExecutor) -> None:
+    def __init__(self, instances: InstanceStore, executor: Executor) -> None:
         self._instances = instances
         self.planner = GatewayPlanner(instances)
         self.executor = executor
-
-    def configure(self, settings: Settings) -> None:
-        """Goes by other settings; instances keep what they started with, but for connections."""
-        self.executor.configure(settings)
 
     async def tidy(self, project: str) -> bool:
         """Forgets instances whose retention is over, and sessions that nobody uses."""
