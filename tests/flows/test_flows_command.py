@@ -46,7 +46,7 @@ def record(**states: dict[str, Any]) -> FlowRecord:
         for number, (key, state) in enumerate(states.items())
     ]
     row = FlowRow(id=1000, name="a [bold]flow", status="running", creator="ana", created_at=1000)
-    return FlowRecord(row=row, priority="normal", spec=b"", steps=steps)
+    return FlowRecord(row=row, spec=b"", steps=steps)
 
 
 def drawn(found: FlowRecord) -> list[str]:
@@ -245,7 +245,7 @@ connections:
 def test_a_failure_is_shown_with_its_reason() -> None:
     ended = {"created_at": 1, "completed_at": 61_001, "error": "step 'x' failed"}
     row = FlowRow(id=1, name="n", status="failed", creator="c\x1b[2J", **ended)  # type: ignore[arg-type]
-    found = FlowRecord(row=row, priority="normal", spec=b"", steps=[])
+    found = FlowRecord(row=row, spec=b"", steps=[])
     lines = drawn(found)
     assert lines[0] == "n  1  failed  by c?[2J  1970-01-01 00:00:00  1 min 1 s"
     assert lines[1] == "step 'x' failed"

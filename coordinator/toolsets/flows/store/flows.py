@@ -115,7 +115,6 @@ class FlowRecord(Struct, frozen=True, kw_only=True):
     """A workflow with its spec and all its steps, by id."""
 
     row: FlowRow
-    priority: str
     spec: bytes
     steps: list[StepRecord]
 
@@ -134,15 +133,12 @@ class _Read(NamedTuple):
         steps = [*(_finished(flow, row) for row in self.rows), *(_open(*values) for values in self.open_steps)]
         steps.sort(key=lambda step: step.id)
         values = [self.facts.get(name, "") for name in _ROW_FIELDS]
-        return FlowRecord(
-            row=_row(str(flow), *values), priority=self.facts.get("p", "normal"), spec=self.spec, steps=steps
-        )
+        return FlowRecord(row=_row(str(flow), *values), spec=self.spec, steps=steps)
 
 
 class FoundStep(Struct, frozen=True, kw_only=True):
-    """A step and its workflow, for checks before a release."""
+    """A step, and the spec of its workflow, for checks before a release."""
 
-    flow: FlowRow
     step: StepRecord
     spec: bytes
 
@@ -268,11 +264,10 @@ class FlowStore(RunStore):
         """Finds a step by its id alone, without its result; None if it is unknown."""
         run = await self._store.run(_FIND, project, step)
         read = await self._read(project, int(run)) if run else None
-        flow = read.record(int(run)) if read is not None else None
-        for found in flow.steps if flow else ():
-            if flow is not None and found.id == step:
-                return FoundStep(flow=flow.row, step=found, spec=flow.spec)
-        return None
+        if read is None:
+            return None
+        steps = read.record(int(run)).steps
+        return next((FoundStep(step=one, spec=read.spec) for one in steps if one.id == step), None)
 
     async def release(
         self, project: str, request: IdempotencyKey, step: int, actor: str
