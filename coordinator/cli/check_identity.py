@@ -69,7 +69,7 @@ def notices(section: ActorAuthentication, *, callers: bool) -> Iterator[str]:
     for name in ("oidc_discovery", "jwks_uri"):
         url = urlsplit(getattr(verifier, name))
         if url.scheme == "http" and url.hostname not in _LOCAL:
-            yield f"{name} is not https: whoever is between here and {url.hostname} can put in keys of his own"
+            yield f"{name} is not https: whoever is between here and {url.hostname} can put in other keys"
     if verifier.jwks_path and not Path(verifier.jwks_path).is_file():
         yield f"the key file {verifier.jwks_path} is not there (yet)"
     if verifier.did_allow_loopback:

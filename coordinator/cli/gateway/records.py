@@ -141,7 +141,7 @@ def resolve(
     project: Project = DEFAULT_PROJECT,
     by: Annotated[str, Parameter(help="Who answers, for the record; default: the user at the terminal.")] = "",
     role: Annotated[
-        tuple[str, ...], Parameter(help="A role of his beside 'human'; may be given more than once.", negative="")
+        tuple[str, ...], Parameter(help="A role beside 'human'; may be given more than once.", negative="")
     ] = (),
     arguments: Annotated[str, Parameter(help="Arguments of the transition, as a JSON object.")] = "{}",
 ) -> int:
