@@ -6,7 +6,7 @@ installed packages. The tools of downstream servers come and go, so for these on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
@@ -55,6 +55,13 @@ def owners(toolsets: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     return found
 
 
+def ambiguity(name: str, toolsets: Sequence[str]) -> str:
+    """What is wrong with a name of the coordinator's own tools that these toolsets have; empty: it has one meaning."""
+    if len(toolsets) == 1:
+        return ""
+    return f"several toolsets have a tool {name!r}; say {' or '.join(f'{one}.{name}' for one in toolsets)}"
+
+
 class StepNames:
     """Checks the names of tools."""
 
@@ -71,9 +78,7 @@ class StepNames:
         """What is wrong with a name, as a sentence; empty: nothing that is known here."""
         own = self._own.get(name)
         if own is not None:
-            if len(own) == 1:
-                return ""
-            return f"several toolsets have a tool {name!r}; say {' or '.join(f'{one}.{name}' for one in own)}"
+            return ambiguity(name, own)
         if name in self._plain:
             return ""
         connection, dot, _ = name.partition(".")

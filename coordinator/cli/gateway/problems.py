@@ -48,13 +48,10 @@ def findings(loaded: LoadedSettings) -> list[tuple[str, str]]:
 
 def _problem_with_tool(name: str) -> str:
     """What is wrong with the name of one of the coordinator's own tools; empty: nothing."""
-    owners = _toolsets_by_tool()
-    having = owners.get(name)
-    if having is None:
-        return unknown("tool", name, owners)
-    if len(having) == 1:
-        return ""
-    return f"several toolsets have a tool {name!r}; say {' or '.join(f'{one}.{name}' for one in having)}"
+    from coordinator.steps.names import ambiguity, owners
+
+    known = owners(_own_tools())
+    return ambiguity(name, known[name]) if name in known else unknown("tool", name, known)
 
 
 def _problems_with_flow(settings: Settings, flow: Mapping[str, Any]) -> Iterator[tuple[Level, str]]:
@@ -74,13 +71,6 @@ def _problems_with_flow(settings: Settings, flow: Mapping[str, Any]) -> Iterator
     for key, step in steps.items():
         if step.tool is not None and (problem := names.problem(step.tool)):
             yield "warning", f"{place(key, 'tool')}: {problem}"
-
-
-@cache
-def _toolsets_by_tool() -> Mapping[str, Sequence[str]]:
-    from coordinator.steps.names import owners
-
-    return owners(_own_tools())
 
 
 @cache
