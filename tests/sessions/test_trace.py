@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from coordinator.store import keys, signing_keys
-from coordinator.toolsets.sessions.rules import trace
-from tests.sessions import lab
+from coordinator.toolsets.sessions.rules import trace, validation
 from tests.sessions.client import Sessions
 from tests.sessions.conftest import Make
 from tests.sessions.shown import forged, payload, unsigned
+
+SEGMENT_BYTES = 500_000
+"""As in move.lua."""
 
 pytestmark = pytest.mark.anyio
 
@@ -295,11 +297,14 @@ async def test_a_long_trace_loses_its_beginning_and_is_cut_into_several_tokens(s
     assert cuts == [(2, 1002, 1000), (1002, 2002, 1000), (2002, 3002, 1000)]
 
 
-async def test_long_texts_are_cut_in_the_trace_only(sessions: Sessions) -> None:
+async def test_the_trace_has_each_warning_of_an_answer_and_only_long_ones_are_cut(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
-    manifest = lab.step_manifest(*(f"step-{n}" for n in range(900)))
+    manifest = [{"step_id": f"step-{n}", "output": ""} for n in range(900)]
     moved = await sessions("next_activity", session_token=token, activity_id="report", step_manifest=manifest)
     assert max(map(len, moved.warnings)) > trace.MAX_TEXT
+    assert len(moved.warnings) > 50
     (event,) = (await whole(sessions, moved.token))[2:]
-    assert max(map(len, event["vw"])) <= trace.MAX_TEXT
-    assert len(event["vw"]) <= 20
+    assert event["vw"] == [warning[: trace.MAX_TEXT] for warning in moved.warnings]
+    # As many as there can be, as long as they can be, still fit into a trace token together with others.
+    longest = trace.entry("next_activity", 1.0, "a", "b", ["\x01" * trace.MAX_TEXT] * (validation.MAX_WARNINGS + 1))
+    assert len(longest) < SEGMENT_BYTES / 2

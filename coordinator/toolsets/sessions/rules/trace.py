@@ -22,7 +22,6 @@ MAX_TRACE_TOKENS = 500
 """Most trace tokens in one call."""
 MAX_TEXT = 500
 """Most characters of an error or a warning in the trace."""
-_MAX_WARNINGS = 20
 ADOPTED = "adopted:re-signed token"
 RECOVERED = "recovered:invalid token"
 ORIGINS = ("adopted:", "recovered:")
@@ -72,12 +71,13 @@ def purpose(project: str) -> str:
 
 
 def entry(name: str, seconds: float, act: str, aid: str, warnings: Sequence[str] = ()) -> bytes:
-    """The trace entry of a call, in JSON. Long texts and too many warnings are cut.
+    """The trace entry of a call, in JSON. Long warnings are cut.
 
     Args:
         seconds: how long the call has taken so far.
+        warnings: all that its answer has.
     """
-    cut = [warning[:MAX_TEXT] for warning in warnings[:_MAX_WARNINGS]]
+    cut = [warning[:MAX_TEXT] for warning in warnings]
     return _encode(Entry(name, round(seconds * 1000, 1), act, aid, cut))
 
 
