@@ -27,13 +27,13 @@ async def server_time(store: Store) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-async def lapse(tools: Client, item: str) -> str:
-    """Makes a live claim one that has just expired: as if its TTL had been shorter.
+async def lapse(tools: Client, item: str, ago_ms: int = 1) -> str:
+    """Makes a live claim one that expired ``ago_ms`` ago: as if its TTL had been shorter.
 
     Returns the time at which its agent first claimed the item, which may have to be earlier now.
     """
     inner = item.replace("-", "")
-    end = await server_time(tools.store) - 1
+    end = await server_time(tools.store) - ago_ms
     key = keys.item.key(tools.project, inner)
     claim = claim_of({"h": (await tools.store.command("HGET", key, "h")).hex()})
     assert claim is not None, "the item has no claim"

@@ -187,10 +187,10 @@ async def test_an_expired_claim_is_counted_as_long_as_it_was_good(tools: Client)
     mine, other = await tools.add(), await tools.add()
     await tools.claim("ann", mine)
     await backdate(tools, mine, 100)
-    await lapse(tools, mine)
+    await lapse(tools, mine, ago_ms=50_000)
     # Any claim has expired ones put back.
     await tools.claim("bob", other)
-    assert (await held(tools))["expired"][0] == {5: 1}
+    assert (await held(tools))["expired"][0] == {4: 1}
     await tools.claim("bob", mine)
     assert await ends(tools) == {"released": 1}, "what had expired is not counted a second time"
 
@@ -198,16 +198,20 @@ async def test_an_expired_claim_is_counted_as_long_as_it_was_good(tools: Client)
 @pytest.mark.parametrize("how", ["taken over", "released", "let go for another"])
 async def test_a_claim_that_expired_unseen_is_counted_by_whoever_ends_it(tools: Client, how: str) -> None:
     """Not even put back by this call, which does that for 16 claims before."""
-    *items, other = await tools.add_many(21)
-    for number, item in enumerate(items):
+    *items, mine, other = await tools.add_many(21)
+    for number, item in enumerate((*items, mine)):
         await tools.claim(f"agent-{number:02}", item)
     for item in items:
-        await lapse(tools, item)
+        await lapse(tools, item, ago_ms=60_000)
+    await backdate(tools, mine, 100)
+    await lapse(tools, mine, ago_ms=50_000)
     if how == "released":
-        await release(tools, "agent-19", items[-1])
+        await release(tools, "agent-19", mine)
     else:
-        await tools.claim(*(("bob", items[-1]) if how == "taken over" else ("agent-19", other)))
-    assert await ends(tools) == {"expired": 17}
+        await tools.claim(*(("bob", mine) if how == "taken over" else ("agent-19", other)))
+    ((end, (counts, _)),) = (await held(tools)).items()
+    assert (end, sum(counts.values())) == ("expired", 17)
+    assert counts[4] == 1, "it was good for 50 seconds"
 
 
 async def test_claims_that_are_handed_over_to_parked_calls_are_counted(fronts: Fronts, tools: Client) -> None:
