@@ -1,22 +1,13 @@
-"""get_context: its limits, and how its results show notes, claims and transitions."""
+"""get_context: its limits, and an item's notes compared with its schema."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from coordinator.settings.work import NoteSettings
-from coordinator.toolsets.actor import stored_actor, stored_verification
 from coordinator.toolsets.items.contract.base import NoteProgress
-from coordinator.toolsets.items.contract.reads import ClaimDetail, GateStatus, RecentTransition, SchemaNote
-from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.contract.reads import GateStatus, SchemaNote
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, expected, phase
-from coordinator.toolsets.timestamp import iso
-
-if TYPE_CHECKING:
-    from coordinator.toolsets.items.store.reads import Claim, Row
 
 LISTED_PER_ROLE = 200
 """How many items of one role get_context lists."""
@@ -66,27 +57,3 @@ class Standing:
     def _entry(self, note: NoteSettings) -> SchemaNote:
         base = expected(note, note.key in self._notes)
         return SchemaNote(**msgspec.structs.asdict(base), filled=self._notes.get(note.key, False))
-
-
-def claim_detail(claim: Claim) -> ClaimDetail:
-    """A claim with its holder. No other result names the holder (seed 004, tiered disclosure)."""
-    return ClaimDetail(
-        claimed_by=claim.holder,
-        claimed_at=iso(claim.claimed),
-        claim_expires_at=iso(claim.expires),
-        original_claimed_at=iso(claim.first_claimed),
-        is_expired=claim.expired,
-    )
-
-
-def transition(row: Row) -> RecentTransition:
-    """A row of the transition stream."""
-    return RecentTransition(
-        item_id=dashed(row.item),
-        from_role=ROLE_NAMES[row.from_role],
-        to_role=ROLE_NAMES[row.to_role],
-        trigger=row.trigger,
-        at=iso(row.at),
-        actor=stored_actor(row.actor),
-        verification=stored_verification(row.verification),
-    )

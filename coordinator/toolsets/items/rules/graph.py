@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from coordinator.toolsets.items.contract.reads import DependencyCounts, DependencyView, ItemInfo
+from coordinator.toolsets.items.contract.work import Blocker
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 
@@ -104,6 +105,14 @@ def counts(edges: Sequence[Edge]) -> DependencyCounts:
         outgoing=blocking.count("outgoing"),
         relates_to=len(edges) - len(blocking),
     )
+
+
+def unsatisfied(found: Iterable[tuple[str, int, int]]) -> list[Blocker]:
+    """The blockers that an item still waits for, from a script's rows (id, role, role that it must reach)."""
+    return [
+        Blocker(from_item_id=dashed(blocker), current_role=ROLE_NAMES[role], required_role=ROLE_NAMES[needed])
+        for blocker, role, needed in found
+    ]
 
 
 class Graph(NamedTuple):

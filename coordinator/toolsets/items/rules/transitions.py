@@ -17,7 +17,7 @@ from coordinator.toolsets.items.contract.work import (
     TransitionResult,
     UnblockedItem,
 )
-from coordinator.toolsets.items.rules import blockers
+from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid
 from coordinator.toolsets.items.rules.refusals import not_applicable
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
@@ -161,7 +161,7 @@ def _refused(transition: Transition, trigger: str, reply: Advanced, schema: Reso
         result.error = f"Cannot apply '{trigger}': {problem}; the claim expires at {iso(expires)}"
         result.error_code = "not_claim_holder"
     elif reason == "dependencies":
-        result.blockers = blockers.unsatisfied(detail)
+        result.blockers = unsatisfied(detail)
         result.error = f"Cannot apply '{trigger}': {len(detail)} blocking dependencies are not satisfied"
     elif reason == "gate":
         specs = {note.key: note for note in schema.notes} if schema else {}

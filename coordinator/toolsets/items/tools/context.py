@@ -7,13 +7,16 @@ from itertools import islice
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
+from coordinator.toolsets.actor import stored_actor, stored_verification
 from coordinator.toolsets.items.contract.reads import (
     ActiveClaims,
+    ClaimDetail,
     ContextItem,
     GetContext,
     HealthCheckResult,
     ItemContextResult,
     ListedItem,
+    RecentTransition,
     SessionResumeResult,
     StalledItem,
 )
@@ -23,8 +26,9 @@ from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.rules.times import instant
-from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore
+from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore, Row
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Criticality, Tool
 
 _ACTIVE = ("work", "review")
@@ -72,7 +76,7 @@ class Contexts:
             guidance_pointer=standing.guidance,
             skill_pointer=standing.skill or UNSET,
             note_progress=standing.progress,
-            claim_detail=rules.claim_detail(context.claim) if isinstance(context.claim, Claim) else UNSET,
+            claim_detail=_claim_detail(context.claim) if isinstance(context.claim, Claim) else UNSET,
         )
 
     async def _session_resume(self, call: Call, args: GetContext, since: str) -> SessionResumeResult:
@@ -84,7 +88,7 @@ class Contexts:
             mode="session-resume",
             since=since,
             active_items=items,
-            recent_transitions=[rules.transition(row) for row in rows],
+            recent_transitions=[_transition(row) for row in rows],
             stalled_items=stalled,
             truncated=True if truncated or more else UNSET,
         )
@@ -177,4 +181,28 @@ def _stalled(entry: Listed, role: str, standing: rules.Standing, args: GetContex
         guidance_pointer=standing.guidance,
         skill_pointer=standing.skill or UNSET,
         ancestors=ancestors(entry.ancestors) if args.include_ancestors else UNSET,
+    )
+
+
+def _claim_detail(claim: Claim) -> ClaimDetail:
+    """A claim with its holder. No other result names the holder (seed 004, tiered disclosure)."""
+    return ClaimDetail(
+        claimed_by=claim.holder,
+        claimed_at=iso(claim.claimed),
+        claim_expires_at=iso(claim.expires),
+        original_claimed_at=iso(claim.first_claimed),
+        is_expired=claim.expired,
+    )
+
+
+def _transition(row: Row) -> RecentTransition:
+    """A row of the transition stream."""
+    return RecentTransition(
+        item_id=dashed(row.item),
+        from_role=ROLE_NAMES[row.from_role],
+        to_role=ROLE_NAMES[row.to_role],
+        trigger=row.trigger,
+        at=iso(row.at),
+        actor=stored_actor(row.actor),
+        verification=stored_verification(row.verification),
     )

@@ -6,6 +6,7 @@ from msgspec import UNSET
 
 from coordinator.toolsets.items.contract.reads import (
     DIRECTIONS,
+    BlockedBy,
     BlockedItem,
     BlockedStatus,
     DependencyGraph,
@@ -17,13 +18,13 @@ from coordinator.toolsets.items.contract.reads import (
     ReadyStatus,
     TerminalStatus,
 )
-from coordinator.toolsets.items.rules import blockers, classes, graph
+from coordinator.toolsets.items.rules import classes, graph
 from coordinator.toolsets.items.rules.edges import edge_type
 from coordinator.toolsets.items.rules.ids import dashed, no_such_item
 from coordinator.toolsets.items.rules.progress import next_status
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.specs import not_blank
-from coordinator.toolsets.items.store.reads import READ_SLICE, Blocked, ReadStore
+from coordinator.toolsets.items.store.reads import READ_SLICE, Blocked, BlockerRow, ReadStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
 from coordinator.toolsets.tool import Call, Criticality, Tool
 
@@ -81,7 +82,7 @@ class Reads:
         item = await self._reads.resolve_one(call.project, args.item_id, "itemId")
         status = await self._reads.status(call.project, item)
         schema = self._reads.schemas.current.resolve_reported(status.schema)
-        return next_status(ROLE_NAMES[status.role], status.returns, schema, blockers.unsatisfied(status.blockers))
+        return next_status(ROLE_NAMES[status.role], status.returns, schema, graph.unsatisfied(status.blockers))
 
     async def get_blocked_items(self, call: Call, args: GetBlockedItems) -> GetBlockedItemsResult:
         """The items that are blocked, best first, with what blocks them."""
@@ -150,7 +151,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
 
 def _blocked(entry: Blocked, args: GetBlockedItems) -> BlockedItem:
     role, details = ROLE_NAMES[entry.role], args.include_item_details
-    rows = [blockers.blocked_by(row) for row in entry.blockers]
+    rows = [_blocked_by(row) for row in entry.blockers]
     return BlockedItem(
         item_id=dashed(entry.id),
         title=entry.title,
@@ -163,4 +164,17 @@ def _blocked(entry: Blocked, args: GetBlockedItems) -> BlockedItem:
         summary=or_unset(entry.summary) if details else UNSET,
         tags=or_unset(entry.tags) if details else UNSET,
         ancestors=ancestors(entry.ancestors) if args.include_ancestors else UNSET,
+    )
+
+
+def _blocked_by(row: BlockerRow) -> BlockedBy:
+    """One blocker of an item, satisfied or not."""
+    given = graph.given_threshold(row.mark)
+    return BlockedBy(
+        item_id=dashed(row.field[1:]),
+        title=row.title,
+        role=ROLE_NAMES[row.role],
+        unblock_at=given or UNSET,
+        effective_unblock_role=given or "terminal",
+        satisfied=row.satisfied,
     )
