@@ -22,6 +22,7 @@ from coordinator.metrics import tracing
 from coordinator.overload import SURPLUS, Admission, Ticket
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 from coordinator.transport.deadlines import Deadlines
+from coordinator.transport.replies import to_json
 
 _log = structlog.get_logger(__name__)
 
@@ -86,7 +87,6 @@ class Calls:
         self._deadlines = Deadlines(self._seconds / 10)
         self._admission = admission
         self._tracing = tracing.active()
-        self._encode = msgspec.json.Encoder().encode
 
     def shed_at_once(self, tool: Tool, criticality: Criticality, transport: str) -> int:
         """Sheds a call if there is no room for it: the cheapest way to turn a call away, before it has an id.
@@ -168,7 +168,7 @@ class Calls:
                 done = _replied(result)
                 outcome = "error" if done.failed else "ok"
             else:
-                done = Done(self._encode(result), False)
+                done = Done(to_json(result), False)
                 outcome = "ok"
         except ToolFailure as failure:
             outcome, code, turned_away = _outcome(failure), failure.code, handling is None
@@ -252,7 +252,7 @@ def _defect(call: Call) -> ToolFailure:
 
 
 def _replied(reply: Reply, retry_after: int | None = None) -> Done:
-    body = b"" if reply.structured is None else msgspec.json.encode(reply.structured)
+    body = b"" if reply.structured is None else to_json(reply.structured)
     return Done(body, reply.is_error, retry_after, reply.text, reply.meta)
 
 
@@ -262,4 +262,4 @@ def _failed(tool: Tool, failure: ToolFailure) -> Done:
         retry_after = max(1, math.ceil((failure.retry_after_ms or 1000) / 1000))
     if tool.refusal is not None:
         return _replied(tool.refusal(failure), retry_after)
-    return Done(msgspec.json.encode(failure.body()), True, retry_after)
+    return Done(to_json(failure.body()), True, retry_after)

@@ -32,7 +32,7 @@ from coordinator.transport.calls import Done
 from coordinator.transport.endpoints import Access, Endpoint, Endpoints, Target
 from coordinator.transport.envelope import LEGACY, MODERN, LegacyCall, LegacyMeta, ModernMeta, modern_decoder
 from coordinator.transport.guards import Gate, nested_deeper, unread_coding
-from coordinator.transport.replies import Header, Scope
+from coordinator.transport.replies import Header, Scope, to_json
 
 _CONTENT_TYPES = frozenset((b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"))
 
@@ -62,7 +62,6 @@ _LONGEST_VALUES = 8_192
 
 _DEEPEST = 128
 
-_encode = msgspec.json.Encoder().encode
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -160,7 +159,7 @@ class FastPath:
         self.misses: Counter[str] = Counter()
         """Why calls went to the slow path."""
         self._server_info = server_info
-        info = _encode(server_info)
+        info = to_json(server_info)
         self._modern_tails = tuple(
             b',"isError":' + flag + b',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":'
             + info + b"}}}"
@@ -263,7 +262,7 @@ class FastPath:
             return "waits"
         if entry.unbounded and nested_deeper(body, self._max_depth):
             return "depth"
-        return ParsedCall(entry.tool, arguments, _encode(call.id), entry.modern, entry.access, meta)
+        return ParsedCall(entry.tool, arguments, to_json(call.id), entry.modern, entry.access, meta)
 
     def response(self, parsed: ParsedCall, done: Done) -> bytes:
         """The body of the answer, as the SDK's server would give it."""
@@ -275,7 +274,7 @@ class FastPath:
                 b'{"jsonrpc":"2.0","id":',
                 parsed.request_id,
                 b',"result":{"content":[{"type":"text","text":',
-                _encode(done.body.decode()),
+                to_json(done.body.decode()),
                 b'}],"structuredContent":',
                 done.body,
                 tails[done.failed],
@@ -294,7 +293,7 @@ class FastPath:
             meta["io.modelcontextprotocol/serverInfo"] = self._server_info
         if meta:
             result["_meta"] = meta
-        return b'{"jsonrpc":"2.0","id":' + parsed.request_id + b',"result":' + _encode(result) + b"}"
+        return b'{"jsonrpc":"2.0","id":' + parsed.request_id + b',"result":' + to_json(result) + b"}"
 
     def _serve(self, path: str) -> _Served | None:
         target = self._resolve(path)

@@ -19,7 +19,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import CONTENT_TYPE
 from coordinator.store.drains import FLEET_SCOPE
 from coordinator.transport.guards import check_get
-from coordinator.transport.replies import Send, json_body, reply
+from coordinator.transport.replies import Send, reply, to_json
 
 PROBES = frozenset(("/healthz", "/readyz", "/metrics"))
 PROBES_OF_CLIENTS = frozenset(("/healthz",))
@@ -89,7 +89,7 @@ class Health:
             await reply(send, 200, b'{"status":"alive"}')
         elif path == "/readyz":
             ready, found = await self.readiness()
-            await reply(send, 200 if ready else 503, json_body(found), headers=[(b"cache-control", b"no-store")])
+            await reply(send, 200 if ready else 503, to_json(found), headers=[(b"cache-control", b"no-store")])
         else:
             await reply(send, 200, await self._metrics(), CONTENT_TYPE.encode())
 

@@ -24,13 +24,13 @@ INVALID_REQUEST = -32600
 INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020
 
-json_body: Callable[[object], bytes] = msgspec.json.Encoder().encode
+to_json: Callable[[object], bytes] = msgspec.json.Encoder().encode
 """Any value as JSON."""
 
 
 def rpc_error(code: int, message: str, request_id: object = None) -> bytes:
     """A JSON-RPC error response; its id is null if the request's is unknown or no valid id."""
-    return json_body({"jsonrpc": "2.0", "id": known_id(request_id), "error": {"code": code, "message": message}})
+    return to_json({"jsonrpc": "2.0", "id": known_id(request_id), "error": {"code": code, "message": message}})
 
 
 def known_id(value: object) -> int | str | None:

@@ -31,7 +31,7 @@ from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done, Recheck
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.envelope import CAPABILITIES_KEY, LEGACY, MODERN, VERSION_KEY
-from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send
+from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send, to_json
 
 LIST_TTL_MS = 300_000
 """How long a client may keep a tool list, which changes only with a deployment."""
@@ -235,7 +235,7 @@ class SdkApp:
     async def warm_up(self) -> None:
         """Asks for the tool list in both protocol eras, so that the SDK builds its models now and not for a client."""
         for version, params in _WARMING:
-            body = msgspec.json.encode({"jsonrpc": "2.0", "id": 0, "method": "tools/list", "params": params})
+            body = to_json({"jsonrpc": "2.0", "id": 0, "method": "tools/list", "params": params})
             headers: list[Header] = [
                 (b"content-type", JSON),
                 (b"accept", JSON),

@@ -45,9 +45,9 @@ from coordinator.transport.replies import (
     Refused,
     Scope,
     Send,
-    json_body,
     known_id,
     reply,
+    to_json,
 )
 from coordinator.transport.sdk import EXCHANGE, Exchange, SdkApps
 
@@ -138,7 +138,7 @@ class SlowPath:
             return
         if (metadata := self._authorization.metadata(path)) is not None:
             check_get(path, scope["method"])
-            await reply(send, 200, json_body(metadata), headers=[(b"cache-control", b"public, max-age=300")])
+            await reply(send, 200, to_json(metadata), headers=[(b"cache-control", b"public, max-age=300")])
             return
         target = self._endpoints.resolve(path)
         if target is None:
@@ -215,7 +215,7 @@ class SlowPath:
         if done is None:
             return None
         modern = head.get(b"mcp-protocol-version") == MODERN.encode()
-        parsed = ParsedCall(tool, arguments, json_body(seen.request_id), modern, target.endpoint.access[name])
+        parsed = ParsedCall(tool, arguments, to_json(seen.request_id), modern, target.endpoint.access[name])
         return self._fast_path.response(parsed, done), done.retry_after
 
     def _checked_head(self, headers: list[Header]) -> dict[bytes, bytes]:
