@@ -42,7 +42,7 @@ def _verified(verifier: VerifierSettings) -> Iterator[str]:
         places = (f"{name} {redacted(getattr(verifier, name))}" for name in verifier.sources)
         yield f"their keys come from {', '.join(places)}"
     stale = "older ones serve" if verifier.stale_on_error else "proofs are 'unavailable'"
-    yield f"keys count as fresh for {verifier.cache_ttl_seconds} s; while no fresh ones are to be had, {stale}"
+    yield f"keys count as fresh for {verifier.cache_ttl_seconds} s; while no fresh ones can be fetched, {stale}"
 
 
 def notices(section: ActorAuthentication, *, callers: bool) -> Iterator[str]:

@@ -40,9 +40,9 @@ def of_outcome(
         Denied: the token was not verified, or its claims are unusable.
     """
     if outcome.status == "unavailable":
-        raise Denied("unavailable", "the token cannot be verified now: its keys are not to be had")
+        raise Denied("unavailable", "the token cannot be verified now: there are no keys to verify it with")
     if outcome.status != "verified":
-        raise Denied("rejected", f"the token does not verify: {outcome.reason or 'nobody vouches for it'}")
+        raise Denied("rejected", f"the token does not verify: {outcome.reason}")
     claims = outcome.claims
     audiences = frozenset(map(canonical, _words(claims, "aud") or ()))
     return Grant(

@@ -5,7 +5,7 @@ The steps and the names of the failures are the seed's:
 * ``rejected/crypto``: the token is malformed, the key is unknown, or the signature is wrong.
 * ``rejected/policy``: the algorithm is not listed, or the DID is not trusted.
 * ``rejected/claims``: times, issuer or audience.
-* ``unavailable/network``: no keys can be had.
+* ``unavailable/network``: there are no keys to verify with.
 
 Guaranteed beyond the seed:
 

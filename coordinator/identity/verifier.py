@@ -14,7 +14,7 @@ Status = Literal["absent", "unchecked", "verified", "rejected", "unavailable"]
 """absent: there is no token; unchecked: nothing is verified; unavailable: it cannot be verified now (seed 004)."""
 
 FailureKind = Literal["crypto", "claims", "policy", "network", "internal"]
-"""crypto: signature or key; claims: exp, nbf, iss, aud, sub; policy: not trusted; network: no keys can be had."""
+"""crypto: signature or key; claims: exp, nbf, iss, aud, sub; policy: not trusted; network: there are no keys."""
 
 _NOTHING: Mapping[str, Any] = {}
 

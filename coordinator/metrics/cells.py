@@ -219,7 +219,7 @@ class _File:
             self._read()
 
     def _make(self) -> None:
-        """Creates the file under another name and renames it when it is complete: nobody shall read half a header."""
+        """Creates the file under another name and renames it when complete, so that nobody reads half a header."""
         fresh = self._path.with_suffix(".new")
         fresh.write_bytes(struct.pack("i4s", HEADER, os.urandom(4)).ljust(_CHUNK, b"\0"))
         fresh.rename(self._path)
