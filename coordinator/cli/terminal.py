@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 from typing import Any
 
 import msgspec
@@ -21,9 +22,10 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
-def print_json(value: Any) -> None:
-    """Prints a value as indented JSON."""
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+def print_json(value: Any, indent: int = 2) -> None:
+    """Prints a value as JSON, with characters that a terminal may obey or hide as escapes; indent -1: on one line."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
+    print("".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text))
 
 
 def operator() -> str:

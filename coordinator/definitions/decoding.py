@@ -18,7 +18,7 @@ Head = Workflow | Activity | Skill | Rules
 _TYPES: dict[str, type[Head]] = {"workflow": Workflow, "activity": Activity, "skill": Skill, "rules": Rules}
 _PLACED = re.compile(r"^(?P<problem>.*?)(?: - at (?:key in )?`\$\.?(?P<path>.*)`)?$", re.DOTALL)
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(?P<front>(?:.*?\n)?)---[ \t]*(?:\r?\n|\Z)(?P<body>.*)\Z", re.DOTALL)
-_LINE = re.compile(r"^(?P<key>id|version):[ \t]*(?P<value>.*?)[ \t]*\r?$", re.MULTILINE)
+_LINE = re.compile(r"^(?P<key>id|version):(?P<value>.*)$", re.MULTILINE)
 
 
 class Misfit(Exception):
@@ -66,7 +66,7 @@ def front_matter(text: str) -> Front:
     match = _FRONT.match(text.removeprefix("\ufeff"))
     if match is None:
         return Front(None, None, text)
-    said = {line["key"]: line["value"].strip("\"'") for line in _LINE.finditer(match["front"])}
+    said = {line["key"]: line["value"].strip(" \t\r").strip("\"'") for line in _LINE.finditer(match["front"])}
     return Front(said.get("id") or None, said.get("version") or None, match["body"].strip())
 
 

@@ -36,7 +36,8 @@ _FORMATS: dict[Kind, tuple[str, ...]] = {
 }  # fmt: skip
 _MOST_BYTES = 4 * 1024 * 1024
 _ACTIVITIES = "activities"
-_DIRECTORY_KEY = re.compile(r"^activitiesDir: *\"?(?P<name>[^\"\n]*?)\"? *$", re.MULTILINE)
+# Nothing in it is tried in several ways, so that no line takes more than linear time.
+_DIRECTORY_KEY = re.compile(r"^activitiesDir: *+\"?+(?P<name>[^\"\n]*+)\"?+ *+$", re.MULTILINE)
 
 
 Level = Literal["broken", "wrong", "odd"]
@@ -303,7 +304,7 @@ def _activities_dir(path: Path, _stamp: Stamp) -> str | None:
             match = _DIRECTORY_KEY.search(file.read(_MOST_BYTES))
     except OSError:
         return None
-    return None if match is None else match["name"]
+    return None if match is None else match["name"].rstrip(" ")
 
 
 def _printable(place: str) -> str:

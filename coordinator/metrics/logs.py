@@ -89,7 +89,7 @@ def configure(
     # Exceptions become text, without local variables, before secrets are looked for.
     last: list[Processor] = [structlog.processors.format_exc_info, hide_secrets]
     if form == "console":
-        last.append(structlog.dev.ConsoleRenderer(colors=out.isatty()))
+        last += [show_controls, structlog.dev.ConsoleRenderer(colors=out.isatty())]
     else:
         last += [_in_order, structlog.processors.JSONRenderer()]
     handler = logging.StreamHandler(out)
@@ -144,6 +144,20 @@ def add_trace(logger: WrappedLogger, method: str, event: EventDict) -> EventDict
 def hide_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
     """Structlog processor: hides values by their key, and credentials inside any text."""
     return {key: HIDDEN if _SECRET_KEY.search(key) else _clean(value) for key, value in event.items()}
+
+
+def show_controls(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Structlog processor: writes control characters as escapes, so that no text steers a terminal or forges a line.
+
+    Line breaks stay in tracebacks only.
+    """
+    return {key: _visible(value, "\n" if key == "exception" else "") for key, value in event.items()}
+
+
+def _visible(value: object, kept: str) -> object:
+    if not isinstance(value, str) or value.isprintable():
+        return value  # what is no text is shown as its repr, which escapes them itself
+    return "".join(one if one.isprintable() or one in kept else one.encode("unicode_escape").decode() for one in value)
 
 
 def _in_order(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ from cyclopts import App, Parameter
 from coordinator import __version__, cli
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
+from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.settings.fields import fields_of
 
@@ -190,6 +192,18 @@ def test_what_others_have_said_cannot_steer_the_terminal(
     monkeypatch.setattr(cli, "app", lambda arguments: fails())
     assert cli.run(["x"]) == Exit.FAILED
     assert capsys.readouterr().err == "fleet: the command ended with code 4: ?[31mevil???\nand more\n"
+
+
+@pytest.mark.parametrize("indent", [2, -1])
+def test_printed_json_cannot_steer_the_terminal_and_stays_the_same(
+    indent: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = {"\x9b2J": ["\x1b[31m", "\u202e\x7f\n", "\U000e0041 \u2028", "plain \u00e9\u4e2d"]}
+    print_json(said, indent)
+    printed = capsys.readouterr().out
+    assert printed.replace("\n", "").isprintable()
+    assert "plain \u00e9\u4e2d" in printed
+    assert json.loads(printed) == said
 
 
 def test_a_defect_shows_no_stack_trace_unless_asked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -307,6 +308,19 @@ def test_the_name_of_a_file_can_be_printed_whatever_it_is(tree: Tree, read: Read
     told = [str(problem) for problem in read().problems]
     assert [line.partition(": ")[0] for line in told] == ["one/activities/02-\\udcff.toon", "t\\nwo"]
     assert all(line.isprintable() and line.encode() for line in told)
+
+
+def test_long_lines_of_blanks_are_read_in_no_time(tree: Tree, read: Read) -> None:
+    # So many that a pattern that tries them in several ways takes half a minute.
+    few, blanks = " " * 3_000, " " * 60_000
+    tree.workflow("one", "a")
+    workflow = tree.root / "one/workflow.toon"
+    workflow.write_text(f'activitiesDir:{few}"x"y\n{workflow.read_text()}')
+    tree.write("one/resources/01-text.md", f"---\nid: a{blanks}b\n---\nThe text.\n")
+    began = time.process_time()
+    library = read()
+    assert time.process_time() - began < 5.0
+    assert [text.front[0] for text in library.folders["one"].resources] == [f"a{blanks}b"]
 
 
 def test_a_file_that_is_too_large_is_left_out(tree: Tree, read: Read) -> None:

@@ -146,6 +146,23 @@ def test_a_long_text_costs_no_time_and_little_room(text: str) -> None:
     assert "SECRET-1" not in out.getvalue()
 
 
+def test_logged_text_cannot_steer_a_terminal_or_forge_a_line() -> None:
+    out = io.StringIO()
+    logs.configure("info", "console", stream=out)
+    evil = "\x1b[2J\x9b31m\u202e\r\nforged"
+    structlog.get_logger("x").info(f"event{evil}", word=evil, several=f"some words{evil}", inner=[{"a": evil}])
+    logging.getLogger("y").warning("library %s", evil)
+    told = out.getvalue().splitlines()
+    assert len(told) == 2
+    try:
+        raise ValueError(evil)
+    except ValueError:
+        structlog.get_logger("x").exception("failed")
+    told = out.getvalue().split("\n")
+    assert all(line.isprintable() for line in told)
+    assert "Traceback (most recent call last):" in told
+
+
 def test_the_form_follows_the_terminal() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

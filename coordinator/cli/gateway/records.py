@@ -105,7 +105,7 @@ def approvals(
             continue
         if format == "json":
             shown = {**msgspec.structs.asdict(one), "asked_at": iso(one.asked_at)}
-            print(msgspec.json.encode(shown).decode())
+            print_json(shown, indent=-1)
         else:
             asked = f"asked by {printable(one.requester)}" + (", who must not answer" if one.distinct else "")
             print(f"{one.id}  {iso(one.asked_at)}  {one.queue}  {one.definition} {one.workflow}  {asked}")
@@ -229,7 +229,7 @@ def _print(entry: Entry, format: str) -> None:
     if format == "json":
         shown = msgspec.to_builtins(entry)
         del shown["position"]
-        print(msgspec.json.encode(shown).decode())
+        print_json(shown, indent=-1)
         return
     payload = printable(msgspec.json.encode(entry.payload).decode())
     actor = printable(entry.actor) or "-"
