@@ -141,7 +141,8 @@ async def test_advance_takes_prefixes(three: Client) -> None:
     assert (await three.advance("abcd5", "start"))["itemId"] == C
     for written, error in (("abcd1", AMBIGUOUS), ("0000", "no such item")):
         result = await three.advance(written, "start")
-        assert result == {"itemId": written, "applied": False, "error": f"Cannot apply 'start': {error}"}
+        problem = f"Cannot apply 'start': {error}"
+        assert result == {"itemId": written, "trigger": "start", "applied": False, "error": problem}
 
 
 async def test_claims_and_releases_take_prefixes(three: Client) -> None:

@@ -121,10 +121,7 @@ class TransitionResult(Result, kw_only=True):
     item_id: Annotated[str, Meta(description="The item's UUID; as the caller wrote it if it was not found.")]
     previous_role: PreviousRole | UnsetType = UNSET
     new_role: Annotated[Role, Meta(description="Role after.")] | UnsetType = UNSET
-    trigger: (
-        Annotated[str, Meta(description="Absent if no id has the prefix.", extra_json_schema={"enum": list(TRIGGERS)})]
-        | UnsetType
-    ) = UNSET
+    trigger: Annotated[str, Meta(description="As given, in lower case.", extra_json_schema={"enum": list(TRIGGERS)})]
     applied: Annotated[bool, Meta(description="Whether it happened.")]
     error: Annotated[str, Meta(description="If not applied: why, in a sentence.")] | UnsetType = UNSET
     blockers: Annotated[list[Blocker], Meta(description="If dependencies refused it: which.")] | UnsetType = UNSET

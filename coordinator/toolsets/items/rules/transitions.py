@@ -18,7 +18,7 @@ from coordinator.toolsets.items.contract.work import (
     UnblockedItem,
 )
 from coordinator.toolsets.items.rules.graph import unsatisfied
-from coordinator.toolsets.items.rules.ids import dashed, is_uuid
+from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.refusals import not_applicable
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, SchemaConfig, expected, phase
@@ -145,12 +145,8 @@ def _cascade(event: list[Any]) -> CascadeEvent:
 def _refused(transition: Transition, trigger: str, reply: Advanced, schema: Resolved | None) -> TransitionResult:
     reason, detail = reply.reason, reply.cascades
     if reason in ("not_found", "ambiguous"):
-        return TransitionResult(
-            item_id=transition.item_id,
-            trigger=trigger if is_uuid(transition.item_id) else UNSET,
-            applied=False,
-            error=not_applicable(reason, trigger),
-        )
+        error = not_applicable(reason, trigger)
+        return TransitionResult(item_id=transition.item_id, trigger=trigger, applied=False, error=error)
     item = dashed(reply.id)
     result = TransitionResult(item_id=item, trigger=trigger, applied=False)
     if reason in ("claim", "stale_fence"):
