@@ -16,7 +16,6 @@ terms (whole words, beginnings, typos, single letters), as the process does them
 from __future__ import annotations
 
 import asyncio
-import http.client
 import itertools
 import json
 import random
@@ -27,10 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from benchmarks.steps import NOOP, on_store
-from benchmarks.support import console, cpu_seconds, embedded, front_end, percentile, table, worker
+from benchmarks.support import ToolCalls, console, cpu_seconds, embedded, front_end, percentile, table, worker
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.flows.rules import planner, spec
@@ -40,11 +37,6 @@ from coordinator.toolsets.gateway.rules.search import Entry, Index
 PROJECT = "default"
 GOAL_MS = 20.0
 ENTRIES = 10_000
-_HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
 _LOOP: dict[str, Any] = {
     "initialState": "ready",
     "states": {
@@ -67,39 +59,26 @@ class Client:
     """One connection, one workflow instance, one claimed item."""
 
     def __init__(self, port: int, number: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self._tools = ToolCalls(port)
         self._actor = {"id": f"bench-{number}", "kind": "subagent"}
-        made = self.call("items", "manage_items", operation="create", items=[{"title": "bench"}])
+        made = self._tools.ask("items", "manage_items", operation="create", items=[{"title": "bench"}])
         self._item = made["items"][0]["id"]
         self.heartbeat()
-        self._at = self.call("gateway", "workflow.start", definitionId="loop", input={})
-
-    def call(self, toolset: str, tool: str, **arguments: Any) -> Any:
-        """The structured content of an answer."""
-        message = {"jsonrpc": "2.0", "id": next(_ids), "method": "tools/call",
-                   "params": {"name": tool, "arguments": arguments}}  # fmt: skip
-        self._connection.request("POST", f"/mcp/{toolset}", msgspec.json.encode(message), _HEADERS)
-        text = self._connection.getresponse().read()
-        if not text.startswith(b"{"):
-            text = next(line[5:] for line in text.splitlines() if line.startswith(b"data:") and line[5:].strip())
-        result = msgspec.json.decode(text)["result"]
-        if result.get("isError"):
-            raise RuntimeError(f"{tool}: {result['content'][0]['text']}")
-        return result["structuredContent"]
+        self._at = self._tools.ask("gateway", "workflow.start", definitionId="loop", input={})
 
     def heartbeat(self) -> None:
         """A plain call that writes."""
         claim = {"itemId": self._item, "ttlSeconds": 900}
-        self.call("items", "claim_item", actor=self._actor, requestId=f"{next(_ids):032x}", claims=[claim])
+        self._tools.ask("items", "claim_item", actor=self._actor, requestId=f"{next(_ids):032x}", claims=[claim])
 
     def submit(self, transition: str) -> None:
         """Takes a transition of its workflow."""
         asked = {"workflowId": self._at["workflowId"], "expectedVersion": self._at["version"]}
-        self._at = self.call("gateway", "workflow.submit", **asked, transition=transition, arguments={})
+        self._at = self._tools.ask("gateway", "workflow.submit", **asked, transition=transition, arguments={})
 
     def close(self) -> None:
         """Hangs up."""
-        self._connection.close()
+        self._tools.close()
 
 
 CALLS: Mapping[str, Callable[[Client], None]] = {

@@ -13,54 +13,20 @@ health_check, the cheapest tool.
 from __future__ import annotations
 
 import contextlib
-import http.client
-import itertools
 import random
 import time
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import msgspec
-
-from benchmarks.support import console, embedded, front_end, percentile, table
+from benchmarks.support import ToolCalls, console, embedded, front_end, percentile, table
 from coordinator.definitions import Definitions, shipped
 
 GOAL = 2.0
 _READS = 5
 _ACTIONS = 120
-_HEADERS = {
-    "content-type": "application/json",
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2025-06-18",
-}
+_TOOLSET = "navigator"
 Json = dict[str, Any]
-
-
-class Front:
-    """One keep-alive connection to a front-end."""
-
-    def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        self._ids = itertools.count(1)
-
-    def call(self, tool: str, **arguments: Any) -> tuple[float, Json]:
-        """Seconds from request to answer, and the result."""
-        params = {"name": tool, "arguments": arguments}
-        body = msgspec.json.encode({"jsonrpc": "2.0", "id": next(self._ids), "method": "tools/call", "params": params})
-        began = time.perf_counter()
-        self._connection.request("POST", "/mcp/navigator", body, _HEADERS)
-        answer = self._connection.getresponse().read()
-        seconds = time.perf_counter() - began
-        result: Json = msgspec.json.decode(answer)["result"]
-        if result.get("isError"):
-            raise RuntimeError(f"{tool}: {result['content'][0]['text']}")
-        return seconds, result
-
-    def ask(self, tool: str, **arguments: Any) -> Json:
-        """The structured result."""
-        content: Json = self.call(tool, **arguments)[1]["structuredContent"]
-        return content
 
 
 def _read(roots: list[Path]) -> None:
@@ -93,7 +59,7 @@ def _read(roots: list[Path]) -> None:
     table(f"Reading definitions, median of {_READS}", columns, rows)
 
 
-def _walked(front: Front, workflow: str, first: Json) -> list[Json]:
+def _walked(front: ToolCalls, workflow: str, first: Json) -> list[Json]:
     """The situations of a walk that takes what is required, else what is optional."""
     now = first
     seen = [now]
@@ -105,19 +71,19 @@ def _walked(front: Front, workflow: str, first: Json) -> list[Json]:
         if not todo and not ways:
             break
         visited |= set() if todo else {ways[0]["activity"]}
-        now = front.ask("nav_action", **_arguments(front, workflow, now, (todo or ways)[0]))
+        now = front.ask(_TOOLSET, "nav_action", **_arguments(front, workflow, now, (todo or ways)[0]))
         seen.append(now)
     return seen
 
 
-def _arguments(front: Front, workflow: str, now: Json, offer: Json) -> Json:
+def _arguments(front: ToolCalls, workflow: str, now: Json, offer: Json) -> Json:
     arguments: Json = {"state": now["state"], "action": offer["action"]}
     if offer["action"] == "complete_step":
         return {**arguments, "step_id": offer["step"]}
     if offer["action"] == "transition":
         return {**arguments, "activity_id": offer["activity"]}
     where = {"workflow_id": workflow, "activity_id": now["position"]["activity"]["id"]}
-    found = front.ask("get_checkpoint", **where, checkpoint_id=offer["checkpoint"])
+    found = front.ask(_TOOLSET, "get_checkpoint", **where, checkpoint_id=offer["checkpoint"])
     return {**arguments, "checkpoint_id": offer["checkpoint"], "option_id": found["options"][0]["id"]}
 
 
@@ -135,13 +101,13 @@ class Situation(NamedTuple):
         return found
 
 
-def _situations(front: Front) -> list[Situation]:
+def _situations(front: ToolCalls) -> list[Situation]:
     """Situations from walks through every workflow that can be started."""
     found: list[Situation] = []
-    listed = front.ask("list_workflows")["result"]
+    listed = front.ask(_TOOLSET, "list_workflows")["result"]
     for workflow in (one["id"] for one in listed):
         with contextlib.suppress(RuntimeError):
-            first = front.ask("nav_start", workflow_id=workflow)
+            first = front.ask(_TOOLSET, "nav_start", workflow_id=workflow)
             found += [Situation(workflow, now) for now in _walked(front, workflow, first)]
     return found
 
@@ -159,7 +125,7 @@ def _steps(situations: list[Situation]) -> list[Json]:
     return found
 
 
-def _measure(front: Front, calls: int) -> dict[str, list[float]]:
+def _measure(front: ToolCalls, calls: int) -> dict[str, list[float]]:
     situations = _situations(front)
     steps = _steps(situations)
     random.Random(7).shuffle(situations)
@@ -184,7 +150,7 @@ def _measure(front: Front, calls: int) -> dict[str, list[float]]:
     for number in range(calls + calls // 10):
         for name, make in kinds.items():
             tool, arguments = make(number)
-            seconds, _ = front.call(tool, **arguments)
+            seconds, _ = front.call(_TOOLSET, tool, **arguments)
             if number >= calls // 10:
                 # What comes before warms up.
                 waits[name].append(seconds)
@@ -202,7 +168,7 @@ def main(directories: str = "", calls: str = "500") -> None:
     _read(roots)
     workflows = ",".join(str(root.absolute()) for root in roots)
     with embedded("everysec") as store, front_end(store.url, navigator_workflows=workflows) as server:
-        waits = _measure(Front(server.port), int(calls))
+        waits = _measure(ToolCalls(server.port), int(calls))
     base = waits["health_check"]
     rows: list[tuple[str, ...]] = []
     worst = 0.0

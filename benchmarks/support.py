@@ -1,8 +1,10 @@
-"""What the benchmarks share: a store, processes, their CPU time, wrk, tables."""
+"""What the benchmarks share: a store, processes, their CPU time, calls of tools, wrk, tables."""
 
 from __future__ import annotations
 
 import contextlib
+import http.client
+import itertools
 import os
 import re
 import shutil
@@ -15,8 +17,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
@@ -25,6 +28,11 @@ from coordinator.store.server_binary import Binary
 
 console = Console(width=140, highlight=False)
 _TICK = os.sysconf("SC_CLK_TCK")
+_HEADERS = {
+    "content-type": "application/json",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2025-06-18",
+}
 
 
 @contextlib.contextmanager
@@ -152,6 +160,42 @@ def core_kept_free() -> Iterator[Callable[[int], None]]:
         yield give
     finally:
         os.sched_setaffinity(0, cores)
+
+
+class ToolCalls:
+    """Calls of a front-end's tools over one keep-alive connection, one at a time."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self._ids = itertools.count(1)
+
+    def call(self, toolset: str, tool: str, **arguments: Any) -> tuple[float, dict[str, Any]]:
+        """Seconds from request to answer, and the result.
+
+        Raises:
+            RuntimeError: the call has failed.
+        """
+        params = {"name": tool, "arguments": arguments}
+        body = msgspec.json.encode({"jsonrpc": "2.0", "id": next(self._ids), "method": "tools/call", "params": params})
+        began = time.perf_counter()
+        self._connection.request("POST", f"/mcp/{toolset}", body, _HEADERS)
+        answer = self._connection.getresponse().read()
+        seconds = time.perf_counter() - began
+        if not answer.startswith(b"{"):  # a stream of events
+            answer = next(line[5:] for line in answer.splitlines() if line.startswith(b"data:") and line[5:].strip())
+        result: dict[str, Any] = msgspec.json.decode(answer)["result"]
+        if result.get("isError"):
+            raise RuntimeError(f"{tool}: {result['content'][0]['text']}")
+        return seconds, result
+
+    def ask(self, toolset: str, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The structured content of the answer. Raises as ``call``."""
+        content: dict[str, Any] = self.call(toolset, tool, **arguments)[1]["structuredContent"]
+        return content
+
+    def close(self) -> None:
+        """Hangs up."""
+        self._connection.close()
 
 
 def cpu_seconds(pid: int) -> float:
