@@ -21,7 +21,7 @@ from coordinator.steps.names import DEMO_TOOLS
 from coordinator.store import Script, ScriptFailure, Store, keys
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import ADMIN
-from workers.tools.source import StepTool
+from workers.tools.source import Source, StepTool
 
 MOST_TEXTS = 1_000
 _COUNT_SECONDS = 86_400
@@ -91,7 +91,7 @@ class Text(NamedTuple):
 _text = msgspec.json.Decoder(Text).decode
 
 
-class DemoTools:
+class DemoTools(Source):
     """The demo tools over a store."""
 
     name = "demo"
@@ -119,12 +119,6 @@ class DemoTools:
 
     async def listed(self) -> Sequence[StepTool]:
         return [self._tools[name] for name in DEMO_TOOLS]
-
-    async def open(self) -> None:
-        pass
-
-    async def close(self) -> None:
-        pass
 
     async def _greeting(self, _step: StepRun, args: Greeting, _caller: Caller | None) -> str:
         """Greets somebody: {"name": "World"}."""

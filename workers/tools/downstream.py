@@ -15,10 +15,10 @@ from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.server import DownstreamServer, content_of
 from workers.tools.results import failure_of, value_of
 from workers.tools.retrying import Retrying, TurnedAway
-from workers.tools.source import SourceFailed, StepTool
+from workers.tools.source import Source, SourceFailed, StepTool
 
 
-class ServerTools:
+class ServerTools(Source):
     """The tools of one server. Every name is accepted: the server itself refuses calls of tools that it does not have.
 
     Args:
@@ -54,9 +54,6 @@ class ServerTools:
             )
             for tool in found
         ]
-
-    async def open(self) -> None:
-        pass
 
     async def close(self) -> None:
         server = self._server()

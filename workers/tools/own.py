@@ -22,7 +22,7 @@ from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
 from workers.tools.results import failure_of, value_of
 from workers.tools.retrying import Retrying, TurnedAway
-from workers.tools.source import StepTool
+from workers.tools.source import Source, StepTool
 
 _log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ _REQUESTS = uuid.UUID("6f1d53a8-0a39-4b8e-9d5e-0f5f0c5f6a11")
 """The namespace of request ids, which are derived from steps so that all attempts of a step have the same id."""
 
 
-class OwnTools:
+class OwnTools(Source):
     """The tools of all toolsets.
 
     Args:

@@ -21,14 +21,14 @@ from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.run_kind import CallFailed, Isolated
 from coordinator.toolsets.caller import Caller
 from workers.isolated_child import TOO_DEEP, message_of
-from workers.tools.source import StepTool
+from workers.tools.source import Source, StepTool
 
 _log = structlog.get_logger(__name__)
 
 _KEY = "idempotency_key"
 
 
-class PythonTools:
+class PythonTools(Source):
     """All callables by name.
 
     Args:
@@ -69,9 +69,6 @@ class PythonTools:
                 self._tools[name] = StepTool(name, partial(_await, found), about)
             else:
                 self._tools[name] = StepTool(name, partial(self._isolate, target), about)
-
-    async def close(self) -> None:
-        pass
 
     async def _isolate(self, target: str, step: StepRun, arguments: dict[str, Any], caller: Caller | None) -> Outcome:
         del caller

@@ -14,7 +14,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_call
 from coordinator.toolsets.flows.run_kind import ToolCall
 from workers.tools.rights import Rights
-from workers.tools.source import Configurable, Source, SourceFailed, StepTool
+from workers.tools.source import Source, SourceFailed, StepTool
 
 _log = structlog.get_logger(__name__)
 
@@ -75,8 +75,7 @@ class StepTools:
         """Applies new settings to every call that begins later."""
         self._rights.configure(settings)
         for source in self._sources:
-            if isinstance(source, Configurable):
-                source.configure(settings)
+            source.configure(settings)
 
     async def list(self) -> Sequence[Listing]:
         """Lists the tools of every source. All sources are asked concurrently, and one that fails hides no other."""

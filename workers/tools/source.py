@@ -1,10 +1,10 @@
-"""The interface of a source of tools."""
+"""The base of all sources of tools."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from coordinator.settings import Settings
 from coordinator.steps.model import Outcome, StepRun
@@ -45,21 +45,16 @@ class Source(Protocol):
         ...
 
     async def open(self) -> None:
-        """Called before the first call of a tool."""
-        ...
+        """Called before the first call of a tool. By default there is nothing to do."""
+        return
 
     async def close(self) -> None:
-        """Called after the last call of a tool."""
-        ...
-
-
-@runtime_checkable
-class Configurable(Protocol):
-    """A source that takes over reloaded settings."""
+        """Called after the last call of a tool. By default there is nothing to do."""
+        return
 
     def configure(self, settings: Settings) -> None:
-        """Takes over these settings, for every later call. Does not fail."""
-        ...
+        """Takes over reloaded settings, for every later call. Does not fail. By default there is nothing to do."""
+        return
 
 
 class SourceFailed(Exception):
