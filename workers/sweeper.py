@@ -70,8 +70,8 @@ class Sweeper:
         self._on_outbox = on_outbox
         self._slow_at = 0.0
         self._reclaim_at = inf
-        self._unfinished: set[str] = set()
-        """Projects in which this worker last found something that needs a sweep."""
+        self._active_until: dict[str, float] = {}
+        """Until when a project counts as active, by ``monotonic``: the store's clock may be put forward meanwhile."""
         self._tidying: asyncio.Task[None] | None = None
         self._warn = ThrottledWarnings()
 
@@ -112,9 +112,12 @@ class Sweeper:
         if slow:
             self._slow_at = monotonic() + SLOW_SECONDS
         queued, lost, idle, full = 0, 0, [], None
-        # Where the store's clock was put forward, or another server took over, no project was active lately.
-        active = await self._steps.projects.ages(0 if slow else ACTIVE_SECONDS)
-        projects = [*dict.fromkeys([*active, *self._unfinished])]
+        listed = await self._steps.projects.ages(0 if slow else ACTIVE_SECONDS)
+        now = monotonic()
+        for project, age in listed.items():
+            self._active_until[project] = max(now + ACTIVE_SECONDS - age, self._active_until.get(project, now))
+        self._active_until = {project: until for project, until in self._active_until.items() if until > now}
+        projects = [*dict.fromkeys([*listed, *self._active_until])]
         for project in projects:
             try:
                 swept = await self._sweep(project)
@@ -151,10 +154,7 @@ class Sweeper:
             swept = await self._steps.sweep(project)
         if swept.to_relay:
             self._on_outbox(project)
-        if swept.idle:
-            self._unfinished.discard(project)
-        else:
-            self._unfinished.add(project)
+        if not swept.idle:
             await self._steps.projects.note(project)
         return swept
 

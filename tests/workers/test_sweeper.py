@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from math import inf
 from typing import Any
 
 import pytest
@@ -88,15 +89,18 @@ async def test_a_round_leaves_no_lost_step_for_the_next_one(watched: Watched) ->
 
 async def test_a_clock_that_is_put_forward_keeps_no_step_waiting(watched: Watched) -> None:
     bench = watched.bench
+    await bench.steps.projects.note("default")
+    await watched.sweeper.round()
     flow = await bench.create(chain({}))
-    await bench.steps.take(1)
-    await watched.sweeper.round()
-    # An hour forward: what was noted a moment ago was noted long ago, and leases have expired.
+    # An hour forward: what was noted a moment ago was noted long ago, and nobody notes it again for a while.
     await bench.store.command("ZINCRBY", keys.step_projects.key(keys.FLEET), -3600, "default")
-    await watched.expire(flow + 1)
-    await watched.sweeper.round()
-    (step,) = (await bench.flow(flow)).steps
-    assert (step.status, step.attempt) == ("ready", 2)
+    for attempt, slow_at in ((2, inf), (3, 0.0), (4, inf)):
+        watched.sweeper._slow_at = slow_at
+        await bench.steps.take(1)
+        await watched.expire(flow + 1)
+        await watched.sweeper.round()
+        (step,) = (await bench.flow(flow)).steps
+        assert (step.status, step.attempt) == ("ready", attempt)
 
 
 async def test_a_job_that_vanished_comes_back(watched: Watched) -> None:
