@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
         ToolFailure: VALIDATION_ERROR, naming the field and what is allowed there.
     """
     try:
-        if found := _unwritable(arguments):
+        if not _writable(arguments) and (found := _unwritable(arguments)):
             place, wanted = found
             raise invalid(place.removeprefix(".") or "arguments", wanted)
         return msgspec.convert(arguments, tool.arguments)
@@ -45,6 +46,15 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
         return _forgiving(tool, arguments)
     except msgspec.ValidationError as error:
         raise explained(str(error), schema) from None
+
+
+def _writable(value: object) -> bool:
+    """Whether ``_unwritable`` would find nothing, as far as can be told quickly; a call may have a million values."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        return False
+    return True
 
 
 def _unwritable(value: object) -> tuple[str, str] | None:

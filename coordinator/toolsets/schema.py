@@ -20,6 +20,8 @@ from coordinator.toolsets.tool import Tool
 
 _REF = "#/$defs/"
 _REMEMBERED = 512
+_MOST_SEEN = 50_000
+"""Elements and members in the arguments of one call that ``without_nulls`` looks at."""
 
 TOOL_ERROR: dict[str, Any] = {
     "description": "Why the call failed; present only then.",
@@ -255,23 +257,36 @@ def at(schema: dict[str, Any], path: str) -> dict[str, Any] | None:
 
 
 def without_nulls(schema: dict[str, Any], value: Any) -> Any:
-    """The value without optional members that are null but must not be."""
-    return _without_nulls(schema, schema, value)
+    """The value without optional members that are null but must not be.
+
+    Lists and objects are left as they are beyond ``_MOST_SEEN`` elements and members. No tool takes as many, and a
+    caller must not keep the process busy with them.
+    """
+    return _WithoutNulls(schema).of(schema, value)
 
 
-def _without_nulls(root: dict[str, Any], node: dict[str, Any], value: Any) -> Any:
-    if isinstance(value, list):
-        elements = _member(root, node, "")
-        return value if elements is None else [_without_nulls(root, elements, one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    required = {name for option in _options(root, node) for name in option.get("required", ())}
-    kept = {}
-    for name, one in value.items():
-        member = _member(root, node, name)
-        if one is not None or member is None or name in required or _may_be_null(root, member):
-            kept[name] = one if member is None else _without_nulls(root, member, one)
-    return kept
+class _WithoutNulls:
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._left = _MOST_SEEN
+
+    def of(self, node: dict[str, Any], value: Any) -> Any:
+        if not isinstance(value, list | dict):
+            return value
+        self._left -= len(value)
+        if self._left < 0:
+            return value
+        root = self._root
+        if isinstance(value, list):
+            elements = _member(root, node, "")
+            return value if elements is None else [self.of(elements, one) for one in value]
+        required = {name for option in _options(root, node) for name in option.get("required", ())}
+        kept = {}
+        for name, one in value.items():
+            member = _member(root, node, name)
+            if one is not None or member is None or name in required or _may_be_null(root, member):
+                kept[name] = one if member is None else self.of(member, one)
+        return kept
 
 
 def _may_be_null(root: dict[str, Any], node: dict[str, Any]) -> bool:

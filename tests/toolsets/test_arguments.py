@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import time
 from typing import Annotated, Any
 
 import pytest
@@ -115,6 +117,18 @@ def test_deep_arguments_are_refused_and_not_a_crash() -> None:
         given = {"name": "x", "children": [given]}
     with pytest.raises(ToolFailure, match="nested too deeply"):
         decode("tree", given)
+
+
+@pytest.mark.parametrize("element", ["1", '{"a":1}', '{"name":null}'])
+def test_very_many_elements_take_hardly_longer_to_refuse_than_to_read(element: str) -> None:
+    text = '{"name": "a", "children": [' + ",".join([element] * 500_000) + "]}"
+    began = time.process_time()
+    given = json.loads(text)
+    reading = time.process_time() - began
+    began = time.process_time()
+    with pytest.raises(ToolFailure, match=r"children\[0\]"):
+        decode("tree", given)
+    assert time.process_time() - began < 5 * reading
 
 
 def test_the_fields_of_an_object_that_need_not_be_there_are_named() -> None:
