@@ -322,6 +322,22 @@ async def test_failures_of_requests_have_classes(
     assert len(web.seen) == 1
 
 
+@pytest.mark.parametrize("body", [b'{"message": "bad Bearer s3cret for t0ken"}', b"bad Bearer s3cret for t0ken"])
+async def test_what_a_server_complains_of_names_no_secret(
+    working: Working, web: Web, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    monkeypatch.setenv("API_TOKEN", "s3cret")
+    monkeypatch.setenv("SHARED_TOKEN", "t0ken")
+    executor = {"kind": "rest", "connection": "api", "path": "/x", "query": {"key": "${SHARED_TOKEN}"}}
+    lab = await working(
+        connections=api(web, headers={"Authorization": "Bearer ${API_TOKEN}"}),
+        capabilities={"get": capability(executor)},
+    )
+    web.answers.append((400, {}, body))
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "get", "x": 1})
+    assert refused["error"]["message"].endswith("answered with status 400: bad Bearer *** for ***")
+
+
 async def test_bodies_that_are_no_json_are_text(working: Working, web: Web) -> None:
     lab = await working(
         connections=api(web), capabilities={"get": capability({"kind": "rest", "connection": "api", "path": "/x"})}

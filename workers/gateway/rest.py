@@ -11,6 +11,7 @@ import ssl
 import string
 import time
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -21,7 +22,7 @@ import msgspec
 from coordinator import __version__
 from coordinator.identity.ssrf import Refused, ResolvedUrl, SsrfGuard
 from coordinator.overload.retries import retry_after
-from coordinator.settings.connections import Connection, interpolated
+from coordinator.settings.connections import Connection, Interpolator, hidden
 from coordinator.steps.model import Outcome, Success
 from coordinator.toolsets.gateway.rules.calls import RestCall
 from workers.gateway.failures import permanent, rate_limited, timeout, transient, unreachable
@@ -59,13 +60,15 @@ class RestClient:
             connection: a connection of kind rest.
             environment: the values of ``${NAME}``.
         """
+        filled = Interpolator(environment)
         try:
-            base = interpolated(connection.base_url, environment).rstrip("/")
+            base = filled(connection.base_url).rstrip("/")
             # Header names ignore case, and no header may be sent twice.
-            headers = {name.lower(): interpolated(value, environment) for name, value in connection.headers.items()}
+            headers = {name.lower(): filled(value) for name, value in connection.headers.items()}
         except KeyError as missing:
             return permanent(f"the environment variable {missing.args[0]} is not set")
         headers |= {name.lower(): value for name, value in call.headers.items()}
+        call = msgspec.structs.replace(call, secrets=call.secrets | filled.secrets)
         problem = _problem(base, call.path, connection)
         if problem:
             return permanent(problem)
@@ -130,7 +133,7 @@ class RestClient:
                     raise
                 continue
             async with contextlib.aclosing(response):
-                return await _outcome(response)
+                return await _outcome(response, call.secrets)
         return unreachable("the server has no address")
 
     async def _opened(self, base: str) -> httpx2.AsyncClient:
@@ -175,7 +178,8 @@ def _problem(base: str, path: str, connection: Connection) -> str:
     return ""
 
 
-async def _outcome(response: httpx2.Response) -> Outcome:
+async def _outcome(response: httpx2.Response, secrets: AbstractSet[str]) -> Outcome:
+    """The outcome of a request. ``secrets`` are hidden in what is quoted of an error."""
     status = response.status_code
     if status in (408, 504):
         return timeout(f"the server answered with status {status}")
@@ -185,7 +189,7 @@ async def _outcome(response: httpx2.Response) -> Outcome:
         return transient(f"the server answered with status {status}", _retry_after_ms(response.headers))
     body, whole = await _body(response)
     if status >= 400:
-        return permanent(f"the server answered with status {status}{_said(body)}")
+        return permanent(f"the server answered with status {status}{_said(body, secrets)}")
     if status >= 300:
         return permanent(f"the server answered with status {status}, and redirects are not followed")
     found: dict[str, Any] = {"status": status, "body": body}
@@ -220,13 +224,13 @@ def _decoded(data: bytes, encoding: str) -> str:
         return data.decode(errors="replace")
 
 
-def _said(body: Any) -> str:
+def _said(body: Any, secrets: AbstractSet[str]) -> str:
     """The server's message about an error, if the body has it in one of the usual places."""
     if isinstance(body, dict):
         for key in ("message", "error", "detail", "title"):
             if isinstance(body.get(key), str):
-                return f": {body[key][:500]}"
-    return f": {body[:200]}" if isinstance(body, str) and len(body) <= 200 else ""
+                return f": {hidden(body[key], secrets)[:500]}"
+    return f": {hidden(body, secrets)}" if isinstance(body, str) and len(body) <= 200 else ""
 
 
 def _retry_after_ms(headers: Mapping[str, str]) -> int:

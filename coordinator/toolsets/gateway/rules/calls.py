@@ -68,6 +68,8 @@ class RestCall(Struct, frozen=True, kw_only=True):
     query: tuple[tuple[str, str], ...] = ()
     headers: dict[str, str] = {}
     body: bytes | None = None
+    secrets: frozenset[str] = frozenset()
+    """Values from the environment that the request was given. They are hidden when its answer is quoted."""
     key: str = ""
     """The idempotency key; empty: none is delivered."""
 
@@ -154,6 +156,7 @@ def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str
                 query=_query(executor.query, scope, literal),
                 headers=_headers(executor.headers, scope, literal),
                 body=None if body is UNSET else _encode(resolve(body, scope, literal=literal)),
+                secrets=frozenset(filled.secrets),
                 key=key if executor.idempotency_key or executor.method not in _SAFE else "",
             )
         case "mcp":
