@@ -8,6 +8,8 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
           --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 ARGS   ?=
+NO_PACKAGES = echo "make: pip could not install what $< lists, for the reason above. Without a network, name a folder" \
+              "that has the packages: PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER make ..." >&2; exit 1
 
 # Images of containers often forbid Python to keep its bytecode; each of the hundreds of processes that
 # tests start would compile all modules again.
@@ -48,12 +50,15 @@ lock: $(VENV)/.created ## Renew both lock files; ARGS=--upgrade takes newer vers
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "make: $(PYTHON) is missing or older than 3.11; name another one: PYTHON=python3.13 make ..." >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+	@[ -w . ] || { echo "make: $(CURDIR) cannot be written to, and $(VENV) and ./.fleet go there: use a copy" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "make: $(PYTHON) made no virtual environment; if it lacks the module venv, install it (Debian:" \
+	    "apt-get install python3-venv), or name another one: PYTHON=python3.13 make ..." >&2; exit 1; }
 	@touch $@
 
 $(VENV)/.locked: requirements.lock $(VENV)/.created
 	@echo "installing into $(VENV) ..."
-	@$(PIP) install --require-hashes --no-deps -r requirements.lock
+	@$(PIP) install --require-hashes --no-deps -r requirements.lock || { $(NO_PACKAGES); }
 	@touch $@
 
 # The build backend is in the lock, so that this step asks the network for nothing.
@@ -63,5 +68,5 @@ $(VENV)/.installed: pyproject.toml coordinator/__init__.py $(VENV)/.locked
 
 $(VENV)/.installed-dev: tests/requirements.lock $(VENV)/.installed
 	@echo "installing what tests need ..."
-	@$(PIP) install --require-hashes --no-deps -r tests/requirements.lock
+	@$(PIP) install --require-hashes --no-deps -r tests/requirements.lock || { $(NO_PACKAGES); }
 	@touch $@

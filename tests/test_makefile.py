@@ -1,0 +1,80 @@
+"""``make`` on a machine that lacks something says what, and what helps."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+NOBODY = 65534
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+@pytest.fixture
+def checkout() -> Iterator[Path]:
+    """A folder with what make needs to begin, which others may read too."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        shutil.copy(ROOT / "Makefile", folder)
+        (folder / "requirements.lock").write_text("no-such-package==1 --hash=sha256:" + "0" * 64 + "\n")
+        yield folder
+        folder.chmod(0o755)
+
+
+def make(folder: Path, target: str, *, user: int | None = None, **variables: str) -> str:
+    """What a make that fails says."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "MAKE"))}
+    done = subprocess.run(
+        ["make", target, *(f"{name}={value}" for name, value in variables.items())],
+        cwd=folder,
+        env={**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        user=user,
+    )
+    assert done.returncode == 2, done.stdout
+    return done.stderr
+
+
+def python(folder: Path, script: str) -> str:
+    """A Python that does as the script says."""
+    path = folder / "some-python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_python_that_is_missing_or_too_old_is_told(checkout: Path) -> None:
+    for other in ("no-such-python", python(checkout, "exit 1")):
+        told = make(checkout, ".venv/.created", VENV=".venv", PYTHON=other)
+        assert f"make: {other} is missing or older than 3.11; name another one: PYTHON=" in told
+
+
+def test_a_python_without_venv_is_told(checkout: Path) -> None:
+    lacking = python(checkout, 'test "$1" != -m || { echo "No module named venv" >&2; exit 1; }')
+    told = make(checkout, ".venv/.created", VENV=".venv", PYTHON=lacking)
+    assert f"No module named venv\nmake: {lacking} made no virtual environment; if it lacks the module venv" in told
+    assert not (checkout / ".venv" / ".created").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_told(checkout: Path) -> None:
+    checkout.chmod(0o555)
+    told = make(checkout, ".venv/.created", VENV=".venv", PYTHON="true", user=NOBODY if os.geteuid() == 0 else None)
+    assert told.startswith(f"make: {checkout} cannot be written to, and .venv and ./.fleet go there: use a copy\n")
+
+
+def test_packages_that_cannot_be_had_are_told(checkout: Path) -> None:
+    told = make(checkout, ".venv/.locked", VENV=".venv", PYTHON=sys.executable)
+    assert "No matching distribution found for no-such-package==1" in told
+    assert "make: pip could not install what requirements.lock lists, for the reason above. Without a network" in told
