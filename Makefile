@@ -25,8 +25,9 @@ help: ## Show this list.
 install: $(VENV)/.installed ## Install the product into the virtual environment.
 
 up: install ## Run a fleet here: embedded Redis, front-ends, workers; data in ./.fleet.
-	@PATH="$(abspath $(BIN)):$$PATH" FLEET_CONFIG=$${FLEET_CONFIG:-config/gateway.yaml} \
-	  FLEET_FLOWS_DEMO_TOOLS=$${FLEET_FLOWS_DEMO_TOOLS:-true} exec $(BIN)/fleet up --data-dir ./.fleet $(ARGS)
+	@PATH="$(abspath $(BIN)):$$PATH" FLEET_CONFIG="$${FLEET_CONFIG:-config/gateway.yaml}" \
+	  FLEET_DATA_DIR="$${FLEET_DATA_DIR:-./.fleet}" \
+	  FLEET_FLOWS_DEMO_TOOLS="$${FLEET_FLOWS_DEMO_TOOLS:-true}" exec $(BIN)/fleet up $(ARGS)
 
 test: $(VENV)/.installed-dev ## Run the tests.
 	@exec $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -30,13 +30,15 @@ def checkout() -> Iterator[Path]:
         folder.chmod(0o755)
 
 
-def make(folder: Path, target: str, *, user: int | None = None, **variables: str) -> str:
+def make(
+    folder: Path, target: str, *, user: int | None = None, env: Mapping[str, str] | None = None, **variables: str
+) -> str:
     """What a make that fails says."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "MAKE"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "MAKE", "FLEET_"))}
     done = subprocess.run(
         ["make", target, *(f"{name}={value}" for name, value in variables.items())],
         cwd=folder,
-        env={**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"},
+        env={**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", **(env or {})},
         capture_output=True,
         text=True,
         timeout=120,
@@ -78,3 +80,19 @@ def test_packages_that_cannot_be_had_are_told(checkout: Path) -> None:
     told = make(checkout, ".venv/.locked", VENV=".venv", PYTHON=sys.executable)
     assert "No matching distribution found for no-such-package==1" in told
     assert "make: pip could not install what requirements.lock lists, for the reason above. Without a network" in told
+
+
+def test_what_make_up_sets_can_be_set_otherwise(checkout: Path) -> None:
+    """As `fleet up` advises where its directory is in use."""
+    for name in ("pyproject.toml", "coordinator/__init__.py", ".venv/bin/fleet", ".venv/.created", ".venv/.locked"):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).touch()
+    (checkout / ".venv" / ".installed").touch()
+    fleet = checkout / ".venv" / "bin" / "fleet"
+    fleet.write_text('#!/bin/sh\necho "$FLEET_DATA_DIR|$FLEET_CONFIG|$FLEET_FLOWS_DEMO_TOOLS|$*" >&2\nexit 1\n')
+    fleet.chmod(0o755)
+    assert make(checkout, "up", VENV=".venv").startswith("./.fleet|config/gateway.yaml|true|up\n")
+    told = make(checkout, "up", VENV=".venv", ARGS="--data-dir other --port 0")
+    assert told.startswith("./.fleet|config/gateway.yaml|true|up --data-dir other --port 0\n")
+    mine = {"FLEET_DATA_DIR": "/some where", "FLEET_CONFIG": "/my fleet.yaml", "FLEET_FLOWS_DEMO_TOOLS": "false"}
+    assert make(checkout, "up", VENV=".venv", env=mine).startswith("/some where|/my fleet.yaml|false|up\n")
