@@ -137,13 +137,19 @@ async def alone(own_server: EmbeddedServer) -> AsyncIterator[Store]:
         yield store
 
 
+@pytest.fixture(scope="session")
+def onlooker(redis_url: str) -> Iterator[redis.Redis]:
+    """One connection for what is looked at after each test."""
+    with redis.Redis(**parse(redis_url).client_options()) as client:
+        yield client
+
+
 @pytest.fixture
-def project(redis_url: str) -> Iterator[str]:
+def project(onlooker: redis.Redis) -> Iterator[str]:
     name = f"t{uuid.uuid4().hex[:12]}"
     yield name
-    with redis.Redis(**parse(redis_url).client_options()) as client:
-        complaints = leaks.leaked_keys(client, name)
-        leaks.delete_keys(client, name)
+    complaints = leaks.leaked_keys(onlooker, name)
+    leaks.delete_keys(onlooker, name)
     assert not complaints, "keys left behind:\n" + "\n".join(complaints)
 
 

@@ -5,6 +5,8 @@ Seed 000 does not mention them. The URIs are those that workflow definitions of 
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 
 from coordinator.definitions.formats import json_schema, json_schemas
@@ -21,6 +23,7 @@ _DESCRIPTIONS = {
 }
 
 
+@cache
 def resources() -> tuple[Resource, ...]:
     """The schemas together, and each by itself."""
     schemas = {**json_schemas(), "state": json_schema(Status)}
