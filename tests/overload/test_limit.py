@@ -105,6 +105,15 @@ def test_what_few_calls_at_once_take_becomes_usual() -> None:
     assert limit._usual > 0.080
 
 
+def test_a_store_that_stays_slower_than_it_was_gets_its_calls_back() -> None:
+    """Where no fewer calls can be let in, what they take is not their own doing, however many more would come."""
+    limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
+    run(limit, 0.0, 10, 1.0)
+    seen = run(limit, 10.0, 120, 1.2 * TARGET_MS)
+    assert min(seen) == LEAST
+    assert limit.value == MOST
+
+
 def test_a_store_that_has_become_quicker_may_not_take_as_long_as_before() -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     run(limit, 0.0, 300, 80.0)
