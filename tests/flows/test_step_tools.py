@@ -106,7 +106,10 @@ def callables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-async def registry(store: Store, project: str, callables: str) -> AsyncIterator[Registry]:
+async def registry(
+    store: Store, project: str, callables: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Registry]:
+    monkeypatch.setenv("SECRET_OF_IT", "s3cret")
     names = {
         "add": "add", "wait": "wait", "key": "key", "break": "break_down", "deep": "deep", "five": "number",
         "gone": "nothing",
@@ -115,7 +118,7 @@ async def registry(store: Store, project: str, callables: str) -> AsyncIterator[
     settings = Settings(
         flows=Flows(demo_tools=True, tools={**tools, "missing": "no_such_module:f"}),
         connections={
-            "it": stdio(),
+            "it": stdio(env={"SECRET": "${SECRET_OF_IT}"}),
             "dead": Connection(kind="mcp", url=f"http://127.0.0.1:{free_port()}/mcp"),
             "git": Connection(kind="cli", command="git"),
         },
@@ -172,6 +175,7 @@ async def test_tools_of_servers(registry: Registry) -> None:
     failure = await registry.failure("it.shout", {"text": "ha"})
     assert "too loud: ha" in failure.message
     assert (failure.type, failure.retryable) == ("tool_error", True)
+    assert (await registry.failure("it.shout", {"text": "no s3cret"})).message.endswith("too loud: no ***")
     failure = await registry.failure("dead.anything")
     assert failure.type == "connection_error"
     assert failure.retryable

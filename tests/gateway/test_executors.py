@@ -510,6 +510,19 @@ async def test_tools_of_an_mcp_server(working: Working) -> None:
         assert says in refused["error"]["message"]
 
 
+async def test_what_a_tool_complains_of_names_no_secret(working: Working, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_TOKEN", "s3cret")
+    lab = await working(
+        connections={
+            "down": {"kind": "mcp", "command": sys.executable, "args": [SERVER], "env": {"SECRET": "${API_TOKEN}"}}
+        },
+        capabilities={"shout": capability({"kind": "mcp", "connection": "down", "tool": "shout"})},
+    )
+    given = {"capability": "shout", "arguments": {"text": "no s3cret"}}
+    refused = await lab.refused("workflow.start", definitionId="proxy_default", input=given)
+    assert refused["error"]["message"].endswith("too loud: no ***")
+
+
 async def test_a_dead_server_fails_its_calls_and_no_others(working: Working) -> None:
     lab = await working(
         connections={"dead": {"kind": "mcp", "url": "http://127.0.0.1:9/mcp"}},

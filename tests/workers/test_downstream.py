@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 
@@ -262,6 +263,10 @@ async def test_answers_against_the_protocol_are_refusals(made: list[DownstreamSe
         await call(server, "odd")
     with pytest.raises(CallRefused, match="the disk is full"):
         await call(server, "full")
+    given = msgspec.structs.replace(raw("plain"), env={"SECRET": "${SECRET}"})
+    made.append(careful := DownstreamServer("it", given, {"SECRET": "disk"}))
+    with pytest.raises(CallRefused, match=r"the \*\*\* is full"):
+        await call(careful, "full")
     result = await server.call("plain", {}, "7-9")
     assert result.content[0].text == "fine"  # type: ignore[union-attr]
     server = DownstreamServer("it", raw("odd"))

@@ -15,7 +15,7 @@ import structlog
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
-from coordinator.settings.connections import Connection
+from coordinator.settings.connections import Connection, Interpolator, hidden
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.session import Session
 
@@ -72,7 +72,7 @@ class DownstreamServer:
     ) -> None:
         self.name = name
         self._connection = connection
-        self._environment = environment
+        self._filled = Interpolator(environment)
         self._on_change = on_change
         self._session: Session | None = None
         self._opening: asyncio.Task[Session] | None = None
@@ -100,6 +100,10 @@ class DownstreamServer:
             ConnectionFailed, CallRefused: as ``call``.
         """
         return await self._asked(_all_tools, listing=True)
+
+    def without_secrets(self, text: str) -> str:
+        """What the server says of a failure, without the values from the environment that it was given."""
+        return hidden(text, self._filled.secrets)
 
     async def finish(self) -> None:
         """Takes no more calls, and closes when those under way have been answered."""
@@ -143,7 +147,7 @@ class DownstreamServer:
             raise self._lost(session) from None
         except RuntimeError as error:
             # The result does not match the tool's own output schema.
-            raise CallRefused(str(error)) from None
+            raise CallRefused(self.without_secrets(str(error))) from None
         except ValueError:
             raise CallRefused(f"the connection {self.name!r} answered with what the protocol does not know") from None
         finally:
@@ -158,7 +162,7 @@ class DownstreamServer:
             session.ended = True
             return _Forgotten(f"the connection {self.name!r} does not know its session any more")
         if error.code in _REFUSALS:
-            return CallRefused(error.message)
+            return CallRefused(self.without_secrets(error.message))
         if error.message == _CLOSED:
             session.leave()
         # The code alone does not tell: servers use it for errors of their own.
@@ -166,7 +170,7 @@ class DownstreamServer:
             return self._lost(session)
         if error.message == _HTTP_ERROR and self._connection.url:
             return ConnectionFailed(f"the connection {self.name!r} answered with an HTTP error", sent=True)
-        return CallRefused(error.message)
+        return CallRefused(self.without_secrets(error.message))
 
     def _lost(self, session: Session) -> ConnectionFailed:
         why = f": {session.reason}" if session.reason else ""
@@ -198,7 +202,7 @@ class DownstreamServer:
 
     async def _open(self, listing: bool) -> Session:
         loop = asyncio.get_running_loop()
-        session = Session(self.name, self._connection, self._environment, self._changed, self._on_change is not None)
+        session = Session(self.name, self._connection, self._filled, self._changed, self._on_change is not None)
         self._sessions = {one for one in self._sessions if not one.closed} | {session}
         try:
             await session.open()

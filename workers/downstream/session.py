@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -43,13 +43,13 @@ class Session:
         self,
         name: str,
         connection: Connection,
-        environment: Mapping[str, str],
+        filled: Interpolator,
         on_change: Callable[[], None],
         listen: bool,
     ) -> None:
         self._name = name
         self._connection = connection
-        self._filled = Interpolator(environment)
+        self._filled = filled
         self._on_change = on_change
         self._listen = listen
         self._stderr = Lines(name, self._filled.secrets)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import mcp_types as types
@@ -22,7 +22,7 @@ async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str,
     except CallRefused as refused:
         return permanent(str(refused))
     if result.is_error:
-        return _failure(result)
+        return _failure(result, server.without_secrets)
     if isinstance(result.structured_content, dict):
         return Success(result.structured_content)
     if result.structured_content is not None:
@@ -30,16 +30,16 @@ async def call_tool(server: DownstreamServer, tool: str, arguments: Mapping[str,
     return Success({"content": content_of(result)} if result.content else {})
 
 
-def _failure(result: types.CallToolResult) -> Failure:
+def _failure(result: types.CallToolResult, without_secrets: Callable[[str], str]) -> Failure:
     """The failure that a result with ``isError`` describes. Servers like ours state a kind and a code, too."""
     structured = result.structured_content
     error = structured.get("error") if isinstance(structured, dict) else None
     if isinstance(error, dict) and isinstance(error.get("message"), str):
-        message = f"{error['message']} ({error.get('code', 'error')})"
+        message = without_secrets(f"{error['message']} ({error.get('code', 'error')})")
         after = error.get("retryAfterMs")
         after_ms = after if isinstance(after, int) else 0
         if error.get("kind") == "transient":
             return transient(message, after_ms)
         return rate_limited(message, after_ms) if error.get("kind") == "shedding" else permanent(message)
     texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
-    return permanent("\n".join(texts) or "the tool failed")
+    return permanent(without_secrets("\n".join(texts)) or "the tool failed")

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import mcp_types as types
+import msgspec
 
 from coordinator.overload.retries import retryable
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
@@ -77,6 +78,7 @@ class ServerTools(Source):
         texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
         if result.is_error:
             failure = failure_of(result.structured_content, texts)
+            failure = msgspec.structs.replace(failure, message=server.without_secrets(failure.message))
             if _nothing_done(result.structured_content):
                 raise TurnedAway(failure)
             return failure
