@@ -16,6 +16,8 @@ from typing import Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from coordinator.metrics.throttled import ThrottledWarnings
+
 SECRET_KEYS = frozenset({"authorization", "password", "proof", "secret", "token"})
 """The value of a key that contains one of these words is hidden."""
 
@@ -39,6 +41,9 @@ _CHATTY = (
 
 _QUOTING = ("mcp.client.stdio", "mcp.client.streamable_http")
 """Libraries whose exceptions quote the output of foreign servers, which may hold a secret."""
+
+_TALKATIVE = ("mcp.shared.jsonrpc_dispatcher", "uvicorn.error")
+"""Libraries that warn each time a client sends what is no HTTP, or leaves: clients could fill a disk with that."""
 
 _FIRST_KEYS = ("timestamp", "level", "slot", "event")
 
@@ -118,11 +123,24 @@ def configure(
         logging.getLogger(chatty).setLevel(max(root.level, logging.WARNING))
     for quoting in _QUOTING:
         logging.getLogger(quoting).addFilter(_without_exception)
+    for talkative in _TALKATIVE:
+        logging.getLogger(talkative).addFilter(_seldom)
 
 
 def _without_exception(record: logging.LogRecord) -> bool:
     record.exc_info = None
     return True
+
+
+_warn = ThrottledWarnings()
+
+
+def _seldom(record: logging.LogRecord) -> bool:
+    """Logs a library's warning as one of our throttled ones instead."""
+    if record.levelno != logging.WARNING or record.exc_info:
+        return True
+    _warn(f"{record.name}:{record.lineno}", record.getMessage(), library=record.name)
+    return False
 
 
 _current: Callable[[], tuple[str, str] | None] | None = None

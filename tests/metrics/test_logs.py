@@ -15,6 +15,7 @@ import pytest
 import structlog
 
 from coordinator.metrics import logs
+from coordinator.metrics.throttled import ThrottledWarnings
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +95,27 @@ def test_what_libraries_log_takes_the_same_way() -> None:
     assert (first["event"], first["slot"], first["level"]) == ("job j-1 failed", "w-0", "warning")
     assert "arguments" not in first
     assert "old API" in second["event"]
+
+
+def test_clients_cannot_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("coordinator.metrics.throttled.time.monotonic", lambda: now)
+    monkeypatch.setattr(logs, "_warn", ThrottledWarnings())
+    out = io.StringIO()
+    logs.configure("info", "json", stream=out)
+    server = logging.getLogger("uvicorn.error")
+
+    def asked_wrongly(times: int) -> None:
+        for number in range(times):
+            server.warning("Invalid HTTP request %d", number)
+
+    asked_wrongly(100)
+    now += 60.0
+    asked_wrongly(1)
+    for _ in range(2):
+        server.error("broken")
+    told = [(line["event"], line.get("more_of_it")) for line in lines(out)]
+    assert told == [("Invalid HTTP request 0", 0), ("Invalid HTTP request 0", 99), ("broken", None), ("broken", None)]
 
 
 SECRETS: dict[str, dict[str, Any]] = {
