@@ -36,6 +36,8 @@ from tests.support.wait import process_alive, wait_until_sync
 NO_RETRY = Retry(NoBackoff(), 0)
 OWNER = """
 import sys
+import structlog
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 from coordinator.store import embedded
 if sys.argv[2] == "careless":
     embedded._dying_with_parent = lambda command: command

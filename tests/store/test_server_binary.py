@@ -119,7 +119,7 @@ class TestAllocator:
         monkeypatch.setattr("importlib.metadata.files", missing)
         assert probe(fake(tmp_path / "server", VALKEY_9)).allocator is None
 
-    def test_one_that_does_not_load_is_left_out(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_one_that_does_not_load_is_left_out(self, tmp_path: Path) -> None:
         # The loader ignores a file that is no library, but not a library that lacks another.
         server = tmp_path / "server"
         server.write_text(
@@ -128,7 +128,9 @@ class TestAllocator:
         server.chmod(0o755)
         with capture_logs() as logs:
             assert probe(server) == (server, "Valkey", (9, 1), None)
-        assert [(entry["log_level"], entry["error"]) for entry in logs] == [("warning", "no libatomic")]
+        (logged,) = logs
+        assert logged["log_level"] == "warning"
+        assert "libatomic" in logged["error"]
 
     def test_what_others_have_loaded_comes_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
         plain = Binary(Path("/server"), "Valkey", (9, 1))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -34,7 +34,9 @@ def make(
     folder: Path, target: str, *, user: int | None = None, env: Mapping[str, str] | None = None, **variables: str
 ) -> str:
     """What a make that fails says."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "MAKE", "FLEET_"))}
+    # An outer make hands down its variables.
+    others = ("PIP_", "MAKE", "FLEET_", "ARGS", "PYTHON", "VENV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     done = subprocess.run(
         ["make", target, *(f"{name}={value}" for name, value in variables.items())],
         cwd=folder,
