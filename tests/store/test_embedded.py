@@ -385,7 +385,7 @@ def test_a_server_that_reads_much_data_is_waited_for(tmp_path: Path, monkeypatch
         redis.Redis(**parse(server.url).client_options()) as client,
     ):
         assert client.dbsize() == 8000
-    assert [entry["event"] for entry in logged] == ["the embedded store is reading its data"]
+    assert [entry["event"] for entry in logged].count("the embedded store is reading its data") == 1
 
 
 def test_a_server_that_cannot_read_its_data_is_told_with_its_last_words(tmp_path: Path, binary: Binary) -> None:
