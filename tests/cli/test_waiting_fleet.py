@@ -270,7 +270,8 @@ async def test_hundreds_of_waiting_calls_cost_next_to_nothing(project: Project) 
     del done["info"]
     assert done["fcall"] / seconds < calls / 10, done
     assert done.total() / done["fcall"] < 10, done
-    assert not done.keys() & {"zadd", "publish", "hset"}, done
+    assert not done.keys() & {"publish", "hset"}, done
+    assert done["zadd"] < calls / 10, done  # processes note themselves every ten seconds, calls do not
 
     answers = [asyncio.create_task(connection.answer()) for connection in connections]
     (item,) = await project.create(1)

@@ -103,6 +103,7 @@ def test_clients_cannot_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_warn", ThrottledWarnings())
     out = io.StringIO()
     logs.configure("info", "json", stream=out)
+    structlog.configure(cache_logger_on_first_use=False)  # the logger of throttled warnings is that of other tests too
     server = logging.getLogger("uvicorn.error")
 
     def asked_wrongly(times: int) -> None:
