@@ -233,6 +233,8 @@ async def test_the_end_of_a_front_end(project: Project, fleet: RunningFleet, how
     assert len({holder for holder, _ in repeated}) <= 1, (
         f"only calls on the front-end that ended are made again: {repeated}"
     )
+    # It may still be draining, and counts as ready until the supervisor has noticed: tests after this need both.
+    await wait_until(lambda: fleet.pid("fe-0") != ended, what="the supervisor to notice")
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
