@@ -83,14 +83,7 @@ def probe(path: Path) -> Binary:
         ServerMissing: it is missing or cannot be run here.
         StoreTooOld: it is older than 7.0.
     """
-    try:
-        done = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, errors="replace", timeout=_PROBE_SECONDS, check=False
-        )
-    except OSError as error:
-        raise ServerMissing(f"{path} does not run: {error.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise ServerMissing(f"{path} does not tell its version") from None
+    done = _asked(path)
     match = _BANNER.search(done.stdout)
     if match is None:
         raise ServerMissing(f"{path} is not a Redis or Valkey server that runs here")
@@ -101,16 +94,25 @@ def probe(path: Path) -> Binary:
     return _with_allocator(binary) if " malloc=libc " in done.stdout else binary
 
 
+def _asked(path: Path, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """What a binary says of its version, in this environment or the process's own."""
+    try:
+        return subprocess.run(
+            [path, "--version"],
+            capture_output=True, text=True, errors="replace", timeout=_PROBE_SECONDS, check=False, env=environment,
+        )  # fmt: skip
+    except OSError as error:
+        raise ServerMissing(f"{path} does not run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise ServerMissing(f"{path} does not tell its version") from None
+
+
 def _with_allocator(binary: Binary) -> Binary:
     """The binary with the allocator if it runs with it: the allocator needs libatomic, which small systems lack."""
     preloaded = binary._replace(allocator=_allocator())
     if preloaded.allocator is None:
         return binary
-    done = subprocess.run(
-        [binary.path, "--version"],
-        capture_output=True, text=True, errors="replace", timeout=_PROBE_SECONDS, check=False,
-        env=preloaded.environment(),
-    )  # fmt: skip
+    done = _asked(binary.path, preloaded.environment())
     if done.returncode == 0:
         return preloaded
     _log.warning("the server is slower without its memory allocator, which does not load", error=done.stderr.strip())
