@@ -174,10 +174,20 @@ def test_every_alert_has_its_cases_and_its_page_and_the_other_way_round() -> Non
     found = alerts()
     assert found.keys() == CASES.keys()
     pages = {rule["annotations"]["runbook_url"] for rule in found.values()}
-    assert pages == {str(path.relative_to(DEPLOY.parent)) for path in (DEPLOY / "runbooks").glob("*.md")}
+    assert pages == {f"{{{{ $externalLabels.runbooks }}}}/{path.name}" for path in (DEPLOY / "runbooks").glob("*.md")}
     for rule in found.values():
         assert rule["labels"]["severity"] in ("page", "ticket")
         assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
+        for text in (rule["annotations"]["summary"], rule["annotations"]["description"]):
+            assert not re.search(r"(humanize \}\}|\b1) [a-z]+s\b", text), f"wrong where it is one: {text}"
+
+
+@pytest.mark.parametrize("file", ["prometheus/prometheus.yml", "docker/prometheus.yml"])
+def test_one_setting_says_where_the_pages_are_published(file: str) -> None:
+    config = YAML(typ="safe").load(DEPLOY / file)
+    assert re.match(r"https://[^/]+/.*[^/]$", config["global"]["external_labels"]["runbooks"])
+    (drop,) = config["alerting"]["alert_relabel_configs"]
+    assert drop == {"action": "labeldrop", "regex": "runbooks"}
 
 
 def test_every_metric_of_a_rule_is_in_the_catalogue() -> None:
@@ -198,27 +208,57 @@ def test_the_files_are_well_formed() -> None:
 
 @needs_promtool
 @pytest.mark.timeout(300)
-def test_each_alert_fires_and_is_silent_as_it_should(tmp_path: Path) -> None:
-    looks: dict[tuple[tuple[tuple[str, str], ...], int], list[tuple[str, int]]] = defaultdict(list)
+def test_each_alert_fires_for_one_fleet_and_is_silent_for_another(tmp_path: Path) -> None:
+    """Both are scraped by one Prometheus: neither hides what happens to the other."""
+    looks: dict[tuple[tuple[tuple[str, str], ...], int], list[str]] = defaultdict(list)
     for name, case in CASES.items():
-        for series, firing in ((case.fires, 1), (case.silent, 0)):
-            looks[tuple(series.items()), case.minute].append((name, firing))
+        given = {of("a", series): values for series, values in case.fires.items()}
+        given |= {of("b", series): values for series, values in case.silent.items()}
+        looks[tuple(given.items()), case.minute].append(name)
     tests = [
         {
             "interval": "1m",
             "input_series": [{"series": series, "values": values} for series, values in given],
             "promql_expr_test": [
                 {
-                    "expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) or vector(0)',
+                    "expr": f'count by (fleet) (ALERTS{{alertname="{name}",alertstate="firing"}})',
                     "eval_time": f"{minute}m",
-                    "exp_samples": [{"labels": "{}", "value": firing}],
+                    "exp_samples": [{"labels": '{fleet="a"}', "value": 1}],
                 }
-                for name, firing in expected
+                for name in names
             ],
         }
-        for (given, minute), expected in looks.items()
+        for (given, minute), names in looks.items()
     ]
     run_cases(tmp_path, "1m", tests)
+
+
+@needs_promtool
+def test_a_link_leads_to_where_the_pages_are_published(tmp_path: Path) -> None:
+    told = {
+        "summary": "There were always steps that wait.",
+        "description": "Steps that wait now: 1. Does a worker serve their pool?",
+        "runbook_url": "https://docs.example.org/fleet/StepsStay.md",
+    }
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": of("a", "coordinator_steps_queued"), "values": "1x40"}],
+        "external_labels": {"runbooks": "https://docs.example.org/fleet"},
+        "alert_rule_test": [
+            {
+                "eval_time": "35m",
+                "alertname": "StepsStay",
+                "exp_alerts": [{"exp_labels": {"fleet": "a", "severity": "ticket"}, "exp_annotations": told}],
+            }
+        ],
+    }
+    run_cases(tmp_path, "1m", [case])
+
+
+def of(fleet: str, series: str) -> str:
+    """The series of one fleet, as promtool writes it."""
+    name, _, labels = series.partition("{")
+    return f'{name}{{fleet="{fleet}"{"," + labels if labels else "}"}'
 
 
 def run_cases(folder: Path, interval: str, tests: list[dict[str, Any]]) -> None:
@@ -267,8 +307,15 @@ def test_what_a_service_discovery_does_not_find_is_missed(tmp_path: Path) -> Non
         }
 
     workers = {'up{job="coordinator"}': "1x40", 'coordinator_processes{role="worker"}': "1x40"}
+    # Of two fleets one is no longer found.
+    one_left = {of("a", 'up{job="coordinator"}'): "1x4 stale", of("b", 'up{job="coordinator"}'): "1x40"}
+    one_left |= {of(fleet, 'coordinator_processes{role="frontend"}'): "1x40" for fleet in "ab"}
     run_cases(
         tmp_path,
         "15s",
-        [case({'up{job="others"}': "1x40"}, "FleetNotScraped"), case(workers, "NoFrontEnds")],
+        [
+            case({'up{job="others"}': "1x40"}, "FleetNotScraped"),
+            case(one_left, "FleetNotScraped"),
+            case(workers, "NoFrontEnds"),
+        ],
     )

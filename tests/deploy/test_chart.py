@@ -227,19 +227,18 @@ def test_prometheus_finds_every_pod_and_calls_it_as_the_alerts_do(charts: dict[s
     assert endpoint["path"] in PROBES
     assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
     assert endpoint["interval"] == "30s"
-    (rule,) = endpoint["relabelings"]
+    given = {rule["targetLabel"]: rule["replacement"] for rule in endpoint["relabelings"]}
     alerts = (CHART.parents[1] / "prometheus" / "alerts.yml").read_text()
-    assert {rule["replacement"]} == set(re.findall(r'up\{job="([^"]+)"\}', alerts))
+    assert {given["job"]} == set(re.findall(r'up\{job="([^"]+)"\}', alerts))
+    assert given["fleet"] == f"{NAMESPACE}/{RELEASE}"
 
 
 def test_alerts_are_those_of_this_release_alone(charts: dict[str, Rendered], tmp_path: Path) -> None:
     assert not charts["monitored"].all("PrometheusRule")
     (found,) = charts["alerts"].all("PrometheusRule")
     assert found["metadata"]["labels"]["role"] == "alerts"
-    # What the operator adds to all that it reads from the Service of the ServiceMonitor.
-    labels = {"namespace": NAMESPACE, "service": f"{RELEASE}-metrics"}
-    assert charts["alerts"].one("Service", labels["service"])
-    mine = "".join(f'{name}="{value}",' for name, value in labels.items())
+    labels = {"namespace": NAMESPACE, "fleet": f"{NAMESPACE}/{RELEASE}"}
+    mine = f'fleet="{NAMESPACE}/{RELEASE}",'
     yaml = YAML(typ="safe")
     files = [yaml.load(CHART.parents[1] / "prometheus" / name) for name in ("recording.yml", "alerts.yml")]
     groups = [group for file in files for group in file["groups"]]

@@ -12,6 +12,11 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{/* The label `fleet` of metrics and alerts. */}}
+{{- define "fleet.name" -}}
+{{ .Release.Namespace }}/{{ .Release.Name }}
+{{- end }}
+
 {{- define "fleet.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
