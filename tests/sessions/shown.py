@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
+
+import msgspec
+
+from coordinator.toolsets.sessions.rules import trace
 
 Json = dict[str, Any]
 
@@ -14,6 +19,15 @@ def payload(token: str) -> Json:
     part = token.split(".")[0]
     found: Json = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     return found
+
+
+def segment(trace_token: str) -> Json:
+    """What a trace token holds: the activity gone to, and its events with the places of the first and past the last."""
+    part = trace_token.split(".")[0]
+    raw = zlib.decompress(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    found = msgspec.json.decode(raw, type=trace.Segment)
+    events = msgspec.to_builtins(found.events())
+    return {"act": found.act, "from": found.first, "to": found.first + len(events), "n": len(events), "events": events}
 
 
 def forged(token: str, **changes: Any) -> str:

@@ -42,6 +42,7 @@ SEED: dict[str, tuple[str, ...]] = {
 }
 """The tools of the seed in its order, with their parameters."""
 MORE = {
+    "get_workflow_status": ("answered_checkpoints?",),
     "start_session": ("item_id?", "actor?", "fence_token?"),
     "yield_checkpoint": ("ask_again?",),
 }

@@ -156,7 +156,7 @@ async def test_a_checkpoint_is_answered_once(sessions: Sessions) -> None:
         assert "'go' was already resolved with option 'stop'" in again.text
     refused = await sessions.refusal("present_checkpoint", checkpoint_handle=pending.handle)
     assert refused.error == "checkpoint_closed"
-    status = await sessions("get_workflow_status", session_token=pending.handle)
+    status = await sessions("get_workflow_status", session_token=pending.handle, answered_checkpoints=True)
     assert [one["resolved_option"] for one in status["answered_checkpoints"]] == ["stop"]
 
 
@@ -172,7 +172,7 @@ async def test_twenty_racing_answers_have_one_winner(make: Make) -> None:
     won = [answer for answer in answers if not answer.error]
     assert len(won) == 1
     assert {answer.error for answer in answers} == {"", "checkpoint_closed"}
-    status = await fronts[1]("get_workflow_status", session_token=won[0].token)
+    status = await fronts[1]("get_workflow_status", session_token=won[0].token, answered_checkpoints=True)
     (kept,) = status["answered_checkpoints"]
     assert kept.get("resolved_option") == won[0].result.get("resolved_option")
     events = await fronts[0].store.command("XRANGE", keys.events.key(fronts[0].project), "-", "+")
@@ -241,14 +241,18 @@ async def test_resuming_takes_an_answer_to_resume_from(sessions: Sessions) -> No
     assert refused.text.startswith("Cannot resume: no resolved checkpoint")
     pending = await Pending.at(sessions)
     answer = await pending.respond("stop")
-    shown = (await sessions("get_workflow_status", session_token=answer.token))["answered_checkpoints"]
+    shown = (await sessions("get_workflow_status", session_token=answer.token, answered_checkpoints=True))[
+        "answered_checkpoints"
+    ]
     assert [(one["checkpoint_id"], one["resumed"]) for one in shown] == [("go", False)]
     first = await sessions("resume_checkpoint", session_token=answer.token)
     again = await sessions("resume_checkpoint", session_token=answer.token)
     assert {**again.result, "session_token": ""} == {**first.result, "session_token": ""}
     assert first["checkpoint_id"] == "go"
     assert (await sessions.refusal("resume_checkpoint", session_token=first.token)).error == "checkpoint_closed"
-    shown = (await sessions("get_workflow_status", session_token=answer.token))["answered_checkpoints"]
+    shown = (await sessions("get_workflow_status", session_token=answer.token, answered_checkpoints=True))[
+        "answered_checkpoints"
+    ]
     assert [one["resumed"] for one in shown] == [True]
 
 
@@ -261,10 +265,27 @@ async def test_going_on_leaves_an_answer_behind(sessions: Sessions) -> None:
     assert (await sessions.refusal("resume_checkpoint", session_token=moved.token)).error == "checkpoint_closed"
 
 
+async def test_the_status_does_not_grow_with_answers_unless_asked(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
+    sizes = []
+    for checkpoint, option in (("go", "stop"), ("maybe", "fine"), ("timed", "first"), ("broken", "first")):
+        handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id=checkpoint)).token
+        await sessions("respond_checkpoint", checkpoint_handle=handle, option_id=option)
+        token = (await sessions("resume_checkpoint", session_token=handle)).token
+        status = await sessions("get_workflow_status", session_token=token)
+        assert "answered_checkpoints" not in status
+        sizes.append(len(status.text))
+    assert max(sizes) - min(sizes) < 40, "the names of the last checkpoint and option"
+    asked = await sessions("get_workflow_status", session_token=token, answered_checkpoints=True)
+    assert len(asked["answered_checkpoints"]) == 4
+
+
 async def test_asking_on_leaves_an_answer_behind(sessions: Sessions) -> None:
     answer = await (await Pending.at(sessions)).respond("stop")
     asked = await sessions("yield_checkpoint", session_token=answer.token, checkpoint_id="maybe")
-    shown = (await sessions("get_workflow_status", session_token=asked.token))["answered_checkpoints"]
+    shown = (await sessions("get_workflow_status", session_token=asked.token, answered_checkpoints=True))[
+        "answered_checkpoints"
+    ]
     assert [(one["checkpoint_id"], one["resumed"]) for one in shown] == [("go", True)]
 
 
@@ -344,7 +365,7 @@ async def test_an_option_takes_its_time(make: Make) -> None:
     await pending.waited(200.6)
     await pending.too_early("Checkpoint response too fast", 300)
     # Neither looking nor joining starts the time anew.
-    status = await sessions("get_workflow_status", session_token=pending.handle)
+    status = await sessions("get_workflow_status", session_token=pending.handle, answered_checkpoints=True)
     joined = await sessions("start_session", agent_id="other", session_token=status["session_token"])
     await pending.waited(99.4)
     answer = await sessions("respond_checkpoint", session_token=joined.token, option_id="proceed")
@@ -423,10 +444,11 @@ async def test_the_last_answer_is_shown_however_it_was_given(sessions: Sessions)
         "timestamp": payload(by_handle.token)["ts"],
         "checkpoint_id": "go",
         "resolved_option": "stop",
+        "resumed": False,
     }
     handle = (await sessions("yield_checkpoint", session_token=by_handle.token, checkpoint_id="maybe")).token
     by_token = await sessions("respond_checkpoint", session_token=handle, condition_not_met=True)
-    status = await sessions("get_workflow_status", session_token=by_token.token)
+    status = await sessions("get_workflow_status", session_token=by_token.token, answered_checkpoints=True)
     assert status["last_checkpoint"]["checkpoint_id"] == "maybe"
     assert "resolved_option" not in status["last_checkpoint"]
     assert [(one["checkpoint_id"], one["how"], one["current_visit"]) for one in status["answered_checkpoints"]] == [
@@ -434,7 +456,7 @@ async def test_the_last_answer_is_shown_however_it_was_given(sessions: Sessions)
         ("maybe", "condition_not_met", True),
     ]
     moved = await sessions("next_activity", session_token=by_token.token, activity_id="report")
-    status = await sessions("get_workflow_status", session_token=moved.token)
+    status = await sessions("get_workflow_status", session_token=moved.token, answered_checkpoints=True)
     assert [one["current_visit"] for one in status["answered_checkpoints"]] == [False, False]
 
 

@@ -8,7 +8,7 @@ from coordinator.definitions import TERMINALS, Definitions
 from tests.sessions import lab
 from tests.sessions.client import Answer, Sessions
 from tests.sessions.conftest import Make
-from tests.sessions.shown import payload
+from tests.sessions.shown import payload, segment
 
 pytestmark = pytest.mark.anyio
 
@@ -128,7 +128,7 @@ async def test_another_report_from_the_same_token_corrects_the_transition(sessio
     events = (await sessions("get_trace", session_token=fourth.token))["events"]
     made = [event for event in events if event["name"] == "next_activity"]
     assert [event.get("vw", []) for event in made] == [first.warnings, [], third.warnings, []]
-    cuts = [payload(one.meta["trace_token"]) for one in (first, second, third, fourth)]
+    cuts = [segment(one.meta["trace_token"]) for one in (first, second, third, fourth)]
     assert [(one["from"], one["to"]) for one in cuts] == [(0, 1), (1, 4), (4, 6), (6, 7)]
 
 

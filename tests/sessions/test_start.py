@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from coordinator.settings.auth import Auth
 from coordinator.store import keys
 from coordinator.toolsets.sessions.rules import tokens
 from tests.sessions.client import Answer, Sessions, fresh_id
@@ -124,10 +127,79 @@ async def test_adoption_believes_nothing_but_the_session(sessions: Sessions) -> 
     assert "psid" not in after
 
 
-async def test_what_the_store_does_not_know_is_recovered(sessions: Sessions) -> None:
-    token = await sessions.start("lab")
-    answer = await resume(sessions, forged(token, sid=fresh_id()), "worker-1", workflow_id="bare")
-    assert answer["recovered"] is True
+def elsewhere_made(token: str, **changes: object) -> str:
+    """The token as another fleet would have made it: of a session and with a key that nobody here knows."""
+    return forged(unsigned(token), sid=fresh_id(), **changes)
+
+
+async def test_a_token_of_another_fleet_is_adopted_with_what_it_states(sessions: Sessions) -> None:
+    """Position, condition, checkpoint and parent; the first token of it, the checkpoint's gate and its timers hold."""
+    token = await sessions.at("lab", "prepare")
+    handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="timed")).token
+    parent = {"psid": fresh_id(), "pwf": "annex", "pact": "wait", "pv": "0.1.0"}
+    foreign = elsewhere_made(handle, cond="default", skill="working", seq=41, **parent)
+    answer = await resume(sessions, foreign, "worker-1", workflow_id="bare")
+    assert (answer["inherited"], answer["adopted"], "recovered" in answer) == (True, True, False)
+    assert answer["workflow"]["id"] == "lab"
+    assert "was not known here" in answer["warning"]
+    assert "Original error: Invalid session token: HMAC signature verification failed" in answer["warning"]
+    assert answer.meta["validation"]["warnings"] == [answer["warning"]]
+    before, after = payload(foreign), payload(answer.token)
+    assert after == before | {"aid": "worker-1", "seq": 42, "ts": after["ts"]}
+
+    shown = await sessions("get_workflow_status", session_token=answer.token)
+    assert (shown["status"], shown["current_activity"]) == ("blocked", "prepare")
+    assert shown["active_checkpoint"]["checkpoint_id"] == "timed"
+    assert shown["parent"]["session_id"] == parent["psid"]
+    for gated in ("get_activity", "get_skills", "resume_checkpoint"):
+        assert (await sessions.refusal(gated, session_token=answer.token)).error == "checkpoint_active", gated
+    refused = await sessions.refusal("next_activity", session_token=answer.token, activity_id="report")
+    assert refused.error == "checkpoint_active"
+    early = await sessions.refusal("respond_checkpoint", checkpoint_handle=answer.token, auto_advance=True)
+    assert early.error == "checkpoint_too_early"
+    answered = await sessions("respond_checkpoint", checkpoint_handle=answer.token, option_id="second")
+    resumed = await sessions("resume_checkpoint", session_token=answered.token)
+    moved = await sessions("next_activity", session_token=resumed.token, activity_id="report")
+    assert payload(moved.token)["act"] == "report"
+    # From now on it is known: the same token, made elsewhere, tells of nothing but its session.
+    again = await resume(sessions, foreign, "worker-1")
+    assert (payload(again.token)["act"], again["adopted"]) == ("report", True)
+    events = (await sessions("get_trace", session_token=again.token))["events"]
+    assert events[0]["err"].startswith("adopted:")
+
+
+async def test_a_token_of_another_fleet_is_itself_no_key(sessions: Sessions) -> None:
+    foreign = elsewhere_made(await sessions.at("lab", "prepare"))
+    refused = await sessions.refusal("get_activity", session_token=foreign)
+    assert refused.error == "invalid_session_token"
+
+
+async def test_of_racing_adoptions_one_makes_the_session(make: Make) -> None:
+    fronts = [make() for _ in range(2)]
+    foreign = elsewhere_made(await fronts[0].at("lab", "prepare"))
+    answers = await asyncio.gather(*(resume(fronts[n % 2], foreign, f"worker-{n}") for n in range(8)))
+    assert {payload(answer.token)["sid"] for answer in answers} == {payload(foreign)["sid"]}
+    assert len({payload(answer.token)["seq"] for answer in answers}) == 8
+    assert all(answer["adopted"] for answer in answers)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"act": "x" * 201}, {"cond": "x" * 1001}, {"seq": 2**31}, {"skill": "x" * 201}, {"act": "", "bcp": "go"},
+        {"psid": "{}"}, {"v": "x" * 201},
+    ],
+)  # fmt: skip
+async def test_what_no_fleet_would_state_is_recovered(sessions: Sessions, changes: dict[str, object]) -> None:
+    foreign = elsewhere_made(await sessions.at("lab", "prepare"), **changes)
+    assert (await resume(sessions, foreign, workflow_id="bare"))["recovered"] is True
+
+
+async def test_where_callers_are_authenticated_nobody_states_a_session(make: Make) -> None:
+    front = make(auth=Auth(mode="optional"))
+    token = await front.at("lab", "prepare")
+    assert (await resume(front, unsigned(token)))["adopted"] is True
+    answer = await resume(front, elsewhere_made(token), "worker-1", workflow_id="bare")
     assert "inherited" not in answer
     assert "adopted" not in answer
     assert RECOVERED in answer["warning"]
@@ -135,15 +207,15 @@ async def test_what_the_store_does_not_know_is_recovered(sessions: Sessions) -> 
     assert (payload(answer.token)["seq"], payload(answer.token)["act"]) == (0, "")
 
 
-async def test_a_good_token_of_a_session_that_is_gone_is_recovered(sessions: Sessions) -> None:
-    token = await sessions.start("lab")
+async def test_a_good_token_of_a_session_that_is_gone_is_adopted_too(sessions: Sessions) -> None:
+    token = await sessions.at("lab", "prepare")
     await sessions.store.command("DEL", keys.session.key(sessions.project, payload(token)["sid"]))
-    answer = await resume(sessions, token)
-    assert answer["recovered"] is True
-    assert answer["workflow"]["id"] == "meta"
     refused = await sessions.refusal("get_workflow", session_token=token)
     assert refused.error == "invalid_session_token"
     assert refused.text.startswith("Invalid session token: no session of this project")
+    answer = await resume(sessions, token)
+    assert answer["adopted"] is True
+    assert (payload(answer.token)["sid"], payload(answer.token)["act"]) == (payload(token)["sid"], "prepare")
 
 
 async def test_a_token_that_names_another_workflow_than_its_session_is_recovered(sessions: Sessions) -> None:
@@ -163,9 +235,8 @@ async def test_a_damaged_token_is_recovered_and_told_why(sessions: Sessions, dam
     assert "Original error: Invalid session token: " in answer["warning"]
 
 
-async def test_a_token_of_another_project_is_recovered_there(sessions: Sessions, elsewhere: Sessions) -> None:
+async def test_a_token_of_another_project_is_refused_there(sessions: Sessions, elsewhere: Sessions) -> None:
     token = await sessions.start("lab")
-    assert (await resume(elsewhere, token))["recovered"] is True
     more: dict[str, dict[str, object]] = {
         "next_activity": {"activity_id": "prepare"},
         "yield_checkpoint": {"checkpoint_id": "go"},
@@ -205,15 +276,18 @@ async def test_a_child_knows_its_parent(sessions: Sessions) -> None:
     assert [event.get("psid") for event in own["events"]] == [above["sid"], None]
 
 
-async def test_a_bad_parent_leaves_the_child_unlinked(sessions: Sessions) -> None:
+async def test_a_bad_parent_leaves_the_child_unlinked_with_a_warning(sessions: Sessions) -> None:
     parent = await sessions.start("lab")
-    for bad in ("nothing", unsigned(parent), forged(parent, act="x"), "x" * 20_000):
-        answer = await sessions("start_session", workflow_id="annex", parent_session_token=bad)
-        assert "psid" not in payload(answer.token)
-        assert "warning" not in answer
+    bad = {
+        "": "malformed", "nothing": "malformed", unsigned(parent): "HMAC", forged(parent, act="x"): "HMAC",
+        "x" * 20_000: "longer than", parent: "no session of this project",
+    }  # fmt: skip
     await sessions.store.command("DEL", keys.session.key(sessions.project, payload(parent)["sid"]))
-    answer = await sessions("start_session", workflow_id="annex", parent_session_token=parent)
-    assert "psid" not in payload(answer.token)
+    for token, reason in bad.items():
+        answer = await sessions("start_session", workflow_id="annex", parent_session_token=token)
+        assert "psid" not in payload(answer.token)
+        assert answer["warning"].startswith(f"The provided parent_session_token could not be used ({reason}")
+        assert answer.meta["validation"]["warnings"] == [answer["warning"]]
 
 
 async def test_with_a_token_the_parent_is_ignored(sessions: Sessions) -> None:

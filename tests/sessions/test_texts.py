@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from coordinator import __version__
-from coordinator.definitions import Definitions
+from coordinator.definitions import Definitions, shipped, toon
 from tests.sessions import lab
 from tests.sessions.client import Sessions
+from tests.sessions.conftest import Make
+from tests.support.workflows import roots
 
 pytestmark = pytest.mark.anyio
 
@@ -60,6 +62,7 @@ options[3]:
       skipActivities[1]: measure
   - id: plain
     label: Nothing follows
+blocking: true
 checkpoint_handle: """
 MAYBE = """\
 id: maybe
@@ -77,6 +80,7 @@ condition:
       operator: exists
 options[1]{id,label}:
   fine,Fine
+blocking: true
 checkpoint_handle: """
 TIMED = """\
 id: timed
@@ -90,6 +94,7 @@ options[2]:
         level: 1
   - id: second
     label: Second
+blocking: false
 defaultOption: first
 autoAdvanceMs: 90600
 checkpoint_handle: """
@@ -139,7 +144,24 @@ async def test_get_workflow_begins_with_the_primary_skill(sessions: Sessions) ->
     assert short.text == LEADING + SEP + SUMMARY + short.token
     assert short.meta["validation"] == {"status": "valid", "warnings": []}
     long = await sessions("get_workflow", session_token=short.token, summary=False)
-    assert long.text == f"{LEADING}{SEP}session_token: {long.token}\n\n{lab.LAB}"
+    head, whole = long.text.removeprefix(LEADING + SEP).split("\n\n", 1)
+    assert head == f"session_token: {long.token}"
+    files = [toon.read(text).data for text in (lab.PREPARE, lab.MEASURE, lab.REPORT)]
+    assert toon.read(whole).data == {**toon.read(lab.LAB).data, "activities": files}
+
+
+async def test_a_definition_in_full_is_one_document_of_all_its_files_and_longer_than_its_summary(make: Make) -> None:
+    for root in roots():
+        sessions = make(definitions=Definitions([root], 0))
+        for name, workflow in Definitions([root], 0).current.workflows.items():
+            token = await sessions.start(name)
+            short, long = [
+                (await sessions("get_workflow", session_token=token, summary=summary)).text for summary in (True, False)
+            ]
+            whole = toon.read(long.rpartition("\nsession_token: ")[2].partition("\n\n")[2] or long.partition("\n\n")[2])
+            assert whole.notes == (), name
+            assert whole.data["activities"] == [dict(one.data) for one in workflow.activities.values()]
+            assert len(short) < len(long), name
 
 
 async def test_without_a_primary_skill_there_is_no_line_of_dashes(sessions: Sessions) -> None:
@@ -184,9 +206,9 @@ async def test_get_skill_is_the_file_below_the_token(sessions: Sessions) -> None
         ("0", "id: notes\nversion: 1.1.0\n", "# Notes\n\nText."),
         ("00", "id: notes\nversion: 1.1.0\n", "# Notes\n\nText."),
         ("000", "id: notes\nversion: 1.1.0\n", "# Notes\n\nText."),
-        ("1", "", lab.PLAIN),
+        ("1", "id: plain\nversion: 1.2.3\n", lab.PLAIN),
         ("07", "id: table\nversion: 3.0.0\n", lab.TABLE),
-        ("lab/1", "", lab.PLAIN),
+        ("lab/1", "id: plain\nversion: 1.2.3\n", lab.PLAIN),
         ("meta/00", "id: bootstrap\nversion: 2.0.0\n", "# Begin\n\n1. `start_session`"),
     ],
 )
@@ -203,7 +225,7 @@ async def test_present_checkpoint_is_the_definition_and_the_handle(
     handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id=checkpoint))["checkpoint_handle"]
     answer = await sessions("present_checkpoint", checkpoint_handle=handle)
     assert answer.text == shown + handle
-    assert answer.meta == {"validation": {"status": "valid", "warnings": []}}
+    assert answer.meta == {"session_token": handle, "validation": {"status": "valid", "warnings": []}}
 
 
 async def test_checkpoint_answers_have_the_fields_of_the_seed(sessions: Sessions) -> None:
@@ -245,13 +267,17 @@ async def test_next_activity_gives_no_definition(sessions: Sessions) -> None:
     assert list(answer.meta) == ["session_token", "validation", "trace_token"]
 
 
-async def test_a_guide_is_not_needed(sessions: Sessions, definitions: Definitions) -> None:
+async def test_without_a_guide_in_the_definitions_there_is_our_own(
+    sessions: Sessions, definitions: Definitions
+) -> None:
     plain = definitions.roots[0] / "meta" / "resources" / "00-bootstrap.md"
     text = plain.read_bytes()
     plain.unlink()
     try:
         definitions.refresh()
-        assert (await sessions("discover")).text == f"server: fleet-coordinator\nversion: {__version__}"
+        head, _, guide = (await sessions("discover")).text.partition("\n\n")
+        assert head == f"server: fleet-coordinator\nversion: {__version__}"
+        assert guide == (shipped() / "meta" / "resources" / "00-bootstrap.md").read_text()
     finally:
         plain.write_bytes(text)
         definitions.refresh()

@@ -188,7 +188,7 @@ async def test_whoever_takes_the_item_over_resumes_the_session(sessions: Session
     assert answer["work_item"]["claimed_by"] == "worker-2"
     carried = payload(answer.token)
     assert (carried["sid"], carried["act"], carried["aid"]) == (payload(token)["sid"], "prepare", "worker-2")
-    shown = await status(sessions, answer.token)
+    shown = await sessions("get_workflow_status", session_token=answer.token, answered_checkpoints=True)
     known = [(one["checkpoint_id"], one["resolved_option"], one["resumed"]) for one in shown["answered_checkpoints"]]
     assert known == [("maybe", "fine", True), ("go", "stop", False)]
     resumed = await sessions("resume_checkpoint", session_token=shown["session_token"])

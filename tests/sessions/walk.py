@@ -12,6 +12,8 @@ from coordinator.definitions import Activity, decoding, text, toon
 from tests.sessions.client import Answer
 
 Json = dict[str, Any]
+TRACE_TOKEN = 3_000
+"""Most characters of a trace token: agents carry it in their context."""
 
 
 class Caller(Protocol):
@@ -91,6 +93,7 @@ class Walk:
         answer = await self._read("next_activity", **arguments)
         assert answer["activity_id"] == target
         self.segments.append(answer.meta["trace_token"])
+        assert len(self.segments[-1]) <= TRACE_TOKEN, (self.workflow, target)
         self.activities.append(target)
 
     async def _work(self) -> Activity:

@@ -39,6 +39,15 @@ class SessionOnly(Arguments, kw_only=True):
     session_token: SessionToken
 
 
+class GetStatus(Arguments, kw_only=True):
+    """Arguments of get_workflow_status."""
+
+    session_token: SessionToken
+    answered_checkpoints: Annotated[
+        bool, Meta(description="True: list every checkpoint that was answered, with its last answer.")
+    ] = False
+
+
 class StartSession(Arguments, kw_only=True):
     """Arguments of start_session."""
 
@@ -82,7 +91,11 @@ class GetWorkflow(Arguments, kw_only=True):
 
     session_token: SessionToken
     summary: Annotated[
-        bool, Meta(description="True: rules, variables, modes, initialActivity and stubs of activities. False: all.")
+        bool,
+        Meta(
+            description="True: rules, variables, modes, initialActivity and stubs of activities. False: the whole "
+            "definition, activities included; it can be long."
+        ),
     ] = True
 
 

@@ -24,7 +24,7 @@ EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
             "fence_token": 3,
         },
     ),
-    "get_workflow_status": (_SESSION,),
+    "get_workflow_status": (_SESSION, {"session_token": _SEALED, "answered_checkpoints": True}),
     "get_workflow": ({"session_token": _SEALED, "summary": True},),
     "next_activity": (
         {"session_token": _SEALED, "activity_id": "start-work-package"},

@@ -63,7 +63,12 @@ class Started(Result, kw_only=True):
     session_token: NewToken
     inherited: Annotated[bool, Meta(description="True: an existing session goes on.")] | UnsetType = UNSET
     adopted: (
-        Annotated[bool, Meta(description="True: the token's signature did not verify, but its session is known.")]
+        Annotated[
+            bool,
+            Meta(
+                description="True: the token's signature did not verify, or its session was unknown here; see warning."
+            ),
+        ]
         | UnsetType
     ) = UNSET
     recovered: (
@@ -95,6 +100,7 @@ class LastCheckpoint(Result, kw_only=True):
     timestamp: Seconds
     checkpoint_id: CheckpointId
     resolved_option: OptionTaken | UnsetType = UNSET
+    resumed: Annotated[bool, Meta(description="False: call resume_checkpoint to go on after it.")]
 
 
 class ActiveCheckpoint(Result, kw_only=True):
@@ -139,7 +145,7 @@ class Status(Result, kw_only=True):
         Annotated[ActiveCheckpoint, Meta(description="The one that waits; session_token is its handle.")] | UnsetType
     ) = UNSET
     answered_checkpoints: (
-        Annotated[list[Answered], Meta(description="All that were answered, each with its last answer.")] | UnsetType
+        Annotated[list[Answered], Meta(description="If asked for: all that were answered.")] | UnsetType
     ) = UNSET
     work_item: Annotated[WorkItem, Meta(description="The work item it is bound to.")] | UnsetType = UNSET
     session_token: NewToken

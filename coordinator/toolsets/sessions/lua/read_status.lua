@@ -1,8 +1,8 @@
 --[[
 purpose:   Reads where a session stands: activities left, answers, claim.
 guarantee: All of it at one moment. Works while a checkpoint waits for its answer; the trace does not show it.
-args:      sid aid act seq entry ttl_ms events_max
-reply:     {ok | superseded, now, q, activity, condition, pending, completed, {activities left, answers in JSON,
+args:      sid aid act seq entry ttl_ms events_max all_answers
+reply:     {ok | superseded, now, q, activity, condition, pending, completed, {activities left, answers in JSON if asked for,
            last answer in JSON or '', answer not resumed from or '', visit, yielded at or 0,
            parent {session, workflow, activity, version} or {}, claim {item, fence, holder now if it is
            the one whose claim was shown or '', expires now,
@@ -24,7 +24,7 @@ if s.i then
 end
 return reply(s, 'ok', {
   s.d and cmsgpack.unpack(s.d) or {},
-  redis.call('HVALS', K_SESSION_ANSWERS .. sid),
+  all_answers == '1' and redis.call('HVALS', K_SESSION_ANSWERS .. sid) or {},
   s.l and redis.call('HGET', K_SESSION_ANSWERS .. sid, s.l) or '',
   s.r and redis.call('HGET', K_SESSION_ANSWERS .. sid, s.r) or '',
   tonumber(s.n),

@@ -28,6 +28,23 @@ def adopted(reason: str) -> str:
     )
 
 
+def taken_over(reason: str) -> str:
+    """The warning for a token whose session is not known here, and so was made as the token states it."""
+    return (
+        "The session of the provided session_token was not known here. It was adopted as the token states it, and the "
+        "token signed anew: session ID, activity position and the checkpoint that waits are preserved; the trace and "
+        f"the answers to earlier checkpoints are not. Original error: {reason}"
+    )
+
+
+def orphaned(reason: str) -> str:
+    """The warning for a parent_session_token that cannot be used."""
+    return (
+        f"The provided parent_session_token could not be used ({reason}): the session was started without a parent. "
+        "If it is to have one, start it anew with a token of the parent as the last call returned it."
+    )
+
+
 def recovered(workflow: str, reason: str) -> str:
     """The warning for a token that could not be used at all."""
     return (

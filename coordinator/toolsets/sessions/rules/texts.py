@@ -5,13 +5,13 @@ Summaries of workflows take time to make, so they are cached by the digest of th
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from coordinator.definitions import META, Checkpoint, Library, LoadedText, LoadedWorkflow, toon
+from coordinator.definitions import META, Checkpoint, Library, LoadedText, LoadedWorkflow, shipped, toon
 
 SEPARATOR = "\n\n---\n\n"
 
@@ -22,11 +22,10 @@ def pretty(result: msgspec.Struct) -> str:
 
 
 def discovery(server: str, version: str, library: Library) -> str:
-    """The answer of discover: the server, and the guide of the workflow ``meta`` on how to begin."""
+    """The answer of discover: the server, and the guide of the workflow ``meta`` on how to begin, or else our own."""
     folder = library.folders.get(META)
     guide = None if folder is None else folder.resource("00", 3)
-    head = f"server: {server}\nversion: {version}"
-    return head if guide is None else f"{head}\n\n{guide.text}"
+    return f"server: {server}\nversion: {version}\n\n{_own_guide() if guide is None else guide.text}"
 
 
 def listed(library: Library) -> list[LoadedWorkflow]:
@@ -54,12 +53,18 @@ def summary(workflow: LoadedWorkflow, token: str) -> str:
     return f"{_summary(workflow)}\nsession_token: {token}"
 
 
+def whole(workflow: LoadedWorkflow, token: str) -> str:
+    """The workflow part of get_workflow without summary: the definition with all of its activities, in TOON."""
+    return headed(token, _whole(workflow))
+
+
 def checkpoint(definition: Checkpoint, handle: str) -> str:
     """The answer of present_checkpoint, in TOON."""
     shown: dict[str, Any] = {"id": definition.id, "name": definition.name, "message": definition.message}
     if definition.condition is not UNSET:
         shown["condition"] = msgspec.to_builtins(definition.condition)
     shown["options"] = [_option(option) for option in definition.options]
+    shown["blocking"] = definition.blocking
     if definition.default_option is not UNSET:
         shown["defaultOption"] = definition.default_option
     if definition.auto_advance_ms is not UNSET:
@@ -67,19 +72,34 @@ def checkpoint(definition: Checkpoint, handle: str) -> str:
     return f"{toon.write(shown)}\ncheckpoint_handle: {handle}"
 
 
-def resource(reference: str, found: LoadedText, token: str) -> str:
-    """The answer of get_resource: a head, a blank line, and the body."""
-    lines = [f"resource_id: {reference}"]
-    if found.front.id:
-        lines.append(f"id: {found.front.id}")
-    if found.front.version:
-        lines.append(f"version: {found.front.version}")
-    return "\n".join([*lines, f"session_token: {token}", "", found.front.body])
+def resource(reference: str, found: LoadedText, version: str, token: str) -> str:
+    """The answer of get_resource: a head, a blank line, and the body.
+
+    Args:
+        version: that of the resource's workflow, for a resource that states none.
+    """
+    head = (
+        f"resource_id: {reference}\nid: {found.front.id or found.name}\nversion: {found.front.version or version}\n"
+        f"session_token: {token}"
+    )
+    return f"{head}\n\n{found.front.body}"
 
 
 def headed(token: str, text: str) -> str:
     """A raw file below the session's token."""
     return f"session_token: {token}\n\n{text}"
+
+
+@cache
+def _own_guide() -> str:
+    return (shipped() / META / "resources" / "00-bootstrap.md").read_text()
+
+
+@lru_cache(maxsize=128)
+def _whole(workflow: LoadedWorkflow) -> str:
+    # Files of activities are named or left out in ``workflow.toon``; here is what they hold.
+    head = {name: value for name, value in workflow.data.items() if name not in ("activities", "activitiesDir")}
+    return toon.write({**head, "activities": [dict(one.data) for one in workflow.activities.values()]})
 
 
 @lru_cache(maxsize=128)

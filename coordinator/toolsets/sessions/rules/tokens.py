@@ -10,19 +10,19 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from coordinator.errors import ToolFailure
+from coordinator.toolsets.sessions.contract.arguments import MAX_CONDITION, MAX_NAME
 from coordinator.toolsets.sessions.rules.signer import Signer
 
 MAX_TOKEN = 16_384
 """Most characters of a session token; those that this toolset makes are far shorter."""
+MAX_SEQ = 2**31
+"""No session that makes a call each second for sixty years gets there."""
 SID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-T = TypeVar("T")
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ _ADVICE = {
 _ANEW = "Call start_session for a new one."
 
 _encode = msgspec.json.Encoder().encode
-_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+_decode = msgspec.json.Decoder(Payload).decode
 
 
 def invalid_token(reason: str) -> ToolFailure:
@@ -94,7 +94,12 @@ def invalid_token(reason: str) -> ToolFailure:
 
 def encode(payload: msgspec.Struct, signer: Signer) -> str:
     """The signed token for a payload."""
-    text = urlsafe_b64encode(_encode(payload)).rstrip(b"=")
+    return seal(_encode(payload), signer)
+
+
+def seal(payload: bytes, signer: Signer) -> str:
+    """The signed token for a payload of any content."""
+    text = urlsafe_b64encode(payload).rstrip(b"=")
     return f"{text.decode()}.{signer.sign(text)}"
 
 
@@ -104,16 +109,29 @@ def decode(token: str, signer: Signer) -> Payload:
     Raises:
         Unreadable: the token is too long, malformed, not signed by us, or not a session token.
     """
-    return checked(read(token, Payload, signer, MAX_TOKEN))
+    return checked(_payload(unseal(token, signer, MAX_TOKEN)))
 
 
 def decode_unsigned(token: str) -> Payload:
-    """The payload of a token without a valid signature. Only its session's id may be used.
+    """The payload of a token without a valid signature. Of a session that is known here, only the id may be used.
 
     Raises:
         Unreadable: it does not even have the form of a session token.
     """
-    return checked(read(token, Payload, None, MAX_TOKEN))
+    return checked(_payload(unseal(token, None, MAX_TOKEN)))
+
+
+def complete(payload: Payload) -> bool:
+    """Whether a session can be made of what the payload states: no field is longer than those of our own tokens."""
+    parent = (payload.psid, payload.pwf, payload.pact, payload.pv)
+    names = (payload.wf, payload.act, payload.skill, payload.v, payload.checkpoint, *parent)
+    return (
+        all(name is UNSET or len(name) <= MAX_NAME for name in names)
+        and len(payload.cond) <= MAX_CONDITION
+        and payload.seq < MAX_SEQ
+        and (payload.act != "" or not payload.checkpoint)
+        and (payload.psid is UNSET or SID.fullmatch(payload.psid) is not None)
+    )
 
 
 def checked(payload: Payload) -> Payload:
@@ -127,8 +145,8 @@ def checked(payload: Payload) -> Payload:
     return payload
 
 
-def read(token: str, wanted: type[T], signer: Signer | None, most: int) -> T:
-    """The payload of a token of any type.
+def unseal(token: str, signer: Signer | None, most: int) -> bytes:
+    """The payload of a token of any content.
 
     Args:
         signer: verifies the signature; None: the signature is not checked.
@@ -148,11 +166,16 @@ def read(token: str, wanted: type[T], signer: Signer | None, most: int) -> T:
         raise Unreadable("malformed", UNSIGNED) from None
     if signer is not None and not signer.verify(raw, signature):
         raise Unreadable("unsigned", UNSIGNED)
-    decoder = _decoders.get(wanted) or _decoders.setdefault(wanted, msgspec.json.Decoder(wanted))
     try:
-        found: T = decoder.decode(urlsafe_b64decode(raw + b"=" * (-len(raw) % 4)))
+        return urlsafe_b64decode(raw + b"=" * (-len(raw) % 4))
+    except (binascii.Error, ValueError):
+        raise Unreadable("undecoded", UNDECODED) from None
+
+
+def _payload(raw: bytes) -> Payload:
+    try:
+        return _decode(raw)
     except msgspec.ValidationError:
         raise Unreadable("incomplete", INCOMPLETE) from None
-    except (msgspec.DecodeError, binascii.Error, ValueError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         raise Unreadable("undecoded", UNDECODED) from None
-    return found

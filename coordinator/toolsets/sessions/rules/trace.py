@@ -1,10 +1,13 @@
 """The trace of a session: its events, and the signed tokens that contain a segment of it (seed 000, trace).
 
+Agents carry trace tokens in their context, so the payload of one is what the store keeps of the calls, compressed:
+``<base64url of deflated JSON>.<signature>``. What is the same in all events is in it once, or derived.
 Keys of trace tokens are derived for one project, so a token of one project is not valid in another.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
@@ -47,21 +50,29 @@ class Stored(msgspec.Struct, array_like=True):
     entry: Entry
 
 
-class Segment(msgspec.Struct, kw_only=True):
-    """The payload of a trace token: the events of a session from ``from`` to ``to`` (exclusive)."""
+class Segment(msgspec.Struct, array_like=True):
+    """The payload of a trace token: the calls of a session up to a transition."""
 
     sid: str
+    workflow: str
+    parent: str
+    """The parent session, empty for none."""
     act: str
-    first: int = msgspec.field(name="from")
-    past: int = msgspec.field(name="to")
-    n: int
-    t0: int
-    t1: int
-    ts: int
-    events: list[TraceEvent]
+    """The activity that the transition leads to."""
+    first: int
+    """The place of the first call in the trace."""
+    made: int
+    """When the token was made, in seconds since 1970."""
+    calls: list[msgspec.Raw]
+    """As the store keeps them (``Stored``)."""
+
+    def events(self) -> list[TraceEvent]:
+        """The calls as the trace shows them."""
+        return events(self.sid, self.workflow, self.parent, self.first, self.calls)
 
 
 _encode = msgspec.json.Encoder().encode
+_segment = msgspec.json.Decoder(Segment).decode
 _stored = msgspec.json.Decoder(Stored).decode
 
 
@@ -81,7 +92,7 @@ def entry(name: str, seconds: float, act: str, aid: str, warnings: Sequence[str]
     return _encode(Entry(name, round(seconds * 1000, 1), act, aid, cut))
 
 
-def events(sid: str, workflow: str, parent: str, first: int, raw: Iterable[str]) -> list[TraceEvent]:
+def events(sid: str, workflow: str, parent: str, first: int, raw: Iterable[str | msgspec.Raw]) -> list[TraceEvent]:
     """The events of a session as the trace shows them.
 
     Args:
@@ -97,24 +108,12 @@ def stale(act: str, stands: str) -> str:
     return f"Token is behind its session: it is at activity '{act}' but the session has moved on to '{stands}'"
 
 
-def trace_token(sid: str, act: str, first: int, events: list[TraceEvent], now: int, signer: Signer) -> str:
-    """The signed token of a segment; ``now`` in seconds since 1970."""
-    segment = Segment(
-        sid=sid,
-        act=act,
-        first=first,
-        past=first + len(events),
-        n=len(events),
-        t0=events[0].ts,
-        t1=events[-1].ts,
-        ts=now,
-        events=events,
-    )
-    return tokens.encode(segment, signer)
+def trace_token(segment: Segment, signer: Signer) -> str:
+    """The signed token of a segment."""
+    return tokens.seal(zlib.compress(_encode(segment), 9), signer)
 
 
 _WORDS = {
-    tokens.INCOMPLETE: "malformed payload fields",
     tokens.OVERSIZED: f"longer than {MAX_TRACE_TOKEN} characters",
 }
 _ADVICE = "Pass trace tokens as next_activity returned them, or leave trace_tokens out to get the whole trace"
@@ -127,7 +126,10 @@ def read(token: str, signer: Signer) -> Segment:
         Unreadable: with a sentence for the caller.
     """
     try:
-        return tokens.read(token, Segment, signer, MAX_TRACE_TOKEN)
+        return _segment(zlib.decompress(tokens.unseal(token, signer, MAX_TRACE_TOKEN)))
+    except (zlib.error, msgspec.DecodeError):
+        # The signature was right, so a release with another form of tokens has made it.
+        raise Unreadable("undecoded", f"Invalid trace token: malformed payload fields. {_ADVICE}.") from None
     except Unreadable as error:
         reason = _WORDS.get(error.reason, error.reason)
         raise Unreadable(error.kind, f"Invalid trace token: {reason}. {_ADVICE}.") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from coordinator.settings import Settings
 from coordinator.store import Script, ScriptFailure, Store
@@ -136,13 +137,16 @@ class SessionStore:
         problem: str = "",
         parent: tuple[Payload, bytes] | None = None,
         claim: Claim = NO_CLAIM,
+        adopted: bool = False,
     ) -> State:
-        """Makes a session.
+        """Makes a session, or takes over one of another fleet.
 
         Args:
             new: the payload of its first token, still without time.
             problem: what was wrong with the token that the caller passed, for the trace; empty: nothing.
             parent: the token of the parent, and the entry for the parent's trace.
+            adopted: whether position, checkpoint and parent are those that ``new`` states. The outcome is ``known`` if
+                the session is here already.
 
         Returns:
             The detail is (whether the parent is known, fence, expiry of the claim).
@@ -151,7 +155,10 @@ class SessionStore:
         if parent is not None:
             token, noted = parent
             above = (token.sid, token.wf, token.act, token.v, noted)
-        return await self._run(_START, project, new, entry, new.wf, new.v, problem, *above, *claim)
+        elif new.psid is not UNSET:
+            above = (new.psid, new.pwf or "", new.pact or "", new.pv or "", b"")
+        stated = (int(adopted), new.cond, new.checkpoint)
+        return await self._run(_START, project, new, entry, new.wf, new.v, problem, *above, *claim, *stated)
 
     async def join(
         self,
@@ -243,6 +250,6 @@ class SessionStore:
         """Reads the trace if ``whole``, else no events. The detail is (place of the first event, events)."""
         return await self._run(_TRACE, project, shown, b"", int(whole))
 
-    async def status(self, project: str, shown: Payload) -> State:
-        """Reads the state of the session. The detail is ``StatusDetail``."""
-        return await self._run(_STATUS, project, shown, b"")
+    async def status(self, project: str, shown: Payload, answers: bool = False) -> State:
+        """Reads the state of the session, with all answers if ``answers``. The detail is ``StatusDetail``."""
+        return await self._run(_STATUS, project, shown, b"", int(answers))

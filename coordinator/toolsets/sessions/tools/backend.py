@@ -14,6 +14,7 @@ from coordinator.definitions import Definitions, Library, LoadedWorkflow, shared
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
+from coordinator.settings.effective_auth import auth_mode
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.sessions.rules import refusals, texts, tokens, trace, validation
 from coordinator.toolsets.sessions.rules.signer import Signer
@@ -51,6 +52,15 @@ class Backend:
         self.started = monotonic()
         self._secrets = SigningKeys(services.store, settings.signing.keys, settings.signing.key_days)
         self.definitions = definitions or shared_definitions(settings.workflows.sessions)
+
+    def configure(self, settings: Settings) -> None:
+        """Takes over reloaded settings."""
+        self.settings = settings
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether callers may be authenticated: then nobody's word for the state of a session is taken."""
+        return auth_mode(self.settings) != "none"
 
     @property
     def current(self) -> Library:

@@ -18,7 +18,7 @@ from coordinator.toolsets.sessions.contract.arguments import (
     YieldCheckpoint,
 )
 from coordinator.toolsets.sessions.contract.results import Responded, Resumed, Yielded
-from coordinator.toolsets.sessions.rules import answers, refusals, texts, tokens, trace, validation
+from coordinator.toolsets.sessions.rules import answers, refusals, texts, tokens, trace
 from coordinator.toolsets.sessions.rules.answers import Given, Resolution
 from coordinator.toolsets.sessions.rules.tokens import Payload
 from coordinator.toolsets.sessions.store.sessions import State
@@ -46,7 +46,8 @@ _RESUME = (
 )
 _PRESENT = (
     "The orchestrator's tool: returns a yielded checkpoint with its message, its options and their effects, and "
-    "whether and when it may be auto-advanced. Pass checkpoint_handle, or session_token of the session that waits."
+    "whether it is blocking and when it may be auto-advanced. Pass checkpoint_handle, or session_token of the session "
+    "that waits."
 )
 _RESPOND = (
     "The orchestrator's tool: resolves a checkpoint, once. Present it to the user first. Give exactly one of: "
@@ -173,8 +174,7 @@ class Checkpoints:
         if meant.instance:
             handle = await self._backend.token(shown, state, act=state.act, cond=state.cond)
         # Where it could not be found, the problem was raised above.
-        text = texts.checkpoint(cast("Checkpoint", definition), handle)
-        return in_text(text, {"validation": validation.validation(meant.warnings)})
+        return in_text(texts.checkpoint(cast("Checkpoint", definition), handle), meta(handle, meant.warnings))
 
     async def respond_checkpoint(self, call: Call, args: RespondCheckpoint) -> Reply:
         """Answers a checkpoint, once."""

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from time import perf_counter
 
+import msgspec
 from msgspec import UNSET, UnsetType, msgpack
 
 from coordinator.definitions import TERMINALS, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.sessions.contract import arguments as limits
-from coordinator.toolsets.sessions.contract.arguments import GetTrace, NextActivity, SessionOnly
+from coordinator.toolsets.sessions.contract.arguments import GetStatus, GetTrace, NextActivity
 from coordinator.toolsets.sessions.contract.results import (
     ActiveCheckpoint,
     Answered,
@@ -37,9 +38,9 @@ _NEXT = (
     "may be the last."
 )
 _STATUS = (
-    "Whether the session is active, blocked by a checkpoint, or completed; its current and completed activities, "
-    "answered and waiting checkpoints, parent, and work item. Also works while a checkpoint waits: the returned token "
-    "then is the checkpoint's handle."
+    "Whether the session is active, blocked by a checkpoint, or completed; its current and completed activities, the "
+    "waiting and the last answered checkpoint, parent, and work item. Also works while a checkpoint waits: the "
+    "returned token then is the checkpoint's handle."
 )
 _TRACE = (
     "The calls of the session with timing, errors and warnings: the last 5,000, or as many of the newest as fit into "
@@ -88,16 +89,13 @@ class Moves:
         said = meta(token, warnings + behind(shown, cut.stood))
         if cut.events:
             signer = await self._backend.signer(trace.purpose(call.project))
-            events = _events(shown, cut.first, cut.events)
-            said["trace_token"] = trace.trace_token(
-                shown.sid, args.activity_id, cut.first, events, state.now // 1000, signer
-            )
+            said["trace_token"] = trace.trace_token(_segment(shown, args.activity_id, state, cut), signer)
         return in_json(Moved(activity_id=args.activity_id, name=name, session_token=token), said)
 
-    async def get_workflow_status(self, call: Call, args: SessionOnly) -> Reply:
+    async def get_workflow_status(self, call: Call, args: GetStatus) -> Reply:
         """Shows the state of the session."""
         shown = await self._backend.opened(args.session_token)
-        state = await self._backend.store.status(call.project, shown)
+        state = await self._backend.store.status(call.project, shown, args.answered_checkpoints)
         refuse(state, shown)
         found = state.details(StatusDetail)
         token = await self._backend.token(shown, state, act=state.act, cond=state.cond)
@@ -119,7 +117,8 @@ class Moves:
         if given:
             events, errors = await self._carried(call.project, given)
         else:
-            events = _events(shown, *state.details(tuple[int, list[str]]))
+            first, kept = state.details(tuple[int, list[str]])
+            events = trace.events(shown.sid, shown.wf, shown.psid or "", first, kept)
         result = Trace(
             trace_id=shown.sid,
             source="tokens" if given else "memory",
@@ -138,7 +137,7 @@ class Moves:
         errors: list[str] = []
         for one in trace_tokens:
             try:
-                events += (await self._backend.segment(project, one)).events
+                events += (await self._backend.segment(project, one)).events()
             except Unreadable as error:
                 errors.append(error.reason)
         return events, errors
@@ -149,7 +148,7 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
     handle = Moves(backend)
     return (
         Tool("next_activity", _NEXT, NextActivity, (Moved,), handle.next_activity, criticality=Criticality.CRITICAL),
-        Tool("get_workflow_status", _STATUS, SessionOnly, (Status,), handle.get_workflow_status, read_only=True),
+        Tool("get_workflow_status", _STATUS, GetStatus, (Status,), handle.get_workflow_status, read_only=True),
         Tool(
             "get_trace", _TRACE, GetTrace, (Trace,), handle.get_trace, read_only=True, criticality=Criticality.SHEDDABLE
         ),
@@ -201,9 +200,10 @@ def _report(args: NextActivity) -> str:
     return blake2b(msgpack.encode(said), digest_size=8).hexdigest()
 
 
-def _events(shown: Payload, first: int, raw: list[str]) -> list[TraceEvent]:
-    """The calls of the session as they are shown, from the number of the first one on."""
-    return trace.events(shown.sid, shown.wf, "" if shown.psid is UNSET else shown.psid, first, raw)
+def _segment(shown: Payload, target: str, state: State, cut: Cut) -> trace.Segment:
+    """What the trace token of a transition holds."""
+    calls = [msgspec.Raw(event) for event in cut.events]
+    return trace.Segment(shown.sid, shown.wf, shown.psid or "", target, cut.first, state.now // 1000, calls)
 
 
 def _status(shown: Payload, state: State, found: StatusDetail, workflow: LoadedWorkflow | None, token: str) -> Status:
@@ -226,6 +226,7 @@ def _status(shown: Payload, state: State, found: StatusDetail, workflow: LoadedW
             timestamp=last.at // 1000,
             checkpoint_id=last.given.checkpoint,
             resolved_option=last.given.option or UNSET,
+            resumed=not found.unresumed,
         )
     if state.pending:
         result.active_checkpoint = ActiveCheckpoint(

@@ -17,8 +17,8 @@ from coordinator.toolsets.tool import Call, Handler, Reply, Tool
 
 _GET_WORKFLOW = (
     "The session's workflow: its primary skill as raw TOON, a --- line, then the workflow. summary true (default): "
-    "rules, variables, modes, initialActivity and stubs of the activities. summary false: the whole raw definition. "
-    "Pass initialActivity as activity_id of the first next_activity."
+    "rules, variables, modes, initialActivity and stubs of the activities. summary false: the whole definition with "
+    "all activities. Pass initialActivity as activity_id of the first next_activity."
 )
 _GET_ACTIVITY = (
     "The worker's tool: the complete definition of the session's current activity, with steps, checkpoints, loops, "
@@ -47,7 +47,7 @@ class Reads:
         read = await self._backend.reading(call, "get_workflow", args.session_token, _workflow)
         token = await self._backend.token(read.shown, read.state)
         skill, workflow = read.made
-        text = texts.summary(workflow, token) if args.summary else texts.headed(token, workflow.text)
+        text = texts.summary(workflow, token) if args.summary else texts.whole(workflow, token)
         return in_text(skill + text, meta(token, read.warnings))
 
     async def get_activity(self, call: Call, args: SessionOnly) -> Reply:
@@ -79,7 +79,7 @@ class Reads:
             call, "get_resource", args.session_token, partial(_resource, args.resource_id)
         )
         token = await self._backend.token(read.shown, read.state)
-        return in_text(texts.resource(args.resource_id, read.made, token), meta(token, read.warnings))
+        return in_text(texts.resource(args.resource_id, *read.made, token), meta(token, read.warnings))
 
 
 def tools(backend: Backend) -> tuple[Tool, ...]:
@@ -137,15 +137,17 @@ def _skill_of(
     return reference, _skill(library, workflow, reference, current.owner)
 
 
-def _resource(resource_id: str, shown: Payload, workflow: LoadedWorkflow, library: Library) -> LoadedText:
-    """A resource, by its number in the session's workflow or as workflow/number."""
+def _resource(resource_id: str, shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[LoadedText, str]:
+    """A resource, by its number in the session's workflow or as workflow/number, and the version of its workflow."""
     found = library.resource(workflow.id, resource_id)
     if found is None:
         head, slash, index = resource_id.partition("/")
         owner, index = (head, index) if slash and head else (workflow.id, resource_id)
         hint = "" if slash else _elsewhere(shown, workflow, library, index)
         raise refusals.not_found("Resource", index, f" in workflow {owner}{hint}")
-    return found
+    owning = library.workflows.get(found.workflow)
+    # The folder of a workflow that is broken can have resources all the same.
+    return found, "0.0.0" if owning is None else owning.version
 
 
 def _skill(library: Library, workflow: LoadedWorkflow, reference: str, owner: str | None = None) -> LoadedSkill:

@@ -22,8 +22,9 @@ _DESCRIPTION = (
     "Start or resume a session. Returns the token that every other call needs. agent_id alone: new session of the "
     "workflow meta. workflow_id: new session of that workflow; with parent_session_token a child of that session. "
     "session_token: goes on with an existing session, to resume it or to dispatch a worker into it. If the token's "
-    "signature does not verify, the session is adopted if it is known; else a new one is returned, with recovered "
-    "true. item_id: binds the session to a work item whose claim you hold. The session advances only under that claim. "
+    "signature does not verify, the session is adopted: as it is kept here, or else as the token states it (not where "
+    "callers are authenticated). From a token that is damaged, a new session is returned, with recovered true. "
+    "item_id: binds the session to a work item whose claim you hold. The session advances only under that claim. "
     "If the claim expires, whoever claims the item next resumes the session with the same item_id, with all "
     "checkpoints that were answered."
 )
@@ -74,26 +75,24 @@ class Starts:
 
     async def _by_token(self, asked: _Asked, token: str) -> _Obtained:
         """The session of a token, or a new one if the token cannot be used."""
-        reason = ""
         try:
-            shown = await self._backend.decode(token)
+            return await self._go_on(asked, await self._backend.decode(token), "")
         except Unreadable as error:
-            reason = error.reason
-            try:
-                if reason != tokens.UNSIGNED:
-                    raise
-                # Without a valid signature, only the id of the session is used.
-                shown = tokens.decode_unsigned(token)
-            except Unreadable:
-                return await self._fresh(asked, f"Invalid session token: {reason}")
-            reason = f"Invalid session token: {reason}"
-            shown = structs.replace(shown, aid="", skill="", seq=0)
-        return await self._go_on(asked, shown, reason)
+            reason = f"Invalid session token: {error.reason}"
+            if error.reason != tokens.UNSIGNED:
+                return await self._fresh(asked, reason)
+        try:
+            stated = tokens.decode_unsigned(token)
+        except Unreadable:
+            return await self._fresh(asked, reason)
+        return await self._go_on(asked, stated, reason)
 
-    async def _go_on(self, asked: _Asked, shown: Payload, reason: str) -> _Obtained:
+    async def _go_on(self, asked: _Asked, stated: Payload, reason: str) -> _Obtained:
         """Joins the session of a token. ``reason`` says what was wrong with its signature; empty: nothing."""
         call, args, definitions, claim = asked
-        loaded(definitions, shown.wf)
+        loaded(definitions, stated.wf)
+        # Without a valid signature, only the id is used of a session that is known.
+        shown = structs.replace(stated, aid="", skill="", seq=0) if reason else stated
         mismatch = [joining.other_agent(args.agent_id, shown.aid)] if shown.aid not in ("", args.agent_id) else []
         noted = trace.entry("start_session", 0, shown.act, args.agent_id, mismatch)
         try:
@@ -103,7 +102,7 @@ class Starts:
         except ToolFailure as failure:
             if failure.code != "invalid_session_token":
                 raise
-            return await self._fresh(asked, reason or tokens.UNKNOWN)
+            return await self._take_over(asked, stated, reason)
         if state.outcome == "other":
             return await self._fresh(asked, reason or tokens.UNKNOWN)
         if not claim.item:
@@ -115,6 +114,22 @@ class Starts:
         if reason:
             return obtained._replace(warnings=[joining.adopted(reason)])
         return obtained._replace(warnings=mismatch + obtained.warnings)
+
+    async def _take_over(self, asked: _Asked, stated: Payload, reason: str) -> _Obtained:
+        """Makes the session that a token states, as that is not known here; or a new one where nobody may state one."""
+        call, args, _, claim = asked
+        why = reason or f"Invalid session token: {tokens.UNKNOWN}"
+        if self._backend.authenticates or not tokens.complete(stated):
+            return await self._fresh(asked, why)
+        new = structs.replace(stated, aid=args.agent_id, seq=stated.seq + 1)
+        noted = trace.entry("start_session", 0, new.act, args.agent_id)
+        state = await self._backend.store.start(call.project, new, noted, trace.ADOPTED, claim=claim, adopted=True)
+        if state.outcome == "known":
+            # Another call has just taken it over.
+            return await self._go_on(asked, stated, reason)
+        if state.outcome != "ok":
+            raise _unbindable(state, claim)
+        return _made(asked, state, new, [joining.taken_over(why)], "adopted")
 
     async def _of_item(self, asked: _Asked, workflow: str) -> _Obtained:
         """The open session of a work item and workflow ('' for any), or a new one that is bound to the item."""
@@ -133,38 +148,39 @@ class Starts:
 
     async def _fresh(self, asked: _Asked, reason: str = "") -> _Obtained:
         """Makes a new session. ``reason`` says why the token of the call could not be used; empty: there was none."""
-        claim = asked.claim
         workflow = loaded(asked.definitions, asked.args.workflow_id or META)
-        state, new = await self._start(asked, workflow, trace.RECOVERED if reason else "")
+        state, new, warnings = await self._start(asked, workflow, trace.RECOVERED if reason else "")
         if state.outcome == "exists":
             # Another call has just made one for the same item, workflow and claim.
             return await self._of_item(asked, workflow.id)
         if state.outcome != "ok":
-            raise _unbindable(state, claim)
-        payload = structs.replace(new, seq=state.seq, ts=state.now // 1000)
-        _, fence, expires = state.details(tuple[bool, int, int])
-        item = joining.work_item(claim.item, fence, claim.actor, expires, True) if claim.item else None
-        warnings = [joining.recovered(workflow.id, reason)] if reason else []
-        return _Obtained(payload, warnings, "recovered" if reason else "", item)
+            raise _unbindable(state, asked.claim)
+        if reason:
+            warnings = [joining.recovered(workflow.id, reason), *warnings]
+        return _made(asked, state, new, warnings, "recovered" if reason else "")
 
-    async def _start(self, asked: _Asked, workflow: LoadedWorkflow, problem: str) -> tuple[State, Payload]:
-        """Stores a new session. Returns the state, and the payload of its first token."""
+    async def _start(self, asked: _Asked, workflow: LoadedWorkflow, problem: str) -> tuple[State, Payload, list[str]]:
+        """Stores a new session. Returns the state, the payload of its first token, and warnings about its parent."""
         call, args, _, claim = asked
         new = structs.replace(_BEFORE, wf=workflow.id, v=workflow.version, sid=str(uuid4()), aid=args.agent_id)
-        parent = None
-        if args.parent_session_token and not args.session_token:
+        parent, warnings = None, []
+        if args.parent_session_token is not None and not args.session_token:
             try:
                 above = await self._backend.decode(args.parent_session_token)
-            except Unreadable:
-                pass  # a session without a parent is better than none
+            except Unreadable as error:
+                # A session without a parent is better than none.
+                warnings.append(joining.orphaned(error.reason))
             else:
                 parent = (above, trace.entry("start_session", 0, above.act, above.aid, [workflow.id]))
         noted = trace.entry("start_session", 0, "", args.agent_id)
         state = await self._backend.store.start(call.project, new, noted, problem, parent, claim)
-        if state.outcome == "ok" and parent is not None and state.detail[0]:
+        if state.outcome == "ok" and parent is not None:
             above = parent[0]
-            new = structs.replace(new, psid=above.sid, pwf=above.wf, pact=above.act, pv=above.v)
-        return state, new
+            if state.detail[0]:
+                new = structs.replace(new, psid=above.sid, pwf=above.wf, pact=above.act, pv=above.v)
+            else:
+                warnings.append(joining.orphaned(tokens.UNKNOWN))
+        return state, new, warnings
 
     async def _claimed(self, args: StartSession) -> Claim:
         """The claim to which a session is to be bound. Raises as ``resolve_actor``."""
@@ -193,6 +209,14 @@ def _check(args: StartSession) -> None:
         raise invalid("agent_id", f"must be 1 to {MAX_AGENT} characters, not blank")
     if args.workflow_id is not None and not 1 <= len(args.workflow_id) <= MAX_NAME:
         raise invalid("workflow_id", f"must be 1 to {MAX_NAME} characters")
+
+
+def _made(asked: _Asked, state: State, new: Payload, warnings: list[str], origin: str) -> _Obtained:
+    """The session that was stored."""
+    _, fence, expires = state.details(tuple[bool, int, int])
+    claim = asked.claim
+    item = joining.work_item(claim.item, fence, claim.actor, expires, True) if claim.item else None
+    return _Obtained(structs.replace(new, seq=state.seq, ts=state.now // 1000), warnings, origin, item)
 
 
 def _joined(asked: _Asked, state: State, shown: Payload, origin: str) -> _Obtained:
