@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -56,12 +57,15 @@ class RunningCommand:
         directory: where its output goes.
     """
 
+    prefix: Sequence[str] = ()
+    """What runs the command."""
+
     def __init__(self, directory: Path, *arguments: str, **env: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._out, self._err = directory / "stdout", directory / "stderr"
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "coordinator", *arguments],
+                [*self.prefix, sys.executable, "-m", "coordinator", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
