@@ -109,7 +109,7 @@ class Model:
         if order == "priority":
             things.sort(key=lambda one: (PRIORITIES.index(one.priority), one.complexity or 11, one.created, one.id))
         else:
-            things.sort(key=lambda one: (one.created, one.id), reverse=order == "newest")
+            things.sort(key=lambda one: (-one.created if order == "newest" else one.created, one.id))
         return [thing.id for thing in things]
 
     def claim(self, agent: str, item: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import msgspec
@@ -183,7 +183,7 @@ async def test_what_is_wrong_completes_nothing(
 def name_ids(monkeypatch: pytest.MonkeyPatch, *prefixes: str) -> None:
     """Lets the ids of the next items begin like this."""
     upcoming = iter([prefix.ljust(32, "0") for prefix in prefixes])
-    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_id", lambda: next(upcoming))
+    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: list(islice(upcoming, count)))
 
 
 async def test_prefixes_name_items_and_roots(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:

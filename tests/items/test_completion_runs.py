@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import msgspec
@@ -310,7 +310,7 @@ async def test_who_goes_on_need_not_find_what_the_call_names(
     tools: Client, killed: Killed, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     upcoming = iter(f"{n:04x}".ljust(32, "a") for n in range(COUNT + 2))
-    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_id", lambda: next(upcoming))
+    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: list(islice(upcoming, count)))
     root, ids = await planted(tools)
     targets: Json = {"itemIds": [item[:4] for item in ids]} if "items" in named else {"rootId": root}
     call = keyed(**({"rootId": root[:4]} if named == "prefix of the root" else targets))

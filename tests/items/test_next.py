@@ -238,7 +238,8 @@ async def test_bounds_of_creation_narrow_what_is_looked_at(tools: Client, order:
         seen += [await tools.get(item) for item in await tools.add_many(2, parentId=near, **fields)]
     after, before = seen[12]["createdAt"], seen[23]["createdAt"]
     wanted = [one for one in seen if after <= one["createdAt"] <= before]
-    wanted.sort(key=lambda one: (one["createdAt"], one["id"]), reverse=order == "newest")
+    wanted.sort(key=lambda one: one["id"])
+    wanted.sort(key=lambda one: one["createdAt"], reverse=order == "newest")
     if order == "priority":
         wanted.sort(key=lambda one: (PRIORITIES.index(one["priority"]), one["complexity"]))
     runs: list[str] = []

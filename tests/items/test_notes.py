@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -434,7 +435,7 @@ async def test_what_cannot_be_read_is_said(three: Client, arguments: Json, code:
 async def three(tools: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
     """A project with the items abcd1..., abcd2... and abcd5..."""
     ids = iter(f"abcd{digit}234000040008000000000000000" for digit in "125")
-    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_id", lambda: next(ids))
+    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: list(islice(ids, count)))
     await tools.add_many(3)
     monkeypatch.undo()
     return tools

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -253,7 +254,7 @@ WRONG: dict[str, tuple[Json, str]] = {
 def name_ids(monkeypatch: pytest.MonkeyPatch, ids: list[str]) -> None:
     """Lets the next items of manage_items have these ids."""
     upcoming = iter(ids)
-    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_id", lambda: next(upcoming))
+    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: list(islice(upcoming, count)))
 
 
 @pytest.mark.parametrize(("wrong", "message"), WRONG.values(), ids=WRONG)

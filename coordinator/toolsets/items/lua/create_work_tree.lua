@@ -2,7 +2,8 @@
 purpose:   Creates a root, its children, edges between them and notes on them.
 guarantee: All or nothing: the parent is the only thing that can fail, and it is checked before anything is written.
            Very many notes become a debt, which is settled before any item is changed. There can be no cycles: all
-           edges are between new items, and the caller has checked them and computed levels and blocker counts.
+           edges are between new items, and the caller has checked them and computed levels and blocker counts. It
+           makes the ids rise, so the items stay in their order.
 args:      request fingerprint keep_ms events_max config labels specs edges noted notes...
            specs = packed list of specs (include/create.lua), root first; edges = packed list of
            {id, from, to, code, mark}; notes = the notes in the form of debts (include/debts.lua), in several parts
@@ -20,8 +21,10 @@ if refused then return refused end
 if stored then return {stored} end
 if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
 
-local items = cmsgpack.unpack(specs)
-local run = {now = server_time(), events_max = events_max, config = config, labels = labels, all_new = all_new(items)}
+local items, now = cmsgpack.unpack(specs), server_time()
+local run = {
+  now = now, created = now, events_max = events_max, config = config, labels = labels, all_new = all_new(items),
+}
 -- First what is owed: a parent that reopens may be handed out.
 if not settle_debts(run.now) then return redis.error_reply('FLEET UNSETTLED') end
 

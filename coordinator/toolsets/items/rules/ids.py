@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from secrets import randbelow
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
@@ -20,6 +22,38 @@ LONGEST = 36
 def new_id() -> str:
     """A random id (UUID version 4) in the inner form."""
     return uuid4().hex
+
+
+_RANDOM_BITS = 122
+_REST_BITS = 62
+"""Of the random bits, those after the variant."""
+_REST = 0x3FFF_FFFF_FFFF_FFFF
+
+
+def new_ids(count: int, after: str = "") -> Sequence[str]:
+    """Rising random ids for the items of one call.
+
+    Items of one moment are listed in the order of their ids, so those that are made with rising ids keep their order.
+
+    Args:
+        after: an id that all have to follow.
+    """
+    if not after:
+        return sorted(uuid4().hex for _ in range(count))
+    first = _random_part(after) + 1
+    return [_with_version(part) for part in sorted(first + randbelow(2**_RANDOM_BITS - first) for _ in range(count))]
+
+
+def _random_part(inner: str) -> int:
+    """The random bits of a UUID of version 4, in their order."""
+    number = int(inner, 16)
+    return (number >> 80) << 74 | ((number >> 64) & 0xFFF) << _REST_BITS | number & _REST
+
+
+def _with_version(part: int) -> str:
+    """The UUID of version 4 that has these random bits."""
+    head, middle, rest = part >> 74, (part >> _REST_BITS) & 0xFFF, part & _REST
+    return f"{head << 80 | 4 << 76 | middle << 64 | 2 << _REST_BITS | rest:032x}"
 
 
 def dashed(inner: str) -> str:

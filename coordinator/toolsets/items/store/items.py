@@ -9,6 +9,7 @@ import msgspec
 
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
+from coordinator.toolsets.items.rules.ids import new_ids
 from coordinator.toolsets.items.rules.specs import NewItem
 from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, WEIGHT, BaseStore, pack, slices
 
@@ -38,7 +39,7 @@ class Updated(msgspec.Struct, array_like=True):
     requires_verification: bool
 
 
-_CREATE = Script(PACKAGE, "create_items", list[Created], rest=SETTLE)
+_CREATE = Script(PACKAGE, "create_items", tuple[int, list[Created]], rest=SETTLE)
 _UPDATE = Script(PACKAGE, "update_items", list[Updated], rest=SETTLE)
 _DELETE = Script(PACKAGE, "delete_items", Deleted, rest=SETTLE)
 
@@ -57,9 +58,17 @@ class ItemStore(BaseStore):
     """Work items of any project."""
 
     async def create(self, project: str, request: IdempotencyKey, specs: Sequence[NewItem]) -> list[Created]:
-        """Creates items in bounded slices."""
-        parts = slices(specs, lambda spec: spec, lambda spec: _tags(spec.tags))
-        return await self._change_in_slices(_CREATE, project, request, parts)
+        """Creates items in bounded slices. They keep their order, in which their ids rise."""
+        created, results, last = 0, list[Created](), ""
+        for number, part in enumerate(slices(specs, lambda spec: spec, lambda spec: _tags(spec.tags))):
+            if last >= part[0].id:  # the last slice was made before, by a call that was cut off, with ids of its own
+                ids = new_ids(len(specs) - len(results), after=last)
+                part = [spec._replace(id=item) for spec, item in zip(part, ids, strict=False)]
+            args = request.slice(number), created, pack(part)
+            created, replies = await self._change_by_schema(_CREATE, project, *args)
+            results += replies
+            last = replies[-1][2]
+        return results
 
     async def update(
         self, project: str, request: IdempotencyKey, changes: Sequence[tuple[str, dict[str, str | int | bool]]]

@@ -19,7 +19,7 @@ from coordinator.toolsets.items.contract.items import (
     UpdateItemsResult,
 )
 from coordinator.toolsets.items.rules import specs as rules
-from coordinator.toolsets.items.rules.ids import dashed, new_id, parse
+from coordinator.toolsets.items.rules.ids import dashed, new_ids, parse
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, expected
@@ -34,9 +34,9 @@ _OF_DEADLINE = 0.7
 
 _MANAGE = (
     "Create, update or delete work items in one call. Items are handled one by one: refused ones are listed under "
-    "failures, the others take effect. Depth follows from the parent and is at most 3. Update changes only the given "
-    "fields; to change the role, use advance_item. Delete with recursive removes the descendants too; without it, an "
-    "item that has children is refused."
+    "failures, the others take effect. New items keep their order in every list. Depth follows from the parent and is "
+    "at most 3. Update changes only the given fields; to change the role, use advance_item. Delete with recursive "
+    "removes the descendants too; without it, an item that has children is refused."
 )
 
 
@@ -67,14 +67,14 @@ class Items:
         schemas = self._items.schemas.current
         failures: dict[int, str] = {}
         stored: list[tuple[int, rules.NewItem]] = []
-        for number, (spec, parent) in enumerate(zip(specs, parents, strict=True)):
+        for number, (spec, parent, new_id) in enumerate(zip(specs, parents, new_ids(len(specs)), strict=True)):
             try:
                 if isinstance(parent, ToolFailure):
                     raise parent
-                stored.append((number, rules.new_item(spec, new_id(), parent or shared, args.traits)))
+                stored.append((number, rules.new_item(spec, new_id, parent or shared, args.traits)))
             except ToolFailure as failure:
                 failures[number] = failure.message
-        replies = await self._items.create(call.project, record, [item for _, item in stored]) if stored else []
+        replies = await self._items.create(call.project, record, [new for _, new in stored]) if stored else []
         created: list[CreatedItem] = []
         for (number, item), (outcome, depth, item_id) in zip(stored, replies, strict=True):
             if outcome == "created":

@@ -23,7 +23,7 @@ from coordinator.toolsets.items.contract.tree import (
 )
 from coordinator.toolsets.items.rules import tree as rules
 from coordinator.toolsets.items.rules.edges import Edge, mark
-from coordinator.toolsets.items.rules.ids import dashed, new_id, no_such_item, parse
+from coordinator.toolsets.items.rules.ids import dashed, new_id, new_ids, no_such_item, parse
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import Resolved, expected
 from coordinator.toolsets.items.rules.specs import NewItem, names_in, not_blank, tags
@@ -78,7 +78,7 @@ class Trees:
         parent = ""
         if above := not_blank(args.parent_id):
             parent = await self._trees.resolve_one(call.project, above, "parentId", record)
-        ids = {ref: new_id() for ref in items}
+        ids = dict(zip(items, new_ids(len(items)), strict=True))
         specs = _stored(items, ids, parent, edges, level)
         rules.check_texts(specs, notes)
         by = attribution(who)

@@ -59,8 +59,8 @@ local function merged_candidates(selector, class, after, wanted)
     if score and not orders_by_rank(selector) then score = down and -(score % GROUP_SIZE) or score % GROUP_SIZE end
     run.position, run.id = score, id
   end
-  local function add_run(command, key, low, high)
-    local run = {next = read_members(command, key, low, high, wanted)}
+  local function add_run(read, key, low, high)
+    local run = {next = read(key, low, high, wanted)}
     runs[#runs + 1] = run
     step(run)
   end
@@ -68,18 +68,18 @@ local function merged_candidates(selector, class, after, wanted)
     local key = K_RANKED .. scope
     for _, range in ipairs(score_ranges(selector, class)) do
       if orders_by_rank(selector) and not first_age then
-        add_run('ZRANGEBYSCORE', key, math.max(range[1], from or 0), range[2])
+        add_run(read_members, key, math.max(range[1], from or 0), range[2])
       else
         for _, base in ipairs(group_starts(key, range[1], range[2])) do
           local low, high = base + (first_age or 0), base + (last_age or GROUP_SIZE - 1)
           if down then
-            add_run('ZREVRANGEBYSCORE', key, math.min(base - (from or -GROUP_SIZE), high), low)
+            add_run(read_members_down, key, math.min(base - (from or -GROUP_SIZE), high), low)
           else
-            add_run('ZRANGEBYSCORE', key, math.max((orders_by_rank(selector) and 0 or base) + (from or 0), low), high)
+            add_run(read_members, key, math.max((orders_by_rank(selector) and 0 or base) + (from or 0), low), high)
           end
         end
       end
     end
   end
-  return merge_streams(runs, step, down)
+  return merge_streams(runs, step)
 end

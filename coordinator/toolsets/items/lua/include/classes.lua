@@ -9,6 +9,7 @@
 -- and the type ('y' .. type). Each is one sorted set with the scores of its items: those of a class stand
 -- together in it, best first, so the first of a ready class is the next item, counting is counting a range of
 -- scores, and an item moves to another class by one new score per scope. Callers name classes by letters.
+-- Equal scores are in the order of ids; the items of one call have one creation time and rising ids.
 
 local CLASS_LETTERS = 'qQ1wW2rR3tT-bB4'
 local QUEUE, WORK, REVIEW, TERMINAL, BLOCKED = 0, 1, 2, 3, 4

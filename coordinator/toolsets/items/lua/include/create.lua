@@ -4,7 +4,7 @@
 -- New items. A spec is {1 id, 2 parent or '', 3 title, 4 summary, 5 role, 6 priority, 7 complexity or 0, 8 tags,
 -- 9 type, 10 status label, 11 requires verification, 12 description, 13 metadata, 14 properties, 15 traits, 16 graph
 -- level, 17 unsatisfied blockers}; '' means not given. The last two are known where a whole tree is created with its
--- edges. `run` as in include/transition.lua, with all_new: that none of the items is there yet.
+-- edges. `run` as in include/transition.lua, with all_new (that none of the items is there yet) and created (ms).
 
 -- A parent whose lifecycle is auto-reopen returns to work when a child is added (seed 004). Its ancestors in role queue
 -- follow, as for any item that goes to work.
@@ -49,11 +49,11 @@ local TEXTS_BESIDE = {[12] = 'x', [13] = 'm', [14] = 'o'}
 local TEXTS_BY_LENGTH = {[3] = 't', [4] = 's'}
 
 -- The item of a spec, stored but not indexed.
-local function store_item(spec, depth, now)
+local function store_item(spec, depth, created)
   local id, complexity, level, blockers = spec[1], spec[7], spec[16] or 0, spec[17] or 0
   local item = {id = id, d = depth, pa = spec[2] ~= '' and spec[2] or nil, nb = blockers > 0 and blockers or nil}
   set_class(item, unclaimed_class(item, spec[5]))
-  item.score = score_of(item.class, spec[6], complexity > 0 and complexity or NO_COMPLEXITY, now)
+  item.score = score_of(item.class, spec[6], complexity > 0 and complexity or NO_COMPLEXITY, created)
   local fields, size, texts = {'w', item.score, 'd', depth}, 4, {}
   local function add_field(name, value)
     item[name], fields[size + 1], fields[size + 2], size = value, name, value, size + 2
@@ -89,7 +89,7 @@ local function create_item(spec, run)
   if depth > MAX_DEPTH then return nil, 'too_deep' end
   if loaded[id] or (not run.all_new and redis.call('EXISTS', K_ITEM .. id) == 1) then return nil, 'id_taken' end
   if not project_begun then begin_project() end
-  local item = store_item(spec, depth, run.now)
+  local item = store_item(spec, depth, run.created)
   loaded[id], new_items[#new_items + 1] = item, item
   redis.call('ZADD', K_PREFIXES .. string.sub(id, 1, 4), 0, string.sub(id, 5))
   emit(run.events_max, 'create', id, 'r', item.role, 'p', parent_id)

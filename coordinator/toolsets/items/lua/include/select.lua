@@ -33,7 +33,7 @@ local function class_candidates(selector, class, after, wanted)
   local low, high = class * CLASS_SIZE, class * CLASS_SIZE + CLASS_SIZE - 1
   if priority then low, high = low + priority * PRIORITY_SIZE, low + (priority + 1) * PRIORITY_SIZE - 1 end
   if after then low = math.max(low, after[1]) end
-  return read_members('ZRANGEBYSCORE', K_RANKED .. scope, low, high, wanted)
+  return read_members(K_RANKED .. scope, low, high, wanted)
 end
 
 -- Of one class or several, those together in one order: their positions leave the class out, so that an item that
@@ -50,7 +50,7 @@ local function candidates(selector, classes, after, wanted)
     runs[n] = {next = class_candidates(selector, class, behind, wanted)}
     step(runs[n])
   end
-  return merge_streams(runs, step, selector.order == 'newest')
+  return merge_streams(runs, step)
 end
 
 -- Whether the item stands below one that keeps it from the agent. Less work than `load_item`.
@@ -64,7 +64,7 @@ end
 -- after `wanted` items, or `budget` candidates were looked at; without `visit` until there is one. Returns {position,
 -- id} of the last one looked at, nil when there are no more, and the item that it ended with.
 local function select_items(selector, classes, agent, now, after, budget, wanted, visit)
-  local down, spent, stopped, found, walk = selector.order == 'newest', 0, nil, nil, nil
+  local spent, stopped, found, walk = 0, nil, nil, nil
   local parent, top = selector.parent, agent and (selector.ancestor or selector.parent)
   if top and (is_shielded({pa = top}, agent, now) or is_shielded({pa = parent}, agent, now)) then return nil end
   local skips_left = agent and (selector.ancestor and 0 or SKIPS_MAX) -- false where no walk is to be tried (any more)
@@ -83,7 +83,7 @@ local function select_items(selector, classes, agent, now, after, budget, wanted
       break
     end
     -- An item with two of the tags comes twice, one after the other.
-    if not last_position or comes_before(last_position, last_id, position, id, down) then
+    if not last_position or comes_before(last_position, last_id, position, id) then
       last_position, last_id = position, id
       if after_shielded and is_kept_from(agent, id, now) then
         spent = spent + SKIP_COST

@@ -1,16 +1,17 @@
--- Items read one after the other, each with its position: from one sorted set, or from several in one order. `command`
--- is ZRANGEBYSCORE, or ZREVRANGEBYSCORE with the ends exchanged.
+-- Items read one after the other, each with its position: from one sorted set, or from several in one order. At equal
+-- positions they are in the order of their ids, in whichever direction a set is read: that is the order in which one
+-- call has made them.
 
 local PAGE_MAX = 32 -- candidates read at a time
 
 -- The members of a range of scores, one at each call: (score, id). The first page has as many as are wanted:
 -- what is wanted is likely to be at the beginning.
-local function read_members(command, key, from, to, wanted)
+local function read_members(key, from, to, wanted)
   local page, at, seen, size, left = {}, 1, 0, math.min(wanted, PAGE_MAX), true
   return function()
     if at > #page then
       if not left then return nil end
-      page, at = redis.call(command, key, from, to, 'WITHSCORES', 'LIMIT', seen, size), 1
+      page, at = redis.call('ZRANGEBYSCORE', key, from, to, 'WITHSCORES', 'LIMIT', seen, size), 1
       left = #page == 2 * size
       seen, size = seen + size, math.min(4 * size, PAGE_MAX)
     end
@@ -19,19 +20,59 @@ local function read_members(command, key, from, to, wanted)
   end
 end
 
--- Ids break ties: in their order, or against it where ranges are read from their ends.
-local function comes_before(position, id, other_position, other_id, down)
+-- The same from the highest score down.
+local function read_members_down(key, high, low, wanted)
+  local page, at, size, ties = {}, 1, math.min(wanted, PAGE_MAX), nil
+  local function refill()
+    local flat = redis.call('ZREVRANGEBYSCORE', key, high, low, 'WITHSCORES', 'LIMIT', 0, size)
+    local last, stop = flat[#flat], #flat
+    page, at = {}, 1
+    if stop < 2 * size then
+      high = nil
+    else -- there may be more of the last score: these are left to the next page, or read by themselves
+      while stop > 0 and flat[stop] == last do stop = stop - 2 end
+      high = stop > 0 and last or '(' .. last
+      ties = stop == 0 and read_members(key, last, last, size) or nil
+      size = math.min(4 * size, PAGE_MAX)
+    end
+    local from = 1
+    while from < stop do
+      local to = from
+      while to + 3 <= stop and flat[to + 3] == flat[from + 1] do to = to + 2 end
+      for n = to, from, -2 do page[#page + 1], page[#page + 2] = flat[n], flat[n + 1] end
+      from = to + 2
+    end
+  end
+  return function()
+    while true do
+      if ties then
+        local score, id = ties()
+        if id then return score, id end
+        ties = nil
+      elseif at < #page then
+        at = at + 2
+        return tonumber(page[at - 1]), page[at - 2]
+      elseif high then
+        refill()
+      else
+        return nil
+      end
+    end
+  end
+end
+
+-- Ids break ties.
+local function comes_before(position, id, other_position, other_id)
   if position ~= other_position then return position < other_position end
-  if down then return id > other_id end
   return id < other_id
 end
 
 -- The first of all runs {position, id} at each call: (position, id). step(run) then moves that run on.
-local function merge_streams(runs, step, down)
+local function merge_streams(runs, step)
   return function()
     local best
     for _, run in ipairs(runs) do
-      if run.id and (not best or comes_before(run.position, run.id, best.position, best.id, down)) then best = run end
+      if run.id and (not best or comes_before(run.position, run.id, best.position, best.id)) then best = run end
     end
     if not best then return nil end
     local position, id = best.position, best.id

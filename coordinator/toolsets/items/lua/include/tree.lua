@@ -30,10 +30,10 @@ local function walk_tree(selector, class, agent, now, after)
 
   -- Opens a stream of a set from `low` to `high`, if it has something up to `last`. Returns the set's first score.
   local function open(key, low, high, last, inner)
-    local stream = {key = key, last = last, inner = inner, next = read_members('ZRANGEBYSCORE', key, low, high, 1)}
+    local stream = {key = key, last = last, inner = inner, next = read_members(key, low, high, 1)}
     local more, first = read_on(stream), stream.score
     if more and not inner and first < from then
-      stream.next = read_members('ZRANGEBYSCORE', key, from, high, 1)
+      stream.next = read_members(key, from, high, 1)
       more = read_on(stream)
     end
     if more then streams[#streams + 1] = stream end
