@@ -294,7 +294,15 @@ def _build(cls: type[S], values: Values, path: tuple[str, ...], problems: _Probl
 def _data_dir(loaded: LoadedSettings) -> str:
     written = loaded.settings.data_dir
     if not written:
-        return str(platformdirs.user_state_path("fleet-coordinator").absolute())
+        try:
+            return str(platformdirs.user_state_path("fleet-coordinator").absolute())
+        except RuntimeError:
+            raise SettingsError(
+                [
+                    "data_dir is not set, and the user has no home directory (no HOME, no entry in the list of users), "
+                    "where it would be by default: name a directory with --data-dir or FLEET_DATA_DIR"
+                ]
+            ) from None
     return _locate(loaded, "data_dir")(written)
 
 

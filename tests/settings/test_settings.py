@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import re
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -149,6 +150,22 @@ def test_data_dir_default_is_the_state_directory(monkeypatch: pytest.MonkeyPatch
     data_dir = Path(load_settings({}, {}).settings.data_dir)
     assert data_dir.is_absolute()
     assert data_dir.name == "fleet-coordinator"
+
+
+def test_a_user_without_a_home_names_a_data_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As a container runs with a user id that its list of users does not have."""
+
+    def unlisted(_: object) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", unlisted)
+    for name in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SettingsError, match="data_dir is not set.*--data-dir or FLEET_DATA_DIR"):
+        load_settings({}, {})
+    assert load_settings({}, {"FLEET_DATA_DIR": str(tmp_path)}).settings.data_dir == str(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load_settings({}, {}).settings.data_dir.startswith(f"{tmp_path}/")
 
 
 def test_relative_data_dir_starts_where_it_was_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
