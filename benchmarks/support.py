@@ -28,11 +28,12 @@ from coordinator.store.server_binary import Binary
 
 console = Console(width=140, highlight=False)
 _TICK = os.sysconf("SC_CLK_TCK")
-_HEADERS = {
+HEADERS = {
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",
     "mcp-protocol-version": "2025-06-18",
 }
+"""Of a request that calls a tool."""
 
 
 @contextlib.contextmanager
@@ -56,7 +57,9 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(*command: str, env: dict[str, str] | None = None, until: bytes = b"") -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    *command: str, env: dict[str, str] | None = None, until: bytes = b"", cwd: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process that ends with the block.
 
     Args:
@@ -66,7 +69,7 @@ def running(*command: str, env: dict[str, str] | None = None, until: bytes = b""
         RuntimeError: another line came, or none.
     """
     stdout = subprocess.PIPE if until else subprocess.DEVNULL
-    with subprocess.Popen(command, env={**os.environ, **(env or {})}, stdout=stdout) as process:
+    with subprocess.Popen(command, env={**os.environ, **(env or {})}, stdout=stdout, cwd=cwd) as process:
         try:
             if process.stdout is not None and until not in process.stdout.readline():
                 raise RuntimeError(f"it did not start: {' '.join(command)}")
@@ -112,14 +115,16 @@ class FrontEnd(NamedTuple):
 
 
 @contextlib.contextmanager
-def front_end(redis_url: str, **settings: object) -> Iterator[FrontEnd]:
+def front_end(redis_url: str, tree: Path | None = None, **settings: object) -> Iterator[FrontEnd]:
     """``fleet serve`` with one front-end, unless ``settings`` say otherwise; ready.
 
     Args:
+        tree: a checkout to run it from; None: this one.
         settings: other settings by their names; of those in a section, with the section's name: ``auth_mode``.
     """
     port = free_port()
-    with _fleet("serve", {"redis_url": redis_url, "port": port, "frontends": 1, **settings}) as (pid, folder):
+    stated = {"redis_url": redis_url, "port": port, "frontends": 1, **settings}
+    with _fleet("serve", stated, tree) as (pid, folder):
         yield FrontEnd(port, pid, folder)
 
 
@@ -131,11 +136,11 @@ def worker(redis_url: str, config: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _fleet(command: str, settings: dict[str, object]) -> Iterator[tuple[int, Path]]:
+def _fleet(command: str, settings: dict[str, object], tree: Path | None = None) -> Iterator[tuple[int, Path]]:
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
         stated = {"data_dir": folder, "log_level": "error", **settings}
         env = {f"FLEET_{name.upper()}": str(value) for name, value in stated.items()}
-        with running(*python("-m", "coordinator", command), env=env, until=b"ready") as process:
+        with running(*python("-m", "coordinator", command), env=env, until=b"ready", cwd=tree) as process:
             yield process.pid, Path(folder)
 
 
@@ -178,7 +183,7 @@ class ToolCalls:
         params = {"name": tool, "arguments": arguments}
         body = msgspec.json.encode({"jsonrpc": "2.0", "id": next(self._ids), "method": "tools/call", "params": params})
         began = time.perf_counter()
-        self._connection.request("POST", f"/mcp/{toolset}", body, _HEADERS)
+        self._connection.request("POST", f"/mcp/{toolset}", body, HEADERS)
         answer = self._connection.getresponse().read()
         seconds = time.perf_counter() - began
         if not answer.startswith(b"{"):  # a stream of events
@@ -202,6 +207,12 @@ def cpu_seconds(pid: int) -> float:
     """CPU time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / _TICK
+
+
+def cpu_us(pid: int) -> float:
+    """CPU time that the threads of a process have used, in microseconds, as exactly as the scheduler counts."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1000
 
 
 class Missing(Exception):

@@ -1,0 +1,191 @@
+"""What does one work item cost, from claim to completion: the store's CPU and the front-end's?
+
+Agents over HTTP claim the best item with a tag, start it and complete it, with request ids and the claim's fence, until
+no item is left. One front-end; the store writes to disk before each answer. CPU times are the kernel's accounting of
+the two processes, per finished item. In the same run, on the same server, the least pair of scripts that claims and
+completes (``lua/plain_claim.lua``, ``plain_complete.lua``) shows what can be had at all.
+
+``--against REV`` drives the same load in turn on a checkout of that revision, with a store of its own; ratios are
+medians of the rounds' ratios.
+
+    python -m benchmarks loop [--against REV] [ROUNDS] [ITEMS] [AGENTS]
+    python -m benchmarks loop --against HEAD~1 7 4000 32
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import msgspec
+import uvloop
+
+from benchmarks.rivals.cycles import Cycles, PlainCalls
+from benchmarks.server import Server
+from benchmarks.support import HEADERS, ToolCalls, console, cpu_us, embedded, front_end, table
+
+TAG = "loop"
+_BATCH = 100
+"""Items that one call creates."""
+HERE, BARE = "this tree", "bare scripts"
+
+
+class Side(NamedTuple):
+    """A fleet of one front-end."""
+
+    name: str
+    port: int
+    front_end: int
+    """Process id."""
+    store: int
+    """Process id."""
+
+
+class Cost(NamedTuple):
+    """CPU time per finished item."""
+
+    store_us: float
+    front_end_us: float
+
+
+class _Agent:
+    """One keep-alive connection, one call at a time."""
+
+    def __init__(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._actor = {"id": name, "kind": "subagent"}
+        self._reader, self._writer = reader, writer
+
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        params = {"name": tool, "arguments": arguments}
+        body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        self._writer.write(
+            b"POST /mcp/items HTTP/1.1\r\nhost: 127.0.0.1\r\n%scontent-length: %d\r\n\r\n" % (_LINES, len(body))
+        )
+        self._writer.write(body)
+        head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        answer = await self._reader.readexactly(int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0]))
+        result: dict[str, Any] = msgspec.json.decode(answer)["result"]["structuredContent"]
+        return result
+
+    async def _advance(self, trigger: str, item: str, fence: int) -> None:
+        transition = {"itemId": item, "trigger": trigger, "actor": self._actor, "fenceToken": fence}
+        answer = await self._call("advance_item", {"transitions": [transition], "requestId": str(uuid4())})
+        if not answer["results"][0]["applied"]:
+            raise RuntimeError(f"{trigger} was refused: {answer['results'][0]}")
+
+    async def work(self) -> int:
+        """Takes items to their end until there are no more; how many."""
+        for done in range(10**9):
+            claim = {"selector": {"tags": TAG}}
+            asked = {"actor": self._actor, "requestId": str(uuid4()), "claims": [claim]}
+            (taken,) = (await self._call("claim_item", asked))["claimResults"]
+            if taken["outcome"] != "success":
+                return done
+            await self._advance("start", taken["itemId"], taken["fenceToken"])
+            await self._advance("complete", taken["itemId"], taken["fenceToken"])
+        return 0
+
+
+_LINES = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items()).encode()
+
+
+def _fill(side: Side, items: int) -> None:
+    calls = ToolCalls(side.port)
+    for first in range(0, items, _BATCH):
+        batch = [{"title": f"item {n}", "tags": TAG} for n in range(first, min(first + _BATCH, items))]
+        calls.call("items", "manage_items", operation="create", items=batch, requestId=str(uuid4()))
+    calls.close()
+
+
+async def _drain(port: int, agents: int) -> int:
+    connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(agents)]
+    done = await asyncio.gather(*(_Agent(f"agent-{n}", *one).work() for n, one in enumerate(connections)))
+    for _, writer in connections:
+        writer.close()
+    return sum(done)
+
+
+def measure(side: Side, items: int, agents: int) -> Cost:
+    """Fills in items and has agents take them to their end."""
+    _fill(side, items)
+    before = cpu_us(side.store), cpu_us(side.front_end)
+    done = uvloop.run(_drain(side.port, agents))
+    if done != items:
+        raise RuntimeError(f"{side.name}: {done} of {items} items were completed")
+    return Cost((cpu_us(side.store) - before[0]) / items, (cpu_us(side.front_end) - before[1]) / items)
+
+
+@contextlib.contextmanager
+def _side(name: str, tree: Path | None) -> Iterator[tuple[Side, str]]:
+    """Its store and front-end; also the store's URL."""
+    with embedded("always") as store, front_end(store.url, tree) as front:
+        server = Server(store.url)
+        side = Side(name, front.port, front.pid, server.pid)
+        server.close()
+        yield side, store.url
+
+
+@contextlib.contextmanager
+def _checkout(revision: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
+        tree = Path(folder) / "tree"
+        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), revision], check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", str(tree)], check=True)
+
+
+def main(*arguments: str) -> None:
+    """Runs the rounds and prints; the arguments are those of the page above."""
+    given = list(arguments)
+    against = None
+    if "--against" in given:
+        at = given.index("--against")
+        against = given[at + 1]
+        del given[at : at + 2]
+    rounds, items, agents = (int(value) for value in (*given, *("3", "1000", "16")[len(given) :]))
+    with contextlib.ExitStack() as stack:
+        here, url = stack.enter_context(_side(HERE, None))
+        sides = [here]
+        if against is not None:
+            sides.append(stack.enter_context(_side(against, stack.enter_context(_checkout(against))))[0])
+        plain = PlainCalls("bare")
+        plain.fill(url, (rounds + 1) * items)
+        bare = Cycles(url, plain, agents)
+        stack.callback(bare.close)
+        found: dict[str, list[Cost]] = {name: [] for name in (*(side.name for side in sides), BARE)}
+        for _ in range(rounds + 1):
+            for side in sides:
+                found[side.name].append(measure(side, items, agents))
+            before = cpu_us(here.store)
+            bare.run(items)
+            found[BARE].append(Cost((cpu_us(here.store) - before) / items, 0))
+    for costs in found.values():
+        del costs[0]  # the first round warms up
+    _report(found, f"{items:,} items, {agents} agents, median of {rounds} rounds")
+
+
+def _report(found: dict[str, list[Cost]], title: str) -> None:
+    def ratio(name: str, part: str) -> str:
+        pairs = zip(found[HERE], found[name], strict=True)
+        return f"{median([getattr(ours, part) / getattr(other, part) for ours, other in pairs]):.2f}x"
+
+    rows = []
+    for name, costs in found.items():
+        row = [name, f"{median([cost.store_us for cost in costs]):.0f}"]
+        row.append("" if name == BARE else f"{median([cost.front_end_us for cost in costs]):.0f}")
+        row += (
+            ["", ""] if name == HERE else [ratio(name, "store_us"), "" if name == BARE else ratio(name, "front_end_us")]
+        )
+        rows.append(row)
+    columns = ("side", "store CPU us/item", "front-end CPU us/item", "store, ratio to it", "front-end, ratio to it")
+    table(f"Claim by tag, start, complete: {title}", columns, rows)
+    console.print("")
