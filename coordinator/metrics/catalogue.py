@@ -126,7 +126,7 @@ CLAIMS = Metric(
     "coordinator_claims_total",
     "counter",
     "claims",
-    "Claim attempts by what became of them.",
+    "Claim attempts by what became of them; an answer that is given again to a repeated call does not count.",
     (
         Label(
             "outcome",

@@ -16,15 +16,19 @@ from coordinator.store.store import Store
 R = TypeVar("R")
 _encode = msgspec.json.Encoder().encode
 _DONE = b"D"
+_HANDED_OVER = b"H"
+_FINISH: Script[Any] = Script("coordinator.store", "finish_reply")
 
 
-class IdempotencyKey(msgspec.Struct, frozen=True, gc=False):
+class IdempotencyKey(msgspec.Struct, gc=False):
     """Identifies a call: the first two arguments of every script that changes something (``idempotency.lua``)."""
 
     key: str
     """The name of the record in the project; empty: the call has no request id and no record."""
     fingerprint: str
     """16 hex digits over the tool and its arguments, without proofs."""
+    replayed: bool = False
+    """Whether the call was answered with a reply that had been made before, so that it had no effect of its own."""
 
     def slice(self, number: int) -> IdempotencyKey:
         """The key of one slice of a call that is executed in several slices."""
@@ -55,15 +59,20 @@ async def run_once(
         ScriptFailure: any other error of the script.
     """
     try:
-        return await store.run(script, project, request.key, request.fingerprint, keep_ms, *args)
+        return await store.run(script, project, request.key, request.fingerprint, keep_ms, *args, asked=request)
     except ScriptFailure as failure:
         if failure.code != "REQUEST_ID_REUSED":
             raise
     except ToolFailure as failure:
         # A full store refuses the script before it can look for the record.
         record = await _record(store, project, request) if failure.code == "store_full" else None
-        if record is None or record[:1] != _DONE or script.decode is None:
+        if record is None or script.decode is None:
             raise
+        if record[:1] == _HANDED_OVER and await store.run(_FINISH, project, request.key):
+            record = _DONE + record[1:]
+        if record[:1] != _DONE:
+            raise
+        request.replayed = True
         return script.decode(record[1:])
     raise _reused()
 

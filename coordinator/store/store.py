@@ -7,7 +7,7 @@ import contextlib
 import re
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import redis.asyncio
 import structlog
@@ -68,6 +68,12 @@ _NOT_SHARED = frozenset(
     b"BRPOPLPUSH BLMPOP BZPOPMIN BZPOPMAX BZMPOP WAIT WAITAOF MULTI EXEC DISCARD WATCH UNWATCH HELLO AUTH SELECT "
     b"RESET QUIT READONLY READWRITE ASKING SHUTDOWN".split()
 )
+
+
+class Asked(Protocol):
+    """A call with a request id."""
+
+    replayed: bool
 
 
 class ServerInfo(NamedTuple):
@@ -147,13 +153,14 @@ class Store:
             await self._client.aclose()
             self._client = None
 
-    async def run(self, script: Script[R], project: str, *args: str | bytes | int) -> R:
+    async def run(self, script: Script[R], project: str, *args: str | bytes | int, asked: Asked | None = None) -> R:
         """Runs a script on a project's keys, in one round trip.
 
         Args:
             script: what to run.
             project: the partition; ``keys.FLEET`` for a script of the fleet's scope.
             args: as the script's header declares them.
+            asked: is told if the reply is a replay.
 
         Raises:
             ScriptFailure: the script refused with a code that its header declares.
@@ -174,6 +181,8 @@ class Store:
             if type(reply) is list and (script.remembers or script.rest):
                 # After a replay too: the process that made the first call may have died before it finished the rest.
                 outcome, rest = outcome if len(reply) > 1 else "replay", script.rest
+                if asked is not None and outcome == "replay":
+                    asked.replayed = True
                 reply = reply[0]
             result: R = reply if script.decode is None else replies.decoded(script.decode, reply)
         except BaseException as error:

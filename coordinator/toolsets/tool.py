@@ -40,6 +40,29 @@ class Criticality(IntEnum):
         return self.name.lower()
 
 
+class Delivery:
+    """Whether the answer to a call reaches its caller. The transport knows; a tool may want to undo what it did."""
+
+    __slots__ = ("_told", "answered", "arrived")
+
+    def __init__(self) -> None:
+        self.answered = False
+        """Whether there is an answer: what is sent from then on contains it."""
+        self.arrived = False
+        """Whether it was sent while the caller's connection was open."""
+        self._told: Callable[[bool], Awaitable[None]] | None = None
+
+    def tell(self, told: Callable[[bool], Awaitable[None]]) -> None:
+        """Has ``told`` called once, with ``arrived``, when the request is over."""
+        self._told = told
+
+    async def end(self) -> None:
+        """The request is over."""
+        told, self._told = self._told, None
+        if told is not None:
+            await told(self.arrived)
+
+
 class Call(msgspec.Struct, frozen=True, gc=False):
     """What a handler knows about a request besides its arguments."""
 
@@ -53,6 +76,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """The trace context that came with the call; see ``coordinator.metrics.tracing``."""
     idle: Callable[[float], None] | None = None
     """A call that parks reports here for how many seconds it has only waited for its event."""
+    delivery: Delivery | None = None
+    """Of a call that may wait; None: its answer counts as delivered."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,11 +18,15 @@ such a request is parsed again without the header. ``CONNECT`` asks for a tunnel
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import sys
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from coordinator.transport.replies import GONE
 
 ARRIVAL_SECONDS = 30.0
 """How long a request may take to arrive."""
@@ -112,9 +116,23 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._progressed = True
+        scope: Any = self.scope
+        scope[GONE] = self._is_gone
         super().on_headers_complete()
         if not self.pipeline:
             self._answering = self.cycle
+
+    def _is_gone(self) -> bool:
+        """Whether the client has closed the connection, also if its end has arrived but was not reported yet."""
+        if self.transport.is_closing():
+            return True
+        try:
+            with socket.socket(fileno=os.dup(self.transport.get_extra_info("socket").fileno())) as peeking:
+                return not peeking.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def on_body(self, body: bytes) -> None:
         self._progressed = True

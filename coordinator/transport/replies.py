@@ -15,6 +15,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
+GONE = "coordinator.gone"
+"""Key in the ASGI scope of a function that says whether the client has closed its connection by now."""
+
 JSON: bytes = b"application/json"
 
 WRONG_ID = "the id of a request must be an integer or a string of valid Unicode text"

@@ -26,7 +26,7 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.tool import Call, Resource
+from coordinator.toolsets.tool import Call, Delivery, Resource
 from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done, Recheck
 from coordinator.transport.endpoints import Endpoint
@@ -59,6 +59,8 @@ class Exchange:
     """Whether lists depend on who asks, so that caches must not share them."""
     retry_after: int | None = None
     """Seconds, set when the call was shed; becomes the ``Retry-After`` header."""
+    delivery: Delivery | None = None
+    """Of a call that may wait."""
 
     @property
     def for_some(self) -> bool:
@@ -133,7 +135,8 @@ def build_server(
         try:
             exchange = await stdio() if stdio is not None else _exchange(context)
             trace = tracing.trace_in(context.meta or {})
-            call = Call(exchange.project, exchange.request_id or call.request_id, exchange.caller, trace)
+            name = exchange.request_id or call.request_id
+            call = Call(exchange.project, name, exchange.caller, trace, delivery=exchange.delivery)
             access, caller = endpoint.access[params.name], exchange.caller
             # Over HTTP this was checked before the body went to the SDK; on stdio it is checked here only.
             if caller is not None and not access.permits(caller):
@@ -143,6 +146,8 @@ def build_server(
             return _result(calls.refused(tool, failure, transport, call), context)
         done = await calls.run(tool, call, arguments, transport, exchange.recheck)
         exchange.retry_after = done.retry_after
+        if exchange.delivery is not None:
+            exchange.delivery.answered = True
         return _result(done, context)
 
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")

@@ -6,6 +6,7 @@ protocol revision under the header of another, sizes and nesting.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Collection
 from functools import partial
@@ -17,7 +18,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded, may_wait
-from coordinator.toolsets.tool import Call
+from coordinator.toolsets.tool import Call, Delivery
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies, replayed
 from coordinator.transport.calls import Calls
@@ -35,6 +36,7 @@ from coordinator.transport.guards import (
 )
 from coordinator.transport.health import Health
 from coordinator.transport.replies import (
+    GONE,
     HEADER_MISMATCH,
     PARSE_ERROR,
     WRONG_ID,
@@ -165,12 +167,20 @@ class SlowPath:
         if grant is not None:
             exchange.caller = grant.caller
             exchange.recheck = partial(self._authorization.recheck, head[b"authorization"], path, target, seen.tool)
-        await app.handle(
-            {**scope, "headers": [one for one in headers if one[0] != b"authorization"], EXCHANGE: exchange},
-            replayed(body, receive),
-            _with_retry_after(send, exchange),
-            _may_take_long(target, seen),
-        )
+        long = _may_take_long(target, seen)
+        if long:
+            exchange.delivery = Delivery()
+            send = _watched(send, exchange.delivery, scope.get(GONE))
+        try:
+            await app.handle(
+                {**scope, "headers": [one for one in headers if one[0] != b"authorization"], EXCHANGE: exchange},
+                replayed(body, receive),
+                _with_retry_after(send, exchange),
+                long,
+            )
+        finally:
+            if exchange.delivery is not None:
+                await asyncio.shield(exchange.delivery.end())
 
     async def _read_body(self, head: dict[bytes, bytes], receive: Receive) -> bytes:
         # HTTP allows any number of zeros in front, Python's integers do not.
@@ -274,6 +284,17 @@ def _may_take_long(target: Target, seen: Seen) -> bool:
         return True
     tool = target.endpoint.tools.get(seen.tool) if seen.method == "tools/call" and isinstance(seen.tool, str) else None
     return tool is not None and may_wait(tool, seen.arguments)
+
+
+def _watched(send: Send, delivery: Delivery, gone: Callable[[], bool] | None) -> Send:
+    """Notes whether the answer is sent while the client is there; ``gone`` says so of its connection."""
+
+    async def sending(message: Message) -> None:
+        if delivery.answered and message["type"] == "http.response.body" and message.get("body"):
+            delivery.arrived = gone is None or not gone()
+        await send(message)
+
+    return sending
 
 
 def _with_retry_after(send: Send, exchange: Exchange) -> Send:

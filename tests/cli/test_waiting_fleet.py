@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import time
 import uuid
 from collections import Counter
@@ -75,32 +76,39 @@ class Project:
         await wait_until(lambda: not self.waiters(), what="no parked calls")
         return {}
 
+    async def connect(self) -> Connection:
+        """A connection to whichever front-end takes it."""
+        return Connection(self.path, *await asyncio.open_connection("127.0.0.1", self.fleet.port))
+
     async def post(self, tool: str, arguments: Json) -> Connection:
         """A call on a connection of its own."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.fleet.port)
-        body = call_body(tool, arguments)
-        writer.write(call_head(len(body)).replace(b"/mcp/items", self.path.encode(), 1) + body)
-        return Connection(reader, writer)
+        connection = await self.connect()
+        connection.send(tool, arguments)
+        return connection
+
+    async def call(self, tool: str, arguments: Json) -> Json:
+        """The answer to a call."""
+        connection = await self.post(tool, arguments)
+        try:
+            return await connection.answer()
+        finally:
+            connection.close()
 
     async def create(self, count: int) -> list[str]:
         """Creates items, through whichever front-end answers."""
-        arguments = {
-            "operation": "create",
-            "items": [{"title": str(number)} for number in range(count)],
-            "actor": {"id": "source", "kind": "orchestrator"},
-            "requestId": str(uuid.uuid4()),
-        }
+        arguments = creation(count)
 
         async def attempt() -> list[str] | None:
             with contextlib.suppress(OSError, EOFError):
-                connection = await self.post("manage_items", arguments)
-                try:
-                    return [item["id"] for item in (await connection.answer())["items"]]
-                finally:
-                    connection.close()
+                return [item["id"] for item in (await self.call("manage_items", arguments))["items"]]
             return None
 
         return await wait_until(attempt, what="items to be created") or []
+
+    async def ready(self) -> list[str]:
+        """The items that anybody could claim."""
+        found = await self.call("get_next_item", {"limit": 20})
+        return [row["itemId"] for row in found["recommendations"]]
 
     def claims_made(self) -> int:
         """How many claims there have ever been."""
@@ -121,9 +129,20 @@ class Project:
 class Connection:
     """One call, and its answer as it comes over the wire."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._path = path
         self._reader = reader
         self._writer = writer
+
+    def send(self, tool: str, arguments: Json) -> None:
+        """Makes the call."""
+        body = call_body(tool, arguments)
+        self._writer.write(call_head(len(body)).replace(b"/mcp/items", self._path.encode(), 1) + body)
+
+    def hang_up(self) -> None:
+        """The other side is told before this returns."""
+        self._writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        self._writer.close()
 
     async def answer(self) -> Json:
         """The structured result, from a plain answer or an event stream."""
@@ -158,6 +177,15 @@ async def project(fleet: RunningFleet) -> AsyncIterator[Project]:
     await project.parked(0)
     assert await project.differences() == []
     project.store.close()
+
+
+def creation(count: int) -> Json:
+    return {
+        "operation": "create",
+        "items": [{"title": str(number)} for number in range(count)],
+        "actor": {"id": "source", "kind": "orchestrator"},
+        "requestId": str(uuid.uuid4()),
+    }
 
 
 def waiting_claim(agent: str, request_id: str = "") -> Json:
@@ -247,6 +275,38 @@ async def test_a_client_that_goes_away_gets_nothing(project: Project, mode: Any)
     items = await project.create(3)
     assert {await agents[0].item(), await agents[2].item()} < set(items)
     assert project.claims_made() == 2
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["nobody", "somebody"])
+async def test_an_item_that_comes_right_after_a_hang_up_is_not_lost(project: Project, others: int) -> None:
+    """The front-end has not noticed when the item is handed over; it gives it back, to whoever waits next."""
+    for number in range(40):
+        request_id = str(uuid.uuid4())
+        gone = await project.post("claim_item", waiting_claim(f"gone-{number}", request_id))
+        await project.parked(1)
+        waiting = [await project.post("claim_item", waiting_claim(f"stays-{number}")) for _ in range(others)]
+        await project.parked(1 + others)
+        maker = await project.connect()
+        gone.hang_up()
+        maker.send("manage_items", creation(1))
+        (created,) = (await maker.answer())["items"]
+        maker.close()
+        for one in waiting:
+            assert (await one.answer())["claimResults"][0]["itemId"] == created["id"]
+            one.close()
+
+        async def is_free(item: str = created["id"]) -> bool:
+            return await project.ready() == [item]
+
+        if not others:
+            await wait_until(is_free, what="the item to be given back")
+            again = await project.call("claim_item", {**waiting_claim(f"gone-{number}", request_id), "waitMs": 0})
+            assert again["claimResults"][0]["itemId"] == created["id"], "a repeated call claims anew"
+        await project.parked(0)
+    claims = [
+        fields["a"] for _, fields in project.store.xrange(keys.events.key(project.name)) if fields["k"] == "claim"
+    ]
+    assert len(claims) > 40, "none was handed over before the hang-up was noticed"
 
 
 def spent(store: Any) -> Counter[str]:

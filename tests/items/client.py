@@ -22,7 +22,7 @@ from coordinator.store import Store
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
 from coordinator.toolsets.registry import load_toolsets
-from coordinator.toolsets.tool import Call, Services
+from coordinator.toolsets.tool import Call, Delivery, Services
 from tests.support.schemas import decoded, must_keep_to
 
 Json = dict[str, Any]
@@ -56,6 +56,8 @@ class Client:
         self.project = project
         self.idle: list[float] = []
         """Seconds that calls were parked."""
+        self.delivery: Delivery | None = None
+        """Of calls that are made now; None: their answers count as delivered."""
         toolset = load_toolsets(services)["items"]
         self._tools = {tool.name: tool for tool in toolset.tools}
         self.changing = {tool.name for tool in toolset.tools if not tool.read_only}
@@ -67,7 +69,8 @@ class Client:
         called = self._tools[tool]
         given = decoded(called, arguments)
         try:
-            result = await called.handler(Call(self.project, idle=self.idle.append), given)
+            call = Call(self.project, idle=self.idle.append, delivery=self.delivery)
+            result = await called.handler(call, given)
         except ToolFailure as failure:
             must_keep_to(called.result, failure.body())
             raise

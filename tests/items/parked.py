@@ -91,6 +91,14 @@ class Front(Client):
         name = next(call.name for call in self.calls if call.waits)
         return str((await self.store.command("HGET", keys.waiter.key(self.project, name), "p")).decode())
 
+    async def wait_for_nobody(self) -> None:
+        """Returns when none of its calls waits, or is being given up, any more."""
+
+        async def over() -> bool:
+            return not any([await self.is_parked(call) for call in self.calls]) and not self.store.in_flight
+
+        await wait_until(over, SOON, "no call to wait")
+
     async def kill(self) -> None:
         """Falls silent without a word, as a killed process does."""
         await self.store.close()

@@ -240,8 +240,8 @@ class Turns(Store):
 
     turn: Callable[[], Awaitable[None]] | None = None
 
-    async def run(self, script: Script[Any], project: str, *args: str | bytes | int) -> Any:
-        reply = await super().run(script, project, *args)
+    async def run(self, script: Script[Any], project: str, *args: str | bytes | int, **more: Any) -> Any:
+        reply = await super().run(script, project, *args, **more)
         if script.name == "read_dependents" and self.turn:
             turn, self.turn = self.turn, None
             await turn()

@@ -45,11 +45,11 @@ class Interrupted(Store):
         self.ran = ran
         """Whether that run still has its effect."""
 
-    async def run(self, script: Script[Any], project: str, *args: str | bytes | int) -> Any:
+    async def run(self, script: Script[Any], project: str, *args: str | bytes | int, **more: Any) -> Any:
         if script.name != "complete_items":
-            return await super().run(script, project, *args)
+            return await super().run(script, project, *args, **more)
         self.left -= 1
-        reply = await super().run(script, project, *args) if self.left > 0 or self.ran else None
+        reply = await super().run(script, project, *args, **more) if self.left > 0 or self.ran else None
         if self.left <= 0:
             raise ToolFailure("store_unavailable", "killed")
         return reply

@@ -11,9 +11,11 @@ import pytest
 from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.tool import Delivery
 from tests.items.calls import CALLS, contents, delete, delete_notes, keyed, unlink_all, unlink_by_id, unlink_by_pair
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse
+from tests.items.selectors import call_of
 
 pytestmark = pytest.mark.anyio
 
@@ -76,6 +78,21 @@ async def test_a_repeated_call_is_answered_as_the_first_time(tools: Client) -> N
         reused = calls[0][1] | {"items": [{"title": "another"}]}
         assert (await tools.refusal(calls[0][0], **reused)).code == "request_id_reused"
     assert [str(answer) for answer in again] == [str(answer) for answer in first]
+
+
+async def test_a_repeated_claim_keeps_what_its_first_call_was_handed(tools: Client) -> None:
+    """The first call waited, and its client turns out to be gone only when the repetition has been answered."""
+    item = await tools.add()
+    call = call_of("agent", wait_ms=60_000)
+    delivery = tools.delivery = Delivery()
+    first = await tools("claim_item", **call)
+    tools.delivery = None
+    async with full(tools.store):
+        assert await tools("claim_item", **call) == first
+        await delivery.end()
+    assert tools.drain is not None
+    await tools.drain()
+    assert (await tools.claim("rival", item))["outcome"] == "already_claimed"
 
 
 async def test_reads_answer_as_before(tools: Client) -> None:

@@ -121,7 +121,7 @@ class Undone(Store):
         self.levels: dict[str, bytes | None] = {}
         self._left = times
 
-    async def run(self, script: Script[Any], project: str, *args: str | bytes | int) -> Any:
+    async def run(self, script: Script[Any], project: str, *args: str | bytes | int, **more: Any) -> Any:
         if script.name == "shift_levels" and not self.levels:
             pattern = keys.project_prefix(project) + keys.item.suffix.encode() + b":*"
             names = [name.decode() async for name in self.client.scan_iter(match=pattern)]
@@ -130,7 +130,7 @@ class Undone(Store):
             self._left -= 1
             for name, level in self.levels.items():
                 await self.command("HSET", name, "lv", level or 0)
-        return await super().run(script, project, *args)
+        return await super().run(script, project, *args, **more)
 
 
 async def test_a_repair_that_others_undo_is_made_again_after_growing_pauses(

@@ -23,8 +23,8 @@ class LosesAnswers(Store):
         super().__init__(url, timeout_ms=5000)
         self.lose = lose
 
-    async def run(self, script: Script[Any], project: str, *args: str | bytes | int) -> Any:
-        reply = await super().run(script, project, *args)
+    async def run(self, script: Script[Any], project: str, *args: str | bytes | int, **more: Any) -> Any:
+        reply = await super().run(script, project, *args, **more)
         if project == keys.FLEET:  # the note that the project has items, which the call can do without
             return reply
         self.lose -= 1

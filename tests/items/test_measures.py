@@ -439,10 +439,10 @@ async def test_a_project_that_could_not_be_noted_is_noted_with_the_next_change(
 ) -> None:
     run = alone.run
 
-    async def unavailable(script: Script[Any], *args: Any) -> Any:
+    async def unavailable(script: Script[Any], *args: Any, **more: Any) -> Any:
         if script.name == "note_project":
             raise ToolFailure("store_unavailable", "the store does not answer")
-        return await run(script, *args)
+        return await run(script, *args, **more)
 
     tools = Client(alone, "new")
     monkeypatch.setattr(alone, "run", unavailable)

@@ -32,8 +32,8 @@ def after_each_run(tools: Client, monkeypatch: pytest.MonkeyPatch, then: Callabl
     """Calls ``then`` with the reply of each slice of a search."""
     run = tools.store.run
 
-    async def wrapped(script: Script[Any], project: str, *args: str | bytes | int) -> Any:
-        reply = await run(script, project, *args)
+    async def wrapped(script: Script[Any], project: str, *args: str | bytes | int, **more: Any) -> Any:
+        reply = await run(script, project, *args, **more)
         if script.name == "scan_items":
             await then(reply)
         return reply
@@ -217,13 +217,13 @@ async def test_one_run_at_a_time(tools: Client, monkeypatch: pytest.MonkeyPatch)
     most: list[int] = []
     run = tools.store.run
 
-    async def wrapped(script: Script[Any], project: str, *args: str | bytes | int) -> Any:
+    async def wrapped(script: Script[Any], project: str, *args: str | bytes | int, **more: Any) -> Any:
         if script.name != "scan_items":
-            return await run(script, project, *args)
+            return await run(script, project, *args, **more)
         under_way.append(1)
         most.append(len(under_way))
         try:
-            return await run(script, project, *args)
+            return await run(script, project, *args, **more)
         finally:
             under_way.pop()
 

@@ -194,10 +194,10 @@ async def test_a_health_check_without_claim_counts_is_still_given(
     item = await tools.add(role="work")
     run = tools.store.run
 
-    async def failing(script: Script[Any], project: str, *args: str | bytes | int) -> Any:
+    async def failing(script: Script[Any], project: str, *args: str | bytes | int, **more: Any) -> Any:
         if script.name == "claim_counts":
             raise ToolFailure("store_unavailable", "the store does not answer")
-        return await run(script, project, *args)
+        return await run(script, project, *args, **more)
 
     monkeypatch.setattr(tools.store, "run", failing)
     answer = await tools("get_context")

@@ -138,8 +138,8 @@ async def test_an_item_that_goes_between_two_pages_of_its_edges_is_done_with(
     run = tools.store.run
     hubs = [first, second]
 
-    async def wrapped(script: Script[Any], project: str, *args: str | bytes | int) -> Any:
-        reply = await run(script, project, *args)
+    async def wrapped(script: Script[Any], project: str, *args: str | bytes | int, **more: Any) -> Any:
+        reply = await run(script, project, *args, **more)
         if script.name in ("read_edges", "blocked_items"):
             assert reply[1] != "0", "it stopped within the edges of the next hub"
             monkeypatch.undo()
@@ -209,7 +209,7 @@ def test_several_classes_come_in_one_order_by_rank_then_id() -> None:
 async def test_a_store_that_does_not_answer_is_reported(
     tools: Client, monkeypatch: pytest.MonkeyPatch, tool: str, arguments: dict[str, Any]
 ) -> None:
-    async def unavailable(script: Script[Any], project: str, *args: object) -> Any:
+    async def unavailable(script: Script[Any], project: str, *args: object, **more: Any) -> Any:
         raise ToolFailure("store_unavailable", "the store does not answer", retry_after_ms=100)
 
     monkeypatch.setattr(tools.store, "run", unavailable)

@@ -396,9 +396,9 @@ async def test_what_comes_up_behind_a_long_look_is_recommended(tools: Client, mo
     runs = 0
     run = tools.store.run
 
-    async def with_a_rise_in_between(script: Any, project: str, *args: Any) -> Any:
+    async def with_a_rise_in_between(script: Any, project: str, *args: Any, **more: Any) -> Any:
         nonlocal runs
-        reply = await run(script, project, *args)
+        reply = await run(script, project, *args, **more)
         if script.name == "next_items":
             runs += 1
             if runs == 1:

@@ -385,9 +385,9 @@ async def test_an_item_that_came_up_behind_a_long_search_is_found(
     came_up = False
     run = other.store.run
 
-    async def with_an_item_in_between(script: Any, project: str, *args: Any) -> Any:
+    async def with_an_item_in_between(script: Any, project: str, *args: Any, **more: Any) -> Any:
         nonlocal came_up
-        reply = await run(script, project, *args)
+        reply = await run(script, project, *args, **more)
         if script.name == "claim_next" and not came_up:
             came_up = True
             if risen:

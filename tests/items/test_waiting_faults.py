@@ -147,8 +147,8 @@ async def test_an_answer_that_is_lost(fronts: Fronts, monkeypatch: pytest.Monkey
     tools, other = await fronts.pair()
     run = other.store.run
 
-    async def losing(script: Any, project: str, *args: Any) -> Any:
-        reply = await run(script, project, *args)
+    async def losing(script: Any, project: str, *args: Any, **more: Any) -> Any:
+        reply = await run(script, project, *args, **more)
         if script.name == lost:
             raise ToolFailure("store_unavailable", "the answer was lost")
         return reply

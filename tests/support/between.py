@@ -27,10 +27,10 @@ def before(monkeypatch: pytest.MonkeyPatch, store: Store, name: str, change: Cha
 def _once(monkeypatch: pytest.MonkeyPatch, store: Store, due: Callable[[Script[Any]], bool], change: Change) -> None:
     run = store.run
 
-    async def changing(script: Script[Any], *arguments: Any) -> Any:
+    async def changing(script: Script[Any], *arguments: Any, **more: Any) -> Any:
         if due(script):
             monkeypatch.setattr(store, "run", run)
             await change()
-        return await run(script, *arguments)
+        return await run(script, *arguments, **more)
 
     monkeypatch.setattr(store, "run", changing)

@@ -4,6 +4,10 @@ A call is parked in Redis under the name of its request. The script that makes a
 that call, and publishes the reply to each process that holds it. This side only holds the futures. While it holds any,
 it runs one short script per project and second, for any number of parked calls. That script reports that this process
 lives, and puts expired claims back.
+
+An item may be handed to a call whose client has hung up: this process learns of that a moment later, or only when it
+sends the answer. Then the item is given back, unless another call with the same request has got the answer or may still
+get it.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from contextvars import Context
+from functools import partial
 from uuid import uuid4
 
 import msgspec
@@ -23,13 +28,14 @@ from coordinator.store import Store, StoreError
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.store.subscription import Subscription
 from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
+from coordinator.toolsets.tool import Call
 
 ALIVE_MS = 10_000
 _TEND_SECONDS = 1.0
 _SOONEST_SECONDS = 0.02
 _NAME = 32
 _decode = msgspec.msgpack.Decoder(ClaimReply).decode
-Run = Callable[[int], Awaitable[ClaimReply]]
+Run = Callable[[int, bool], Awaitable[ClaimReply]]
 
 
 class _Missed(Exception):
@@ -37,10 +43,13 @@ class _Missed(Exception):
 
 
 class _Parked:
-    """A parked request, and the number of calls that wait for its answer (clients repeat calls)."""
+    """A parked request, and its calls here (clients repeat calls)."""
 
     def __init__(self) -> None:
         self.calls = 0
+        """Calls that wait for the answer, or whose clients have not got it yet."""
+        self.arrived = False
+        """Whether a client has got the answer."""
         self.woken: asyncio.Future[ClaimReply] = asyncio.get_running_loop().create_future()
 
     def renewed(self) -> asyncio.Future[ClaimReply]:
@@ -78,16 +87,14 @@ class Parking:
         self._metrics = recorder()
         self._warn = ThrottledWarnings()
 
-    async def claim(
-        self, project: str, request: IdempotencyKey, run: Run, wait_ms: int, idle: Callable[[float], None] | None = None
-    ) -> ClaimReply:
+    async def claim(self, call: Call, request: IdempotencyKey, run: Run, wait_ms: int) -> ClaimReply:
         """A claim that waits up to ``wait_ms`` for an item; the outcome is ``success`` or ``no_match``.
 
-        If the call is cancelled, its place in the queue is given up, unless another call waits for the same request.
+        If the call is cancelled, or its answer does not arrive, its place in the queue or its item is given up, unless
+        another call has the same request.
 
         Args:
-            run: claims or parks, given how many milliseconds are left.
-            idle: told for how many seconds the call was parked.
+            run: claims or parks, given how many milliseconds are left, and whether there is no other such call here.
 
         Raises:
             ToolFailure: ``draining``, ``store_unavailable``, and what ``run`` raises.
@@ -95,8 +102,9 @@ class Parking:
         loop = asyncio.get_running_loop()
         began = loop.time()
         until = began + wait_ms / 1000
-        await self._prepare(project)
-        parked = self._enter(project, request)
+        await self._prepare(call.project)
+        parked = self._enter(call.project, request)
+        settle = partial(self._settle, call.project, request, parked)
         waited = False
         reply: ClaimReply | None = None
         try:
@@ -105,31 +113,43 @@ class Parking:
                     raise _draining()
                 # Made before the call is parked, because the wake-up may come before the script's reply.
                 woken = parked.renewed()
-                reply = await run(max(1, int((until - loop.time()) * 1000)))
+                reply = await run(max(1, int((until - loop.time()) * 1000)), parked.calls == 1)
                 if reply.claims[0].outcome != "parked":
-                    return reply
+                    parked.end(reply)  # for repetitions of the call here
+                    break
                 waited = True
                 parked_at = loop.time()
                 try:
                     await asyncio.wait((woken,), timeout=until - parked_at)
                 finally:
                     # Also if the call is cancelled because its credential has ended: it is still answered and counted.
-                    if idle is not None:
-                        idle(loop.time() - parked_at)
+                    if call.idle is not None:
+                        call.idle(loop.time() - parked_at)
                 if not woken.done():
-                    reply = await self._work.end_wait(project, request, self.process, keep=True)
-                    return reply
+                    reply = await self._work.end_wait(call.project, request, self.process, keep=True)
+                    break
                 with contextlib.suppress(_Missed):
                     reply = woken.result()
-                    return reply
-        except (asyncio.CancelledError, ToolFailure):
+                    request.replayed = True  # the claim was counted when the wake-up came
+                    break
+        except asyncio.CancelledError:
+            await asyncio.shield(settle(False))
+            raise
+        except ToolFailure:
+            # The client is still there; if it was handed an item, it finds that when it repeats the call.
             if parked.calls == 1:
-                await asyncio.shield(self._leave(project, request))
+                await asyncio.shield(self._end_wait(call.project, request))
+            self._forget(call.project, request, parked)
             raise
         finally:
-            self._exit(project, request, parked)
+            self._exit(call.project)
             if waited:
                 self._metrics.claim_waited(_end_of(reply), loop.time() - began)
+        if call.delivery is None or reply.claims[0].outcome != "success":
+            await settle(True)
+        else:
+            call.delivery.tell(settle)
+        return reply
 
     async def hold(self, held: bool) -> None:
         """Ends all parked calls with ``draining``, so that they are repeated elsewhere (True); or parks calls again."""
@@ -163,18 +183,38 @@ class Parking:
             )
         return parked
 
-    def _exit(self, project: str, request: IdempotencyKey, parked: _Parked) -> None:
-        parked.calls -= 1
+    def _exit(self, project: str) -> None:
+        """A call waits no longer."""
         self._calls -= 1
         self._metrics.agents_waiting(self._calls)
-        if not parked.calls:
-            del self._parked[project, request.key]
         self._projects[project] -= 1
         if not self._projects[project]:
             del self._projects[project]
             self._tending.pop(project).cancel()
 
+    async def _settle(self, project: str, request: IdempotencyKey, parked: _Parked, arrived: bool) -> None:
+        """A call is over, and its answer has arrived or not. If it was the last one, gives up what it was handed."""
+        try:
+            if arrived:
+                parked.arrived = True
+            elif parked.calls == 1 and not parked.arrived:
+                await self._leave(project, request)
+        finally:
+            self._forget(project, request, parked)
+
+    def _forget(self, project: str, request: IdempotencyKey, parked: _Parked) -> None:
+        parked.calls -= 1
+        if not parked.calls:
+            del self._parked[project, request.key]
+
     async def _leave(self, project: str, request: IdempotencyKey) -> None:
+        try:
+            await self._work.leave_wait(project, request, self.process)
+        except ToolFailure as failure:
+            if failure.code == "store_full":
+                await self._end_wait(project, request)
+
+    async def _end_wait(self, project: str, request: IdempotencyKey) -> None:
         with contextlib.suppress(ToolFailure):
             await self._work.end_wait(project, request, self.process, keep=False)
 
@@ -202,9 +242,12 @@ class Parking:
 
     def _wake(self, channel: str, data: bytes) -> None:
         project, _, told = data.partition(b" ")
+        reply = _decode(told[_NAME:]) if len(told) > _NAME else None
+        if reply is not None and reply.holders.startswith(self.process):
+            self._metrics.claim("success")  # once, however many calls here and elsewhere get the reply
         parked = self._parked.get((project.decode(), told[:_NAME].decode()))
         if parked is not None:
-            parked.end(_decode(told[_NAME:]) if len(told) > _NAME else _Missed())
+            parked.end(reply or _Missed())
 
 
 def _end_of(reply: ClaimReply | None) -> str:

@@ -6,11 +6,13 @@ guarantee: Finding and claiming are one step, so an item that was found cannot b
            its place, and its answer ends every call with the same request. A search of several runs that finds
            nothing is repeated once. So an item that was ready before the second search is found by one of the two,
            unless its rank rises again.
-args:      request fingerprint keep_ms events_max agent ttl_ms packed_selector queue releases wait_ms process after again
+args:      request fingerprint keep_ms events_max agent ttl_ms packed_selector queue releases wait_ms process only after
+           again
            packed_selector = packed (include/filters.lua), queue = its hash; releases = packed {id, fence}, '' for none;
-           wait_ms = 0: do not wait; after = cursor of the last run, or ''; again = 1 in the second search, else 0
-reply:     {now, {{outcome, id, expires, first claimed at, fence}}, releases {outcome, id}} as claim_item;
-           outcome success, no_match, more (id = cursor for the next run, '' to begin again), again (begin the second
+           wait_ms = 0: do not wait; process, only = of a call that waits, as in include/handover.lua; after = cursor of
+           the last run, or ''; again = 1 in the second search, else 0
+reply:     {now, {{outcome, id, expires, first claimed at, fence}}, releases {outcome, id}, holders} as claim_item;
+           holders only where a call that waits got an item; outcome success, no_match, more (id = cursor for the next run, '' to begin again), again (begin the second
            search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 --]]
@@ -26,13 +28,23 @@ local waiter = nil -- what this call is parked as
 nobody_waits = redis.call('EXISTS', K_OWED, K_REQUEST .. request, K_WAITING, K_WAITER .. request) == 0
 if not nobody_waits then
   if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end -- which may have served this very call
-  local stored, _, refused = recall(request, fingerprint)
+  local stored, state, refused = recall(request, fingerprint)
   if refused then return refused end
-  if stored then return {stored} end
+  if stored then
+    if state == 'H' then join_holders(request, fingerprint, stored, process, only) end
+    return {stored}
+  end
   waiter = load_waiter(request)
   if waiter and waiter.fingerprint ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
 end
 if selector.parent and not load_item(selector.parent) then return redis.error_reply('FLEET NOT_FOUND') end
+
+-- Whether the item went to this very call, as one that waited before; returns its reply.
+local function take_over()
+  local stored = recall(request, fingerprint)
+  if stored then join_holders(request, fingerprint, stored, process, '0') end
+  return stored and {stored}
+end
 
 local classes = {(selector.role or QUEUE) * STATES + READY}
 local found, stopped, swept, handed_over -- swept: no expired claims are left
@@ -40,8 +52,8 @@ for _, batch in ipairs({SWEEP_BATCH, SCAN_MAX}) do
   -- Puts expired claims back; some of the items may go to callers that waited before, this one included.
   swept = sweep_claims(now, events_max, batch)
   serve_waiters(now, events_max)
-  handed_over = waiter and recall(request, fingerprint)
-  if handed_over then return with_debts(handed_over) end
+  handed_over = waiter and take_over()
+  if handed_over then return handed_over end
   if has_debts then return redis.error_reply('FLEET UNSETTLED') end -- there are more for callers that waited before
   stopped, found = select_items(selector, classes, agent, now, parse_cursor(after), SCAN_MAX, 1, nil)
   if found or stopped or swept then break end
@@ -67,8 +79,10 @@ elseif releases ~= '' then
   released = release_claims(releases, agent, events_max, now)
 end
 if found or wait == 0 then
-  local reply = remember(request, fingerprint, 'D', cmsgpack.pack({now, {result}, released}), keep_ms)
-  if waiter then answer_call(request, waiter, reply, found, now) end
+  local others = waiter and other_processes(waiter.processes, process) or ''
+  local reply = {now, {result}, released, wait > 0 and process .. others or nil}
+  reply = remember(request, fingerprint, wait > 0 and 'H' or 'D', cmsgpack.pack(reply), keep_ms)
+  if waiter then answer_call(request, waiter, others, reply, found, now) end
   serve_waiters(now, events_max)
   return with_debts(reply)
 end
@@ -77,7 +91,7 @@ local fields = {'a', agent, 't', ttl_ms, 'f', fingerprint, 'k', keep_ms, 'r', cm
 nobody_waits = false
 local new = park_call(request, queue, packed_selector, now, wait, process, waiter, fields)
 serve_waiters(now, events_max) -- what was released above may suit somebody, this caller included
-handed_over = recall(request, fingerprint)
-if handed_over then return with_debts(handed_over) end
+handed_over = take_over()
+if handed_over then return handed_over end
 if new and to_search_again then return go_on('again', '') end
 return with_debts(cmsgpack.pack({now, {{'parked', '', 0, 0, 0}}, released}))

@@ -41,6 +41,8 @@ class ClaimReply(msgspec.Struct, array_like=True):
     now: int
     claims: list[Claimed]
     releases: list[Released]
+    holders: str = ""
+    """Where a call that waits got an item: the processes whose callers may get it (``lua/include/handover.lua``)."""
 
 
 class Advanced(msgspec.Struct, array_like=True):
@@ -79,6 +81,7 @@ class Next(msgspec.Struct, array_like=True):
 _CLAIM = Script(PACKAGE, "claim_item", ClaimReply, rest=SETTLE)
 _CLAIM_NEXT = Script(PACKAGE, "claim_next", ClaimReply, rest=SETTLE)
 _END_WAIT = Script(PACKAGE, "end_wait", ClaimReply)
+_LEAVE_WAIT = Script(PACKAGE, "leave_wait", rest=SETTLE)
 _SWEEP = Script(PACKAGE, "sweep_claims", tuple[int, int, bool], rest=SETTLE)
 _ADVANCE = Script(PACKAGE, "advance_item", list[Advanced], rest=SETTLE)
 _NEXT = Script(PACKAGE, "next_items", tuple[list[Next], bool, str], rest=SETTLE)
@@ -154,20 +157,23 @@ class WorkStore(BaseStore):
         selector: Selector,
         releases: Sequence[tuple[str, int]],
         wait_ms: int = 0,
+        only: bool = True,
         process: str = "",
     ) -> ClaimReply:
         """Finds and claims the best item; the outcome is ``success``, ``no_match`` or, with ``wait_ms``, ``parked``.
+
+        Args:
+            only: of a call that waits: whether ``process`` has no other call with the request.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent.
         """
         packed, let_go, after, again = pack(selector), _packed(releases), "", 0
         queue = blake2b(packed, digest_size=8).hexdigest()
+        wanted = agent, ttl_ms, packed, queue, let_go, wait_ms, process, int(only)
         while True:
             try:
-                reply = await self._change(
-                    _CLAIM_NEXT, project, request, agent, ttl_ms, packed, queue, let_go, wait_ms, process, after, again
-                )
+                reply = await self._change(_CLAIM_NEXT, project, request, *wanted, after, again)
             except ScriptFailure as failure:
                 if failure.code != "NOT_FOUND":
                     raise
@@ -184,6 +190,10 @@ class WorkStore(BaseStore):
     async def end_wait(self, project: str, request: IdempotencyKey, process: str, keep: bool) -> ClaimReply:
         """Ends a claim parked by ``process``; with ``keep``, its recorded answer is that nothing was found."""
         return await self._change(_END_WAIT, project, request, int(keep), process)
+
+    async def leave_wait(self, project: str, request: IdempotencyKey, process: str) -> None:
+        """Ends a claim parked by ``process`` whose client has hung up; an item that it was handed is given back."""
+        await self._change(_LEAVE_WAIT, project, request, process)
 
     async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int, bool]:
         """Puts expired claims back, serves parked calls, and registers ``process`` as alive.

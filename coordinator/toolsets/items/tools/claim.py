@@ -111,6 +111,8 @@ class Claims:
         won = freed = 0
         for result in claimed:
             won += result.outcome == "success"
+            if record.replayed:
+                continue  # it has been counted
             self._metrics.claim(result.outcome)
             if result.outcome in _COLLISIONS:
                 self._metrics.claim_conflict(_COLLISIONS[result.outcome], call.project, result.item_id or "")
@@ -149,7 +151,7 @@ class Claims:
         if not args.wait_ms:
             return await find()
         park = partial(find, process=self._parking.process)
-        return await self._parking.claim(call.project, record, park, args.wait_ms, call.idle)
+        return await self._parking.claim(call, record, park, args.wait_ms)
 
 
 def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, ...]:

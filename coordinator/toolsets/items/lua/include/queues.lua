@@ -49,10 +49,11 @@ end
 local function look_at_waiter(waiter, state, now)
   local processes, agent, ttl_ms, ends, fingerprint, keep_ms, releases, places =
     unpack(redis.call('HMGET', K_WAITER .. waiter.name, 'p', 'a', 't', 'u', 'f', 'k', 'r', 'w'))
-  waiter.seen, waiter.processes, waiter.agent, waiter.ttl_ms = true, processes, agent, ttl_ms
+  local living = processes and other_processes(processes, '') or ''
+  waiter.seen, waiter.processes, waiter.agent, waiter.ttl_ms = true, living, agent, ttl_ms
   waiter.fingerprint, waiter.keep_ms, waiter.releases = fingerprint, keep_ms, releases
   state.places = places or state.places
-  if not processes or tonumber(ends) <= now or other_processes(processes, '') == '' then leave_queue(waiter) end
+  if living == '' or tonumber(ends) <= now then leave_queue(waiter) end
 end
 
 -- The n-th of a queue; false where it has left, nil past the end.

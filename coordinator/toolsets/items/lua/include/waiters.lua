@@ -96,18 +96,20 @@ local function park_call(name, queue, packed_selector, now, wait, process, waite
   return new
 end
 
--- Ends a parked call with the reply that is recorded for its request now; `found` = whether that has an item.
-local function answer_call(name, waiter, reply, found, now)
+-- Ends a parked call with the reply that is recorded for its request now; `found` = whether that has an item,
+-- `processes` = those that are told.
+local function answer_call(name, waiter, processes, reply, found, now)
   remove_waiters({name}, waiter.queue, waiter.places)
-  publish_wake(waiter.processes, name, reply)
+  publish_wake(processes, name, reply)
   if found then wake_queue(waiter.queue, now) end -- nobody had offered it: there may be another one
 end
 
--- Claims an item for a waiter of `queue_states`, and answers the call.
-local function hand_over_item(item, waiter, now, events_max)
-  leave_queue(waiter)
-  acquire_claim(item, waiter.agent, tonumber(waiter.ttl_ms), now, events_max)
-  local result = {'success', item.id, item.expires, item.first_claimed_at, item.fence}
-  local reply = cmsgpack.pack({now, {result}, cmsgpack.unpack(waiter.releases)})
-  publish_wake(waiter.processes, waiter.name, remember(waiter.name, waiter.fingerprint, 'D', reply, waiter.keep_ms))
+-- Takes a process out of a parked call; nobody waits for its answer there any more.
+local function leave_call(name, waiter, process)
+  local others = other_processes(waiter.processes, process)
+  if others ~= '' then
+    redis.call('HSET', K_WAITER .. name, 'p', others)
+  else
+    remove_waiters({name}, waiter.queue, waiter.places)
+  end
 end

@@ -1,4 +1,4 @@
--- @include waiters
+-- @include handover
 -- Decides which of the parked calls gets an item.
 
 local comparisons = 0 -- of items with what is waited for, in this run

@@ -1,0 +1,214 @@
+"""Claims that wait, and whose clients have hung up when an item comes: nobody keeps what nobody was told of."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coordinator.errors import ToolFailure
+from coordinator.store import keys
+from coordinator.toolsets.tool import Delivery
+from tests.items.client import Json
+from tests.items.parked import LONG_MS, Front, Fronts, Parked
+from tests.items.selectors import call_of, take
+from tests.support.between import before
+
+pytestmark = pytest.mark.anyio
+
+
+async def park(front: Front, agent: str, **more: Any) -> tuple[Parked, Delivery]:
+    """Parks a call whose answer is delivered, or not, when the test says so."""
+    delivery = front.delivery = Delivery()
+    call = await front.park(agent, **more)
+    front.delivery = None
+    return call, delivery
+
+
+async def recorded(front: Front, call: Parked) -> bytes | None:
+    record: bytes | None = await front.store.command("GET", keys.request.key(front.project, call.name))
+    return record
+
+
+async def holder(front: Front, item: str) -> str | None:
+    claim = (await front("get_context", itemId=item)).get("claimDetail") or {}
+    return claim.get("claimedBy") if not claim.get("isExpired") else None
+
+
+async def test_an_item_that_did_not_arrive_is_given_back(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    call, delivery = await park(tools, "gone")
+    item = await other.add()
+    assert await call.item() == item
+    assert await holder(other, item) == "gone"
+    await delivery.end()
+    assert await holder(other, item) is None
+    assert await recorded(other, call) is None
+    assert await other.next() == [item]
+
+
+async def test_a_repeated_call_claims_anew(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    call, delivery = await park(tools, "agent")
+    first = await other.add()
+    await call.answer()
+    await delivery.end()
+    better = await other.add(priority="high")
+    again = await other("claim_item", **call_of("agent", request_id=call.request_id, wait_ms=LONG_MS))
+    assert again["claimResults"][0]["itemId"] == better
+    assert await other.next() == [first]
+
+
+async def test_what_is_given_back_goes_to_who_waits(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    call, delivery = await park(tools, "gone")
+    item = await other.add()
+    await call.answer()
+    waiting = await other.park("waiting")
+    await delivery.end()
+    assert await waiting.item() == item
+    assert (await waiting.claim())["fenceToken"] > (await call.claim())["fenceToken"]
+
+
+async def test_an_item_that_arrived_stays(fronts: Fronts) -> None:
+    tools = await fronts.make()
+    call, delivery = await park(tools, "agent")
+    item = await tools.add()
+    await call.answer()
+    delivery.arrived = True
+    await delivery.end()
+    assert await holder(tools, item) == "agent"
+    again = await tools("claim_item", **call_of("agent", request_id=call.request_id, wait_ms=LONG_MS))
+    assert again == await call.answer()
+
+
+async def test_what_is_there_at_once_is_given_back_too(fronts: Fronts) -> None:
+    tools = await fronts.make()
+    item = await tools.add()
+    delivery = tools.delivery = Delivery()
+    call = tools.begin("gone", wait_ms=LONG_MS)
+    assert await call.item() == item
+    tools.delivery = None
+    await delivery.end()
+    assert await tools.next() == [item]
+    assert await recorded(tools, call) is None
+
+
+async def test_a_call_that_is_cancelled_as_its_item_comes(fronts: Fronts) -> None:
+    """The item is handed over in the store, and the news of it is still on the way."""
+    tools, other = await fronts.pair()
+    call = await tools.park("gone")
+    item = await other.add()
+    await call.leave()
+    await tools.wait_for_nobody()
+    assert await other.next() == [item]
+    assert await recorded(other, call) is None
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+@pytest.mark.parametrize("same", [True, False], ids=["here", "elsewhere"])
+async def test_another_call_with_the_request_keeps_the_item(fronts: Fronts, same: bool, arrives: bool) -> None:
+    """Both waited. The one that is gone takes nothing from the other, and the last one gives it back."""
+    tools, other = await fronts.pair()
+    call, delivery = await park(tools, "agent")
+    again, repeated = await park(tools if same else other, "agent", request_id=call.request_id)
+    item = await other.add()
+    assert [await call.item(), await again.item()] == [item, item]
+    await delivery.end()
+    assert await holder(other, item) == "agent"
+    repeated.arrived = arrives
+    await repeated.end()
+    assert await holder(other, item) == ("agent" if arrives else None)
+    assert (await recorded(other, call) is not None) == arrives
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["here", "elsewhere"])
+async def test_a_call_that_was_answered_keeps_its_item_whoever_repeats_it_in_vain(fronts: Fronts, same: bool) -> None:
+    tools, other = await fronts.pair()
+    call, delivery = await park(tools, "agent")
+    item = await other.add()
+    await call.answer()
+    delivery.arrived = True
+    await delivery.end()
+    front = tools if same else other
+    repeated = front.delivery = Delivery()
+    again = front.begin("agent", request_id=call.request_id, wait_ms=LONG_MS)
+    assert await again.item() == item
+    front.delivery = None
+    await repeated.end()
+    assert await holder(other, item) == "agent"
+
+
+@pytest.mark.parametrize("wait_ms", [0, LONG_MS])
+@pytest.mark.parametrize("same", [True, False], ids=["here", "elsewhere"])
+async def test_a_repetition_that_was_answered_first_keeps_the_item(fronts: Fronts, same: bool, wait_ms: int) -> None:
+    """The client has lost its connection and repeats the call, before anybody has noticed the loss."""
+    tools, other = await fronts.pair()
+    call, delivery = await park(tools, "agent")
+    item = await other.add()
+    await call.answer()
+    front = tools if same else other
+    again = await front("claim_item", **call_of("agent", request_id=call.request_id, wait_ms=wait_ms))
+    assert again == await call.answer()
+    await delivery.end()
+    assert await holder(other, item) == "agent"
+
+
+async def test_a_claim_that_its_agent_has_renewed_stays(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    call, delivery = await park(tools, "agent")
+    item = await other.add()
+    granted = (await call.claim())["claimedAt"]
+    while (await other.claim("agent", item))["claimedAt"] == granted:
+        pass
+    await delivery.end()
+    assert await holder(other, item) == "agent"
+
+
+async def test_an_item_that_another_agent_has_by_now_stays_there(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    call, delivery = await park(tools, "agent")
+    item = await other.add()
+    await call.answer()
+    await other.release("agent", item)
+    assert (await take(other, "rival"))["itemId"] == item
+    await delivery.end()
+    assert await holder(other, item) == "rival"
+
+
+async def test_a_store_that_does_not_answer_then_leaves_the_item_claimed(
+    fronts: Fronts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools, other = await fronts.pair()
+    call, delivery = await park(tools, "agent")
+    item = await other.add()
+    await call.answer()
+
+    async def silent() -> None:
+        raise ToolFailure("store_unavailable", "it does not answer")
+
+    before(monkeypatch, tools.store, "leave_wait", silent)
+    await delivery.end()
+    assert await holder(other, item) == "agent"
+    again: Json = await other("claim_item", **call_of("agent", request_id=call.request_id, wait_ms=LONG_MS))
+    assert again == await call.answer()
+
+
+async def test_many_that_come_and_go(fronts: Fronts) -> None:
+    """Callers hang up as items come, over two front-ends; each item ends with one who is there."""
+    pair = await fronts.pair()
+    gone = [await park(pair[n % 2], f"gone-{n}") for n in range(12)]
+    staying = [await pair[n % 2].park(f"stays-{n}") for n in range(6)]
+
+    async def hang_up(call: Parked, delivery: Delivery, late: bool) -> None:
+        """At once, or when the answer would be sent."""
+        if late:
+            await asyncio.wait([call.task], timeout=5)
+        await call.leave()
+        await delivery.end()
+
+    ends = [asyncio.create_task(hang_up(*one, late=number % 2 == 0)) for number, one in enumerate(gone)]
+    items = await pair[0].add_many(6)
+    await asyncio.gather(*ends)
+    assert sorted([await call.item() for call in staying]) == sorted(items)
