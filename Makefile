@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test lint bench lock
+.PHONY: help install up test lint hosts bench lock
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -39,13 +39,17 @@ lint: $(VENV)/.installed-dev ## Check style, types, import rules and file sizes.
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tests/lint/file_sizes.py
 
+hosts: $(VENV)/.installed-dev $(VENV)-hosts/.installed ## Test with packages of hosts that do not fit beside the product's.
+	@exec $(BIN)/pytest -m hosts tests/toolsets $(ARGS)
+
 bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine.
 	@exec $(BIN)/python -m benchmarks $(ARGS)
 
-lock: $(VENV)/.created ## Renew both lock files; ARGS=--upgrade takes newer versions.
+lock: $(VENV)/.created ## Renew all lock files; ARGS=--upgrade takes newer versions.
 	@$(BIN)/python -c 'import uv' 2>/dev/null || $(PIP) install uv
 	$(LOCK) $(ARGS) --extra tracing --group build pyproject.toml -o requirements.lock
 	$(LOCK) $(ARGS) --extra tracing --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
+	$(LOCK) $(ARGS) --group hosts -o tests/hosts.lock
 
 # Stamp files make repeated calls instant. What is installed is what the lock says, checked by hash.
 $(VENV)/.created:
@@ -70,4 +74,11 @@ $(VENV)/.installed: pyproject.toml coordinator/__init__.py $(VENV)/.locked
 $(VENV)/.installed-dev: tests/requirements.lock $(VENV)/.installed
 	@echo "installing what tests need ..."
 	@$(PIP) install --require-hashes --no-deps -r tests/requirements.lock || { $(NO_PACKAGES); }
+	@touch $@
+
+$(VENV)-hosts/.installed: tests/hosts.lock $(VENV)/.created
+	@echo "installing into $(VENV)-hosts ..."
+	@$(PYTHON) -m venv $(VENV)-hosts
+	@$(VENV)-hosts/bin/python -m pip --disable-pip-version-check --no-input --quiet install \
+	  --require-hashes --no-deps -r tests/hosts.lock || { $(NO_PACKAGES); }
 	@touch $@

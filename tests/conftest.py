@@ -44,6 +44,7 @@ properties.load_profile("ci")
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_store: runs on every supported server and protocol")
+    config.addinivalue_line("markers", "hosts: runs in the environment that `make hosts` makes")
     # Unless told otherwise structlog draws exceptions with all their variables, which takes it seconds each.
     *first, _ = structlog.get_config()["processors"]
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)

@@ -29,7 +29,8 @@ FILLED_BY_CALLER = {"filled_by_caller": True}
 
 
 REFUSED_ALONE = {"refused_alone": True}
-"""``Meta.extra`` of a required member of a batch's elements: if it is missing, the element is refused, not the call."""
+"""``Meta.extra`` of a member that is required, but whose absence the tool itself refuses: within a batch, only the
+element without it."""
 
 
 class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -37,9 +38,13 @@ class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     id: Annotated[
         str,
-        Meta(description="Identifier of the actor: 1 to 500 characters.", extra_json_schema={"maxLength": MAX_ID}),
+        Meta(
+            description="Identifier of the actor.",
+            extra_json_schema={"minLength": 1, "maxLength": MAX_ID},
+            extra=REFUSED_ALONE,
+        ),
     ] = ""
-    kind: ActorKind = ""
+    kind: Annotated[ActorKind, Meta(extra=REFUSED_ALONE)] = ""
     parent: Annotated[
         str | None,
         Meta(description="Id of the dispatching agent: the delegation chain.", extra_json_schema={"maxLength": MAX_ID}),

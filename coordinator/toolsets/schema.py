@@ -16,9 +16,10 @@ import msgspec
 from msgspec import UnsetType
 
 from coordinator.toolsets.actor import FILLED_BY_CALLER, REFUSED_ALONE
+from coordinator.toolsets.host_schema import REF as _REF
+from coordinator.toolsets.host_schema import inlined, references, typed
 from coordinator.toolsets.tool import Tool
 
-_REF = "#/$defs/"
 _REMEMBERED = 512
 _MOST_SEEN = 50_000
 """Elements and members in the arguments of one call that ``without_nulls`` looks at."""
@@ -29,6 +30,7 @@ TOOL_ERROR: dict[str, Any] = {
     "properties": {
         "kind": {
             "description": "transient: retry may succeed; permanent: it will not; shedding: come back later.",
+            "type": "string",
             "enum": ["permanent", "shedding", "transient"],
         },
         "code": {"description": "The stable name of this failure.", "type": "string"},
@@ -56,7 +58,7 @@ def input_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     for schema in definitions.values():
         if "properties" in schema and schema.get("additionalProperties") is not False:
             raise ContractError(f"{arguments.__qualname__}: every argument struct needs forbid_unknown_fields=True")
-    return _assembled(dict(definitions[name]), definitions)
+    return inlined(_assembled(dict(definitions[name]), definitions))
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -142,11 +144,17 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
             schema["required"] = required
         else:
             schema.pop("required", None)
-        for member in schema["properties"].values():
-            # This default only marks an absent value. A caller that gave it would be refused.
-            if "default" in member and member["default"] not in member.get("enum", [member["default"]]):
+        for field, member in schema["properties"].items():
+            # This default only marks an absent value. A caller that gave it would be refused, or would say nothing.
+            if "default" in member and (member["default"] is None or field in told or _excluded(member)):
                 del member["default"]
+        components[name] = typed(schema)
     return names[: len(structs)], components
+
+
+def _excluded(member: dict[str, Any]) -> bool:
+    """Whether the values that a member may have do not include its default."""
+    return member["default"] not in member.get("enum", [member["default"]])
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -191,27 +199,15 @@ def _assembled(root: dict[str, Any], components: dict[str, Any]) -> dict[str, An
     # The struct's docstring is for readers of the code; callers see the tool's description.
     root.pop("description", None)
     reached: set[str] = set()
-    pending = list(_references(root))
+    pending = list(references(root))
     while pending:
         name = pending.pop()
         if name not in reached:
             reached.add(name)
-            pending.extend(_references(components[name]))
+            pending.extend(references(components[name]))
     if reached:
         root["$defs"] = {name: components[name] for name in sorted(reached)}
     return root
-
-
-def _references(schema: Any) -> Iterator[str]:
-    if isinstance(schema, dict):
-        for key, value in schema.items():
-            if key == "$ref" and isinstance(value, str):
-                yield value.removeprefix(_REF)
-            elif key not in ("default", "enum", "examples"):
-                yield from _references(value)
-    elif isinstance(schema, list):
-        for value in schema:
-            yield from _references(value)
 
 
 def nesting(schema: dict[str, Any]) -> int | None:
@@ -328,8 +324,7 @@ def _resolved(root: dict[str, Any], node: dict[str, Any] | None) -> dict[str, An
 def allowed(schema: dict[str, Any], node: dict[str, Any]) -> str:
     """What a value of this schema may be, in a few words: ``an integer from 1 to 20``."""
     node = _resolved(schema, node) or {}
-    # A list of values says more than the alternatives beside it.
-    words = [_words(option) for option in ([node] if "enum" in node else _options(schema, node))]
+    words = [_words(option) for option in _options(schema, node)]
     return " or ".join(dict.fromkeys(word for word in words if word)) or "any value"
 
 

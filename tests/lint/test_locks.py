@@ -1,4 +1,4 @@
-"""The two lock files: pinned by hash, agreeing with each other and with pyproject.toml."""
+"""The lock files: pinned by hash, agreeing with each other and with pyproject.toml."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "requirements.lock"
 TESTS = ROOT / "tests" / "requirements.lock"
+HOSTS = ROOT / "tests" / "hosts.lock"
+"""What needs an environment of its own."""
 
 
 def entries(path: Path) -> dict[str, tuple[Requirement, int]]:
@@ -29,7 +31,7 @@ def entries(path: Path) -> dict[str, tuple[Requirement, int]]:
     return found
 
 
-@pytest.mark.parametrize("path", [RUNTIME, TESTS], ids=["runtime", "tests"])
+@pytest.mark.parametrize("path", [RUNTIME, TESTS, HOSTS], ids=["runtime", "tests", "hosts"])
 def test_every_line_is_an_exact_version_with_hashes_and_no_address(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "://" not in text
@@ -53,7 +55,8 @@ def test_the_locks_hold_what_the_project_asks_for() -> None:
     groups = project["dependency-groups"]
     development = [one for one in groups["dev"] if isinstance(one, str)]
     extras = [one for extra in project["project"]["optional-dependencies"].values() for one in extra]
-    asked = {RUNTIME: project["project"]["dependencies"] + extras + groups["build"], TESTS: development}
+    runtime = project["project"]["dependencies"] + extras + groups["build"]
+    asked = {RUNTIME: runtime, TESTS: development, HOSTS: groups["hosts"]}
     for path, requirements in asked.items():
         locked = entries(path)
         for requirement in map(Requirement, requirements):

@@ -104,7 +104,7 @@ class Listed(Struct, forbid_unknown_fields=True):
 
 def test_values_that_are_listed_beside_the_type_are_named() -> None:
     failure = explained("Expected `str | null`, got `int` - at `$.role`", input_schema(Listed))
-    assert failure.message == 'role: expected `str | null`, got `int`; allowed: one of "queue", "work", null'
+    assert failure.message == 'role: expected `str | null`, got `int`; allowed: one of "queue", "work" or null'
 
 
 def test_unknown_words_are_passed_on() -> None:

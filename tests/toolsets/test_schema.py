@@ -63,19 +63,34 @@ def test_arguments_have_descriptions_bounds_and_no_room_for_more() -> None:
     }
 
 
-def test_definitions_are_local_sorted_and_only_those_in_use() -> None:
-    schema = input_schema(Outer)
-    assert schema["$defs"] == {
-        "Inner": {
-            "description": "Inside.",
-            "type": "object",
-            "properties": {"value": {"description": "A value.", "type": "integer"}},
-            "required": ["value"],
-            "additionalProperties": False,
-        }
+def test_what_is_inside_stands_where_it_belongs() -> None:
+    assert input_schema(Outer) == {
+        "type": "object",
+        "properties": {
+            "inner": {
+                "description": "What is inside.",
+                "type": "object",
+                "properties": {"value": {"description": "A value.", "type": "integer"}},
+                "required": ["value"],
+                "additionalProperties": False,
+            },
+            "more": {
+                "description": "More of it.",
+                "type": "array",
+                "items": {
+                    "description": "Inside.",
+                    "type": "object",
+                    "properties": {"value": {"description": "A value.", "type": "integer"}},
+                    "required": ["value"],
+                    "additionalProperties": False,
+                },
+                "maxItems": 3,
+                "default": [],
+            },
+        },
+        "required": ["inner"],
+        "additionalProperties": False,
     }
-    assert "description" not in schema
-    assert "title" not in json.dumps(schema)
 
 
 def test_recursive_arguments_refer_to_themselves() -> None:

@@ -132,9 +132,11 @@ class WorkflowCreate(Arguments, kw_only=True):
         dict[str, Any],
         Meta(
             description="The step graph: steps by key, the first under start.",
+            # Hosts that know no open objects show the model what is named, so the form of all steps is there.
             extra_json_schema={
+                "properties": {"start": STEP},
                 "required": ["start"],
-                "additionalProperties": STEP,
+                "additionalProperties": {"type": "object", "description": "Another step, in the form of start."},
                 "maxProperties": limits.MAX_STEPS,
             },
         ),

@@ -8,6 +8,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.navigator.contract.base import Arguments, Result, State, WorkflowId
 
+LoopItem = Annotated[
+    Any,
+    Meta(
+        description="Text, or any other JSON value.",
+        extra_json_schema={"anyOf": [{"type": kind} for kind in ("object", "number", "boolean", "string")]},
+    ),
+]
 ACTIONS = ("complete_step", "respond_to_checkpoint", "transition", "advance_loop")
 
 
@@ -46,7 +53,7 @@ class NavAction(Arguments):
     activity_id: Annotated[str | None, Meta(description="transition: where to go.")] = None
     loop_id: Annotated[str | None, Meta(description="advance_loop: the loop to begin or go on with.")] = None
     loop_items: Annotated[
-        list[Any] | None,
+        list[LoopItem] | None,
         Meta(description="advance_loop: what the loop goes over; needed to begin one whose variable holds no list."),
     ] = None
     variables: Annotated[
