@@ -265,6 +265,9 @@ class Engine:
                 step = await waiter
             attempt = Attempt(step, self._kinds.get(step.run_kind), task, self._abandon)
             job = step.job_id
+            if job in self.held:
+                # The store has lost its last writes and offers an attempt that it does not know we have.
+                self.held[job].interrupt("lost")
             self.held[job] = attempt
             if self._tracing is not None:
                 attempt.span = self._tracing.step(
@@ -280,7 +283,7 @@ class Engine:
                 report = attempt.returned()
             finally:
                 if not attempt.abandoned:
-                    self.held.pop(job, None)
+                    self._drop(attempt)
                 if attempt.span is not None:
                     attempt.span.end(attempt.outcome)
                     attempt.span.leave()
@@ -309,12 +312,16 @@ class Engine:
     def _abandon(self, attempt: Attempt) -> None:
         """Gives up an attempt that does not end: reports for it, and adds a slot for the one that it keeps."""
         _log.error("an attempt did not end when it was told to", step=attempt.step.job_id, why=attempt.interrupted)
-        self.held.pop(attempt.step.job_id, None)
+        self._drop(attempt)
         self._add_slot()
         report = attempt.cut_short(self._specs.get(attempt.step))
         if attempt.span is not None:
             attempt.span.end(attempt.outcome)
         self._ended(attempt, report)
+
+    def _drop(self, attempt: Attempt) -> None:
+        if self.held.get(attempt.step.job_id) is attempt:
+            del self.held[attempt.step.job_id]
 
     def _ended(self, attempt: Attempt, report: Report | None) -> None:
         step = attempt.step

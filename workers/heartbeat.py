@@ -53,6 +53,7 @@ class Heartbeat:
     """Renews leases until it is stopped.
 
     Args:
+        worker: the name that the worker's leases carry.
         store: a client for the store's Redis that nobody else uses.
         queue: such a client for RQ's Redis; the same one if the queues are in the store's Redis.
         held: the attempts in hand, by any key; read in the thread.
@@ -61,12 +62,14 @@ class Heartbeat:
 
     def __init__(
         self,
+        worker: str,
         store: redis.Redis,
         queue: redis.Redis,
         presence: Presence,
         held: Mapping[str, Attempt],
         on_lost: Callable[[Attempt], None],
     ) -> None:
+        self._worker = worker
         self._store = store
         self._queue = queue
         self._presence = presence
@@ -130,7 +133,7 @@ class Heartbeat:
 
     def _renew(self, client: Any, project: str, group: list[Attempt]) -> Any:
         words = [word for attempt in group for word in (attempt.step.step, attempt.step.attempt)]
-        return client.fcall(RENEW.function, 1, keys.project_prefix(project), LEASE_MS, *words)
+        return client.fcall(RENEW.function, 1, keys.project_prefix(project), self._worker, LEASE_MS, *words)
 
     def _learn(self, by_project: dict[str, list[Attempt]], replies: list[Any]) -> None:
         """Reads from the replies which attempts are no longer ours, and says so to ``on_lost``."""

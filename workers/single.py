@@ -68,12 +68,13 @@ async def run_one(project: str, job: str) -> str:
     try:
         await store.open()
         handoff = Handoff.of(settings)
-        handoff.identify_worker(f"rq.{socket.gethostname()}.{os.getpid()}", [])
+        worker = f"rq.{socket.gethostname()}.{os.getpid()}"
+        handoff.identify_worker(worker, [])
         steps = StepStore(store, handoff)
         taken = await steps.begin(project, [job])
         if not taken.steps:
             return "stale"
-        return await _execute(settings, store, steps, taken, url)
+        return await _execute(settings, store, steps, taken, url, worker)
     finally:
         await store.close()
         tracing.stop()
@@ -88,7 +89,7 @@ def _trace(settings: Settings) -> None:
             _log.warning("steps are not traced", reason=str(error))
 
 
-async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Taken, url: str) -> str:
+async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Taken, url: str, worker: str) -> str:
     outboxes: set[str] = set()
     client = heartbeat_client(url)
     isolated = IsolatedCalls(1)
@@ -100,7 +101,7 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
             def lost(attempt: Attempt) -> None:
                 loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
-            heartbeat = Heartbeat(client, client, _NoPresence(), engine.held, lost)
+            heartbeat = Heartbeat(worker, client, client, _NoPresence(), engine.held, lost)
             heartbeat.start()
             engine.start()
             engine.deliver(taken)

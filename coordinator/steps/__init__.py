@@ -12,9 +12,12 @@ immutable spec and on the outcome; the script commits all of it or nothing.
 
 **Leases and fences.** A step that a worker takes is leased for ``times.LEASE_MS`` by the store's clock. The worker
 renews its leases from a thread. When a lease ends, a sweep gives the step another attempt. Attempts have numbers that
-only rise, which serve as fences: a report with an older number is refused. So each step is executed at least once, and
-its outcome is recorded exactly once. Tools get ``StepRun.idempotency_key``, the same for all attempts, to make a
-repetition harmless. A step that was running when several workers died is given up (``times.MAX_CRASHES``).
+only rise, and number and worker together are the fence: a report of an older attempt, or of another worker, is refused.
+So each step is executed at least once, and its outcome is recorded exactly once. (A number alone would not do: a server
+that was restored from a copy gives it again, though hardly to the same worker; if it does, the worker drops what it
+has. Claims have no such name beside them, so their fences follow the clock.) Tools get ``StepRun.idempotency_key``, the
+same for all attempts, to make a repetition harmless. A step that was running when several workers died is given up
+(``times.MAX_CRASHES``).
 
 **Handing over.** If RQ's queues are in the store's Redis, the script that makes a step ready also writes its RQ job
 (``handoff.lua``). If they are elsewhere, it writes to the project's outbox, and a relay in some worker moves the

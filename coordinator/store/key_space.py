@@ -11,7 +11,8 @@ from coordinator.store import keys
 from coordinator.store.errors import KeySpaceDiffers
 from coordinator.store.store import Store
 
-VERSION = 1
+VERSION = 2
+ADVICE = "serve this store with the release that it belongs to, or give this one another store"
 
 
 async def noted(store: Store) -> int | None:
@@ -45,7 +46,7 @@ async def settle(store: Store) -> None:
     except ToolFailure:
         return
     if found not in (None, VERSION):
-        raise KeySpaceDiffers(differs(found))
+        raise KeySpaceDiffers(f"{differs(found)}: {ADVICE}")
 
 
 def differs(found: int | None) -> str:

@@ -93,7 +93,11 @@ async def agent_on(
     stop = asyncio.Event()
     fleet, counts = Fleet(stop, offers), Counter[str]()
     behaviour = Behaviour(
-        work_ms=work_ms, ttl_seconds=1, crash_rate=crash_rate, idle_limit=0.01, wait_ms=more.get("wait_ms", 0)
+        work_ms=work_ms,
+        ttl_seconds=more.get("ttl_seconds", 1),
+        crash_rate=crash_rate,
+        idle_limit=0.01,
+        wait_ms=more.get("wait_ms", 0),
     )
     agent = Agent("a1", fleet, behaviour, random.Random(1), stop, counts, resumes=bool(more.get("resumes")))
     async with asyncio.timeout(60):
@@ -138,11 +142,11 @@ async def test_work_that_somebody_had_begun_is_not_begun_again() -> None:
     assert [asked for asked, _ in fleet.asked] == ["claim", "complete", "release"]
 
 
-async def test_an_item_that_had_an_owner_since_is_looked_at_before_it_is_begun() -> None:
-    async with agent_on([[(ITEM, "queue")]]) as (fleet, run, _):
-        fleet.fence, fleet.role = 2, "work"
+async def test_an_item_that_may_have_had_an_owner_since_is_looked_at_before_it_is_begun() -> None:
+    async with agent_on([[(ITEM, "queue")]], ttl_seconds=0) as (fleet, run, _):
+        fleet.role = "work"
         await run()
-    assert [asked for asked, _ in fleet.asked] == ["claim", "get", "complete", "release"]
+    assert [asked for asked, _ in fleet.asked if asked != "claim"] == ["get", "complete", "release"]
 
 
 async def test_another_item_is_taken_where_somebody_was_faster() -> None:

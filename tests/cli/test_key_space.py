@@ -15,7 +15,7 @@ from tests.support.fleets import fleet_command
 pytestmark = pytest.mark.anyio
 
 KEY = keys.key_space.key(keys.FLEET)
-NEWER = key_space.VERSION + 1
+OLDER, NEWER = key_space.VERSION - 1, key_space.VERSION + 1
 
 
 async def test_who_serves_first_notes_the_version(alone: Store) -> None:
@@ -34,8 +34,6 @@ async def test_another_version_is_refused_and_left_as_it_is(alone: Store, there:
 
 
 async def test_data_without_a_version_is_served_as_it_is_and_gets_one(alone: Store) -> None:
-    # All releases note theirs, and the first of them is this one's.
-    assert key_space.VERSION == 1
     item = keys.item.key("default", "0" * 32)
     await alone.command("HSET", item, "t", "from before")
     await key_space.settle(alone)
@@ -57,10 +55,14 @@ async def test_a_store_that_does_not_answer_keeps_nobody_from_starting(
 @pytest.mark.parametrize(
     ("there", "told"),
     [
+        (
+            OLDER,
+            f"as an older release does it (version {OLDER}; this one has {key_space.VERSION})",
+        ),
         (NEWER, f"as a newer release does it (version {NEWER}; this one has {key_space.VERSION})"),
         ("2.0", "the store's key-space version is b'2.0', which is no number"),
     ],
-    ids=["newer", "unknown"],
+    ids=["older", "newer", "unknown"],
 )
 @pytest.mark.parametrize("command", ["up", "serve", "worker", "stdio", "doctor"])
 async def test_no_process_serves_keys_of_another_release(

@@ -81,9 +81,10 @@ class Bench:
         taken = await self.report(step, "F" if isinstance(outcome, Failure) else "D", plan)
         return await self.wait(step, taken)
 
-    async def give_up(self, step: str) -> None:
-        """As if so many workers had been lost with it."""
-        key = keys.step.key(self.project, step)
+    async def give_up(self, answer: Json) -> None:
+        """As if so many workers had been lost with the step that an instance waits for."""
+        step = await self.store.command("HGET", keys.run.key(self.project, answer["workflowId"]), "a")
+        key = keys.step.key(self.project, step.decode())
         rare = msgspec.msgpack.decode(await self.store.command("HGET", key, "x"))
         await self.store.command("HSET", key, "x", msgspec.msgpack.encode({**rare, "v": "poisoned", "c": 3}))
 
@@ -197,7 +198,7 @@ async def test_what_failed_before_it_could_be_planned_comes_again_once(bench: Be
     """It was given up, say, and the worker that was told so had not read the definitions yet."""
     at = await bench.lab.follow(await bench.lab.start("w"), "go")
     snapshot = await bench.snapshot(at)
-    await bench.give_up(f"{at['workflowId']}_1")
+    await bench.give_up(at)
     unplanned = bench.planner.plan(given_up := await bench.take(), Spec(""), Failure("no", "timeout"))
     assert given_up.verdict == "poisoned"
     await bench.report(given_up, "F", unplanned)

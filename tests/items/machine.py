@@ -83,7 +83,8 @@ FIELDS = st.fixed_dictionaries(
 Kind = tuple[Json, str | None]
 KIND = st.tuples(FIELDS, TRAITS)
 """Fields and traits of an item."""
-FENCES = st.sampled_from([None] * 9 + [1, 2])
+FENCES = st.sampled_from([None] * 9 + [0, -1])
+"""Stated with a call: none, the present fence of the item, one before it."""
 NOBODY = 15
 SLOTS = st.sampled_from(range(NOBODY + 1))
 """Which of the living items, oldest first; ``NOBODY`` stands for one that does not exist."""
@@ -294,8 +295,13 @@ class Tools(RuleBasedStateMachine):
         agent=st.just("") | AGENTS,
     )
     def advance(self, steps: list[tuple[int, int, int | None]], agent: str) -> None:
-        wanted = [(self.at(slot), trigger, fence) for slot, trigger, fence in steps]
+        wanted = [(self.at(slot), trigger, self.fence(slot, fence)) for slot, trigger, fence in steps]
         self.apply([(item, self.trigger(item, number), fence) for item, number, fence in wanted], agent)
+
+    def fence(self, slot: int, offset: int | None) -> int | None:
+        """The fence of an item's last claim, or one before it; 1 where nobody has claimed it."""
+        item = self.model.items.get(self.at(slot))
+        return offset if offset is None else max(1, (item.fence if item else 0) + offset)
 
     def trigger(self, item: str, number: int) -> str:
         role = self.model.items[item].role if item in self.model.items and number >= len(ALL_TRIGGERS) else ""
@@ -309,9 +315,10 @@ class Tools(RuleBasedStateMachine):
 
     def claim_and_end(self, wanted: str, agent: str) -> None:
         answer = self.change("claim_item", actor=actor(agent), claims=[{"itemId": wanted}])
-        assert [answer["claimResults"][0]["outcome"]] == self.model.claim(agent, [(wanted, None)])
+        (result,) = answer["claimResults"]
+        assert [result["outcome"]] == self.model.claim(agent, [(wanted, None)], result.get("fenceToken", 0))
         if wanted in self.model.items and (held := self.model.items[wanted].claim):
-            held.original = held.original or answer["claimResults"][0]["claimedAt"]
+            held.original = held.original or result["claimedAt"]
         self.apply([(wanted, "start", None), (wanted, "complete", None)], agent)
 
     @rule(parent=SLOTS, trigger=st.sampled_from(["complete", "cancel", "reopen", "start"]), agent=AGENTS)
@@ -354,12 +361,15 @@ class Tools(RuleBasedStateMachine):
         unwanted=st.lists(st.tuples(SLOTS, FENCES), max_size=2),
     )
     def claim(self, agent: str, wanted: list[tuple[int, int | None]], unwanted: list[tuple[int, int | None]]) -> None:
-        claims, releases = ([(self.at(slot), fence) for slot, fence in part] for part in (wanted, unwanted))
+        claims, releases = (
+            [(self.at(slot), self.fence(slot, fence)) for slot, fence in part] for part in (wanted, unwanted)
+        )
         if not claims and not releases:
             return
         entries = [[{"itemId": item, "fenceToken": fence} for item, fence in part] for part in (claims, releases)]
         answer = self.change("claim_item", actor=actor(agent), claims=entries[0], releases=entries[1])
-        assert [result["outcome"] for result in answer["claimResults"]] == self.model.claim(agent, claims)
+        granted = max((result.get("fenceToken", 0) for result in answer["claimResults"]), default=0)
+        assert [result["outcome"] for result in answer["claimResults"]] == self.model.claim(agent, claims, granted)
         for result in answer["claimResults"]:
             if result["outcome"] == "success":
                 held = self.model.items[result["itemId"]]

@@ -453,14 +453,18 @@ class Model:
 
     # --- claims
 
-    def claim(self, agent: str, wanted: list[tuple[str, int | None]]) -> list[str]:
-        """Outcomes of claims; the one that succeeds is placed. ``original`` is left for the caller to fill."""
+    def claim(self, agent: str, wanted: list[tuple[str, int | None]], granted: int = 0) -> list[str]:
+        """Outcomes of claims; the one that succeeds is placed. ``original`` is left for the caller to fill.
+
+        Args:
+            granted: the fence that the server reported, which depends on its clock.
+        """
         outcomes = [self._judge(agent, item, fence) for item, fence in wanted]
         winners = [number for number, outcome in enumerate(outcomes) if outcome == "success"]
         for number in winners[:-1]:
             outcomes[number] = "superseded"
         if winners:
-            self._acquire(agent, self.items[wanted[winners[-1]][0]])
+            self._acquire(agent, self.items[wanted[winners[-1]][0]], granted)
         return outcomes
 
     def _judge(self, agent: str, item: str, fence: int | None) -> str:
@@ -474,10 +478,10 @@ class Model:
         mine = it.claim is not None and it.claim.agent == agent
         return "stale_fence" if fence is not None and not (mine and fence == it.fence) else "success"
 
-    def _acquire(self, agent: str, it: Item) -> None:
+    def _acquire(self, agent: str, it: Item, granted: int) -> None:
         mine = it.claim if it.claim and it.claim.agent == agent else None
         if not (mine and mine.live):
-            it.fence += 1
+            it.fence = max(it.fence + 1, granted)
         for other in self.items.values():
             if other.claim and other.claim.agent == agent:
                 other.claim = None

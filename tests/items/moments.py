@@ -27,6 +27,12 @@ async def server_time(store: Store) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
+async def fence_of(tools: Client, item: str) -> int:
+    """The fence of an item's last claim, live or not."""
+    packed = await tools.store.command("HGET", keys.item.key(tools.project, item.replace("-", "")), "h")
+    return int.from_bytes(packed[:6])
+
+
 async def lapse(tools: Client, item: str, ago_ms: int = 1) -> str:
     """Makes a live claim one that expired ``ago_ms`` ago: as if its TTL had been shorter.
 

@@ -382,7 +382,11 @@ class World:
                 reads.hmget(name, "w", "pa", "h")
             rows = reads.execute()
         items = {
-            name.decode().removeprefix(prefix): (score.decode(), (parent or b"").decode(), (claim or b"\0\0\0\1").hex())
+            name.decode().removeprefix(prefix): (
+                score.decode(),
+                (parent or b"").decode(),
+                (claim or b"\0\0\0\0\0\1").hex(),
+            )
             for name, (score, parent, claim) in zip(names, rows, strict=True)
         }
 

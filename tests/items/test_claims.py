@@ -8,6 +8,7 @@ import pytest
 
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.rules.recount import claim_of
 from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import claim_for, lapse, ms
 from tests.support.wait import wait_until
@@ -28,7 +29,7 @@ async def test_a_claim_shows_its_own_metadata(tools: Client) -> None:
         "claimedAt": at,
         "claimExpiresAt": claim["claimExpiresAt"],
         "originalClaimedAt": at,
-        "fenceToken": 1,
+        "fenceToken": claim["fenceToken"],
     }
     assert ms(claim["claimExpiresAt"]) - ms(at) == 60_000
     assert result["releaseResults"] == []
@@ -184,22 +185,23 @@ async def test_a_heartbeat_may_shorten(tools: Client) -> None:
 
 async def test_the_same_agent_after_expiry_keeps_the_beginning_but_not_the_fence(tools: Client) -> None:
     item = await tools.add()
-    await tools.claim("agent", item)
+    first = await tools.claim("agent", item)
     before = await lapse(tools, item)
     again = await tools.claim("agent", item)
     assert again["originalClaimedAt"] == before
-    assert again["fenceToken"] == 2
+    assert again["fenceToken"] > first["fenceToken"]
 
 
 @pytest.mark.parametrize("swept", [False, True])
 async def test_another_agent_after_expiry_begins_anew(tools: Client, swept: bool) -> None:
     item = await tools.add()
-    await tools.claim("agent", item)
+    first = await tools.claim("agent", item)
     await lapse(tools, item)
     if swept:
         await tools.next()
     taken = await tools.claim("rival", item)
-    assert (taken["claimedBy"], taken["fenceToken"]) == ("rival", 2)
+    assert taken["claimedBy"] == "rival"
+    assert taken["fenceToken"] > first["fenceToken"]
     assert taken["originalClaimedAt"] == taken["claimedAt"]
     assert (await tools.claim("agent", item))["outcome"] == "already_claimed"
     assert (await tools.release("agent", item))["outcome"] == "not_claimed_by_you"
@@ -212,7 +214,26 @@ async def test_the_fence_rises_with_every_new_claim(tools: Client) -> None:
     for agent in ("a", "b", "a", "a"):
         fences.append((await tools.claim(agent, item))["fenceToken"])
         await tools.release(agent, item)
-    assert fences == [1, 2, 3, 4]
+    assert fences == sorted(set(fences))
+
+
+async def test_a_fence_is_the_time_or_the_number_after_the_last_one(tools: Client) -> None:
+    """So it also rises above those that a restored server has no record of, unless its clock steps back."""
+    item = await tools.add()
+    before = await tools.store.time()
+    claim = await tools.claim("a", item)
+    assert before <= claim["fenceToken"] <= await tools.store.time()
+    key = keys.item.key(tools.project, item.replace("-", ""))
+    packed = await tools.store.command("HGET", key, "h")
+    assert claim_of({"h": packed.hex()}) is not None
+    ahead = 2**47
+    await tools.store.command("HSET", key, "h", ahead.to_bytes(6) + packed[6:])
+    await tools.release("a", item)
+    assert (await tools.claim("b", item))["fenceToken"] == ahead + 1
+    assert (await tools.advance(item, "start", "b", fenceToken=ahead + 1))["applied"]
+    events: Any = await tools.store.client.xrange(keys.events.key(tools.project))
+    fences = [int(fields[b"f"]) for _, fields in events if fields[b"k"] == b"claim"]
+    assert fences == [claim["fenceToken"], ahead + 1]
 
 
 async def test_a_stale_fence_is_refused(tools: Client) -> None:
@@ -237,7 +258,7 @@ async def test_the_fence_of_ones_own_lapsed_claim_still_serves(tools: Client) ->
     item = await tools.add()
     fence = (await tools.claim("agent", item))["fenceToken"]
     await lapse(tools, item)
-    assert (await tools.claim("agent", item, fenceToken=fence))["fenceToken"] == fence + 1
+    assert (await tools.claim("agent", item, fenceToken=fence))["fenceToken"] > fence
     assert (await tools.claim("agent", item, fenceToken=fence))["outcome"] == "stale_fence"
 
 
@@ -327,23 +348,24 @@ async def test_kinds_are_read_in_any_case(tools: Client) -> None:
 
 async def test_all_that_becomes_of_claims_is_an_event(tools: Client) -> None:
     items = await tools.add_many(2)
-    expiries = [(await tools.claim("agent", items[0], ttlSeconds=ttl))["claimExpiresAt"] for ttl in (100, 200)]
+    claims = [await tools.claim("agent", items[0], ttlSeconds=ttl) for ttl in (100, 200)]
     await tools.release("agent", items[0])
-    expiries.append((await tools.claim("agent", items[0]))["claimExpiresAt"])
+    claims.append(await tools.claim("agent", items[0]))
     await lapse(tools, items[0])
-    expiries.append((await tools.claim("other", items[1]))["claimExpiresAt"])
+    claims.append(await tools.claim("other", items[1]))
     await tools.delete(items[1])
     entries: Any = await tools.store.client.xrange(keys.events.key(tools.project))
     seen = [{name.decode(): value.decode() for name, value in fields.items()} for _, fields in entries]
     inner = [item.replace("-", "") for item in items]
-    ends = [str(ms(expiry)) for expiry in expiries]
+    ends = [str(ms(claim["claimExpiresAt"])) for claim in claims]
+    fences = [str(claim["fenceToken"]) for claim in claims]
     assert [event for event in seen if event["k"] not in ("create", "transition")] == [
-        {"k": "claim", "i": inner[0], "a": "agent", "f": "1", "x": ends[0]},
-        {"k": "renew", "i": inner[0], "a": "agent", "f": "1", "x": ends[1]},
-        {"k": "release", "i": inner[0], "a": "agent", "f": "1"},
-        {"k": "claim", "i": inner[0], "a": "agent", "f": "2", "x": ends[2]},
-        {"k": "expire", "i": inner[0], "a": "agent", "f": "2"},
-        {"k": "claim", "i": inner[1], "a": "other", "f": "1", "x": ends[3]},
+        {"k": "claim", "i": inner[0], "a": "agent", "f": fences[0], "x": ends[0]},
+        {"k": "renew", "i": inner[0], "a": "agent", "f": fences[0], "x": ends[1]},
+        {"k": "release", "i": inner[0], "a": "agent", "f": fences[0]},
+        {"k": "claim", "i": inner[0], "a": "agent", "f": fences[2], "x": ends[2]},
+        {"k": "expire", "i": inner[0], "a": "agent", "f": fences[2]},
+        {"k": "claim", "i": inner[1], "a": "other", "f": fences[3], "x": ends[3]},
         {"k": "delete", "i": inner[1]},
     ]
 
@@ -352,8 +374,7 @@ async def test_a_claim_and_what_it_lets_go_of_are_one_event(tools: Client) -> No
     first, second = await tools.add_many(2)
     await tools.claim("other", first)
     await tools.release("other", first)
-    await tools.claim("agent", first)
-    await tools.claim("agent", second)
+    fences = [str((await tools.claim("agent", item))["fenceToken"]) for item in (first, second)]
     entries: Any = await tools.store.client.xrevrange(keys.events.key(tools.project), count=2)
     latest, before = ({name.decode(): value.decode() for name, value in fields.items()} for _, fields in entries)
     inner = [item.replace("-", "") for item in (first, second)]
@@ -361,7 +382,7 @@ async def test_a_claim_and_what_it_lets_go_of_are_one_event(tools: Client) -> No
         "k": "claim",
         "i": inner[0],
         "a": "agent",
-        "f": "2",
+        "f": fences[0],
     }
     assert int(latest.pop("x")) > 0
-    assert latest == {"k": "claim", "i": inner[1], "a": "agent", "f": "1", "o": inner[0], "p": "2"}
+    assert latest == {"k": "claim", "i": inner[1], "a": "agent", "f": fences[1], "o": inner[0], "p": fences[0]}

@@ -64,7 +64,7 @@ async def test_claims_exclude_each_other_and_fences_rise(clients: list[Client]) 
 
     await asyncio.gather(*(work(f"agent-{n}", clients[n % len(clients)]) for n in range(9)))
     assert sum(len(found) for found in fences.values()) == 54
-    assert all(found == list(range(1, len(found) + 1)) for found in fences.values())
+    assert all(found == sorted(set(found)) for found in fences.values())
 
 
 async def test_claims_that_expire_never_overlap(clients: list[Client]) -> None:

@@ -48,7 +48,8 @@ ITEMS = st.sampled_from([FIRST, FIRST, SECOND, THIRD, PARENT])
 NOTED = st.sampled_from([FIRST, FIRST, PARENT])
 NOTES = st.tuples(st.sampled_from(["plan", "done"]), st.sampled_from(["text", "text", ""]))
 AGENTS = st.sampled_from(["ann", "bob", "cy"])
-FENCES = st.sampled_from([None, None, None, 1, 2])
+FENCES = st.sampled_from([None, None, None, "last", 1])
+"""Stated with a call: none, the one of the caller's last claim that anybody was told of, one that never was."""
 TRIGGERS = st.sampled_from(["start", "complete", "complete", "block", "resume", "reopen", "cancel"])
 CALL = st.one_of(
     st.tuples(st.just("claim"), AGENTS, ITEMS, FENCES),
@@ -149,8 +150,8 @@ def state(model: Model) -> Hashable:
     )
 
 
-def run(project: str, connection: Connection, ids: list[str], call: Any) -> Operation[Model]:
-    """Makes one call; what it was and what came of it."""
+def run(project: str, connection: Connection, ids: list[str], told: dict[str, int], call: Any) -> Operation[Model]:
+    """Makes one call; what it was and what came of it. ``told``: the fences that callers got last, by item."""
     kind, who, number, more = call
     item = ids[number]
     began = time.monotonic()
@@ -178,8 +179,8 @@ def run(project: str, connection: Connection, ids: list[str], call: Any) -> Oper
             expected = model.advance(item, more, who)
             if expected.refusal:
                 missing = [need["key"] for need in result.get("missingNotes", [])]
-                told = result.get("errorCode") or result.get("error", "")
-                return not result["applied"] and expected.refusal in told and missing == expected.missing
+                reason = result.get("errorCode") or result.get("error", "")
+                return not result["applied"] and expected.refusal in reason and missing == expected.missing
             return bool(
                 result["applied"]
                 and (result["previousRole"], result["newRole"]) == (expected.before, expected.after)
@@ -216,14 +217,17 @@ def run(project: str, connection: Connection, ids: list[str], call: Any) -> Oper
 
     else:
         part, results = ("claims", "claimResults") if kind == "claim" else ("releases", "releaseResults")
-        entry = {"itemId": item, "fenceToken": more}
+        stated = told.get(item, 1) if more == "last" else more
+        entry = {"itemId": item, "fenceToken": stated}
         answer = connection.call(project, "claim_item", actor=actor(who), requestId=fresh_id(), **{part: [entry]})
-        outcome, fence = answer[results][0]["outcome"], answer[results][0].get("fenceToken")
+        outcome, fence = answer[results][0]["outcome"], answer[results][0].get("fenceToken", 0)
+        if fence:
+            told[item] = fence
 
         def step(model: Model) -> bool:
             if kind == "release":
-                return bool(outcome == model.release(who, item, more))
-            same = [outcome] == model.claim(who, [(item, more)])
+                return bool(outcome == model.release(who, item, stated))
+            same = [outcome] == model.claim(who, [(item, stated)], fence)
             return same and (outcome != "success" or fence == model.items[item].fence)
 
     return Operation(f"{call} -> {answer}", began, time.monotonic(), step)
@@ -234,10 +238,11 @@ def run_together(
 ) -> list[Operation[Model]]:
     """Runs the plans, each on a connection of its own, at the same time."""
     line = threading.Barrier(len(plans))
+    told: dict[str, int] = {}
 
     def work(connection: Connection, plan: list[Any]) -> list[Operation[Model]]:
         line.wait(60)
-        return [run(project, connection, ids, call) for call in plan]
+        return [run(project, connection, ids, told, call) for call in plan]
 
     with ThreadPoolExecutor(len(plans)) as pool:
         return [one for done in pool.map(work, connections, plans) for one in done]

@@ -35,7 +35,7 @@ async def test_the_best_item_is_found_and_claimed(tools: Client) -> None:
         "claimedAt": claim["claimedAt"],
         "claimExpiresAt": claim["claimExpiresAt"],
         "originalClaimedAt": claim["claimedAt"],
-        "fenceToken": 1,
+        "fenceToken": claim["fenceToken"],
     }
     assert ms(claim["claimExpiresAt"]) - ms(claim["claimedAt"]) == 60_000
     assert answer["releaseResults"] == []
@@ -83,12 +83,13 @@ async def test_an_item_without_an_unsatisfied_dependency_is_found(tools: Client)
 @pytest.mark.parametrize("swept", [True, False])
 async def test_an_expired_claim_is_no_obstacle(tools: Client, swept: bool) -> None:
     item = await tools.add()
-    await tools.claim("holder", item)
+    first = await tools.claim("holder", item)
     await lapse(tools, item)
     if swept:
         await tools.next()
     claim = await take(tools, "agent")
-    assert (claim["itemId"], claim["fenceToken"]) == (item, 2)
+    assert claim["itemId"] == item
+    assert claim["fenceToken"] > first["fenceToken"]
     assert claim["originalClaimedAt"] == claim["claimedAt"]
 
 
@@ -138,7 +139,7 @@ async def test_what_is_found_may_be_released_in_the_same_call(tools: Client) -> 
     call = call_of("agent", {"tags": "q"}, releases=[item])
     answer = await tools("claim_item", **call)
     assert answer["claimResults"][0]["outcome"] == "success"
-    assert answer["claimResults"][0]["fenceToken"] == 1
+    assert answer["claimResults"][0]["fenceToken"] > 0
     assert answer["releaseResults"] == [{"itemId": item, "outcome": "success"}]
     assert await tools("claim_item", **call) == answer
     assert (await take(tools, "other", {"tags": "q"}))["itemId"] == item
@@ -168,7 +169,7 @@ async def test_the_fence_of_a_selected_claim_serves_in_later_calls(tools: Client
     assert (await tools.advance(item, "start", "agent", fenceToken=fence))["applied"]
     assert (await tools.claim("agent", item, fenceToken=fence))["outcome"] == "success"
     await lapse(tools, item)
-    assert (await take(tools, "agent", {"role": "work"}))["fenceToken"] == fence + 1
+    assert (await take(tools, "agent", {"role": "work"}))["fenceToken"] > fence
     assert (await tools.advance(item, "start", "agent", fenceToken=fence))["errorCode"] == "stale_fence"
     assert (await tools.claim("agent", item, fenceToken=fence))["outcome"] == "stale_fence"
 

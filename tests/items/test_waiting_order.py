@@ -163,10 +163,10 @@ async def test_a_claim_handed_over_is_like_any_other(fronts: Fronts) -> None:
         "claimedAt": claim["claimedAt"],
         "claimExpiresAt": claim["claimExpiresAt"],
         "originalClaimedAt": claim["claimedAt"],
-        "fenceToken": 1,
+        "fenceToken": claim["fenceToken"],
     }
     assert (await tools.advance(item, "start", "rival"))["errorCode"] == "not_claim_holder"
-    assert (await tools.advance(item, "start", "waiter", fenceToken=1))["applied"]
+    assert (await tools.advance(item, "start", "waiter", fenceToken=claim["fenceToken"]))["applied"]
 
 
 async def test_nobody_polls(fronts: Fronts) -> None:

@@ -12,7 +12,7 @@ import pytest
 from coordinator.definitions import Definitions
 from coordinator.store import Store, keys
 from tests.items.client import Client
-from tests.items.moments import lapse
+from tests.items.moments import fence_of, lapse
 from tests.sessions import lab
 from tests.sessions.client import Answer, Sessions, fresh_id
 from tests.sessions.conftest import Make
@@ -33,6 +33,12 @@ async def item(items: Client) -> str:
     item = await items.add("to be done", role="work")
     assert (await items.claim("worker-1", item))["outcome"] == "success"
     return item
+
+
+@pytest.fixture
+async def fence(items: Client, item: str) -> int:
+    """The fence of that claim."""
+    return await fence_of(items, item)
 
 
 async def bind(sessions: Sessions, item: str, agent: str = "worker-1", **more: Any) -> Answer:
@@ -63,10 +69,10 @@ async def take_over(items: Client, item: str, agent: str = "worker-2") -> int:
     return int(claimed["fenceToken"])
 
 
-async def test_a_bound_session_shows_its_claim(sessions: Sessions, item: str) -> None:
+async def test_a_bound_session_shows_its_claim(sessions: Sessions, item: str, fence: int) -> None:
     answer = await bind(sessions, item)
     assert answer["work_item"] | {"claim_expires_at": ""} == {
-        "item_id": item, "fence_token": 1, "claim_live": True, "claimed_by": "worker-1", "claim_expires_at": ""
+        "item_id": item, "fence_token": fence, "claim_live": True, "claimed_by": "worker-1", "claim_expires_at": ""
     }  # fmt: skip
     assert answer["work_item"]["claim_expires_at"].endswith("Z")
     assert "inherited" not in answer
@@ -76,14 +82,16 @@ async def test_a_bound_session_shows_its_claim(sessions: Sessions, item: str) ->
     assert payload(moved.token)["act"] == "prepare"
 
 
-async def test_binding_takes_a_live_claim_of_the_actor(sessions: Sessions, items: Client, item: str) -> None:
+async def test_binding_takes_a_live_claim_of_the_actor(
+    sessions: Sessions, items: Client, item: str, fence: int
+) -> None:
     free = await items.add("free")
     for wanted, code, words in (
         (await bind(sessions, fresh_id()), "RESOURCE_NOT_FOUND", "no such work item"),
         (await bind(sessions, free), "not_claim_holder", "'worker-1' holds no live claim"),
         (await bind(sessions, item, "worker-2"), "not_claim_holder", "claimed by another agent than 'worker-2'"),
         (await bind(sessions, item, actor={"id": "x", "kind": "subagent"}), "not_claim_holder", "agent than 'x'"),
-        (await bind(sessions, item, fence_token=2), "stale_fence", "fence_token: "),
+        (await bind(sessions, item, fence_token=fence + 1), "stale_fence", "fence_token: "),
     ):
         assert wanted.error == code
         assert words in wanted.text
@@ -92,7 +100,7 @@ async def test_binding_takes_a_live_claim_of_the_actor(sessions: Sessions, items
     assert await sessions.store.command("EXISTS", keys.session_item.key(sessions.project, item.replace("-", ""))) == 0
 
 
-async def test_a_token_takes_no_claim_s_place(sessions: Sessions, items: Client, item: str) -> None:
+async def test_a_token_takes_no_claim_s_place(sessions: Sessions, items: Client, item: str, fence: int) -> None:
     """Who shows both is told of the claim, as one who shows that alone, and the session stays as it is."""
     bound = await bind(sessions, item)
     loose = await sessions.start("lab")
@@ -101,21 +109,23 @@ async def test_a_token_takes_no_claim_s_place(sessions: Sessions, items: Client,
         refused = await bind(sessions, item, session_token=token)
         assert refused.error == "not_claim_holder"
         assert "'worker-1' holds no live claim" in refused.text
-    assert (await status(sessions, bound.token))["work_item"]["fence_token"] == 1
+    assert (await status(sessions, bound.token))["work_item"]["fence_token"] == fence
     assert "work_item" not in (await status(sessions, loose)).result
 
 
-async def test_the_actor_may_be_another_than_the_agent(sessions: Sessions, item: str) -> None:
-    answer = await bind(sessions, item, "inner-agent", actor={"id": "worker-1", "kind": "SubAgent"}, fence_token=1)
+async def test_the_actor_may_be_another_than_the_agent(sessions: Sessions, item: str, fence: int) -> None:
+    answer = await bind(sessions, item, "inner-agent", actor={"id": "worker-1", "kind": "SubAgent"}, fence_token=fence)
     assert answer["work_item"]["claimed_by"] == "worker-1"
     assert payload(answer.token)["aid"] == "inner-agent"
 
 
-async def test_a_session_goes_forward_only_under_its_claim(sessions: Sessions, items: Client, item: str) -> None:
+async def test_a_session_goes_forward_only_under_its_claim(
+    sessions: Sessions, items: Client, item: str, fence: int
+) -> None:
     handle = await yielded(sessions, item)
     await lapse(items, item)
     shown = await status(sessions, handle)
-    assert shown["work_item"] == {"item_id": item, "fence_token": 1, "claim_live": False}
+    assert shown["work_item"] == {"item_id": item, "fence_token": fence, "claim_live": False}
     # What a user decides is kept although nobody holds the item just now.
     answer = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
     calls: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -133,15 +143,17 @@ async def test_a_session_goes_forward_only_under_its_claim(sessions: Sessions, i
     refused = await sessions.refusal("resume_checkpoint", session_token=answer.token)
     assert "its holder has claimed it anew" in refused.text
     again = await bind(sessions, item, session_token=answer.token)
-    assert again["work_item"]["fence_token"] == 2
+    assert again["work_item"]["fence_token"] > fence
     assert (await sessions("resume_checkpoint", session_token=again.token))["resolved_option"] == "stop"
 
 
-async def test_nobody_is_sent_to_claim_an_item_that_was_deleted(sessions: Sessions, items: Client, item: str) -> None:
+async def test_nobody_is_sent_to_claim_an_item_that_was_deleted(
+    sessions: Sessions, items: Client, item: str, fence: int
+) -> None:
     handle = await yielded(sessions, item)
     await items("manage_items", operation="delete", ids=[item])
     shown = await status(sessions, handle)
-    assert shown["work_item"] == {"item_id": item, "fence_token": 1, "claim_live": False}
+    assert shown["work_item"] == {"item_id": item, "fence_token": fence, "claim_live": False}
     answer = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
     calls: tuple[tuple[str, dict[str, Any]], ...] = (
         ("resume_checkpoint", {}),
@@ -155,13 +167,15 @@ async def test_nobody_is_sent_to_claim_an_item_that_was_deleted(sessions: Sessio
         assert "has been deleted" in refused.text
 
 
-async def test_nobody_is_told_which_other_agent_holds_the_item(sessions: Sessions, items: Client, item: str) -> None:
+async def test_nobody_is_told_which_other_agent_holds_the_item(
+    sessions: Sessions, items: Client, item: str, fence: int
+) -> None:
     """That is for get_context of the item alone (seed 004, tiered disclosure)."""
     token = await prepared(sessions, item)
     await take_over(items, item, "rival")
     shown = await status(sessions, token)
     expires = (await items("get_context", itemId=item))["claimDetail"]["claimExpiresAt"]
-    bound = {"item_id": item, "fence_token": 1, "claim_live": False, "claim_expires_at": expires}
+    bound = {"item_id": item, "fence_token": fence, "claim_live": False, "claim_expires_at": expires}
     assert shown["work_item"] == bound
     moved = await sessions.refusal("next_activity", session_token=token, activity_id="report")
     assert "somebody else holds it now" in moved.text
@@ -298,12 +312,12 @@ async def test_of_very_many_holders_the_oldest_is_forgotten(sessions: Sessions, 
     assert kept == [*holders[1:], "one more"]
 
 
-async def test_the_same_agent_may_come_back(sessions: Sessions, items: Client, item: str) -> None:
+async def test_the_same_agent_may_come_back(sessions: Sessions, items: Client, item: str, fence: int) -> None:
     first = (await bind(sessions, item)).token
     await take_over(items, item)
     await bind(sessions, item, "worker-2")
     await take_over(items, item, "worker-1")
-    assert (await bind(sessions, item, fence_token=1)).error == "stale_fence"
+    assert (await bind(sessions, item, fence_token=fence)).error == "stale_fence"
     again = await bind(sessions, item)
     assert payload(again.token)["sid"] == payload(first)["sid"]
     assert (await sessions("get_skills", session_token=again.token)).token
@@ -436,12 +450,12 @@ async def test_all_of_a_session_is_kept_as_long_as_it_is_used(sessions: Sessions
 
 
 async def test_what_happens_to_a_session_is_in_the_projects_events(
-    sessions: Sessions, items: Client, item: str
+    sessions: Sessions, items: Client, item: str, fence: int
 ) -> None:
     handle = await yielded(sessions, item)
     await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
     token = (await sessions("resume_checkpoint", session_token=handle)).token
-    await take_over(items, item)
+    later = await take_over(items, item)
     token = (await bind(sessions, item, "worker-2")).token
     for activity in ("report", "__terminal__"):
         token = (await sessions("next_activity", session_token=token, activity_id=activity)).token
@@ -453,12 +467,12 @@ async def test_what_happens_to_a_session_is_in_the_projects_events(
     inner = item.replace("-", "")
     assert found == [
         {"k": "session_start", "by": "worker-1", "parent": ""},
-        {"k": "session_bind", "item": inner, "f": "1", "a": "worker-1", "by": "worker-1"},
+        {"k": "session_bind", "item": inner, "f": str(fence), "a": "worker-1", "by": "worker-1"},
         {"k": "session_move", "from": "", "to": "prepare", "by": "worker-1"},
         {"k": "session_yield", "at": "prepare", "cp": "go", "by": "worker-1"},
         {"k": "session_answer", "at": "prepare", "cp": "go", "how": "option_id", "option": "stop", "by": "worker-1"},
         {"k": "session_resume", "at": "prepare", "by": "worker-1"},
-        {"k": "session_takeover", "item": inner, "f": "2", "a": "worker-2", "by": "worker-2"},
+        {"k": "session_takeover", "item": inner, "f": str(later), "a": "worker-2", "by": "worker-2"},
         {"k": "session_join", "by": "worker-2"},
         {"k": "session_move", "from": "prepare", "to": "report", "by": "worker-2"},
         {"k": "session_complete", "from": "report", "by": "worker-2"},

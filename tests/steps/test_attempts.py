@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from coordinator.metrics import tracing
 from coordinator.steps.model import NewStep, Plan
-from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN, Report
+from coordinator.steps.store import OVER, RECORDED, REFUSED, RENEW, RETURN, QueuedJob, Report
 from coordinator.steps.times import LEASE_MS, MAX_CRASHES
 from coordinator.store import keys
 from coordinator.store.idempotency import NO_KEY
@@ -81,6 +81,27 @@ async def test_the_step_of_a_lost_worker_gets_another_attempt(rig: Rig) -> None:
     assert (await rig.step(flow, "start")).result_json == "2"
 
 
+async def test_an_attempt_that_the_store_has_given_out_twice_is_the_present_workers(rig: Rig) -> None:
+    """As after the restore of a copy from before the first worker took the step."""
+    flow = await rig.create()
+    key, queue = keys.step.key("default", str(flow + 1)), keys.step_queue.key("default")
+    before, since = await rig.store.command("DUMP", key), await rig.store.command("ZSCORE", queue, str(flow + 1))
+    (step,) = await rig.worker.take()
+    await rig.store.command("RESTORE", key, 0, before, "REPLACE")
+    await rig.store.command("ZREM", keys.step_leases.key("default"), step.step)
+    await rig.store.command("ZADD", queue, since, step.step)
+    await rig.worker.steps.push("default", [QueuedJob(step.job_id, "fleet-steps")], force=True)
+    other = rig.player("w2")
+    (again,) = await other.take()
+    assert (again.step, again.attempt) == (step.step, step.attempt)
+    assert await rig.worker.done(step, then("stale")) == REFUSED
+    held: list[str | int] = [step.step, step.attempt]
+    assert await rig.store.run(RENEW, "default", "w1", 5000, *held) == [step.step.encode()]
+    assert await rig.store.run(RENEW, "default", "w2", 5000, *held) == []
+    assert await other.done(again, then("b")) == RECORDED
+    assert await rig.statuses(flow) == {"start": "done", "b": "ready"}
+
+
 async def test_no_other_attempt_follows_a_lost_worker_when_the_flow_has_failed(rig: Rig) -> None:
     flow = await rig.create(fork("f", "a", "b"))
     a, b = await rig.worker.take(2)
@@ -112,7 +133,7 @@ async def test_a_renewed_lease_lives_on_and_a_lost_one_is_told(rig: Rig) -> None
     await rig.store.command("ZREM", keys.step_leases.key("default"), lost.step)
     await rig.store.command("HSET", keys.step.key("default", lost.step), "f", 2)
     held: list[str | int] = [kept.step, kept.attempt, lost.step, lost.attempt, "999", 1]
-    gone = await rig.store.run(RENEW, "default", 5000, *held)
+    gone = await rig.store.run(RENEW, "default", "w1", 5000, *held)
     assert sorted(gone) == sorted([lost.step.encode(), b"999"])
     assert (await rig.worker.steps.sweep("default")).lost == 0
     assert await rig.store.command("ZSCORE", keys.step_leases.key("default"), kept.step) > 1e12
@@ -215,9 +236,10 @@ async def test_a_step_that_is_given_back_is_offered_again_and_nothing_is_counted
     (step,) = await rig.worker.take()
     taken = await rig.worker.report(step, "B", 0, want=0)
     assert taken.results == [RECORDED]
-    (again,) = await rig.player("w2").take()
+    other = rig.player("w2")
+    (again,) = await other.take()
     assert (again.attempt, again.failures, again.crashes) == (2, 0, 0)
-    await rig.worker.report(again, "B", 60_000)
+    await other.report(again, "B", 60_000)
     assert (await rig.step(flow, "start")).status == "pending"
 
 

@@ -102,7 +102,7 @@ async def test_a_hurried_heartbeat_learns_at_once_which_steps_are_lost(
     monkeypatch.setattr(workers.heartbeat, "RENEW_SECONDS", 3600)
     lost: list[Attempt] = []
     held = bench.engine.held
-    heartbeat = Heartbeat(connection, connection, Nobody(), held, lost.append)
+    heartbeat = Heartbeat("b1", connection, connection, Nobody(), held, lost.append)
     heartbeat.start()
     try:
         bench.tools.tools["hang"] = hang

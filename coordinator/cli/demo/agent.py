@@ -136,10 +136,11 @@ class Agent:
             return await self._wait_for_one()
         # Work that a crashed agent had begun waits in the role "work".
         for role in ("queue", "work") if self._rounds % 4 else ("work", "queue"):
+            offered = time.monotonic()
             answer = await self._calls.call("get_next_item", {"role": role, "limit": _OFFERS})
             offers = {offer["itemId"]: offer["role"] for offer in answer["recommendations"]}
             if offers:
-                return await self._claim(offers)
+                return await self._claim(offers, offered)
         return None
 
     async def _wait_for_one(self) -> Held | None:
@@ -170,8 +171,8 @@ class Agent:
         # as the answer was on its way, which half the time to live has room for.
         return Held(result["itemId"], role, result["fenceToken"], time.monotonic())
 
-    async def _claim(self, offers: dict[str, str]) -> Held | None:
-        """Claims one of the items (id -> role); None if others were faster."""
+    async def _claim(self, offers: dict[str, str], offered: float) -> Held | None:
+        """Claims one of the items (id -> role) that were offered then; None if others were faster."""
         asked = time.monotonic()
         candidates = self._rng.sample(sorted(offers), min(_CANDIDATES, len(offers)))
         results = await self._ask_for_claims(candidates)
@@ -183,14 +184,13 @@ class Agent:
         if won is None:
             self._counts["claims_in_vain"] += 1
             return None
-        item, fence = won["itemId"], won["fenceToken"]
-        role = offers[item]
-        if fence > 1:
-            # Somebody had it before and may have begun it since it was offered; `start` on an
-            # item that is in work already would end it.
+        item, role = won["itemId"], offers[won["itemId"]]
+        if time.monotonic() - offered >= self._behaviour.ttl_seconds:
+            # Somebody may have begun it since it was offered and lost it again; `start` on an item that is in work
+            # already would end it.
             found = await self._calls.call("query_items", {"operation": "get", "id": item}, urgent=True)
             role = found["role"]
-        return Held(item, role, fence, asked)
+        return Held(item, role, won["fenceToken"], asked)
 
     async def _work(self, held: Held) -> bool:
         """Does the work on an item. Returns whether the agent crashed meanwhile."""

@@ -65,7 +65,7 @@ def _keys(key_version: int | None) -> Finding:
         "fails",
         "store.keys",
         key_space.differs(key_version),
-        "serve this store with the release that it belongs to, or give this one another store",
+        key_space.ADVICE,
     )
 
 

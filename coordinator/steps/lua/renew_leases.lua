@@ -1,8 +1,8 @@
 --[[
 purpose:   Renews a worker's leases on steps of this project.
-guarantee: A step that is no longer this worker's, by its attempt, is left alone and named.
-args:      lease held...
-           lease = ms; held = a step and its attempt, and so on
+guarantee: A step that is no longer this worker's, by its name and the attempt, is left alone and named.
+args:      worker lease held...
+           worker = its name; lease = ms; held = a step and its attempt, and so on
 reply:     the steps that are no longer this worker's
 errors:    none
 full:      a score takes the place of another; without it steps in hand count as lost
@@ -11,8 +11,8 @@ full:      a score takes the place of another; without it steps in hand count as
 -- @include clock
 local ends, lost = whole(server_time() + lease), {}
 for n = 1, #held, 2 do
-  local st = redis.call('HMGET', K_STEP .. held[n], 'f', 's')
-  if st[1] == held[n + 1] and st[2] == 'r' then
+  local st = redis.call('HMGET', K_STEP .. held[n], 'f', 's', 'w')
+  if st[1] == held[n + 1] and st[2] == 'r' and st[3] == worker then
     redis.call('ZADD', K_STEP_LEASES, ends, held[n])
   else
     lost[#lost + 1] = held[n]

@@ -24,7 +24,7 @@ _MOMENT = Script("coordinator.toolsets.items", "read_moment", list[Any])
 _TRIES = 8
 _BENEATH = keys.beneath.suffix
 _ITEM, _EDGES, _NOTES, _NOTE = (family.suffix for family in (keys.item, keys.edges, keys.notes, keys.note))
-_AGENT_AT = 44
+_AGENT_AT = 48
 """The position of the agent's name in a claim, in hex digits."""
 SLICE = 100
 """How many subjects are judged in one script run, to keep a run around a millisecond."""

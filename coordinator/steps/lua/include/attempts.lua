@@ -1,10 +1,11 @@
 -- @include handoff
 -- How attempts end that are not the step's end: another one follows, under a higher fence.
 
--- The step, if `attempt` of it is running; else nil: the report comes late, or a second time.
+-- The step, if the calling worker runs `attempt` of it; else nil: the report comes late, or a second time. The number
+-- alone would not do where a server has lost its last writes: it gives numbers again that others have.
 local function running(id, attempt)
   local st = load_step(id)
-  return st and st.s == 'r' and tonumber(st.f) == attempt and st or nil
+  return st and st.s == 'r' and tonumber(st.f) == attempt and st.w == env.worker and st or nil
 end
 
 -- Another attempt after `delay` ms.

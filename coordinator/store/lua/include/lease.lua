@@ -9,8 +9,8 @@ local function lease_of(item, now)
   local found = redis.call('HMGET', K_ITEM .. item, 'w', 'h')
   if not found[1] then return nil end
   local claim = found[2] or ''
-  local fence = #claim > 0 and struct.unpack('>I4', claim) or 0
-  if #claim <= 4 then return {holder = false, expires = 0, fence = fence, live = false} end
-  local expires = struct.unpack('>I6', claim, 5)
-  return {holder = string.sub(claim, 23), expires = expires, fence = fence, live = expires > now}
+  local fence = #claim > 0 and struct.unpack('>I6', claim) or 0
+  if #claim <= 6 then return {holder = false, expires = 0, fence = fence, live = false} end
+  local expires = struct.unpack('>I6', claim, 7)
+  return {holder = string.sub(claim, 25), expires = expires, fence = fence, live = expires > now}
 end

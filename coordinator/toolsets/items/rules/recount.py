@@ -76,7 +76,7 @@ class Claim(NamedTuple):
     def packed(self) -> bytes:
         """Its stored form (``lua/include/item.lua``)."""
         times = (self.expires, self.claimed, self.first)
-        return self.fence.to_bytes(4) + b"".join(time.to_bytes(6) for time in times) + self.agent.encode()
+        return b"".join(number.to_bytes(6) for number in (self.fence, *times)) + self.agent.encode()
 
 
 def claim_of(fields: Fields) -> Claim | None:
@@ -85,11 +85,11 @@ def claim_of(fields: Fields) -> Claim | None:
     Raises:
         ValueError: it cannot be read.
     """
-    text = bytes.fromhex(fields.get("h", "00000001"))
-    fence, expires, claimed, first = (int.from_bytes(text[at:to]) for at, to in ((0, 4), (4, 10), (10, 16), (16, 22)))
-    if not fence or (len(text) != 4 and len(text) < 23):
+    text = bytes.fromhex(fields.get("h", "000000000001"))
+    fence, expires, claimed, first = (int.from_bytes(text[at:to]) for at, to in ((0, 6), (6, 12), (12, 18), (18, 24)))
+    if not fence or (len(text) != 6 and len(text) < 25):
         raise ValueError(f"'{text.hex()}' is no claim")
-    return Claim(fence, expires, claimed, first, text[22:].decode()) if text[4:] else None
+    return Claim(fence, expires, claimed, first, text[24:].decode()) if text[6:] else None
 
 
 class Edge(NamedTuple):

@@ -61,13 +61,14 @@ local function result_of(id)
     (redis.call('HGET', K_GATE_DATA .. id, 'c') or '{}') .. '}'
 end
 
--- Opens the step that has to be over before the operation goes on: the fields of NextStep in rules/task.py.
+-- Opens the step that has to be over before the operation goes on: the fields of NextStep in rules/task.py. Its number
+-- is the time, or the one after the last: a server that has lost its last writes gives none again that a worker has.
 local function open_step(inst, kind, task, delay_ms, expires_ms, child)
-  local number = redis.call('HINCRBY', K_RUN .. inst.id, 'i', 1)
+  local number = whole(math.max(now, tonumber(redis.call('HGET', K_RUN .. inst.id, 'i') or 0) + 1))
   local step = {id = inst.id .. '_' .. number, r = inst.id, k = inst.operation, f = '1', e = at,
     q = list_of(inst.pool), z = task}
   inst.step = step.id
-  redis.call('HSET', K_RUN .. inst.id, 'a', step.id)
+  redis.call('HSET', K_RUN .. inst.id, 'a', step.id, 'i', number)
   if kind == 'child' then
     step.a = result_of(child)
     redis.call('HSET', K_RUN .. inst.id, 'b', child)

@@ -17,10 +17,11 @@ local function renew_claim(item, ttl_ms, now, events_max)
   redis.call('ZADD', K_LEASES, item.expires, item.holder)
   local claim = pack_claim(item.fence, item.expires, now, item.first_claimed_at, item.holder)
   redis.call('HSET', K_ITEM .. item.id, 'h', claim)
-  return emit(events_max, 'renew', item.id, 'a', item.holder, 'f', item.fence, 'x', whole(item.expires))
+  return emit(events_max, 'renew', item.id, 'a', item.holder, 'f', whole(item.fence), 'x', whole(item.expires))
 end
 
--- Places `agent`'s claim on an item that nobody holds, and lets go of the one the agent had. The fence rises.
+-- Places `agent`'s claim on an item that nobody holds, and lets go of the one the agent had. The fence rises; as it is
+-- never below the time, it also rises above those that a restored or promoted server has no record of.
 local function acquire_claim(item, agent, ttl_ms, now, events_max)
   local own, ends, earlier = item.holder == agent, now + ttl_ms, nil -- earlier: the item that the agent lets go of
   if item.holder and not is_held(item) then count_lapsed(item, -1) end
@@ -38,14 +39,14 @@ local function acquire_claim(item, agent, ttl_ms, now, events_max)
     earlier, item.first_claimed_at = earlier_id and load_item_partly(earlier_id), now
     if earlier and earlier.holder ~= agent then earlier = nil end
   end
-  item.fence, item.holder, item.claimed_at, item.expires = (item.fence or 0) + 1, agent, now, ends
+  item.fence, item.holder, item.claimed_at, item.expires = math.max((item.fence or 0) + 1, now), agent, now, ends
   redis.call('ZADD', K_LEASES, ends, agent)
   local moved = change_class(item, item.role * STATES + HELD)
-  local claim = pack_claim(item.fence, ends, now, item.first_claimed_at, agent)
+  local claim, fence = pack_claim(item.fence, ends, now, item.first_claimed_at, agent), whole(item.fence)
   redis.call('HSET', K_ITEM .. item.id, 'w', item.score, 'h', claim)
   if not earlier then
     if moved then index_item(item) end
-    return emit(events_max, 'claim', item.id, 'a', agent, 'f', item.fence, 'x', whole(ends))
+    return emit(events_max, 'claim', item.id, 'a', agent, 'f', fence, 'x', whole(ends))
   end
   local freed = clear_claim(earlier, now)
   if moved and freed then
@@ -53,5 +54,6 @@ local function acquire_claim(item, agent, ttl_ms, now, events_max)
   elseif moved or freed then
     index_item(moved and item or earlier)
   end
-  emit(events_max, 'claim', item.id, 'a', agent, 'f', item.fence, 'x', whole(ends), 'o', earlier.id, 'p', earlier.fence)
+  emit(events_max, 'claim', item.id, 'a', agent, 'f', fence, 'x', whole(ends), 'o', earlier.id, 'p',
+    whole(earlier.fence))
 end

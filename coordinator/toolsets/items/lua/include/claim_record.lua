@@ -1,8 +1,8 @@
 -- The record of a claim as an item stores it (field h of include/item.lua): its fence, and while there is a claim, live
 -- or lapsed, when it expires, was placed and was first placed (ms), and its holder, the trusted id of an agent.
 
-local CLAIM_FORMAT, FENCE_FORMAT, FENCE_BYTES = '>I4I6I6I6', '>I4', 4
-local EXPIRES_AT, HOLDER_AT = 5, 23 -- positions in the record
+local CLAIM_FORMAT, FENCE_FORMAT, FENCE_BYTES = '>I6I6I6I6', '>I6', 6
+local EXPIRES_AT, HOLDER_AT = 7, 25 -- positions in the record
 
 local function pack_claim(fence, expires, claimed_at, first_claimed_at, holder)
   return struct.pack(CLAIM_FORMAT, fence, expires, claimed_at, first_claimed_at) .. holder

@@ -42,7 +42,7 @@ local function sweep_batch(now, events_max, budget)
       count_lapsed(item, 1)
       record_hold(item, item.expires, true)
       freed_ids[#freed_ids + 1] = id
-      emit(events_max, 'expire', id, 'a', item.holder, 'f', item.fence)
+      emit(events_max, 'expire', id, 'a', item.holder, 'f', whole(item.fence))
     end
   end
   redis.call('ZREM', K_LEASES, unpack(ended))
@@ -74,6 +74,6 @@ local function end_claim(item, now)
 end
 
 local function release_claim(item, events_max, now)
-  emit(events_max, 'release', item.id, 'a', item.holder, 'f', item.fence)
+  emit(events_max, 'release', item.id, 'a', item.holder, 'f', whole(item.fence))
   end_claim(item, now)
 end
