@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from tests.items.client import Client, Json, actor, fresh_id
@@ -73,8 +74,11 @@ class Model:
             if blocked == thing.id
         )
 
-    def shielded(self, thing: Thing, agent: str | None) -> bool:
-        return any(above.holder not in (None, agent) for above in self.ancestors(thing))
+    def shielded(self, thing: Thing, agent: str | None, selector: Mapping[str, Any]) -> bool:
+        """Whether somebody else holds something above; who names a scope only asks about what is below that."""
+        scope = selector.get("parentId") or selector.get("ancestorId")
+        between = takewhile(lambda above: above.id != scope, self.ancestors(thing))
+        return any(above.holder not in (None, agent) for above in between)
 
     def matches(self, thing: Thing, selector: Mapping[str, Any]) -> bool:
         tags = {tag.strip() for tag in (selector.get("tags") or "").split(",")} - {""}
@@ -103,7 +107,7 @@ class Model:
             for thing in self.things.values()
             if self.matches(thing, selector)
             and not self.waits(thing)
-            and (claimed or (thing.holder is None and not self.shielded(thing, agent)))
+            and (claimed or (thing.holder is None and not self.shielded(thing, agent, selector)))
         ]
         order = selector.get("orderBy") or "priority"
         if order == "priority":

@@ -72,9 +72,7 @@ async def test_many_items_below_a_held_one_are_passed_over_at_once(tools: Client
         ({"priority": "low"}, [small, large]),
         ({"complexityMax": 2}, [small]),
         ({"complexityMax": 1}, []),
-        ({"parentId": parents[0]}, []),
         ({"parentId": feature}, [small]),
-        ({"ancestorId": root}, []),
         ({"ancestorId": feature}, [small]),
         ({"role": "work"}, [feature]),
     ):
@@ -142,7 +140,8 @@ async def test_what_is_done_is_looked_for_once(tools: Client) -> None:
     await add_below(tools, [held], 40, priority="high", complexity=1)
     features = [item for _ in range(3) for item in await tools.add_many(100, role="work")]
     done = await add_below(tools, features, 300, priority="high")
-    await add_below(tools, features, 300, priority="low")
+    for start in range(0, len(features), 30):  # the items of one call are of one moment
+        await add_below(tools, features[start : start + 30], 30, priority="low")
     for start in range(0, len(done), 100):
         triggers = [{"itemId": item, "trigger": "complete"} for item in done[start : start + 100]]
         await tools("advance_item", transitions=triggers)
@@ -302,7 +301,6 @@ async def test_what_an_older_version_left_is_entered_bit_by_bit(tools: Client, r
     await tools.claim("holder", root)
     for _ in range(12):
         assert await tools.next(limit=5) == [rest]
-        assert await tools.next(limit=5, ancestorId=root) == []
         assert await tools.next(limit=5, role="review") == []
     assert await tools.store.command("GET", form) == b"+"
     report = await audit(tools.store, tools.project)
@@ -390,9 +388,11 @@ class World:
             for name, (score, parent, claim) in zip(names, rows, strict=True)
         }
 
+        scope = (selector.get("parentId") or selector.get("ancestorId") or "").replace("-", "")
+
         def keepers(item: str) -> set[str]:
             above, found = items[item][1], set[str]()
-            while above:
+            while above and above != scope:
                 claim = claim_of({"h": items[above][2]})
                 if claim is not None and claim.expires > now:
                     found.add(claim.agent)

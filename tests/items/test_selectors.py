@@ -305,8 +305,9 @@ async def test_items_to_look_below_must_be_there(tools: Client, filters: Json, b
 
 
 async def test_the_parent_of_a_selector_must_be_there(tools: Client) -> None:
-    failure = await tools.refusal("claim_item", **call_of("agent", {"parentId": ID}))
-    assert (failure.code, failure.message) == ("RESOURCE_NOT_FOUND", f"{SELECTOR}.parentId: no such item")
+    for field in ("parentId", "ancestorId"):
+        failure = await tools.refusal("claim_item", **call_of("agent", {field: ID}))
+        assert (failure.code, failure.message) == ("RESOURCE_NOT_FOUND", f"{SELECTOR}.{field}: no such item")
 
 
 @pytest.mark.parametrize(

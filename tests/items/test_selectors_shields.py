@@ -16,10 +16,77 @@ pytestmark = pytest.mark.anyio
 async def test_below_a_held_item_nothing_is_found(tools: Client, above: int) -> None:
     ids = await tools.chain(3)
     await tools.claim("holder", ids[above])
-    assert await tools.next(limit=9, ancestorId=ids[above]) == []
     assert set(await tools.next(limit=9)) == set(ids[:above])
-    for parent in ids[above:3]:
-        assert (await take(tools, "agent", {"parentId": parent}))["outcome"] == "no_match"
+    for other in ids[:above]:
+        assert not {*await tools.next(limit=9, ancestorId=other)} & {*ids[above:]}
+        await tools.advance(other, "cancel")
+    assert (await take(tools, "agent"))["outcome"] == "no_match"
+
+
+@pytest.mark.parametrize("above", [0, 1, 2])
+async def test_who_names_a_scope_is_not_shielded_from_it(tools: Client, above: int) -> None:
+    """By a claim at or above it; one in between shields what is below that."""
+    ids = await tools.chain(3)
+    await tools.claim("holder", ids[above])
+    for scope in range(above, 3):
+        assert set(await tools.next(limit=9, ancestorId=ids[scope])) == set(ids[scope + 1 :])
+        assert await tools.next(limit=9, parentId=ids[scope]) == [ids[scope + 1]]
+        assert (await take(tools, "agent", {"parentId": ids[scope]}))["itemId"] == ids[scope + 1]
+        await tools.release("agent", ids[scope + 1])
+        best = (await tools.next(ancestorId=ids[scope]))[0]
+        assert (await take(tools, "agent", {"ancestorId": ids[scope]}))["itemId"] == best
+        await tools.release("agent", best)
+    assert set(await tools.next(limit=9)) == set(ids[:above])
+
+
+async def test_a_scope_is_shielded_by_claims_within_it(tools: Client) -> None:
+    ids = await tools.chain(3)
+    await tools.claim("above", ids[0])
+    await tools.claim("within", ids[2])
+    assert await tools.next(limit=9, ancestorId=ids[0]) == [ids[1]]
+    assert await tools.next(limit=9, parentId=ids[2], ancestorId=ids[0]) == [ids[3]], "the narrower scope counts"
+    assert (await take(tools, "within", {"ancestorId": ids[1]}))["itemId"] == ids[3]
+
+
+async def test_calls_that_wait_in_a_scope_are_served_whoever_holds_it(fronts: Fronts) -> None:
+    """In order of arrival; a claim within the scope leaves the item to others."""
+    tools, other = await fronts.pair()
+    root = await tools.add(role="review")
+    feature, busy = await tools.add_many(2, role="review", parentId=root)
+    await tools.claim("boss", feature)
+    await tools.claim("rival", busy)
+    unscoped = await tools.park("unscoped")
+    calls = [
+        await front.park(f"agent-{n}", scope)
+        for n, (front, scope) in enumerate(
+            ((other, {"parentId": feature}), (tools, {"ancestorId": feature}), (other, {"ancestorId": root}))
+        )
+    ]
+    items = await tools.add_many(2, parentId=feature)
+    assert [await call.item() for call in calls[:2]] == items
+    await tools.add(parentId=feature)
+    await tools.add(parentId=busy)
+    assert [unscoped.waits, calls[2].waits] == [True, True]
+    direct = await tools.add(parentId=root)
+    assert await unscoped.item() == direct, "nobody holds anything above it, and this call came first"
+    await tools.release("boss", feature)
+    assert (await tools.get(await calls[2].item()))["parentId"] == feature
+
+
+async def test_a_waiting_call_is_served_from_below_its_ancestor_at_any_depth(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    ids = [await tools.add(role="review")]
+    for _ in range(2):
+        ids.append(await tools.add(parentId=ids[-1], role="review"))
+    beside = await tools.add(role="review")
+    calls = [await front.park(f"agent-{n}", {"ancestorId": ids[n]}) for n, front in enumerate((tools, other, tools))]
+    await tools.add(parentId=beside)
+    assert all(call.waits for call in calls)
+    first, second = await tools.add(parentId=ids[2]), await tools.add(parentId=ids[0])
+    assert await calls[0].item() == first, "it has waited longest"
+    assert [call.waits for call in calls] == [False, True, True]
+    await tools.update(second, parentId=ids[1])
+    assert await calls[1].item() == second, "what is moved below it suits as well"
 
 
 @pytest.mark.parametrize("above", [0, 1, 2])
@@ -36,7 +103,7 @@ async def test_of_two_held_items_above_both_have_to_be_ones_own(tools: Client) -
     await tools.claim("agent", ids[0])
     await tools.claim("rival", ids[1])
     for name in ("agent", "rival", "third"):
-        assert (await take(tools, name, {"parentId": ids[1]}))["outcome"] == "no_match"
+        assert (await take(tools, name))["outcome"] == "no_match"
 
 
 async def test_claims_by_id_pass(tools: Client) -> None:

@@ -44,6 +44,7 @@ item = st.fixed_dictionaries(
 steps = st.one_of(
     st.tuples(st.just("park"), agents, st.sampled_from(SELECTORS)),
     st.tuples(st.just("park"), agents, st.sampled_from(SELECTORS)),
+    st.tuples(st.just("park_below"), agents, st.sampled_from(("parentId", "ancestorId")), index),
     st.tuples(st.just("leave"), index),
     st.tuples(st.just("add"), st.lists(item, min_size=1, max_size=3)),
     st.tuples(st.just("claim"), agents, index),
@@ -105,6 +106,10 @@ class World:
 
         await wait_until(settled, SOON, "the call to be parked or answered")
         self.waiting.append((call, selector))
+
+    async def park_below(self, front: Front, agent: str, scope: str, number: int) -> None:
+        if self.ids:
+            await self.park(front, agent, {scope: self.pick(number)})
 
     async def leave(self, front: Front, number: int) -> None:
         if self.waiting:

@@ -54,6 +54,7 @@ OnlyPriority = Annotated[
 OnlyType = Annotated[str | None, Meta(description="Only exactly this type.")]
 AnyTag = Annotated[str | None, Meta(description="Comma-separated, at most 20; an item needs one of them.")]
 ChildrenOf = Annotated[str | None, Meta(description="Only direct children of this item; UUID or hex prefix.")]
+ItemsBelow = Annotated[str | None, Meta(description="Only items below this one, at any depth; UUID or hex prefix.")]
 ComplexityMax = Annotated[
     int | None,
     Meta(description="1 to 10; leaves out items without one.", extra_json_schema={"minimum": 1, "maximum": 10}),

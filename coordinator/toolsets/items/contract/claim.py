@@ -20,6 +20,7 @@ from coordinator.toolsets.items.contract.base import (
     ErrorKind,
     FenceToken,
     ItemRef,
+    ItemsBelow,
     OnlyPriority,
     OnlyType,
     OptionalItemRef,
@@ -60,6 +61,7 @@ class Selector(Arguments, kw_only=True):
 
     role: GivenRole = None
     parent_id: ChildrenOf = None
+    ancestor_id: ItemsBelow = None
     tags: AnyTag = None
     priority: OnlyPriority = None
     type: OnlyType = None

@@ -23,6 +23,7 @@ from coordinator.toolsets.items.contract.base import (
     IsClaimed,
     ItemId,
     ItemRef,
+    ItemsBelow,
     Listed,
     NoteDescription,
     NoteKey,
@@ -175,7 +176,7 @@ class GetNextItem(Arguments, kw_only=True):
 
     role: GivenRole = None
     parent_id: ChildrenOf = None
-    ancestor_id: Annotated[str | None, Meta(description="Only items below this one, at any depth.")] = None
+    ancestor_id: ItemsBelow = None
     tags: AnyTag = None
     priority: OnlyPriority = None
     type: OnlyType = None

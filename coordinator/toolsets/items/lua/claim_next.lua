@@ -11,8 +11,10 @@ args:      request fingerprint keep_ms events_max agent ttl_ms packed_selector q
            packed_selector = packed (include/filters.lua), queue = its hash; releases = packed {id, fence}, '' for none;
            wait_ms = 0: do not wait; process, only = of a call that waits, as in include/handover.lua; after = cursor of
            the last run, or ''; again = 1 in the second search, else 0
+           The detail of NOT_FOUND is the field that names no item.
 reply:     {now, {{outcome, id, expires, first claimed at, fence}}, releases {outcome, id}, holders} as claim_item;
-           holders only where a call that waits got an item; outcome success, no_match, more (id = cursor for the next run, '' to begin again), again (begin the second
+           holders only where a call that waits got an item; outcome success, no_match, more (id = cursor for the
+           next run, '' to begin again), again (begin the second
            search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 --]]
@@ -37,7 +39,9 @@ if not nobody_waits then
   waiter = load_waiter(request)
   if waiter and waiter.fingerprint ~= fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
 end
-if selector.parent and not load_item(selector.parent) then return redis.error_reply('FLEET NOT_FOUND') end
+for _, field in ipairs({'parent', 'ancestor'}) do
+  if selector[field] and not load_item(selector[field]) then return redis.error_reply('FLEET NOT_FOUND ' .. field) end
+end
 
 -- Whether the item went to this very call, as one that waited before; returns its reply.
 local function take_over()

@@ -54,7 +54,7 @@ def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]
     return low or 0, 0 if high is None else max(high, 1)
 
 
-def selector(filters: Filters, parent: str, ancestor: str = "", place: str = "") -> Selector:
+def selector(filters: Filters, parent: str, ancestor: str, place: str = "") -> Selector:
     """The checked selector; ``parent`` and ``ancestor`` are resolved ids or ''.
 
     Raises:

@@ -166,7 +166,7 @@ class WorkStore(BaseStore):
             only: of a call that waits: whether ``process`` has no other call with the request.
 
         Raises:
-            ToolFailure: RESOURCE_NOT_FOUND for the selector's parent.
+            ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
         """
         packed, let_go, after, again = pack(selector), _packed(releases), "", 0
         queue = blake2b(packed, digest_size=8).hexdigest()
@@ -177,7 +177,7 @@ class WorkStore(BaseStore):
             except ScriptFailure as failure:
                 if failure.code != "NOT_FOUND":
                     raise
-                raise no_such_item("claims[0].selector.parentId") from None
+                raise no_such_item(f"claims[0].selector.{failure.detail}Id") from None
             found = reply.claims[0]
             if found.outcome not in ("more", "again"):
                 return reply

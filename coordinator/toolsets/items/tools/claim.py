@@ -40,12 +40,13 @@ _DESCRIPTION = (
     "Atomically claim or release work items for exclusive ownership. One claim per agent: claiming an item releases "
     "the agent's earlier one after the new one is acquired. Claims expire after ttlSeconds (default 900); claiming "
     "an item that you already hold renews the claim (do so at half of its time). requestId and actor are required. "
-    "A claim has either itemId or a selector. With a selector, the best matching item that is ready and not below an "
-    "item held by somebody else is found and claimed in one step; with waitMs the call waits for one, in order of "
-    "arrival. Outcomes of claims: success, already_claimed (with retryAfterMs), not_found, terminal_item, "
-    "stale_fence, no_match, superseded (a later entry of the same call was acquired), rejected_by_policy (the whole "
-    "call fails). Outcomes of releases: success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later "
-    "calls: they are refused if the claim is lost."
+    "A claim has either itemId or a selector. With a selector, the best matching item that is ready is found and "
+    "claimed in one step; with waitMs the call waits for one, in order of arrival. What is below an item held by "
+    "somebody else is left out, unless parentId or ancestorId names that item or one below it. Outcomes of claims: "
+    "success, already_claimed (with retryAfterMs), not_found, terminal_item, stale_fence, no_match, superseded (a "
+    "later entry of the same call was acquired), rejected_by_policy (the whole call fails). Outcomes of releases: "
+    "success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later calls: they are refused if the "
+    "claim is lost."
 )
 
 _LOST = {
@@ -142,10 +143,12 @@ class Claims:
     ) -> ClaimReply:
         """Claims the best item that a selector matches, and waits for one if the call says so."""
         place = "claims[0].selector."
-        parent = ""
+        parent = ancestor = ""
         if above := not_blank(selector.parent_id):
             parent = await self._work.resolve_one(call.project, above, f"{place}parentId", record)
-        wanted = selection.selector(selector, parent, place=place)
+        if above := not_blank(selector.ancestor_id):
+            ancestor = await self._work.resolve_one(call.project, above, f"{place}ancestorId", record)
+        wanted = selection.selector(selector, parent, ancestor, place)
         ttl_ms = args.claims[0].ttl_seconds * 1000
         find = partial(self._work.claim_next, call.project, record, trusted.id, ttl_ms, wanted, releases)
         if not args.wait_ms:

@@ -38,8 +38,9 @@ _ADVANCE = (
 )
 _NEXT = (
     "The best items to work on: in the given role, waiting for no dependency, and neither claimed nor below a claimed "
-    "item. Ordered by priority (high first), then complexity (low first, unset last), then age; or by orderBy. Fast at "
-    "any number of items. To find and claim the best item in one step, use claim_item with a selector instead."
+    "item (unless parentId or ancestorId names that item or one below it). Ordered by priority (high first), then "
+    "complexity (low first, unset last), then age; or by orderBy. Fast at any number of items. To find and claim the "
+    "best item in one step, use claim_item with a selector instead."
 )
 
 _COLLISIONS = {"not_claim_holder": "not_holder", "stale_fence": "stale_fence"}

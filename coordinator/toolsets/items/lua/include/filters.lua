@@ -54,27 +54,35 @@ local function age_range(selector)
   return low, math.min((selector.created_to or math.huge) - RANK_EPOCH, GROUP_SIZE - 1)
 end
 
--- Ancestor protection: nobody gets an item below one that somebody else holds. The answers {holder} are cached by
--- parent; the cache has to be dropped (`known_holders = nil`) when claims have changed.
+-- The item that a selector confines the search to, or nil: everything that it asks for stands below that.
+local function named_scope(selector)
+  return selector.parent or selector.ancestor
+end
+
+-- Ancestor protection: nobody gets an item below one that somebody else holds. Who names a scope means what is in it,
+-- so claims at or above it do not count. The answers {holder} are cached by scope and parent; the cache has to be
+-- dropped (`known_holders = nil`) when claims have changed.
 local known_holders
 
--- The agent that holds something above, nil when nobody does, false when several do.
-local function holder_above(item, now)
+-- The agent that holds something above the item and below `scope` (nil: anything above), nil when nobody does, false
+-- when several do.
+local function holder_above(item, now, scope)
   local parent = item.pa
-  if not parent then return nil end
+  if not parent or parent == scope then return nil end
+  local place = scope and scope .. parent or parent
   known_holders = known_holders or {}
-  if not known_holders[parent] then
+  if not known_holders[place] then
     local claim, grandparent = unpack(redis.call('HMGET', K_ITEM .. parent, 'h', 'pa'))
-    local holder = holder_above({pa = grandparent}, now)
+    local holder = holder_above({pa = grandparent}, now, scope)
     local agent = live_holder(claim, now)
     if agent then holder = (holder == nil or holder == agent) and agent end
-    known_holders[parent] = {holder}
+    known_holders[place] = {holder}
   end
-  return known_holders[parent][1]
+  return known_holders[place][1]
 end
 
 -- Whether that keeps the item from the agent.
-local function is_shielded(item, agent, now)
-  local holder = holder_above(item, now)
+local function is_shielded(item, agent, now, scope)
+  local holder = holder_above(item, now, scope)
   return holder ~= nil and holder ~= agent
 end

@@ -54,9 +54,9 @@ local function candidates(selector, classes, after, wanted)
 end
 
 -- Whether the item stands below one that keeps it from the agent. Less work than `load_item`.
-local function is_kept_from(agent, id, now)
+local function is_kept_from(agent, id, now, scope)
   local parent = redis.call('HGET', K_ITEM .. id, 'pa')
-  return parent and is_shielded({pa = parent}, agent, now)
+  return parent and is_shielded({pa = parent}, agent, now, scope)
 end
 
 -- Calls visit(item) for matching items of the classes (of several only without an agent) that are not shielded from
@@ -65,8 +65,7 @@ end
 -- id} of the last one looked at, nil when there are no more, and the item that it ended with.
 local function select_items(selector, classes, agent, now, after, budget, wanted, visit)
   local spent, stopped, found, walk = 0, nil, nil, nil
-  local parent, top = selector.parent, agent and (selector.ancestor or selector.parent)
-  if top and (is_shielded({pa = top}, agent, now) or is_shielded({pa = parent}, agent, now)) then return nil end
+  local scope = named_scope(selector)
   local skips_left = agent and (selector.ancestor and 0 or SKIPS_MAX) -- false where no walk is to be tried (any more)
   local after_shielded = false -- where one item is below a held one, the next are likely to be
   local next_candidate, last_position, last_id = nil, after and after[1], after and after[2]
@@ -85,13 +84,13 @@ local function select_items(selector, classes, agent, now, after, budget, wanted
     -- An item with two of the tags comes twice, one after the other.
     if not last_position or comes_before(last_position, last_id, position, id) then
       last_position, last_id = position, id
-      if after_shielded and is_kept_from(agent, id, now) then
+      if after_shielded and is_kept_from(agent, id, now, scope) then
         spent = spent + SKIP_COST
         skips_left = skips_left and skips_left - 1
       else
         spent = spent + 1
         local item = (visit or selector.changed_from or selector.changed_to) and load_item(id) or load_item_partly(id)
-        after_shielded = agent and item and is_shielded(item, agent, now)
+        after_shielded = agent and item and is_shielded(item, agent, now, scope)
         if item and not after_shielded and matches(item, selector) and (not visit or visit(item)) then found = item end
       end
       stopped = (found or spent >= budget) and {position, id} or nil

@@ -20,7 +20,7 @@ local function walk_tree(selector, class, agent, now, after)
   local walk, streams, visits, from = {}, {}, 0, after and after[1] or 0
   local mends = {} -- bounds that turned out too low: {key, member, score or nil, aside = id of a held item}
   local own_id = agent ~= '' and redis.call('HGET', K_AGENTS, agent)
-  local own = own_id and load_item_partly(own_id)
+  local own, scope = own_id and load_item_partly(own_id), selector.ancestor
 
   -- Reads on; what stands after `last` is not asked for.
   local function read_on(stream)
@@ -103,8 +103,8 @@ local function walk_tree(selector, class, agent, now, after)
   end
 
   for _, range in ipairs(score_ranges(selector, class)) do
-    open_below(selector.ancestor or '', range[1], range[2], range[2])
-    if own and not is_shielded(own, agent, now) then
+    open_below(scope or '', range[1], range[2], range[2])
+    if own and (not scope or is_below(own, scope)) and not is_shielded(own, agent, now, scope) then
       open_below(own_id, range[1], range[2], range[2])
     end
   end

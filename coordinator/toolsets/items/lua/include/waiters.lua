@@ -14,11 +14,12 @@
 --   K_WAITING  queues by when the last call of each ends
 --   K_WANTED   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
 --   K_ALIVE    process: it lives and can take a call
--- A place is a scope and a class as in include/classes.lua: an item leads to the selectors that may suit it and to no
--- others, however many there are. All these keys expire some time after their calls, so those of dead processes do not
+-- A place is a scope and a class as in include/classes.lua, or what is below an item at any depth and a class: an item
+-- leads to the selectors that may suit it and to no others, however many there are. All these keys expire some time after their calls, so those of dead processes do not
 -- stay.
 
 local WAKE_CHANNEL = 'fc:wake:'
+local BELOW = 'a' -- with an id in place of a scope: what is below that item
 local GRACE = 10000 -- ms that a waiter outlives its call
 
 -- Publishes to the processes of a call, with the call's project and the waiter's name: its reply, or '' for it to ask
@@ -34,6 +35,8 @@ local function places_of(selector)
   local selector_scopes = {'*'}
   if selector.parent then
     selector_scopes = {'p' .. selector.parent}
+  elseif selector.ancestor then
+    selector_scopes = {BELOW .. selector.ancestor}
   elseif selector.type then
     selector_scopes = {'y' .. selector.type}
   elseif selector.tags then

@@ -22,15 +22,25 @@ local function selectors_at(place, now)
   return known_selectors[place]
 end
 
+-- The scopes of an item in the ranked index, and what it is below.
+local function scopes_around(item)
+  local list, above = scopes_of(item), item.pa
+  while above do
+    list[#list + 1] = BELOW .. above
+    above = redis.call('HGET', K_ITEM .. above, 'pa')
+  end
+  return list
+end
+
 -- The waiter that has waited longest for an item; nil: nobody waits for it.
 local function longest_waiter(item, now)
-  local agent, best = holder_above(item, now), nil -- whose alone it may be, nil for anybody's
-  if agent == false then return nil end
-  for _, scope in ipairs(scopes_of(item)) do
+  local best
+  for _, scope in ipairs(scopes_around(item)) do
     for queue, selector in pairs(selectors_at(scope .. ':' .. item.class, now)) do
       comparisons = comparisons + 1
       if not none_before(queue, best and best.order or math.huge) and matches(item, selector) then
-        local waiter = front_waiter(queue, agent, now)
+        local agent = holder_above(item, now, named_scope(selector)) -- whose alone it may be, nil for anybody's
+        local waiter = agent ~= false and front_waiter(queue, agent, now)
         if waiter and (not best or waiter.order < best.order) then best = waiter end
       end
     end
