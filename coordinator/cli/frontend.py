@@ -64,7 +64,7 @@ def prepare() -> None:
     """Makes the schemas of all tools in advance, because they take long and do not depend on settings."""
     for toolset in described_toolsets().values():
         for tool in toolset.tools:
-            describe(tool)
+            describe(tool, outputs="lean")
 
 
 def run_frontend(settings: Settings, recorder: Recorder, metrics_dir: Path, lifecycle: Lifecycle) -> None:

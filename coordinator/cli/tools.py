@@ -24,7 +24,7 @@ def tools(
     *,
     format: Annotated[
         Literal["markdown", "json"],
-        Parameter(help="'json' has the full schemas of arguments and results, as tools/list gives them."),
+        Parameter(help="'json' has the full schemas, as tools/list gives them with output_schemas full."),
     ] = "markdown",
 ) -> int:
     """Prints the page.

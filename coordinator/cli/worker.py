@@ -30,6 +30,7 @@ _FOR_FRONTENDS = (
     "watchdog_seconds",
     "toolsets",
     "tool_name_style",
+    "output_schemas",
     "allowed_hosts",
     "allowed_origins",
     "request_deadline_ms",

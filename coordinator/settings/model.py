@@ -243,6 +243,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             )
         ),
     ] = "dotted"
+    output_schemas: Annotated[
+        Literal["lean", "full", "none"],
+        Meta(
+            description=(
+                "What tools/list says about results: 'lean' their structure, and of large ones only that they are "
+                "objects; 'full' everything, for clients that generate code from it; 'none' nothing. Results are the "
+                "same."
+            )
+        ),
+    ] = "lean"
     allowed_hosts: Annotated[
         tuple[HostName, ...],
         Meta(description="Host headers that are accepted. Empty accepts the loopback names and the bound host."),

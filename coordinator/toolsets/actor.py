@@ -21,7 +21,7 @@ MAX_PROOF = 10_000
 
 
 ActorId = Annotated[str, Meta(description="The actor's id.")]
-ActorKind = Annotated[str, Meta(description="What the actor is.", extra_json_schema={"enum": list(KINDS)})]
+ActorKind = Annotated[str, Meta(description="What it is.", extra_json_schema={"enum": list(KINDS)})]
 
 
 FILLED_BY_CALLER = {"filled_by_caller": True}
@@ -39,7 +39,7 @@ class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     id: Annotated[
         str,
         Meta(
-            description="Identifier of the actor.",
+            description="Its id.",
             extra_json_schema={"minLength": 1, "maxLength": MAX_ID},
             extra=REFUSED_ALONE,
         ),
@@ -47,13 +47,11 @@ class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     kind: Annotated[ActorKind, Meta(extra=REFUSED_ALONE)] = ""
     parent: Annotated[
         str | None,
-        Meta(description="Id of the dispatching agent: the delegation chain.", extra_json_schema={"maxLength": MAX_ID}),
+        Meta(description="Id of the agent that dispatched it.", extra_json_schema={"maxLength": MAX_ID}),
     ] = None
     proof: Annotated[
         str | None,
-        Meta(
-            description="Credential, for example a JWT. Never echoed back.", extra_json_schema={"maxLength": MAX_PROOF}
-        ),
+        Meta(description="A credential, such as a JWT; never echoed.", extra_json_schema={"maxLength": MAX_PROOF}),
     ] = None
 
 

@@ -120,7 +120,11 @@ def _replaced(node: Any, definitions: dict[str, Schema], endless: set[str]) -> A
     name = node.get("$ref", "").removeprefix(REF) if isinstance(node.get("$ref"), str) else ""
     if name and name not in endless:
         # What stands beside the reference is about this place, and so says more than the definition.
-        node = {**definitions[name], **{key: value for key, value in node.items() if key != "$ref"}}
+        # Its own description is a docstring, for readers of the code.
+        node = {
+            **{key: value for key, value in definitions[name].items() if key != "description"},
+            **{key: value for key, value in node.items() if key != "$ref"},
+        }
     return {
         key: value if key in ("default", "enum", "examples") else _replaced(value, definitions, endless)
         for key, value in node.items()

@@ -14,9 +14,7 @@ MAX_REQUEST_ID = 200
 RequestId = Annotated[
     str | None,
     Meta(
-        description="Chosen by the caller for one logical operation, preferably a UUID. A repeated call with the same "
-        "requestId returns the first answer instead of acting twice, while the server keeps that answer (10 minutes by "
-        "default).",
+        description="A new id for each logical operation, best a UUID; a repeated call gets the first answer again.",
         extra_json_schema={"minLength": 1, "maxLength": MAX_REQUEST_ID},
     ),
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import UnsetType
@@ -20,6 +20,13 @@ from coordinator.toolsets.host_schema import REF as _REF
 from coordinator.toolsets.host_schema import inlined, references, typed
 from coordinator.toolsets.tool import Tool
 
+Outputs = Literal["lean", "full", "none"]
+"""How much ``tools/list`` says about results."""
+LEAN_BYTES = 1_500
+"""Of a longer structure a lean list says only that it is an object."""
+_BESIDE = frozenset(("description", "examples", "title", "default", "enum", "format", "pattern"))
+_BESIDE |= {f"{bound}{of}" for bound in ("min", "max") for of in ("imum", "Length", "Items", "Properties")}
+"""What lean lists leave out: words, values and bounds."""
 _REMEMBERED = 512
 _MOST_SEEN = 50_000
 """Elements and members in the arguments of one call that ``without_nulls`` looks at."""
@@ -97,6 +104,30 @@ def output_schema(results: tuple[type[msgspec.Struct], ...]) -> dict[str, Any]:
     return _assembled(root, definitions)
 
 
+@lru_cache(maxsize=_REMEMBERED)
+def lean_output_schema(results: tuple[type[msgspec.Struct], ...]) -> dict[str, Any]:
+    """The structure of ``output_schema`` without words, values and bounds; of a long one, only that it is an object.
+
+    Hardly a model reads more. Cached and shared: do not change it.
+    """
+    structure: dict[str, Any] = _bare(output_schema(results))
+    return structure if len(msgspec.json.encode(structure)) <= LEAN_BYTES else {"type": "object"}
+
+
+def _bare(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_bare(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    if node == TOOL_ERROR:
+        return {"type": "object"}
+    return {
+        key: {name: _bare(one) for name, one in value.items()} if key in ("properties", "$defs") else _bare(value)
+        for key, value in node.items()
+        if key not in _BESIDE
+    }
+
+
 def _described(schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": schema["description"]} if "description" in schema else {}
 
@@ -111,18 +142,24 @@ def behaviour(tool: Tool) -> dict[str, bool]:
     }
 
 
-def describe(tool: Tool, name: str | None = None, *, identified: bool = False) -> dict[str, Any]:
+def describe(
+    tool: Tool, name: str | None = None, *, identified: bool = False, outputs: Outputs = "full"
+) -> dict[str, Any]:
     """The tool as ``tools/list`` shows it.
 
     Args:
         name: the published name; None: the tool's own.
         identified: for authenticated callers, who need not name themselves as actors.
+        outputs: how much it says about results.
     """
+    results = {}
+    if tool.result and outputs != "none":
+        results["outputSchema"] = output_schema(tool.result) if outputs == "full" else lean_output_schema(tool.result)
     return {
         "name": name or tool.name,
         "description": tool.description,
         "inputSchema": identified_schema(tool.arguments) if identified else input_schema(tool.arguments),
-        **({"outputSchema": output_schema(tool.result)} if tool.result else {}),
+        **results,
         "annotations": behaviour(tool),
     }
 

@@ -114,7 +114,9 @@ class FrontEnd:
         process: str = "",
         admission: Admission | None = None,
     ) -> None:
-        self._endpoints = endpoints = Endpoints(toolsets, settings.toolsets, settings.tool_name_style)
+        self._endpoints = endpoints = Endpoints(
+            toolsets, settings.toolsets, settings.tool_name_style, settings.output_schemas
+        )
         own_name = urlsplit(settings.auth.resource).hostname
         gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)

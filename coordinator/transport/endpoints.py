@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from coordinator.identity.permissions import least, sufficient
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT, PROJECT_RULE
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.schema import describe
+from coordinator.toolsets.schema import Outputs, describe
 from coordinator.toolsets.tool import Resource, Tool, Toolset
 from coordinator.transport.replies import Refusal
 
@@ -106,15 +106,23 @@ class Endpoints:
     Args:
         toolsets: by name, in the order in which combinations list their tools.
         default: the toolsets served at ``/mcp``.
+        outputs: how much their lists say about results.
 
     Raises:
         EndpointError: the default names an unknown toolset, or two that share a tool name.
         ContractError: a contract struct cannot be published.
     """
 
-    def __init__(self, toolsets: Mapping[str, Toolset], default: Sequence[str], style: NameStyle = "dotted") -> None:
+    def __init__(
+        self,
+        toolsets: Mapping[str, Toolset],
+        default: Sequence[str],
+        style: NameStyle = "dotted",
+        outputs: Outputs = "lean",
+    ) -> None:
         self._toolsets = dict(toolsets)
         self._style = style
+        self._outputs = outputs
         self._made: dict[str, Endpoint | Refusal] = {}
         self._paths: dict[str, Target | Refusal] = {}
         self._default = list(default)
@@ -188,14 +196,15 @@ class Endpoints:
                 f"tool names: {', '.join(shared)}; use one endpoint for each: "
                 + ", ".join(f"/mcp/{toolset.name}" for toolset in toolsets),
             )
-        listing = tuple(describe(tool, name) for name, tool in tools.items())
+        outputs = self._outputs
+        listing = tuple(describe(tool, name, outputs=outputs) for name, tool in tools.items())
         return Endpoint(
             key,
             tuple(toolsets),
             tools,
             listing,
             {one["name"]: one["inputSchema"] for one in listing},
-            tuple(describe(tool, name, identified=True) for name, tool in tools.items()),
+            tuple(describe(tool, name, identified=True, outputs=outputs) for name, tool in tools.items()),
             access,
             frozenset().union(*(one.sufficient for one in access.values())),
         )

@@ -22,6 +22,7 @@ from coordinator.toolsets.tool import Call, Delivery
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies, replayed
 from coordinator.transport.calls import Calls
+from coordinator.transport.compression import COMPRESSED, compressing
 from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.envelope import MODERN, VERSION_KEY
 from coordinator.transport.fast_path import FastPath, ParsedCall
@@ -162,6 +163,8 @@ class SlowPath:
                 more = [] if retry_after is None else [(b"retry-after", b"%d" % retry_after)]
                 await reply(send, 200, body, headers=more)
                 return
+        if seen.method in COMPRESSED:
+            send = compressing(send, headers)
         app = await self._sdk.get(target.endpoint)
         exchange = Exchange(target.project, request_id, private=self._authorization.enabled)
         if grant is not None:

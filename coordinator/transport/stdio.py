@@ -72,7 +72,7 @@ async def serve_stdio(
     Raises:
         EndpointError: the toolsets cannot be served together.
     """
-    endpoints = Endpoints(toolsets, names, settings.tool_name_style)
+    endpoints = Endpoints(toolsets, names, settings.tool_name_style, settings.output_schemas)
     target = endpoints.resolve("/mcp")
     if not isinstance(target, Target):
         raise EndpointError(f"toolsets: {','.join(names)} cannot be served")

@@ -66,10 +66,10 @@ def test_rows_say_what_is_allowed(capsys: Out) -> None:
 def test_rows_say_what_a_step_of_a_flow_can_be(capsys: Out) -> None:
     text = chapter(page("flows", capsys), "workflow_create")
     assert "| `flow` | object | yes |" in text
-    assert "| `flow.*.name` | string | yes |  | 1 to 200 characters |" in text
-    assert "| `flow.*.branch[].then` | string | yes |" in text
-    assert "| `flow.*.retry.max_attempts` | integer | yes |  | 1 to 100 |" in text
-    assert "| `flow.*.on_error` | string |  |  | `fail`, `continue` |" in text
+    assert "| `flow.start.name` | string | yes |  | 1 to 200 characters |" in text
+    assert "| `flow.start.branch[].then` | string | yes |" in text
+    assert "| `flow.start.retry.max_attempts` | integer | yes |  | 1 to 100 |" in text
+    assert "| `flow.start.on_error` | string |  |  | `fail`, `continue` |" in text
 
 
 def test_resources_are_listed(capsys: Out) -> None:

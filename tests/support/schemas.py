@@ -11,7 +11,7 @@ import jsonschema_rs
 import msgspec
 
 from coordinator.errors import ToolFailure
-from coordinator.toolsets.schema import output_schema
+from coordinator.toolsets.schema import lean_output_schema, output_schema
 from coordinator.toolsets.tool import Tool
 
 Results = tuple[type[msgspec.Struct], ...]
@@ -25,9 +25,13 @@ def _is_utc(time: str) -> bool:
 
 
 @cache
-def _validator(results: Results) -> jsonschema_rs.Draft202012Validator:
+def _validators(results: Results) -> tuple[jsonschema_rs.Draft202012Validator, ...]:
+    """By the full schema, and by the one that lists show."""
     formats = {"date-time": _is_utc}
-    return jsonschema_rs.Draft202012Validator(output_schema(results), validate_formats=True, formats=formats)
+    return tuple(
+        jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=formats)
+        for schema in (output_schema(results), lean_output_schema(results))
+    )
 
 
 def _told(error: jsonschema_rs.ValidationError) -> str:
@@ -47,7 +51,7 @@ def decoded(tool: Tool, arguments: Mapping[str, Any]) -> Any:
 
 def departures(results: Results, answer: Any) -> list[str]:
     """Where an answer, or a failure's body, departs from the output schema of a tool with these results."""
-    return [_told(error) for error in _validator(results).iter_errors(answer)]
+    return [_told(error) for validator in _validators(results) for error in validator.iter_errors(answer)]
 
 
 def must_keep_to(results: Results, answer: Any) -> None:

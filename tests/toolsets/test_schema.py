@@ -78,7 +78,6 @@ def test_what_is_inside_stands_where_it_belongs() -> None:
                 "description": "More of it.",
                 "type": "array",
                 "items": {
-                    "description": "Inside.",
                     "type": "object",
                     "properties": {"value": {"description": "A value.", "type": "integer"}},
                     "required": ["value"],

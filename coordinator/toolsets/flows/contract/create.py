@@ -131,7 +131,7 @@ class WorkflowCreate(Arguments, kw_only=True):
     flow: Annotated[
         dict[str, Any],
         Meta(
-            description="The step graph: steps by key, the first under start.",
+            description="The step graph: steps by key, each in the form of start, which is the first.",
             # Hosts that know no open objects show the model what is named, so the form of all steps is there.
             extra_json_schema={
                 "properties": {"start": STEP},

@@ -31,19 +31,18 @@ class Result(msgspec.Struct, rename="camel", omit_defaults=True):
 
 # Arguments
 
-ItemRef = Annotated[str, Meta(description="Item: its UUID, or the first 4 or more hex digits.")]
-OptionalItemRef = Annotated[str | None, Meta(description="Item: its UUID, or the first 4 or more hex digits.")]
+ItemRef = Annotated[str, Meta(description="UUID or hex prefix (4 digits or more).")]
+OptionalItemRef = Annotated[str | None, Meta(description="UUID or hex prefix (4 digits or more).")]
 RequestId = Annotated[
     str | None,
     Meta(
-        description="A UUID that the caller makes up for one logical operation. With an actor, a repeated call returns "
-        "the first answer instead of acting twice, as long as the server keeps answers (10 minutes by default)."
+        description="A new UUID for each logical operation; with an actor, a repeated call gets the first answer again."
     ),
 ]
-OptionalActor = Annotated[Actor | None, Meta(description="Who acts: recorded with changes, and needed for requestId.")]
+OptionalActor = Annotated[Actor | None, Meta(description="Who acts; needed for requestId.")]
 FenceToken = Annotated[
     Annotated[int, Meta(ge=1, le=9007199254740991)] | None,
-    Meta(description="The fenceToken of the claim acted under; a stale one is refused."),
+    Meta(description="The claim's fenceToken; a stale one is refused."),
 ]
 GivenPriority = Annotated[
     str | None, Meta(description="Default medium.", extra_json_schema={"enum": [*PRIORITIES, None]})

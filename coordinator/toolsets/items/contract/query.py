@@ -37,8 +37,8 @@ SORT_FIELDS = ("title", "priority", "complexity", "createdAt", "modifiedAt")
 CLAIM_STATUSES = ("claimed", "unclaimed", "expired")
 MAX_LIMIT = 200
 
-_AFTER = "Search: at this time or later. ISO-8601 with zone, for example 2026-01-01T12:00:00Z."
-_BEFORE = "Search: at this time or earlier. ISO-8601 with zone."
+_AFTER = "Search: inclusive, such as 2026-01-01T12:00:00Z."
+_BEFORE = "Search: inclusive."
 After = Annotated[str | None, Meta(description=_AFTER)]
 Before = Annotated[str | None, Meta(description=_BEFORE)]
 

@@ -95,7 +95,7 @@ class TreeNote(Arguments, kw_only=True):
 class CreateWorkTree(Arguments, kw_only=True):
     """A root with children, edges and notes, created in one step."""
 
-    root: TreeItem
+    root: Annotated[TreeItem, Meta(description="The root of the new tree.")]
     parent_id: Annotated[str | None, Meta(description="Existing item to put the root under; UUID or hex prefix.")] = (
         None
     )

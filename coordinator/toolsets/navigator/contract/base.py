@@ -22,6 +22,4 @@ class NoArguments(Arguments):
 
 WorkflowId = Annotated[str, Meta(description="Id of a workflow, as list_workflows shows it.")]
 ActivityId = Annotated[str, Meta(description="Id of an activity.")]
-State = Annotated[
-    str, Meta(description="The state of the last answer, exactly as it was. Opaque: neither read nor change it.")
-]
+State = Annotated[str, Meta(description="The last answer's state, unchanged. Opaque.")]

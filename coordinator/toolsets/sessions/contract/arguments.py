@@ -19,7 +19,7 @@ class Arguments(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Arguments of a tool."""
 
 
-SessionToken = Annotated[str, Meta(description="The token that start_session or the last call returned.", min_length=1)]
+SessionToken = Annotated[str, Meta(description="The last call's token.", min_length=1)]
 Handle = Annotated[
     str | None, Meta(description="The checkpoint_handle that the worker yielded. This or session_token is required.")
 ]
@@ -82,7 +82,7 @@ class StartSession(Arguments, kw_only=True):
     ] = None
     fence_token: Annotated[
         Annotated[int, Meta(ge=1, le=9007199254740991)] | None,
-        Meta(description="The fenceToken of the claim on the item; a stale one is refused."),
+        Meta(description="The claim's fenceToken; a stale one is refused."),
     ] = None
 
 
