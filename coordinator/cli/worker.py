@@ -34,6 +34,7 @@ _FOR_FRONTENDS = (
     "allowed_hosts",
     "allowed_origins",
     "request_deadline_ms",
+    "longest_wait_ms",
     "max_body_bytes",
     "max_header_bytes",
     "max_json_depth",

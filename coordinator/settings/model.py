@@ -275,6 +275,18 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             extra={"unit": "milliseconds"},
         ),
     ] = 2_000
+    longest_wait_ms: Annotated[
+        int,
+        Meta(
+            description=(
+                "A call that waits (claim_item with waitMs, workflow.submit, a search through everything) is answered "
+                "after this time at the latest, whatever it asks for. Most clients give a call up after 60 s."
+            ),
+            ge=100,
+            le=50_000,
+            extra={"unit": "milliseconds"},
+        ),
+    ] = 49_000
     max_body_bytes: Annotated[
         int,
         Meta(description="Largest request body that is read.", ge=1_024, le=1_073_741_824, extra={"unit": "bytes"}),

@@ -7,6 +7,7 @@ stdio and workflow steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -129,6 +130,8 @@ class Tool:
     waits: Callable[[Any], bool] | None = None
     """Whether a call with these arguments may wait; None: every call answers at once. The SDK's server takes calls that
     may wait."""
+    wait_ms: Callable[[Any], int] | None = None
+    """For how many milliseconds a call that waits asks to do so; None: it does not say."""
     parks: bool = False
     """Whether a waiting call spends almost all of its time waiting for an event, and so needs hardly any resources."""
     criticality: Criticality | Callable[[Any], Criticality] | None = None
@@ -147,6 +150,10 @@ class Tool:
     def patient(self, arguments: Any) -> bool:
         """Whether a call with these arguments may take longer than a request normally does."""
         return self.waits is not None and self.waits(arguments)
+
+    def wait_seconds(self, arguments: Any) -> float:
+        """For how many seconds a call that waits asks to do so; infinite if it does not say."""
+        return math.inf if self.wait_ms is None else self.wait_ms(arguments) / 1000
 
 
 class Resource(NamedTuple):

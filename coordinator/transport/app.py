@@ -121,7 +121,7 @@ class FrontEnd:
         gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
-        self._calls = Calls(settings.request_deadline_ms, hooks, admission)
+        self._calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms)
         self._bodies = Bodies(settings.max_body_bytes)
         self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
         self._health = Health(

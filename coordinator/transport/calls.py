@@ -1,7 +1,7 @@
 """Runs one tool call: deadline, outcome, encoding. The same for every transport.
 
 A call past its deadline is cancelled, and answered with ``deadline_exceeded``. Calls that wait by design
-(``Tool.patient``) have no deadline here: their tools limit the wait themselves.
+(``Tool.patient``) have a later one, before which their tools should end the wait themselves.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _log = structlog.get_logger(__name__)
 
 Recheck = Callable[[], Awaitable[object]]
 """Called from time to time while a call waits. Raises ToolFailure if its caller may not make it any more."""
+
+_GRACE_SECONDS = 0.5
 
 _OUTCOMES: dict[Kind, str] = {"permanent": "error", "transient": "conflict", "shedding": "shed"}
 
@@ -79,10 +81,14 @@ class Calls:
     Args:
         deadline_ms: how long a call of a fast tool may take, in milliseconds.
         admission: admits calls or turns them away; None: all are admitted.
+        longest_wait_ms: how long a call that waits may take, in milliseconds.
     """
 
-    def __init__(self, deadline_ms: int, hooks: Hooks, admission: Admission | None = None) -> None:
+    def __init__(
+        self, deadline_ms: int, hooks: Hooks, admission: Admission | None = None, longest_wait_ms: int = 49_000
+    ) -> None:
         self._seconds = deadline_ms / 1000
+        self._longest = longest_wait_ms / 1000
         self._report = hooks.request
         self._deadlines = Deadlines(self._seconds / 10)
         self._admission = admission
@@ -153,8 +159,12 @@ class Calls:
         span, outcome, code, turned_away = None, "cancelled", "", False
         if self._tracing is not None:
             span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
-        task = None if ticket is None and tool.patient(arguments) else self._deadlines.start(began + self._seconds)
-        if task is None and tool.parks:
+        patient, seconds = ticket is None and tool.patient(arguments), self._seconds
+        if patient:
+            # A tool that parks its calls ends them itself, with an answer that is no failure.
+            seconds = self._longest + (_GRACE_SECONDS if tool.parks else 0)
+        task = self._deadlines.start(began + seconds)
+        if patient and tool.parks:
             idle = []
             call = msgspec.structs.replace(call, idle=idle.append)
         try:
@@ -163,7 +173,7 @@ class Calls:
             elif self._admission is not None:
                 self._admission.begins(ticket)
             handling = tool.handler(call, arguments)
-            result = await (handling if task is not None or recheck is None else _rechecked(recheck, handling))
+            result = await (_rechecked(recheck, handling) if patient and recheck is not None else handling)
             if type(result) is Reply:
                 done = _replied(result)
                 outcome = "error" if done.failed else "ok"
@@ -174,27 +184,26 @@ class Calls:
             outcome, code, turned_away = _outcome(failure), failure.code, handling is None
             done = _failed(tool, failure)
         except asyncio.CancelledError:
-            if task is None or not self._deadlines.expired(task):
+            if not self._deadlines.expired(task):
                 raise
             outcome, code = "conflict", "deadline_exceeded"
-            done = _failed(tool, self._late(tool))
+            done = _failed(tool, _late(tool, seconds))
         except Exception:
             _log.exception("tool failed", tool=tool.name, request_id=call.request_id)
             outcome = "internal"
             done = _failed(tool, _defect(call))
         finally:
-            if task is not None:
-                self._deadlines.stop(task)
+            self._deadlines.stop(task)
             if ticket is not None and self._admission is not None:
                 self._admission.leave(ticket)
             if span is not None:
                 span.end(outcome, code)
                 span.leave()
-        seconds = perf_counter() - began
+        took = perf_counter() - began
         if idle:
             # Waiting for an item does not make a call slow; that time has a metric of its own.
-            seconds -= sum(idle)
-        self._report(tool.name, outcome, transport, None if turned_away else seconds)
+            took -= sum(idle)
+        self._report(tool.name, outcome, transport, None if turned_away else took)
         return done
 
     def refused(self, tool: Tool, failure: ToolFailure, transport: str, call: Call) -> Done:
@@ -215,10 +224,15 @@ class Calls:
         ticket = self._admission.enter(criticality, who, call.project, parks=tool.parks and tool.patient(arguments))
         return await self._admission.wait(criticality, who, call.project) if ticket is None else ticket
 
-    def _late(self, tool: Tool) -> ToolFailure:
-        return ToolFailure(
-            "deadline_exceeded", f"{tool.name} did not finish within {self._seconds:g} s; it may have taken effect"
-        )
+    def wait_seconds(self, tool: Tool, arguments: Any) -> float:
+        """How long a call with these arguments waits at most; 0: it answers at once."""
+        return min(self._longest, tool.wait_seconds(arguments)) if tool.patient(arguments) else 0.0
+
+
+def _late(tool: Tool, seconds: float) -> ToolFailure:
+    return ToolFailure(
+        "deadline_exceeded", f"{tool.name} did not finish within {seconds:g} s; it may have taken effect"
+    )
 
 
 def _who(call: Call, arguments: Any) -> str:

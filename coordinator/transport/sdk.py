@@ -8,7 +8,9 @@ the connection alive while the call waits, and it ends the call if its client le
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -26,11 +28,12 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.tool import Call, Delivery, Resource
+from coordinator.toolsets.tool import Call, Delivery, Resource, Tool
 from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done, Recheck
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.envelope import CAPABILITIES_KEY, LEGACY, MODERN, VERSION_KEY
+from coordinator.transport.progress import reported
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send, to_json
 
 LIST_TTL_MS = 300_000
@@ -144,7 +147,8 @@ def build_server(
             arguments = decoded(tool, endpoint.input_schemas[params.name], params.arguments or {})
         except ToolFailure as failure:
             return _result(calls.refused(tool, failure, transport, call), context)
-        done = await calls.run(tool, call, arguments, transport, exchange.recheck)
+        async with _progress(context, tool, calls.wait_seconds(tool, arguments)):
+            done = await calls.run(tool, call, arguments, transport, exchange.recheck)
         exchange.retry_after = done.retry_after
         if exchange.delivery is not None:
             exchange.delivery.answered = True
@@ -165,6 +169,14 @@ def build_server(
     # ``Calls`` makes the spans of calls, on both paths.
     server.middleware.clear()
     return server
+
+
+def _progress(context: ServerRequestContext[Any], tool: Tool, seconds: float) -> AbstractAsyncContextManager[None]:
+    """Reports on a call that waits for so many seconds at most, if its caller has sent a progress token."""
+    meta: Mapping[str, Any] = context.meta or {}
+    if not seconds or meta.get("progress_token") is None:
+        return contextlib.nullcontext()
+    return reported(context.session.report_progress, tool.name, seconds)
 
 
 def _check_cursor(params: types.PaginatedRequestParams | None) -> None:

@@ -76,7 +76,7 @@ async def serve_stdio(
     target = endpoints.resolve("/mcp")
     if not isinstance(target, Target):
         raise EndpointError(f"toolsets: {','.join(names)} cannot be served")
-    calls = Calls(settings.request_deadline_ms, hooks)
+    calls = Calls(settings.request_deadline_ms, hooks, longest_wait_ms=settings.longest_wait_ms)
 
     async def exchange() -> Exchange:
         caller = await principal()

@@ -357,6 +357,15 @@ async def test_a_sub_workflow_returns_its_context(working: Working) -> None:
     assert types.count("sub_workflow.started") == types.count("sub_workflow.completed") == 1
 
 
+async def test_a_submit_is_answered_before_hosts_give_it_up(working: Working) -> None:
+    """However long the gateway's own limit is."""
+    lab = await working(
+        {"longest_wait_ms": 200}, workflows={"child": CHILD, "w": calling("child")}, limits={"submitWaitMs": 600_000}
+    )
+    under_way = await asyncio.wait_for(lab.follow(await lab.start("w"), "call", n=3), 30)
+    assert under_way["inFlight"]["transition"] == "call"
+
+
 async def test_a_sub_workflow_may_wait_for_somebody(working: Working) -> None:
     lab = await working(workflows={"child": CHILD, "w": calling("child")}, limits={"submitWaitMs": 500})
     under_way = await lab.follow(await lab.start("w"), "call", n=3)

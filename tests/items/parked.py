@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.idempotency import idempotency_key
 from coordinator.toolsets.items.audit import audit
@@ -56,8 +57,8 @@ class Parked:
 class Front(Client):
     """One front-end: its own connection and its own parked calls."""
 
-    def __init__(self, url: str, project: str) -> None:
-        super().__init__(Store(url, timeout_ms=5000), project)
+    def __init__(self, url: str, project: str, settings: Settings | None = None) -> None:
+        super().__init__(Store(url, timeout_ms=5000), project, settings)
         self.calls: list[Parked] = []
         self.runs: Counter[str] = Counter()
         """Script runs so far, by name."""
@@ -122,8 +123,8 @@ class Fronts:
         self._project = project
         self._all: list[Front] = []
 
-    async def make(self, url: str = "") -> Front:
-        front = Front(url or self._url, self._project)
+    async def make(self, url: str = "", settings: Settings | None = None) -> Front:
+        front = Front(url or self._url, self._project, settings)
         self._all.append(front)
         await front.store.open()
         return front

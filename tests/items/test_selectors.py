@@ -17,7 +17,7 @@ from tests.items.selectors import call_of, take
 
 pytestmark = pytest.mark.anyio
 
-NO_MATCH = {"outcome": "no_match", "kind": "permanent", "code": "no_match"}
+NO_MATCH = {"outcome": "no_match", "kind": "transient", "code": "no_match", "retryAfterMs": 1000}
 
 
 @pytest.mark.every_store

@@ -11,6 +11,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
+from coordinator.settings import Settings
 from coordinator.store import keys
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse
@@ -21,7 +22,7 @@ from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
-NO_MATCH = {"outcome": "no_match", "kind": "permanent", "code": "no_match"}
+NO_MATCH = {"outcome": "no_match", "kind": "transient", "code": "no_match", "retryAfterMs": 0}
 
 
 async def refusal(call: Parked) -> str:
@@ -51,8 +52,19 @@ async def test_nothing_came(fronts: Fronts) -> None:
     }
     item = await tools.add()
     assert await tools.next() == [item], "nobody is there for it"
-    again = call_of("agent", request_id=call.request_id, wait_ms=60_000, claimRef="ref-1")
+    again = call_of("agent", request_id=call.request_id, wait_ms=300, claimRef="ref-1")
     assert await other("claim_item", **again) == answer
+
+
+async def test_a_wait_is_answered_before_hosts_give_it_up(fronts: Fronts) -> None:
+    """Whatever the call asks for."""
+    tools = await fronts.make(settings=Settings(request_deadline_ms=LONG_MS, longest_wait_ms=200))
+    began = time.monotonic()
+    answer = await asyncio.wait_for(tools.begin("agent", wait_ms=60_000).answer(), 30)
+    assert time.monotonic() - began >= 0.2
+    assert answer["claimResults"] == [NO_MATCH]
+    for wait_ms in (60_001, -1):
+        assert (await tools.refusal("claim_item", **call_of("agent", wait_ms=wait_ms))).code == "VALIDATION_ERROR"
 
 
 async def test_something_is_there_at_once(fronts: Fronts) -> None:
@@ -209,7 +221,7 @@ async def test_who_waits_no_longer_ends_it_for_all(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call = await tools.park("agent")
     answer = await other("claim_item", **call_of("agent", request_id=call.request_id))
-    assert answer["claimResults"] == [NO_MATCH]
+    assert answer["claimResults"] == [{**NO_MATCH, "retryAfterMs": 1000}]
     assert await call.answer() == answer
 
 

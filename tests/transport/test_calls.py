@@ -218,6 +218,16 @@ async def test_cancellation_from_outside_is_passed_on_at_the_deadline_too() -> N
     assert hooks.requests == []
 
 
+@pytest.mark.parametrize("make", [modern, legacy])
+async def test_a_call_that_waits_for_too_long_is_ended(rig: Rig, make: Any) -> None:
+    app = make_app(rig, with_settings={"longest_wait_ms": 100})
+    response = await send(app, "POST", "/mcp", *make("tools/call", call("watch", {"gate": "never"})))
+    assert b'"kind":"transient","code":"deadline_exceeded"' in response.body
+    assert b"within 0.1 s" in response.body
+    assert rig.waiting == set()
+    await app.aclose()
+
+
 @pytest.mark.parametrize("fast", [True, False])
 async def test_late_calls_are_ended_on_every_way(rig: Rig, fast: bool) -> None:
     app = make_app(rig, fast=fast, with_settings={"request_deadline_ms": 40, "redis_timeout_ms": 20})

@@ -101,14 +101,22 @@ class Operations:
     Args:
         listener: tells when operations are over.
         deadline_ms: the deadline of quick calls.
+        longest_ms: how long any call may wait.
     """
 
     def __init__(
-        self, store: Store, instances: InstanceStore, audit: AuditStore, listener: Listener, deadline_ms: int = 10_000
+        self,
+        store: Store,
+        instances: InstanceStore,
+        audit: AuditStore,
+        listener: Listener,
+        deadline_ms: int = 10_000,
+        longest_ms: int = 49_000,
     ) -> None:
         self._store = store
         self._loser_seconds = min(LOSER_SECONDS, deadline_ms / 2000)
         self._hurried_seconds = deadline_ms * 0.4 / 1000
+        self._longest_seconds = longest_ms / 1000
         self.durations = Durations()
         """How long the operations took that this process waited for."""
         self._seen: OrderedDict[str, _Seen] = OrderedDict()
@@ -249,6 +257,7 @@ class Operations:
 
     async def _submitted(self, asked: SubmitRequest) -> Snapshot:
         project, workflow = asked.project, asked.workflow
+        began = asyncio.get_running_loop().time()
         if (repeated := await self._repeated(asked)) is not None:
             return repeated
         waited = False
@@ -274,7 +283,7 @@ class Operations:
                     rejected.snapshot = snapshot
                     raise
                 if begun.what == "begun":
-                    seconds = self._wait_seconds(snapshot.bundle, asked.hurried)
+                    seconds = self._wait_seconds(snapshot.bundle, asked.hurried, began)
                     key = instance.bundle, instance.definition, asked.transition
                     return await self._finished(project, workflow, begun.operation, changed, seconds, key)
                 recorder().restarted("workflow.submit")
@@ -332,10 +341,15 @@ class Operations:
 
     # --- waiting ----------------------------------------------------------------------------------
 
-    def _wait_seconds(self, bundle: Bundle, hurried: bool) -> float:
-        """How long a call waits for the end of the operation that it began."""
-        stated = bundle.limits.submit_wait_ms / 1000
-        return min(stated, self._hurried_seconds) if hurried else stated
+    def _wait_seconds(self, bundle: Bundle, hurried: bool, began: float | None = None) -> float:
+        """How long a call waits for the end of the operation that it began.
+
+        Args:
+            began: when the call came (of the loop's clock), if it has waited for something else before.
+        """
+        waited = 0.0 if began is None else asyncio.get_running_loop().time() - began
+        seconds = min(bundle.limits.submit_wait_ms / 1000, max(0.0, self._longest_seconds - waited))
+        return min(seconds, self._hurried_seconds) if hurried else seconds
 
     async def _finished(
         self,

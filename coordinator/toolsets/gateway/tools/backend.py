@@ -41,7 +41,8 @@ class Backend:
         self.listener = Listener(store, self._servers_changed.set)
         self.instances = InstanceStore(store, settings)
         self.audit = AuditStore(store, settings)
-        self.operations = Operations(store, self.instances, self.audit, self.listener, settings.request_deadline_ms)
+        times = settings.request_deadline_ms, settings.longest_wait_ms
+        self.operations = Operations(store, self.instances, self.audit, self.listener, *times)
         self._servers = ServerStore(store)
         self._leases = LeaderLeases(store)
         self._settings = settings

@@ -124,7 +124,12 @@ class ClaimItem(Arguments, kw_only=True):
     ] = []
     wait_ms: Annotated[
         int,
-        Meta(description="With a selector: how long to wait for an item, in milliseconds.", ge=0, le=MAX_WAIT_MS),
+        Meta(
+            description="With a selector: how long to wait for an item, in milliseconds; answered after 50 s at the "
+            "latest. Stay below your client's limit for a call: 5 s for OpenAI Agents, 60 s or more for others.",
+            ge=0,
+            le=MAX_WAIT_MS,
+        ),
     ] = 0
 
 
@@ -163,7 +168,13 @@ class ClaimResult(Result, kw_only=True):
     code: Annotated[str, Meta(description="With no_match: no_match.")] | UnsetType = UNSET
     contended_item_id: ContendedItemId | UnsetType = UNSET
     retry_after_ms: (
-        Annotated[Count, Meta(description="With already_claimed: time left of that claim, in milliseconds.")]
+        Annotated[
+            Count,
+            Meta(
+                description="With already_claimed: time left of that claim; with no_match: when to ask again; in "
+                "milliseconds."
+            ),
+        ]
         | UnsetType
     ) = UNSET
     error: EntryError | UnsetType = UNSET

@@ -13,8 +13,8 @@ args:      request fingerprint keep_ms events_max agent ttl_ms packed_selector q
            the last run, or ''; again = 1 in the second search, else 0
            The detail of NOT_FOUND is the field that names no item.
 reply:     {now, {{outcome, id, expires, first claimed at, fence}}, releases {outcome, id}, holders} as claim_item;
-           holders only where a call that waits got an item; outcome success, no_match, more (id = cursor for the
-           next run, '' to begin again), again (begin the second
+           expires of no_match: in how many ms to ask again; holders only where a call that waits got an item; outcome
+           success, no_match, more (id = cursor for the next run, '' to begin again), again (begin the second
            search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 --]]
@@ -24,6 +24,7 @@ errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 -- @include select
 -- @include settle
 
+local POLL_MS = 1000 -- how often to ask for who does not wait
 local SCAN_MAX = 200 -- of candidates that are looked at in one run, and of expired claims that are put back
 local now, selector, wait = server_time(), cmsgpack.unpack(packed_selector), tonumber(wait_ms)
 local waiter = nil -- what this call is parked as
@@ -71,7 +72,7 @@ if not found and (stopped or not swept) then return go_on('more', format_cursor(
 local to_search_again = after ~= '' and again == '0'
 if not found and wait == 0 and to_search_again then return go_on('again', '') end
 
-local result, released = {'no_match', '', 0, 0, 0}, {}
+local result, released = {'no_match', '', POLL_MS, 0, 0}, {}
 if found then
   acquire_claim(found, agent, tonumber(ttl_ms), now, events_max)
   -- Made now: the releases may take the claim from it again.

@@ -23,7 +23,8 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     outcome: str
     item: str
     expires: int
-    """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires."""
+    """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires; for
+    ``no_match``: in how many ms to ask again."""
     first_claimed_at: int
     fence: int
 

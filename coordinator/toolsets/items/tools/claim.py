@@ -43,10 +43,10 @@ _DESCRIPTION = (
     "A claim has either itemId or a selector. With a selector, the best matching item that is ready is found and "
     "claimed in one step; with waitMs the call waits for one, in order of arrival. What is below an item held by "
     "somebody else is left out, unless parentId or ancestorId names that item or one below it. Outcomes of claims: "
-    "success, already_claimed (with retryAfterMs), not_found, terminal_item, stale_fence, no_match, superseded (a "
-    "later entry of the same call was acquired), rejected_by_policy (the whole call fails). Outcomes of releases: "
-    "success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later calls: they are refused if the "
-    "claim is lost."
+    "success, already_claimed (with retryAfterMs), not_found, terminal_item, stale_fence, no_match (nothing "
+    "suitable was ready, which is no failure: ask again with a new requestId after retryAfterMs), superseded (a later "
+    "entry of the same call was acquired), rejected_by_policy (the whole call fails). Outcomes of releases: success, "
+    "not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later calls: they are refused if the claim is lost."
 )
 
 _LOST = {
@@ -75,6 +75,7 @@ class Claims:
         self._work = work
         self._parking = parking
         self._services = services
+        self._longest_ms = services.settings.longest_wait_ms
         self._metrics = recorder()
         self._warn = ThrottledWarnings()
 
@@ -154,7 +155,7 @@ class Claims:
         if not args.wait_ms:
             return await find()
         park = partial(find, process=self._parking.process)
-        return await self._parking.claim(call, record, park, args.wait_ms)
+        return await self._parking.claim(call, record, park, min(args.wait_ms, self._longest_ms))
 
 
 def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, ...]:
@@ -168,6 +169,7 @@ def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, 
             (ClaimItemResult,),
             handle.claim_item,
             waits=_waits,
+            wait_ms=lambda args: args.wait_ms,
             parks=True,
             criticality=_weigh,
         ),
@@ -247,7 +249,9 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
     by_selector = True if entry.selector is not None else UNSET
     ref = UNSET if entry.claim_ref is None else entry.claim_ref
     if outcome == "no_match":
-        return ClaimResult(outcome=outcome, kind="permanent", code=outcome, claim_ref=ref)
+        return ClaimResult(
+            outcome=outcome, kind="transient", code=outcome, claim_ref=ref, retry_after_ms=result.expires
+        )
     item = shown(result.item, entry.item_id or "")
     if outcome == "success":
         return ClaimResult(

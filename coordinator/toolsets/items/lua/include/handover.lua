@@ -1,7 +1,5 @@
 -- @include waiters
--- Hands items to parked calls (include/waiters.lua), as long as nobody knows that their clients are there.
---
--- A client may have hung up, which its process has not noticed yet. So the record of a call that waits has the state H,
+-- Hands items to parked calls (include/waiters.lua), whose clients may have hung up without being missed yet. So the record of a call that waits has the state H,
 -- and its reply a fourth element, the holders: the processes whose clients may get it, first the one that counts the
 -- claim. A process whose client turns out to be gone takes its name out, and the last of them gives the item back
 -- (leave_wait.lua). A call that gets the reply later joins the holders, or makes the record final (D).

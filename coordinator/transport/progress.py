@@ -1,0 +1,52 @@
+"""Progress notifications of calls that wait.
+
+Hosts count a call without a sign of life as hung: some end it a minute after the request, others count from the last
+notification. Only a caller who sent a progress token is told anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from time import monotonic
+
+import structlog
+
+FIRST_SECONDS = 5.0
+"""After how long a caller hears of a call for the first time."""
+EVERY_SECONDS = 15.0
+
+_log = structlog.get_logger(__name__)
+
+Report = Callable[[float, float, str], Awaitable[None]]
+"""Sends one notification: seconds so far, seconds at most, and a sentence."""
+
+
+@contextlib.asynccontextmanager
+async def reported(report: Report, tool: str, seconds: float) -> AsyncIterator[None]:
+    """Reports from time to time while the block waits.
+
+    Args:
+        seconds: how long the wait takes at most.
+    """
+    reporting = asyncio.create_task(_report(report, tool, seconds), name=f"progress of {tool}")
+    try:
+        yield
+    finally:
+        reporting.cancel()
+        await asyncio.gather(reporting, return_exceptions=True)
+
+
+async def _report(report: Report, tool: str, seconds: float) -> None:
+    began = monotonic()
+    pause = FIRST_SECONDS
+    while True:
+        await asyncio.sleep(pause)
+        pause = EVERY_SECONDS
+        took = round(monotonic() - began, 3)
+        try:
+            await report(took, seconds, f"{tool[:40]} waits, at most until {seconds:g} s are over")
+        except Exception as error:  # its client has left, which ends the call
+            _log.debug("no progress can be reported", tool=tool, reason=repr(error))
+            return
