@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from itertools import count
 from typing import Any, Literal
@@ -35,6 +35,7 @@ from coordinator.transport.admin import AdminApp
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hooks
+from coordinator.transport.cors import Cors
 from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
 from coordinator.transport.guards import Gate, sane_request_id
@@ -136,9 +137,11 @@ class FrontEnd:
         """Who may call what."""
         self.admin = AdminApp(self._health, Gate(settings.allowed_hosts, (), settings.admin_host or settings.host))
         """The application of the operators' port."""
+        self._cors = cors = Cors(settings.allowed_origins)
         self.fast_path = FastPath(
             endpoints,
             gate,
+            cors,
             server_info(),
             max_body=settings.max_body_bytes,
             max_head=limits.head,
@@ -147,6 +150,7 @@ class FrontEnd:
         self._slow_path = SlowPath(
             endpoints=endpoints,
             gate=gate,
+            cors=cors,
             bodies=self._bodies,
             limits=limits,
             sdk=self._sdk,
@@ -223,7 +227,7 @@ class FrontEnd:
             try:
                 body = await self._bodies.read(receive)
             except Refused as refused:
-                await refuse(self._marked(send, self._bind_request_id(plan.given_id)), refused)
+                await refuse(self._marked(send, self._bind_request_id(plan.given_id), plan.cors), refused)
                 return
             except ClientDisconnected:
                 return
@@ -317,6 +321,7 @@ class FrontEnd:
             _CONTENT_TYPE,
             (b"content-length", b"%d" % len(answer.body)),
             (b"x-request-id", answer.request_id.encode()),
+            *plan.cors,
         ]
         if answer.retry_after is not None:
             headers.append((b"retry-after", b"%d" % answer.retry_after))
@@ -326,8 +331,9 @@ class FrontEnd:
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _answer_slowly(self, scope: Scope, receive: Receive, send: Send, body: bytes | None, reason: str) -> None:
-        request_id = self._bind_request_id(_given_id(scope))
-        marked = self._marked(send, request_id)
+        head = dict(scope["headers"])
+        request_id = self._bind_request_id(head.get(b"x-request-id"))
+        marked = self._marked(send, request_id, self._cors.headers(head.get(b"origin")))
         started = False
 
         async def noting(message: Message) -> None:
@@ -358,12 +364,12 @@ class FrontEnd:
         _LOGGED_ID.set(request_id)
         return request_id
 
-    def _marked(self, send: Send, request_id: str) -> Send:
+    def _marked(self, send: Send, request_id: str, more: Sequence[Header]) -> Send:
         """Adds the headers that every answer carries."""
 
         async def marking(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
+                headers = [*message.get("headers", ()), (b"x-request-id", request_id.encode()), *more]
                 if self._health.draining:
                     headers.append(_CLOSE)
                 message = {**message, "headers": headers}
@@ -374,8 +380,3 @@ class FrontEnd:
     def _missed(self, reason: str) -> None:
         self.fast_path.misses[reason] += 1
         self._hooks.fast_path("miss")
-
-
-def _given_id(scope: Scope) -> bytes | None:
-    found: bytes | None = dict(scope["headers"]).get(b"x-request-id")
-    return found

@@ -1,8 +1,10 @@
 """The JSON-RPC envelope of a well-formed ``tools/call``, as structs that one decoding pass fills.
 
-Every struct refuses unknown fields: a request with more than these (``task``, ``requestState``, ``inputResponses``
-...) is left to the SDK's server. So is anything that msgspec refuses and another JSON parser may accept (NaN, a byte
-order mark, lone surrogates, ``1.0`` for an integer).
+The structs of message and params refuse unknown fields: a request with more than these (``task``, ``requestState``,
+``inputResponses`` ...) is left to the SDK's server. So is anything that msgspec refuses and another JSON parser may
+accept (NaN, a byte order mark, lone surrogates, ``1.0`` for an integer).
+
+``params._meta`` is open: hosts put keys of their own there, often with another value in each call. Those are skipped.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ _ABSENT = Raw(b"")
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 
-class ModernMeta(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """``params._meta`` of revision 2026-07-28."""
+class ModernMeta(Struct, kw_only=True, gc=False):
+    """What is read of ``params._meta`` of revision 2026-07-28."""
 
     version: Literal["2026-07-28"] = field(name=VERSION_KEY)
     client: Raw = field(name=CLIENT_KEY, default=_ABSENT)
@@ -38,9 +40,15 @@ class ModernMeta(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     baggage: str | UnsetType = UNSET
 
 
-class LegacyMeta(Struct, forbid_unknown_fields=True, gc=False):
-    """``params._meta`` of the revisions with a handshake."""
+class PlainMeta(ModernMeta, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A ``params._meta`` of revision 2026-07-28 without keys of the host's own."""
 
+
+class LegacyMeta(Struct, gc=False):
+    """What is read of ``params._meta`` of the revisions with a handshake."""
+
+    modern: Raw = field(name=VERSION_KEY, default=_ABSENT)
+    """The mark of the revision without one, which must not be here."""
     progress: str | int | UnsetType = field(name="progressToken", default=UNSET)
     traceparent: str | UnsetType = UNSET
     tracestate: str | UnsetType = UNSET
@@ -52,7 +60,7 @@ class LegacyParams(Struct, forbid_unknown_fields=True, gc=False):
 
     name: str
     arguments: Raw = _ABSENT
-    meta: LegacyMeta | UnsetType = field(name="_meta", default=UNSET)
+    meta: Raw = field(name="_meta", default=_ABSENT)
 
 
 class LegacyCall(Struct, forbid_unknown_fields=True, gc=False):

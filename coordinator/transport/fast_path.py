@@ -7,8 +7,8 @@ rule here may be stricter than the protocol's, but never laxer: whatever is take
 server would have given. A differential fuzz test compares the two (tests/transport/fuzz.py).
 
 To be cheap per request, everything that does not depend on the single request is made beforehand or remembered:
-decoders and parts of responses per tool and protocol era; header values that were accepted before; client
-descriptions, by their bytes, that the SDK's own model has accepted.
+decoders and parts of responses per tool and protocol era; heads that were looked at before; client descriptions, by
+their bytes, that the SDK's own model has accepted.
 """
 
 from __future__ import annotations
@@ -19,25 +19,36 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from mcp.server.streamable_http import check_accept_headers
 from mcp.shared.inbound import x_mcp_header_map
 from mcp_types.methods import validate_client_request
 from msgspec import UNSET
 from pydantic import ValidationError
-from starlette.requests import Request
 
 from coordinator.toolsets.schema import nesting
 from coordinator.toolsets.tool import Tool
 from coordinator.transport.calls import Done
+from coordinator.transport.cors import Cors
 from coordinator.transport.endpoints import Access, Endpoint, Endpoints, Target
-from coordinator.transport.envelope import LEGACY, MODERN, LegacyCall, LegacyMeta, ModernMeta, modern_decoder
+from coordinator.transport.envelope import (
+    LEGACY,
+    MODERN,
+    LegacyCall,
+    LegacyMeta,
+    ModernMeta,
+    PlainMeta,
+    modern_decoder,
+)
 from coordinator.transport.guards import Gate, nested_deeper, unread_coding
+from coordinator.transport.media import accepted, is_json
 from coordinator.transport.replies import Header, Scope, to_json
 
-_CONTENT_TYPES = frozenset((b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"))
-
-_ERAS: dict[bytes | None, bool] = {MODERN.encode(): True, **{version.encode(): False for version in LEGACY}}
-"""Protocol version header -> whether it is the revision without a handshake ("modern")."""
+_ERAS: dict[bytes | None, bool] = {
+    MODERN.encode(): True,
+    **{version.encode(): False for version in LEGACY},
+    None: False,
+}
+"""Protocol version header -> whether it is the revision without a handshake ("modern"). Without the header it is not;
+some hosts leave it out after their handshake."""
 
 _CHANGING = frozenset((b"x-request-id", b"traceparent", b"tracestate", b"baggage"))
 """Headers that differ from request to request."""
@@ -49,10 +60,10 @@ _NOT_REMEMBERED = _CHANGING | _CREDENTIALS
 """Heads with one of these headers are not remembered: it would be useless, or unsafe."""
 
 _FEW = 256
-"""How many distinct heads, header names, Accept values, envelopes and client descriptions are remembered."""
+"""How many distinct heads, header names, envelopes and client descriptions are remembered."""
 
-_LONGEST_CLIENT = 4_096
-"""Bytes of the longest envelope that is remembered."""
+_LONGEST_META = 4_096
+"""Bytes of the longest ``_meta`` that is taken. In a longer one, a number could have more digits than parsers take."""
 
 _MANY = 4_096
 """How many distinct paths are remembered. There are some for each project."""
@@ -101,6 +112,8 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     """The ``X-Request-Id`` header."""
     lasting: bool
     """Whether the next request may have the same head, so that this is worth remembering."""
+    cors: tuple[Header, ...] = ()
+    """Headers of the answer, for a page in a browser."""
 
 
 class ParsedCall(msgspec.Struct, frozen=True):
@@ -131,6 +144,7 @@ class FastPath:
         self,
         endpoints: Endpoints,
         gate: Gate,
+        cors: Cors,
         server_info: dict[str, Any],
         *,
         max_body: int,
@@ -139,6 +153,7 @@ class FastPath:
     ) -> None:
         self._resolve = endpoints.resolve
         self._gate = gate
+        self._cors = cors
         # A ``Content-Length`` with more digits goes to the slow path, which refuses such a body unread.
         self._length_digits = len(str(max_body))
         self._max_values = min(_LONGEST_VALUES, max_head // 2)
@@ -148,11 +163,12 @@ class FastPath:
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._served: dict[str, _Served] = {}
         self._tables: dict[str, tuple[dict[bytes | None, _Entry], dict[str, _Entry]]] = {}
-        self._accepts: set[bytes] = set()
         self._names: set[bytes] = {b"mcp-method", b"mcp-name", b"mcp-protocol-version", b"mcp-session-id"}
         self._clients: set[bytes] = set()
         self._metas: set[bytes] = set()
         self._meta = msgspec.json.Decoder(ModernMeta).decode
+        self._plain_meta = msgspec.json.Decoder(PlainMeta).decode
+        self._legacy_meta = msgspec.json.Decoder(LegacyMeta).decode
         self._legacy = msgspec.json.Decoder(LegacyCall)
         self.hits = 0
         """Calls that were answered here."""
@@ -206,11 +222,11 @@ class FastPath:
         get = head.get
         if (get(b"host"), get(b"origin")) not in self._gate.admitted:
             return "host"
-        if get(b"content-type") not in _CONTENT_TYPES:
+        if not is_json(get(b"content-type")):
             return "content type"
         if unread_coding(head) is not None:
             return "coding"
-        if not self.accepts(get(b"accept")):
+        if not accepted(get(b"accept")).json:
             return "accept"
         modern = _ERAS.get(get(b"mcp-protocol-version"))
         if modern is None:
@@ -221,15 +237,22 @@ class FastPath:
             return "head size"
         if len(get(b"content-length", b"")) > self._length_digits:
             return "body size"
-        lasting = _NOT_REMEMBERED.isdisjoint(head)
-        if not modern:
-            return Plan(scope["path"], served.project, served.legacy, None, get(b"x-request-id"), lasting)
-        if get(b"mcp-method") != b"tools/call":
-            return "method"
-        entry = served.modern.get(get(b"mcp-name"))
-        if entry is None:
-            return "tool"
-        return Plan(scope["path"], served.project, served.legacy, entry, get(b"x-request-id"), lasting)
+        entry = None
+        if modern:
+            if get(b"mcp-method") != b"tools/call":
+                return "method"
+            entry = served.modern.get(get(b"mcp-name"))
+            if entry is None:
+                return "tool"
+        return Plan(
+            scope["path"],
+            served.project,
+            served.legacy,
+            entry,
+            get(b"x-request-id"),
+            _NOT_REMEMBERED.isdisjoint(head),
+            self._cors.headers(get(b"origin")),
+        )
 
     def parse(self, plan: Plan, body: bytes) -> ParsedCall | str:
         """The call in ``body``; or the reason why it is not one for the fast path."""
@@ -239,8 +262,9 @@ class FastPath:
             if entry is not None:
                 call = entry.decode(body)
                 params = call.params
-                if bytes(params.meta) not in self._metas:
-                    meta = self._known_client(params.meta, body)
+                raw = bytes(params.meta)
+                if raw not in self._metas:
+                    meta = self._known_client(raw, body)
                     if meta is None:
                         return "client"
                 arguments = params.arguments
@@ -255,7 +279,10 @@ class FastPath:
                 if entry is None:
                     return "tool"
                 arguments = entry.decode(bytes(params.arguments) or b"{}")
-                meta = params.meta or None
+                if raw := bytes(params.meta):
+                    meta = self._legacy_meta(raw)
+                    if bytes(meta.modern) or not self._readable(raw):
+                        return "meta"
         except _UNDECODABLE:
             return "envelope"
         if entry.tool.patient(arguments):
@@ -325,19 +352,6 @@ class FastPath:
             legacy[name] = _Entry(tool, decode, optional, unbounded, False, access)
         return modern, legacy
 
-    def accepts(self, value: bytes | None) -> bool:
-        """Whether an ``Accept`` header allows the forms of an answer."""
-        return value in self._accepts or (value is not None and self._learn_accept(value))
-
-    def _learn_accept(self, value: bytes) -> bool:
-        request = Request({"type": "http", "headers": [(b"accept", value)]})
-        if not all(check_accept_headers(request)):
-            return False
-        if len(self._accepts) >= _FEW:
-            self._accepts.clear()
-        self._accepts.add(value)
-        return True
-
     def _learn_names(self, head: dict[bytes, bytes]) -> bool:
         """Remembers header names; False if one is an unknown header of the protocol, which only the SDK understands."""
         if any(name.startswith(b"mcp-") for name in head.keys() - self._names):
@@ -346,24 +360,46 @@ class FastPath:
             self._names.update(head)
         return True
 
-    def _known_client(self, raw: msgspec.Raw, body: bytes) -> ModernMeta | None:
-        """The decoded ``_meta``, if the client's description in it is known to be well-formed.
+    def _readable(self, meta: bytes) -> bool:
+        """Whether the SDK's server, too, can read what msgspec has skipped in a ``_meta`` that it has decoded.
+
+        msgspec checks the syntax of what it skips, but no encoding, no length of numbers and no depth of ours.
 
         Raises:
-            msgspec.MsgspecError: it is not one for the fast path.
+            UnicodeDecodeError: it cannot.
         """
-        if len(bytes(raw)) > _LONGEST_CLIENT:
-            return None
+        if len(meta) > _LONGEST_META:
+            return False
+        meta.decode()
+        # It is two levels down: in the message and in its params.
+        return not nested_deeper(meta, self._max_depth - 2)
+
+    def _known_client(self, raw: bytes, body: bytes) -> ModernMeta | None:
+        """The decoded ``_meta``, if it is readable and the client's description in it is known to be well-formed.
+
+        Raises:
+            msgspec.MsgspecError, UnicodeDecodeError: it is not one for the fast path.
+        """
         meta = self._meta(raw)
+        if not self._readable(raw):
+            return None
         client = bytes(meta.capabilities) + bytes(meta.client)
         if client not in self._clients and not self._learn_client(client, body):
             return None
-        if meta.progress is UNSET and meta.traceparent is UNSET:
+        if meta.progress is UNSET and meta.traceparent is UNSET and self._is_plain(raw):
             # It says nothing about this call alone, so it will come again.
             if len(self._metas) >= _FEW:
                 self._metas.clear()
-            self._metas.add(bytes(raw))
+            self._metas.add(raw)
         return meta
+
+    def _is_plain(self, meta: bytes) -> bool:
+        """Whether it has no keys of the host's own, which may differ from call to call."""
+        try:
+            self._plain_meta(meta)
+        except msgspec.MsgspecError:
+            return False
+        return True
 
     def _learn_client(self, client: bytes, body: bytes) -> bool:
         """Validates a client's description, as part of its whole request, with the SDK's model."""

@@ -170,21 +170,21 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         entered = self.front.enter(parsed, plan, caller)
         if not isinstance(entered, tuple):
             # Turned away without making a task: under overload most calls end here.
-            self._write(entered)
+            self._write(entered, plan)
             self._begin_idle()
             return
-        self._task = self.loop.create_task(self._answer(parsed, *entered))
+        self._task = self.loop.create_task(self._answer(parsed, plan, *entered))
         # The server waits for these when it ends.
         self.tasks.add(self._task)
 
-    async def _answer(self, parsed: ParsedCall, call: Call, ticket: Ticket | None) -> None:
+    async def _answer(self, parsed: ParsedCall, plan: Plan, call: Call, ticket: Ticket | None) -> None:
         front = self.front
         front.in_flight += 1
         try:
             answer = await front.call(parsed, call, ticket)
             if self.transport.is_closing():
                 return
-            self._write(answer)
+            self._write(answer, plan)
         except Exception:
             _log.exception("a request failed")
             self.transport.close()
@@ -192,13 +192,15 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
             front.in_flight -= 1
             self._ended()
 
-    def _write(self, answer: Answer) -> None:
+    def _write(self, answer: Answer, plan: Plan) -> None:
         leaving = self._leaving or self.front.draining
         if self.server_state.default_headers is not self._default_headers:
             self._render_defaults()
         head = _HEAD % (self._default_head, len(answer.body), answer.request_id.encode())
         if answer.retry_after is not None:
             head += b"retry-after: %d\r\n" % answer.retry_after
+        for header in plan.cors:
+            head += b"%b: %b\r\n" % header
         if leaving:
             head += b"connection: close\r\n"
         self.transport.write(b"%b\r\n%b" % (head, answer.body))

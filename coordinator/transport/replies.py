@@ -45,7 +45,8 @@ async def reply(
     send: Send, status: int, body: bytes = b"", content_type: bytes = JSON, headers: list[Header] | None = None
 ) -> None:
     """Sends a whole response."""
-    head = [(b"content-length", str(len(body)).encode())]
+    # An answer 204 must not state a length (RFC 9110, 8.6).
+    head = [(b"content-length", b"%d" % len(body))] if status != 204 else []
     if body:
         head.append((b"content-type", content_type))
     if headers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies, replayed
 from coordinator.transport.calls import Calls
 from coordinator.transport.compression import COMPRESSED, compressing
+from coordinator.transport.cors import Cors, is_preflight
 from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.envelope import MODERN, VERSION_KEY
 from coordinator.transport.fast_path import FastPath, ParsedCall
@@ -36,11 +37,13 @@ from coordinator.transport.guards import (
     without_padding,
 )
 from coordinator.transport.health import Health
+from coordinator.transport.media import JSON, STREAM, Accepted, accepted, is_json
 from coordinator.transport.replies import (
     GONE,
     HEADER_MISMATCH,
     PARSE_ERROR,
     WRONG_ID,
+    ClientDisconnected,
     Header,
     Message,
     Receive,
@@ -57,7 +60,11 @@ from coordinator.transport.sdk import EXCHANGE, Exchange, SdkApps
 _log = structlog.get_logger(__name__)
 
 _HANDSHAKE = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
-_SINGLE = (b"host", b"origin", b"content-length", b"content-encoding", b"transfer-encoding")
+_SINGLE = (b"host", b"origin", b"content-type", b"content-length", b"content-encoding", b"transfer-encoding")
+_KEPT_BACK = (b"authorization", b"accept", b"content-type")
+"""Headers that are dealt with here."""
+_FORMS: tuple[Header, ...] = ((b"accept", JSON + b", " + STREAM), (b"content-type", JSON))
+"""What the SDK's server gets of them: it reads them by rules of its own."""
 
 
 class Limits(NamedTuple):
@@ -98,6 +105,7 @@ class SlowPath:
         *,
         endpoints: Endpoints,
         gate: Gate,
+        cors: Cors,
         bodies: Bodies,
         limits: Limits,
         sdk: SdkApps,
@@ -110,6 +118,7 @@ class SlowPath:
     ) -> None:
         self._endpoints = endpoints
         self._gate = gate
+        self._cors = cors
         self._bodies = bodies
         self._limits = limits
         self._sdk = sdk
@@ -136,6 +145,9 @@ class SlowPath:
         headers = without_padding(scope["headers"])
         head = self._checked_head(headers)
         path: str = scope["path"]
+        if is_preflight(scope["method"], head):
+            await reply(send, 204, headers=self._cors.preflight(head))
+            return
         if path in self._probes:
             await self._health.answer(path, scope["method"], send)
             return
@@ -154,7 +166,10 @@ class SlowPath:
             raise Refused(405, "MCP endpoints take POST only", [(b"allow", b"POST")])
         if body is None:
             body = await self._read_body(head, receive)
+        if not is_json(head.get(b"content-type")):
+            raise Refused(415, "the Content-Type must be application/json", [(b"accept-post", JSON)])
         seen = self._checked_message(headers, body)
+        takes = _checked_accept(headers, seen)
         if seen.method == "tools/call":
             self._authorization.check(grant, path, target, seen.tool, seen.request_id)
             self._missed(reason)
@@ -165,22 +180,38 @@ class SlowPath:
                 return
         if seen.method in COMPRESSED:
             send = compressing(send, headers)
-        app = await self._sdk.get(target.endpoint)
         exchange = Exchange(target.project, request_id, private=self._authorization.enabled)
         if grant is not None:
             exchange.caller = grant.caller
             exchange.recheck = partial(self._authorization.recheck, head[b"authorization"], path, target, seen.tool)
+        kept = [one for one in headers if one[0] not in _KEPT_BACK]
+        inner = {**scope, "headers": [*kept, *_FORMS], EXCHANGE: exchange}
+        await self._hand_on(inner, receive, send, body, exchange, target, seen, takes)
+
+    async def _hand_on(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        body: bytes,
+        exchange: Exchange,
+        target: Target,
+        seen: Seen,
+        takes: Accepted,
+    ) -> None:
+        """Has the SDK's server answer."""
+        app = await self._sdk.get(target.endpoint)
         long = _may_take_long(target, seen)
         if long:
             exchange.delivery = Delivery()
             send = _watched(send, exchange.delivery, scope.get(GONE))
+        answering = _with_retry_after(send, exchange)
         try:
-            await app.handle(
-                {**scope, "headers": [one for one in headers if one[0] != b"authorization"], EXCHANGE: exchange},
-                replayed(body, receive),
-                _with_retry_after(send, exchange),
-                long,
-            )
+            if long and not takes.stream:
+                handling = app.handle(scope, replayed(body, _never), answering, streaming=False)
+                await _while_connected(handling, receive)
+            else:
+                await app.handle(scope, replayed(body, receive), answering, streaming=long)
         finally:
             if exchange.delivery is not None:
                 await asyncio.shield(exchange.delivery.end())
@@ -213,7 +244,7 @@ class SlowPath:
         it may have begun a stream, which is too late for the header ``Retry-After``.
         """
         tool = target.endpoint.tools.get(seen.tool) if isinstance(seen.tool, str) else None
-        if tool is None or seen.request_id is None or not self._fast_path.accepts(head.get(b"accept")):
+        if tool is None or seen.request_id is None:
             return None
         given = {} if seen.arguments is None else seen.arguments
         if not isinstance(given, dict):
@@ -279,6 +310,50 @@ def glance(body: bytes) -> Seen:
     if isinstance(meta, dict):
         modern, trace = VERSION_KEY in meta, tracing.trace_in(meta)
     return Seen(message.get("method"), params.get("name"), request_id, modern, params.get("arguments"), trace)
+
+
+def _checked_accept(headers: list[Header], seen: Seen) -> Accepted:
+    """Which forms of an answer the client takes.
+
+    Raises:
+        Refused: 406: not the one that this message is answered with.
+    """
+    # A list may be spread over several lines (RFC 9110, 5.3).
+    takes = accepted(b",".join(value for name, value in headers if name == b"accept"))
+    needed, given = (STREAM, takes.stream) if seen.method == "subscriptions/listen" else (JSON, takes.json)
+    if not given:
+        text = f"this is answered with {needed.decode()}, which the Accept header does not allow"
+        raise Refused(406, text, request_id=seen.request_id)
+    return takes
+
+
+async def _never() -> Message:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("unreachable")
+
+
+async def _while_connected(handling: Awaitable[None], receive: Receive) -> None:
+    """Answers a call that may wait with JSON. The SDK's server would not notice then that the client leaves.
+
+    Raises:
+        ClientDisconnected: it left; the call was ended.
+    """
+    answering = asyncio.ensure_future(handling)
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise ClientDisconnected
+        await answering
+    finally:
+        answering.cancel()
+        leaving.cancel()
+        await asyncio.gather(answering, leaving, return_exceptions=True)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _may_take_long(target: Target, seen: Seen) -> bool:

@@ -29,6 +29,8 @@ from tests.transport.rig import LEGACY, MODERN, Response, legacy, make_app, meta
 
 Headers = list[tuple[bytes, bytes]]
 
+PAGE = "https://console.example"
+"""The origin of a page that may call the fronts."""
 _DEEP = 40
 _ODD_VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 1.0, 1.5, -0.0, 1e300, 2**53, 2**70, "", " ", "1", "true", "null", "add", "é",
@@ -67,11 +69,13 @@ class Generator:
             message["_meta"] = self._meta()
             headers, body = modern("tools/call", message, pick.choice(_IDS[:4]))
         else:
-            if pick.random() < 0.3:
-                message["_meta"] = pick.choice(
-                    ({}, {"progressToken": 7}, {"progressToken": "p"}, {"traceparent": "00"})
-                )
-            headers, body = legacy("tools/call", message, pick.choice(_IDS[:4]), pick.choice(LEGACY))
+            if pick.random() < 0.4:
+                message["_meta"] = {
+                    **pick.choice(({}, {"progressToken": 7}, {"progressToken": "p"}, {"traceparent": "00"})),
+                    **self._of_host(),
+                }
+            version = None if pick.random() < 0.2 else pick.choice(LEGACY)
+            headers, body = legacy("tools/call", message, pick.choice(_IDS[:4]), version)
         raw = [(name.encode(), value.encode()) for name, value in headers]
         if pick.random() < 0.7:
             raw += [(b"connection", b"keep-alive"), (b"user-agent", b"fuzz/1"), (b"accept-encoding", b"gzip, deflate")]
@@ -129,7 +133,18 @@ class Generator:
             )
         if pick.random() < 0.2:
             del made["io.modelcontextprotocol/clientInfo"]
-        return made
+        elif pick.random() < 0.2:
+            made["io.modelcontextprotocol/clientInfo"]["x-build"] = pick.choice((5, [], {"a": None}))
+        return {**made, **self._of_host()}
+
+    def _of_host(self) -> dict[str, Any]:
+        """Keys of a host's own in ``_meta``."""
+        pick = self._random
+        if pick.random() < 0.5:
+            return {}
+        keys = ("claudecode/toolUseId", "x-codex-turn-metadata", "threadId", "com.example/x", "", "name", "progress")
+        values = (*_ODD_VALUES[:13], "\U0001f600", {"turn": {"id": pick.random(), "tags": ["a", {}]}}, "x" * 5000)
+        return {key: pick.choice(values) for key in pick.sample(keys, pick.randint(1, 3))}
 
     # --- bending headers
 
@@ -155,10 +170,12 @@ class Generator:
             b"accept": (
                 b"*/*", b"application/json", b"text/event-stream", b"application/*, text/*", b"", b"text/html",
                 b"application/json;q=0.5,text/event-stream", b"Application/JSON, TEXT/event-stream",
+                b"application/json;q=0, */*", b"text/*, application/json;q=0.0", b"*/*;q=0", b", ,application/json",
             ),
             b"content-type": (
                 b"application/json; charset=utf-8", b"APPLICATION/JSON", b"text/plain", b"", b"application/jsonx",
-                b"application/json;charset=utf-8", b"application/json, text/plain",
+                b"application/json;charset=utf-8", b"application/json, text/plain", b"application/json;",
+                b'Application/JSON; Charset="UTF-8"', b"application/json ; profile=a;charset=x",
             ),
             b"mcp-protocol-version": (
                 MODERN.encode(), *(version.encode() for version in LEGACY), b"2024-11-05", b"1900-01-01", b"", b"x",
@@ -179,8 +196,10 @@ class Generator:
         case.headers.append(
             self._random.choice(
                 (
-                    (b"origin", b"http://127.0.0.1:8420"), (b"origin", b"https://evil.example"), (b"origin", b"null"),
-                    (b"origin", b""), (b"mcp-session-id", b"s1"), (b"mcp-param-left", b"3"), (b"mcp-new", b"1"),
+                    (b"origin", PAGE.encode()), (b"origin", PAGE.upper().encode()), (b"origin", b"https://evil.example"),
+                    (b"origin", b"http://127.0.0.1:8420"), (b"access-control-request-method", b"POST"),
+                    (b"origin", b"null"), (b"origin", b""), (b"mcp-session-id", b"s1"), (b"mcp-param-left", b"3"),
+                    (b"mcp-new", b"1"),
                     (b"last-event-id", b"4"), (b"authorization", b"Bearer x"), (b"x-request-id", b"given-1"),
                     (b"x-request-id", b"bad id\x7f"), (b"traceparent", b"00-1-2-01"), (b"cookie", b"c" * 3000),
                     (b"x-large", b"y" * 20_000), (b"content-length", b"99999999"), (b"content-length", b"x"),
@@ -283,6 +302,19 @@ class Generator:
 
     # --- bending bytes
 
+    def _spoil_host_key(self, case: Case) -> None:
+        """A value of a host's own key that not every parser reads."""
+        levels = self._random.choice((55, 58, 59, 60, 61, 62, 63, 64, 65, 300))
+        odd = (
+            b"NaN", b"-Infinity", b"1E400", b"9" * 400, b"9" * 5000, b"-" + b"9" * 4200, b"01", b"1.", b".5", b"tru",
+            b'"\\ud800"', b'"\\udc00"', b'"\\ud83d\\ude00"', b'"\\udc00\\ud800"', b'"\\u00"', b'"\x01"',
+            b'"\xff"', b'"\xed\xa0\x80"', b'"\xc3\xa9"', b'[1,]', b'{"a":1,}', b'{"a":1,"a":2}', b"{1:2}",
+            b"[" * levels + b"]" * levels, b'{"a":' * levels + b"1" + b"}" * levels, b'"' + b"[" * 300 + b'"',
+        )  # fmt: skip
+        key = self._random.choice((b"threadId", b"\xc3\xa9", b"\xff", b"\\ud800", b"a\\/b", b"a\\u0000"))
+        field = b'"_meta":{"%b":%b,' % (key, self._random.choice(odd))
+        case.body = case.body.replace(b'"_meta":{', field.rstrip(b",") if b'"_meta":{}' in case.body else field, 1)
+
     def _repeat_key(self, case: Case) -> None:
         """Two members of one name: parsers have to agree on which counts."""
         keys = re.findall(rb'"(\w+)":', case.body)
@@ -364,6 +396,7 @@ _BENDS: tuple[Callable[[Generator, Case], None], ...] = (
     Generator._change_header, Generator._add_header, Generator._add_header, Generator._change_method_or_path,
     Generator._change_id, Generator._change_top, Generator._drop_top, Generator._change_params,
     Generator._change_argument, Generator._change_argument, Generator._change_meta, Generator._change_meta,
+    Generator._spoil_host_key, Generator._spoil_host_key,
     Generator._repeat_key, Generator._disturb_bytes, Generator._odd_number, Generator._nest, Generator._other_body,
 )  # fmt: skip
 
@@ -392,7 +425,8 @@ def meaning(response: Response) -> tuple[Any, ...]:
     body: Any = _REQUEST_ID.sub(b"ID", response.body)
     if response.content_type == "application/json" and body:
         body = json.loads(body)
-    headers = {name: response.headers.get(name) for name in ("retry-after", "allow", "connection")}
+    named = ("retry-after", "allow", "connection", "vary", "access-control-allow-origin", "access-control-max-age")
+    headers = {name: response.headers.get(name) for name in named}
     return response.status, response.content_type, body, headers, "x-request-id" in response.headers
 
 
@@ -403,7 +437,7 @@ async def run(count: int, seed: int, progress: Callable[[Report], None] | None =
         progress: told about every thousandth.
     """
     generator, report = Generator(seed), Report()
-    fast, slow = make_app(), make_app(fast=False)
+    fast, slow = [make_app(fast=fast, with_settings={"allowed_origins": (PAGE,)}) for fast in (True, False)]
     with contextlib.ExitStack() as quiet:
         # One of the tools is broken on purpose, which is logged each time.
         quiet.enter_context(capture_logs())

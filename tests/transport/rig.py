@@ -348,11 +348,11 @@ def legacy(
     method: str,
     params: Mapping[str, Any] | None = None,
     request_id: Any = 1,
-    version: str = "2025-11-25",
+    version: str | None = "2025-11-25",
     **headers: str | None,
 ) -> tuple[list[tuple[str, str]], bytes]:
-    """Headers and body of a request of a revision with a handshake."""
-    names = {**_HEADERS, "mcp-protocol-version": version}
+    """Headers and body of a request of a revision with a handshake; without a version it has no header for one."""
+    names = {**_HEADERS, **({} if version is None else {"mcp-protocol-version": version})}
     body = {"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params is not None else {})}
     return _merged(names, headers), msgspec.json.encode(body)
 

@@ -525,7 +525,7 @@ def sendable(case: fuzz.Case) -> bool:
     return (
         plain
         and case.method != "HEAD"
-        and b"content-length" not in names
+        and names.isdisjoint((b"content-length", b"content-encoding"))
         and (b"connection", b"close") not in case.headers
         and sum(map(len, dict(case.headers).values())) < 15_000
     )

@@ -352,15 +352,15 @@ async def test_own_origin_is_let_in(front: FrontEnd) -> None:
 
 
 @pytest.mark.parametrize(
-    "accept", ["application/json, text/event-stream", "*/*", "application/*, text/*", "application/json"]
+    "accept", ["application/json, text/event-stream", "*/*", "application/*, text/*", "application/json", "", None]
 )
-async def test_accepting_json_is_enough(front: FrontEnd, accept: str) -> None:
+async def test_accepting_json_is_enough(front: FrontEnd, accept: str | None) -> None:
     for request in (modern("tools/call", ADD, accept=accept), legacy("tools/call", ADD, accept=accept)):
         assert (await post(front, request)).status == 200
 
 
-@pytest.mark.parametrize("accept", ["text/html", "text/event-stream", "", None])
-async def test_not_accepting_json_is_refused(front: FrontEnd, accept: str | None) -> None:
+@pytest.mark.parametrize("accept", ["text/html", "text/event-stream", "application/json;q=0, */*", "*/*;q=0.0"])
+async def test_not_accepting_json_is_refused(front: FrontEnd, accept: str) -> None:
     for request in (modern("tools/call", ADD, accept=accept), legacy("tools/call", ADD, accept=accept)):
         assert (await post(front, request)).status == 406
 
@@ -368,7 +368,7 @@ async def test_not_accepting_json_is_refused(front: FrontEnd, accept: str | None
 @pytest.mark.parametrize("kind", ["text/plain", "", None])
 async def test_the_content_type_must_be_json(front: FrontEnd, kind: str | None) -> None:
     for request in (modern("tools/call", ADD, content_type=kind), legacy("tools/call", ADD, content_type=kind)):
-        assert (await post(front, request)).status in (400, 415)
+        assert (await post(front, request)).status == 415
 
 
 async def test_bodies_are_bounded(rig: Rig) -> None:

@@ -1,0 +1,61 @@
+"""Media types in a request's head: what its body is, and what may be answered (RFC 9110, 8.3 and 12.5.1)."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+JSON = b"application/json"
+STREAM = b"text/event-stream"
+HTML = b"text/html"
+
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_PARAMETERS = rb"(?:[ \t]*;[ \t]*(?:" + _TOKEN + rb'=(?:[^;"\\]*|"(?:[^"\\]|\\.)*"))?)*[ \t]*'
+_IS_JSON = re.compile(re.escape(JSON) + _PARAMETERS, re.IGNORECASE)
+_QUALITY = re.compile(rb"[01](?:\.\d*)?")
+_REMEMBERED = 256
+
+
+class Accepted(NamedTuple):
+    """Which forms of an answer a client takes."""
+
+    json: bool
+    stream: bool
+    """Of events (SSE)."""
+    html: bool
+    """By name: a browser asks. ``*/*`` is not enough."""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def is_json(content_type: bytes | None) -> bool:
+    """Whether a ``Content-Type`` says JSON; parameters make no difference."""
+    return content_type is not None and _IS_JSON.fullmatch(content_type) is not None
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def accepted(accept: bytes | None) -> Accepted:
+    """What an ``Accept`` header allows; without one, or with an empty one, everything.
+
+    The most specific range decides about a type. Parameters other than ``q`` make no difference.
+    """
+    if accept is None or not accept.strip():
+        return Accepted(True, True, False)
+    ranges: dict[bytes, float] = {}
+    for entry in accept.lower().split(b","):
+        kind, *parameters = (part.strip() for part in entry.split(b";"))
+        ranges[kind] = max(ranges.get(kind, 0.0), _quality(parameters))
+
+    def takes(kind: bytes) -> bool:
+        wider = (kind, kind.partition(b"/")[0] + b"/*", b"*/*")
+        return next((ranges[one] for one in wider if one in ranges), 0.0) > 0
+
+    return Accepted(takes(JSON), takes(STREAM), HTML in ranges and takes(HTML))
+
+
+def _quality(parameters: list[bytes]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition(b"=")
+        if name.rstrip() == b"q" and _QUALITY.fullmatch(value.strip()):
+            return float(value)
+    return 1.0
