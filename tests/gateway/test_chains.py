@@ -68,17 +68,18 @@ async def test_guards_choose_among_deterministic_transitions(make_lab: MakeLab) 
         }
     )
     assert (await lab.start("w", x=1))["state"] == "b"
-    for several_or_none in (2, 3):
+    cases: list[tuple[int, list[str | None]]] = [(2, ["two", "other"]), (3, [])]
+    for several_or_none, legal in cases:
         refused = await lab.refused("workflow.start", definitionId="w", input={"x": several_or_none})
         assert refused["error"]["code"] == "CHAIN_FAILED"
         assert refused["error"]["details"]["errorClass"] == "selection_error"
         assert (refused["state"], refused["version"]) == ("a", 1)
-        # Nobody is stranded: the moves can be made by hand, and the instance says why it stands there.
-        assert [link["args"].get("transition") for link in refused["links"]] == [None, "one", "two", "other"]
+        # The moves that no guard refuses can be made by hand, and the instance says why it stands there.
+        assert [link["args"].get("transition") for link in refused["links"]] == [None, *legal]
         found = await lab("workflow.get", workflowId=refused["workflowId"])
         assert found["lastFailure"]["code"] == "CHAIN_FAILED"
-        assert {link["args"]["transition"] for link in found["links"]} == {"one", "two", "other"}
-        assert {link["actor"] for link in found["links"]} == {"deterministic"}
+        assert [link["args"].get("transition") for link in found["links"]] == (legal or [None])
+        assert {link.get("actor") for link in found["links"]} == ({"deterministic"} if legal else {None})
 
 
 async def test_a_single_candidate_has_its_guards_asked_too(make_lab: MakeLab) -> None:

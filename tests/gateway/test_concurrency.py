@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from coordinator.metrics import recorder
@@ -18,6 +19,7 @@ from coordinator.toolsets.gateway import operations
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from tests.gateway.lab import Json, Lab, Worker, section, settings_of, states
 from tests.gateway.test_chains import COUNT, sh
+from tests.support.schemas import decoded
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -121,6 +123,32 @@ async def test_a_repetition_that_overtakes_the_record_is_no_loser(
     assert second == await first
     assert not second[1]
     assert (tmp_path / "holds").read_text().split() == ["x"]
+
+
+@pytest.mark.parametrize("loser", ["plain", "fails"])
+async def test_the_loser_waits_two_seconds_whatever_the_deadline(
+    store: Store, fronts: list[Lab], project: str, tmp_path: Path, loser: str
+) -> None:
+    settings = msgspec.structs.replace(fronts[0].settings, request_deadline_ms=400, redis_timeout_ms=300)
+    lab = Lab(store, project, settings)
+    try:
+        at = await lab.start("w")
+        asked = lab.link(at, loser)
+        # Where the deadline is too short for it, the call has none.
+        assert lab.tools["workflow.submit"].patient(decoded(lab.tools["workflow.submit"], asked))
+        winner = asyncio.ensure_future(fronts[1].reply("workflow.submit", **lab.link(at, "held")))
+        await wait_until(lambda: (tmp_path / "holds").exists(), what="the command")
+        began = asyncio.get_running_loop().time()
+        refused = await lab.refused("workflow.submit", **asked)
+        assert 1.9 < asyncio.get_running_loop().time() - began < 10
+        assert refused["error"]["code"] == "STALE_WORKFLOW_VERSION"
+        assert refused["error"]["details"]["inFlight"] == "held"
+        assert refused["error"]["details"]["retryAfterMs"] > 0
+        (tmp_path / "gate").touch()
+        body, failed = await winner
+        assert (body["version"], failed) == (2, False)
+    finally:
+        await lab.close()
 
 
 def restarts(operation: str) -> float:

@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
+import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.store import Store
@@ -14,6 +15,7 @@ from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, ServerToo
 from coordinator.toolsets.gateway.store.servers import CHANNEL, ServerStore
 from tests.gateway.lab import section, settings_of
 from tests.support.downstream import raw, stdio
+from tests.support.raw_server import FLAWED
 from tests.support.wait import wait_until
 from workers.connections import Connections
 from workers.gateway import servers
@@ -80,6 +82,33 @@ async def test_a_server_that_always_has_news_is_let_alone_for_a_while(
         await asyncio.gather(keeping, return_exceptions=True)
         await connections.close()
         await known.forget(name, await known.time())
+
+
+async def test_a_tool_whose_schema_is_none_costs_no_other_tool(store: Store, project: str) -> None:
+    name, known = f"of{project}".replace("_", "-"), ServerStore(store)
+    stated = section(proxy={"import": [{"connection": name}]}, connections={name: msgspec.to_builtins(raw("flawed"))})
+    settings = settings_of(stated, project)
+    connections = Connections(settings)
+    lists = ServerLists(settings, store, connections)
+    with structlog.testing.capture_logs() as said:
+        keeping = asyncio.create_task(lists.run())
+        try:
+
+            async def listed() -> ServerTools | None:
+                return (await known.read()).get(name)
+
+            found = await wait_until(listed, what="the tools")
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+            await connections.close()
+            await known.forget(name, await known.time())
+    assert found is not None
+    assert found.available
+    assert [tool.name for tool in found.tools] == ["good", "last"]
+    told = {one["tool"]: one["reason"] for one in said if one["event"] == "a malformed tool is left out"}
+    assert told.keys() == {*FLAWED, "1", "None", "nothing", "inside"}
+    assert told["inside"].startswith("inputSchema is no JSON Schema: properties.x.type: 'banana'")
 
 
 async def test_what_was_asked_for_later_stays(store: Store, project: str) -> None:

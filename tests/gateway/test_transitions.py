@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from coordinator.errors import ToolFailure
+from coordinator.settings.gateway.executor import Guard
+from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal, refused
+from coordinator.toolsets.gateway.rules.scope import Scope
 from tests.gateway.conftest import MakeLab
 from tests.gateway.lab import Json, Lab, states
+from tests.gateway.test_chains import COUNT
 
 pytestmark = pytest.mark.anyio
 
@@ -189,6 +194,71 @@ async def test_links_by_guards_show_people_what_people_decide(make_lab: MakeLab)
     assert [link["args"]["transition"] for link in started["links"]] == ["withdraw"]
     seen = await lab.as_("ana", "human").get(started)
     assert [link["args"]["transition"] for link in seen["links"]] == ["approve", "withdraw"]
+
+
+def test_a_guard_is_judged_without_arguments_only_where_they_cannot_matter() -> None:
+    known, at = "$.context.n == 1", Circumstances(Principal(roles=("qa",)), Scope({"n": 1}))
+    asked = "$.arguments.x == 1"
+
+    def expr(text: str, kind: str = "expr") -> Json:
+        return {"kind": kind, "expr": text}
+
+    def several(kind: str, *guards: Json) -> Json:
+        return {"kind": kind, "guards": list(guards)}
+
+    yes, no, open_ = expr(known), expr("$.context.n != 1"), expr(asked)
+    cases = [
+        (yes, False), (no, True), (expr("$.context.n != 1", "jsonpath"), True), (open_, False),
+        (expr("no expression"), True),
+        ({"kind": "role", "role": "lead"}, True), ({"kind": "role", "role": "qa"}, False),
+        ({"kind": "permission", "permission": "p"}, True), ({"kind": "evidence", "requires": ["seen"]}, True),
+        (several("allOf", open_, yes), False), (several("all_of", open_, no), True), (several("allOf"), False),
+        (several("anyOf", open_, no), False), (several("any_of", no, no), True), (several("anyOf"), True),
+        ({"kind": "not", "guard": open_}, False), ({"kind": "not", "guard": yes}, True),
+        ({"kind": "not", "guard": several("anyOf", yes, open_)}, True),
+        ({"kind": "not", "guard": several("allOf", yes, open_)}, False),
+        (expr("$.arguments.x == $.context.n"), False), (expr("$.input.x == 1"), True),
+    ]  # fmt: skip
+    for stated, refuses in cases:
+        assert refused([msgspec.convert(stated, Guard)], at) is refuses, stated
+    assert not refused([], at)
+
+
+async def test_what_a_guard_refuses_now_is_not_linked(make_lab: MakeLab) -> None:
+    """Seed 001: the links show every legal next move. One that arguments decide about is legal until they are there."""
+    ready = [{"kind": "expr", "expr": "$.context.n == 1"}]
+    moves = {
+        "count": {"target": "a", **COUNT},
+        "deploy": {"target": "b", "guards": ready},
+        "confirm": {"target": "b", "guards": [{"kind": "expr", "expr": "$.arguments.sure == true"}]},
+        "lead": {"target": "b", "guards": [{"kind": "role", "role": "lead"}]},
+        "approve": {"target": "b", "actor": "human"},
+    }
+    shown: dict[str, Json] = {
+        name: states(a={"transitions": moves, **more}, b={"terminal": True})
+        for name, more in (("w", {}), ("all", {"linkFilter": "all"}))
+    }
+    lab = make_lab(workflows=shown)
+
+    def linked(answer: Json) -> list[str]:
+        return [link["args"]["transition"] for link in answer["links"] if link["rel"] == "transition"]
+
+    at = await lab.start("w")
+    assert linked(at) == ["count", "confirm", "approve"]
+    assert linked(await lab.as_("ana", "lead").get(at)) == ["count", "confirm", "lead", "approve"]
+    refusal = await lab.follow_refused(at, "deploy")
+    assert refusal["error"]["code"] == "GUARD_REJECTED"
+    assert linked(refusal) == ["count", "confirm", "approve"]
+    assert linked(await lab.follow(at, "count")) == ["count", "deploy", "confirm", "approve"]
+    assert linked(await lab.start("all")) == list(moves)
+
+
+async def test_where_nothing_is_legal_the_instance_itself_is_linked(make_lab: MakeLab) -> None:
+    locked = {"open": {"target": "b", "guards": [{"kind": "role", "role": "lead"}]}}
+    lab = make_lab(workflows={"w": states(a={"transitions": locked}, b={"terminal": True})})
+    at = await lab.start("w")
+    assert [(link["rel"], link["method"]) for link in at["links"]] == [("self", "workflow.get")]
+    assert (await lab.as_("ana", "lead").follow(at, "open"))["terminal"] is True
 
 
 GUARDED = states(

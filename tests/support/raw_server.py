@@ -1,8 +1,9 @@
 """An MCP server without a library, for what none of them would say: ``python raw_server.py KIND``.
 
-Its list of tools is empty (``plain``), malformed (``odd``), or an error whose text moves the cursor (``rude``); a
-``restless`` one has a tool more each time, and says so before; a ``mortal`` one dies of being asked, and a ``mute`` one
-says nothing. On stdout it also says what is no answer to anything, for the tools of ``LINES`` and ``endless``.
+Its list of tools is empty (``plain``), none (``odd``), has good and malformed ones (``flawed``), or is an error whose
+text moves the cursor (``rude``); a ``restless`` one has a tool more each time, and says so before; a ``mortal`` one
+dies of being asked, and a ``mute`` one says nothing. On stdout it also says what is no answer to anything, for the
+tools of ``LINES`` and ``endless``.
 """
 
 from __future__ import annotations
@@ -11,9 +12,33 @@ import json
 import sys
 from typing import Any
 
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}
+FLAWED: dict[str, Any] = {
+    "no-type": {"inputSchema": {"properties": {}}},
+    "no-schema": {},
+    "banana": {"inputSchema": {"type": "banana"}},
+    "list-schema": {"inputSchema": ["object"]},
+    "array-output": {"inputSchema": SCHEMA, "outputSchema": {"type": "array"}},
+    "bad-title": {"inputSchema": SCHEMA, "title": 7},
+    "bad-hints": {"inputSchema": SCHEMA, "annotations": ["readOnly"]},
+}
+"""Malformed tools, by name."""
 LISTS: dict[str, dict[str, Any]] = {
     "plain": {"result": {"tools": []}},
-    "odd": {"result": {"tools": [{"name": 1}]}},
+    "odd": {"result": {"tools": "none"}},
+    "flawed": {
+        "result": {
+            "tools": [
+                {"name": "good", "inputSchema": SCHEMA},
+                *({"name": name, **one} for name, one in FLAWED.items()),
+                {"name": 1, "inputSchema": SCHEMA},
+                {"inputSchema": SCHEMA},
+                "nothing",
+                {"name": "inside", "inputSchema": {"type": "object", "properties": {"x": {"type": "banana"}}}},
+                {"name": "last", "inputSchema": SCHEMA, "outputSchema": {"type": "object", "required": ["y"]}},
+            ]
+        }
+    },
     "rude": {"error": {"code": -32000, "message": "no \x1b[2J list \r\n"}},
 }
 CALLS: dict[str, dict[str, Any]] = {

@@ -20,6 +20,7 @@ from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
 from tests.support.downstream import PROGRAM, HttpServer, RawHttp, raw, stdio
 from tests.support.ports import free_port
+from tests.support.raw_server import FLAWED
 from tests.support.wait import process_alive, wait_until
 from workers.connections import Connections
 from workers.downstream import answers, checked
@@ -273,6 +274,22 @@ async def test_answers_against_the_protocol_are_refusals(made: list[DownstreamSe
     made.append(server)
     with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
         await server.tools()
+
+
+async def test_a_malformed_tool_costs_no_other_tool(made: list[DownstreamServer]) -> None:
+    server = DownstreamServer("it", raw("flawed"))
+    made.append(server)
+    with structlog.testing.capture_logs() as said:
+        for _ in range(2):
+            assert [tool.name for tool in await server.tools()] == ["good", "inside", "last"]
+        assert await call(server, "good") == "fine"
+        with pytest.raises(CallRefused, match="Tool last has an output schema but did not return structured content"):
+            await call(server, "last")
+    told = [(one["tool"], one["reason"]) for one in said if one["event"] == "a malformed tool is left out"]
+    assert [name for name, _ in told] == [*FLAWED, "1", "None", "nothing"], "each is named, once"
+    assert dict(told)["no-schema"] == "inputSchema: Field required"
+    assert dict(told)["banana"].startswith("inputSchema.type: ")
+    assert dict(told)["array-output"].startswith("outputSchema.type: ")
 
 
 async def test_answers_over_http_are_bounded(made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch) -> None:

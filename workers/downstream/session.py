@@ -24,6 +24,7 @@ from coordinator.settings.connections import Connection, Interpolator
 from workers.downstream.answers import MAX_ANSWER, bound_answer
 from workers.downstream.checked import keep_unchecked
 from workers.downstream.failures import ConnectionFailed
+from workers.downstream.listing import Listing
 from workers.downstream.stderr import Lines
 from workers.downstream.stdio import stdio_transport
 from workers.downstream.watched import Watched
@@ -137,10 +138,12 @@ class Session:
     async def _serve(self, opened: asyncio.Future[Client]) -> None:
         try:
             async with contextlib.AsyncExitStack() as stack:
-                transport = Watched(await self._transport(stack), lambda: self._gone(opened))
+                listing = Listing(self._name)
+                transport = Watched(await self._transport(stack), listing.clean, lambda: self._gone(opened))
                 info = types.Implementation(name=NAME, version=__version__)
                 client = Client(transport, client_info=info, message_handler=self._heard, cache=None)
                 await stack.enter_async_context(client)
+                listing.version = client.session.protocol_version
                 keep_unchecked(client.session, self._name)
                 if not opened.done():
                     opened.set_result(client)

@@ -1,4 +1,4 @@
-"""Notices the end of a server while nobody calls it."""
+"""Looks at all that a server says, and notices its end while nobody calls it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
+from mcp.shared.message import SessionMessage
 
 
 class Watched:
-    """A transport that calls ``on_end`` when its server is gone, even while nobody calls the server."""
+    """A transport that calls ``on_message`` with each message of its server, and ``on_end`` when the server is gone,
+    even while nobody calls it."""
 
-    def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
+    def __init__(self, inner: Any, on_message: Callable[[Any], None], on_end: Callable[[], None]) -> None:
         self._inner = inner
+        self._on_message = on_message
         self._on_end = on_end
 
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self._inner.__aenter__()
-        return _WatchedStream(read, self._on_end), write
+        return _WatchedStream(read, self._on_message, self._on_end), write
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -30,8 +33,9 @@ class Watched:
 class _WatchedStream:
     """The reading side of a transport."""
 
-    def __init__(self, inner: Any, on_end: Callable[[], None]) -> None:
+    def __init__(self, inner: Any, on_message: Callable[[Any], None], on_end: Callable[[], None]) -> None:
         self._inner = inner
+        self._on_message = on_message
         self._on_end = on_end
 
     def __getattr__(self, name: str) -> Any:
@@ -51,7 +55,10 @@ class _WatchedStream:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._inner.__anext__()
+            heard = await self._inner.__anext__()
         except (StopAsyncIteration, anyio.ClosedResourceError):
             self._on_end()
             raise
+        if isinstance(heard, SessionMessage):
+            self._on_message(heard.message)
+        return heard

@@ -7,8 +7,10 @@ unavailable. A list is renewed on schedule, and when its server says that it cha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from functools import lru_cache
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import msgspec
@@ -19,10 +21,15 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, ServerTools
+from coordinator.toolsets.gateway.rules.depth import too_deep
+from coordinator.toolsets.gateway.rules.schemas import schema_problem
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, AuditStore
 from coordinator.toolsets.gateway.store.servers import ServerStore
 from workers.connections import Connections
+
+if TYPE_CHECKING:
+    from workers.downstream.server import ListedTool
 
 _log = structlog.get_logger(__name__)
 
@@ -67,6 +74,8 @@ class ServerLists:
         """Servers whose lists may have changed."""
         self._look = asyncio.Event()
         self._known: dict[str, ServerTools] = {}
+        self._told: set[tuple[str, str, str]] = set()
+        """Malformed tools that were logged: connection, tool, reason."""
 
     def changed(self, name: str) -> None:
         """Says that a server's tools changed, or that it could not be reached. This worker asks it, leader or not."""
@@ -185,7 +194,27 @@ class ServerLists:
             raise _NotListed("it does not answer in time") from None
         except (ConnectionFailed, CallRefused) as failed:
             raise _NotListed(str(failed)) from None
-        return tuple(
-            ImportedTool(one.name, one.title, one.description[:_MAX_DESCRIPTION], dict(one.input_schema))
-            for one in sorted(tools, key=lambda tool: tool.name)
-        )
+        # In a thread, because it takes a while with thousands of tools.
+        return await asyncio.to_thread(self._usable, name, sorted(tools, key=lambda tool: tool.name))
+
+    def _usable(self, connection: str, tools: Sequence[ListedTool]) -> tuple[ImportedTool, ...]:
+        """The tools, without those whose schemas are none. Those are logged once."""
+        found = []
+        for one in tools:
+            problem = _schema_problem(msgspec.json.encode(one.input_schema))
+            if not problem:
+                description = one.description[:_MAX_DESCRIPTION]
+                found.append(ImportedTool(one.name, one.title, description, dict(one.input_schema)))
+            elif (connection, one.name, problem) not in self._told:
+                self._told.add((connection, one.name, problem))
+                _log.warning("a malformed tool is left out", connection=connection, tool=one.name[:200], reason=problem)
+        return tuple(found)
+
+
+@lru_cache(maxsize=20_000)
+def _schema_problem(schema: bytes) -> str:
+    """What is wrong with the schema of a tool's input, in JSON; empty if nothing is."""
+    decoded = msgspec.json.decode(schema)
+    # Whoever reads the list says of it that it is nested too deeply.
+    problem = "" if too_deep(decoded) else schema_problem(decoded)
+    return f"inputSchema {problem}" if problem else ""

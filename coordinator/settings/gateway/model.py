@@ -18,7 +18,9 @@ PROXY = "proxy_default"
 
 Texts = Annotated[tuple[str, ...], Meta(max_length=100)]
 Schema = dict[str, Any]
-LinkFilter = Literal["all", "byGuards"]
+LinkFilter = Literal["legal", "byGuards", "all"]
+"""Which transitions are linked: all; those that no guard refuses now, whatever the arguments (``legal``); or only those
+whose guards hold without arguments, for those who may take them (``byGuards``)."""
 FieldName = Annotated[
     str,
     Meta(
@@ -176,7 +178,7 @@ class Workflow(Described, frozen=True, kw_only=True):
     states: Annotated[dict[FieldName, State], Meta(min_length=1)]
     timeout_ms: Milliseconds | None = None
     on_timeout: OnTimeout | None = None
-    link_filter: LinkFilter = "all"
+    link_filter: LinkFilter = "legal"
     max_chain_depth: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 

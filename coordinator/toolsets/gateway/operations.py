@@ -31,6 +31,8 @@ from coordinator.toolsets.gateway.store.instances import Begun, InstanceStore, N
 
 LOSER_SECONDS = 2.0
 """How long a submit waits for another one that began before it."""
+_ROOMY_MS = 4_000
+"""The shortest deadline of quick calls within which a submit can wait for another one and then be carried out."""
 _LOOK_SECONDS = 1.0
 """How often a waiting call reads the instance even if no message comes."""
 _MOST_SEEN = 20_000
@@ -114,7 +116,7 @@ class Operations:
         longest_ms: int = 49_000,
     ) -> None:
         self._store = store
-        self._loser_seconds = min(LOSER_SECONDS, deadline_ms / 2000)
+        self._roomy = deadline_ms >= _ROOMY_MS
         self._hurried_seconds = deadline_ms * 0.4 / 1000
         self._longest_seconds = longest_ms / 1000
         self.durations = Durations()
@@ -129,6 +131,8 @@ class Operations:
 
     def may_wait(self, workflow: str, transition: str) -> bool:
         """Whether a submit may take long. True if this process does not know the instance."""
+        if not self._roomy:
+            return True
         seen = self._seen.get(workflow)
         if seen is None:
             return True
@@ -260,23 +264,27 @@ class Operations:
         began = asyncio.get_running_loop().time()
         if (repeated := await self._repeated(asked)) is not None:
             return repeated
-        waited = False
+        loop = asyncio.get_running_loop()
+        until: float | None = None
+        rounds = 0
         with self._listener.expecting(project, workflow) as changed:
-            for _ in range(_ROUNDS):
+            while rounds < _ROUNDS:
+                changed.clear()
                 snapshot = await self.get(project, workflow, self._listener.process)
                 instance = snapshot.instance
                 # Another call was faster. It may have been this same call, sent a moment ago.
                 overtaken = bool(instance.operation) or instance.version != asked.expected
                 if overtaken and (repeated := await self._repeated(asked)) is not None:
                     return repeated
-                if instance.operation and instance.version == asked.expected and not waited:
+                if instance.operation and instance.version == asked.expected and not self._listener.closed:
                     # If the other one succeeds, this one is stale; if it fails, this one may go on.
                     await self._listener.ready()
-                    await _within(changed, self._loser_seconds)
-                    changed.clear()
-                    waited = True
-                    continue
-                changed.clear()
+                    until = until or loop.time() + LOSER_SECONDS
+                    if (left := until - loop.time()) > 0:
+                        # What wakes it need not be the end of the other one, so it looks and waits again.
+                        await _within(changed, min(left, _LOOK_SECONDS))
+                        continue
+                rounds += 1
                 try:
                     begun = await self._begin(asked, snapshot)
                 except Rejected as rejected:

@@ -85,6 +85,14 @@ def holds(text: str, known: Scope) -> bool:
     return compare(left, expression.operator, right)
 
 
+def depends_on_arguments(text: str) -> bool:
+    """Whether the arguments of a call decide if an expression is true."""
+    try:
+        return any(path.root == "arguments" for path in parse(text).paths)
+    except Malformed:
+        return False
+
+
 def compare(left: Any, word: str, right: Any) -> bool:
     """The result of comparing two JSON values with one of ``OPERATORS``."""
     if word == "==":

@@ -9,7 +9,7 @@ import msgspec
 
 from coordinator.settings.gateway.executor import Guard, Required
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.gateway.rules.expressions import holds
+from coordinator.toolsets.gateway.rules.expressions import depends_on_arguments, holds
 from coordinator.toolsets.gateway.rules.scope import Scope
 
 ANONYMOUS = "anonymous"
@@ -90,6 +90,27 @@ def evaluate(guard: Guard, at: Circumstances) -> bool:
     if guard.kind in ("anyOf", "any_of"):
         return any(evaluate(inner, at) for inner in guard.guards)
     return guard.guard is not None and not evaluate(guard.guard, at)
+
+
+def refused(guards: Sequence[Guard], at: Circumstances) -> bool:
+    """Whether one of the guards does not hold, whatever the arguments of the call will be."""
+    return any(_verdict(guard, at) is False for guard in guards)
+
+
+def _verdict(guard: Guard, at: Circumstances) -> bool | None:
+    """Whether one guard holds; None if that depends on the arguments."""
+    if guard.kind in ("expr", "jsonpath"):
+        return None if depends_on_arguments(guard.expr) else holds(guard.expr, at.scope)
+    if guard.kind in ("allOf", "all_of"):
+        verdicts = [_verdict(inner, at) for inner in guard.guards]
+        return False if False in verdicts else None if None in verdicts else True
+    if guard.kind in ("anyOf", "any_of"):
+        verdicts = [_verdict(inner, at) for inner in guard.guards]
+        return True if True in verdicts else None if None in verdicts else False
+    if guard.kind == "not" and guard.guard is not None:
+        verdict = _verdict(guard.guard, at)
+        return None if verdict is None else not verdict
+    return evaluate(guard, at)
 
 
 def _required(entry: Required | str) -> tuple[str, int]:

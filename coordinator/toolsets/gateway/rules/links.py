@@ -74,8 +74,8 @@ class Links:
     ) -> list[Link]:
         """The links to every legal move of a principal.
 
-        A state whose transitions are all deterministic is normally left by itself. If an instance is stuck there, all
-        its transitions are offered.
+        A state whose transitions are all deterministic is normally left by itself. If an instance is stuck there, its
+        transitions are offered.
 
         Args:
             retry: a transition that somebody has to submit because the chain stopped before it.
@@ -85,7 +85,7 @@ class Links:
         if retry in transitions:
             legal.setdefault(retry, transitions[retry])
         elif machine.chains(workflow.states[state]):
-            legal = transitions
+            legal = dict(machine.stuck(workflow, state, at))
         return [self._move(id, version, name, one, at) for name, one in islice(legal.items(), MOST)]
 
     def _move(self, id: str, version: int, name: str, transition: Transition, at: Circumstances) -> Link:

@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.settings.gateway.executor import Executor
 from coordinator.settings.gateway.model import State, Transition, Workflow
 from coordinator.toolsets.gateway.rules.graph import ends, targets
-from coordinator.toolsets.gateway.rules.guards import HUMAN, SYSTEM, Circumstances, Report, all_hold
+from coordinator.toolsets.gateway.rules.guards import HUMAN, SYSTEM, Circumstances, Report, all_hold, refused
 from coordinator.toolsets.gateway.rules.schemas import with_defaults
 from coordinator.toolsets.gateway.rules.scope import Scope, present
 
@@ -58,23 +58,34 @@ def choice(state: State, at: Circumstances, report: Report) -> str | None:
 
 
 def offered(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[tuple[str, Transition]]:
-    """The transitions that are shown to a principal: not those that others take, nor, where links are
-    filtered by guards, those whose guards do not hold without arguments."""
+    """The transitions that are shown to a principal, as the state's filter of links has it: not those that others
+    take, nor those that a guard refuses."""
     state = workflow.states[state_name]
     if ends(state):
         return
-    by_guards = (state.link_filter or workflow.link_filter) == "byGuards"
+    shown = state.link_filter or workflow.link_filter
     for name, transition in state.transitions.items():
         if transition.actor == "deterministic":
             continue
         if transition.actor == "system" and actor_problem(transition, at.principal.roles):
             continue
-        if by_guards:
+        if shown == "legal" and refused(transition.guards, at):
+            continue
+        if shown == "byGuards":
             if actor_problem(transition, at.principal.roles):
                 continue
             if not all_hold(transition.guards, at._replace(scope=at.scope._replace(arguments=NO_ARGUMENTS))):
                 continue
         yield name, transition
+
+
+def stuck(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[tuple[str, Transition]]:
+    """The transitions to offer where an instance was not left by itself: those that are not refused."""
+    state = workflow.states[state_name]
+    everything = (state.link_filter or workflow.link_filter) == "all"
+    for name, transition in state.transitions.items():
+        if everything or not refused(transition.guards, at):
+            yield name, transition
 
 
 def executes(workflow: Workflow, name: str) -> bool:

@@ -79,7 +79,7 @@ def answer(snapshot: Snapshot, principal: Principal, links: Links) -> WorkflowAn
         circumstances = snapshot.circumstances(principal)
         made.links = links.transitions(
             snapshot.id, snapshot.workflow, at.state, at.version, circumstances, ending.retry if ending else ""
-        )
+        ) or [links.myself(snapshot.id)]  # nothing is legal for this caller now: only what has ended has no links
     if ending is not None and ending.chain:
         made.chain = [_hop(hop) for hop in ending.chain]
     if ending is not None and ending.stopped:
