@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable, Mapping
 from functools import cache
 from io import TextIOWrapper
 from typing import Any, cast
@@ -21,6 +22,9 @@ HEAD = struct.Struct("!I")
 """The header of each message, in either direction: its length in bytes."""
 _PR_SET_PDEATHSIG = 1
 TOO_DEEP = "the callable returned what is nested too deep to be kept"
+BAD_ARGUMENTS = "VALIDATION_ERROR"
+"""The type of a failure whose call the callable does not take; it was not called."""
+_KEY = "idempotency_key"
 _encode = msgspec.json.Encoder().encode
 _resolve = cache(pkgutil.resolve_name)
 
@@ -28,13 +32,50 @@ _resolve = cache(pkgutil.resolve_name)
 def _serve(call: dict[str, Any]) -> bytes:
     os.environ["IDEMPOTENCY_KEY"] = call["key"]
     try:
-        value = _resolve(call["target"])(**call["arguments"])
+        function = _resolve(call["target"])
+        arguments = prepared(function, call["arguments"], call["key"])
+    except BadArguments as problem:
+        return _encode({"error": str(problem), "type": BAD_ARGUMENTS})
+    except Exception as error:
+        return _encode({"error": message_of(error), "type": type(error).__name__})
+    try:
+        value = function(**arguments)
         if inspect.iscoroutine(value):
             value = asyncio.run(value)
         return _encoded(value)
     except Exception as error:
         # The exception's message is for the tool's caller. The traceback is not.
         return _encode({"error": message_of(error), "type": type(error).__name__})
+
+
+class BadArguments(Exception):
+    """A callable does not take the arguments. The text says what it takes."""
+
+
+def prepared(function: Callable[..., Any], given: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The arguments of a call: those given, and ``idempotency_key`` where the callable has a parameter of that name.
+
+    Raises:
+        BadArguments: some are unknown, or some are missing.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return dict(given)  # what is written in C need not say what it takes
+    named = {
+        one.name: one.default is one.empty
+        for one in parameters
+        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    }
+    arguments = {_KEY: key, **given} if _KEY in named else dict(given)
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    unknown = [] if takes_all else [name for name in arguments if name not in named]
+    if unknown:
+        allowed = ", ".join(name for name in named if name != _KEY) or "none"
+        raise BadArguments(f"args: no such argument: {', '.join(unknown)[:200]}; allowed: {allowed}")
+    if missing := [name for name, required in named.items() if required and name not in arguments]:
+        raise BadArguments(f"args: required: {', '.join(missing)}")
+    return arguments
 
 
 def _encoded(value: Any) -> bytes:

@@ -167,7 +167,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "flows cancel": (
         "coordinator.cli.flows.commands:cancel",
-        "Cancel a running workflow and stop its steps.",
+        "Cancel a running or paused workflow and stop its steps.",
+    ),
+    "flows pause": (
+        "coordinator.cli.flows.commands:pause",
+        """Let no further step of a workflow begin until it is resumed; steps that run go on.
+
+        What is due meanwhile, as delays, retries and expiries of gates, waits for the resume.
+        """,
+    ),
+    "flows resume": (
+        "coordinator.cli.flows.commands:resume",
+        "Let a paused workflow go on.",
     ),
     "flows retry": (
         "coordinator.cli.flows.commands:retry",

@@ -16,6 +16,13 @@ from coordinator.settings import Settings
 ENTRY_POINTS = "fleet.step_tools"
 """The group in which installed packages name their callables."""
 
+_CLOSE = 0.7
+"""How similar a name must be to be suggested, from 0 to 1."""
+_LONGEST = 100
+"""Characters of a name that messages show."""
+_MOST_LISTED = 12
+"""Names of each kind that a message lists."""
+
 DEMO_TOOLS = (
     "get_greeting",
     "get_counter",
@@ -87,7 +94,19 @@ class StepNames:
             return ""
         if kind is not None:
             return f"the connection {connection!r} is of kind {kind}; steps can call tools of kind mcp only"
-        known = [*self._own, *self._plain, *(f"{one}." for one, its in self._connections.items() if its == "mcp")]
-        close = get_close_matches(name, known, n=1, cutoff=0.8)
-        hint = f"did you mean {close[0]!r}?" if close else "`fleet flows tools` lists those there are"
-        return f"unknown tool {name[:100]!r}; {hint}"
+        close = get_close_matches(name[:_LONGEST], [*self._plain, *self._own], n=3, cutoff=_CLOSE)
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are: {self._summary}"
+        return f"unknown tool {name[:_LONGEST]!r}; {hint}"
+
+    @property
+    def _summary(self) -> str:
+        """The names that there are, as far as they fit into a sentence."""
+        servers = [f"{name}.<tool>" for name, kind in self._connections.items() if kind == "mcp"]
+        own = [name for name in self._own if "." not in name]
+        kinds = (sorted(self._plain), sorted(servers), own)
+        return "; ".join(_listed(names) for names in kinds if names) or "none"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(name[:_LONGEST] for name in names[:_MOST_LISTED]) + more

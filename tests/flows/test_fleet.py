@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
@@ -19,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.flows.fleet import Agent, Json, result
 from tests.support.downstream import PROGRAM, HttpServer
-from tests.support.fleets import RunningFleet
+from tests.support.fleets import RunningFleet, fleet_command
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until
 
@@ -37,6 +38,10 @@ def spin():
     while True:
         pass
 
+def square_once(number, idempotency_key):
+    """The same, for those who have to know whether it is a repetition."""
+    return [number * number, idempotency_key]
+
 def start(path):
     """Starts a program and waits for it."""
     program = subprocess.Popen(["sleep", "3600"])
@@ -48,6 +53,10 @@ async def nap(ms, idempotency_key):
     await asyncio.sleep(ms / 1000)
     return idempotency_key
 
+async def wait_for(path):
+    while not os.path.exists(path):
+        await asyncio.sleep(0.05)
+
 async def take_all(things, beside):
     taken = things["left"][:]
     things["left"].clear()
@@ -57,8 +66,9 @@ CONFIG = """
 flows:
   demo_tools: true
   step_results: true
-  tools: {{square: "{module}:square", spin: "{module}:spin", start: "{module}:start", nap: "{module}:nap",
-    take_all: "{module}:take_all"}}
+  tools: {{square: "{module}:square", square_once: "{module}:square_once",
+    spin: "{module}:spin", start: "{module}:start", nap: "{module}:nap",
+    take_all: "{module}:take_all", wait_for: "{module}:wait_for"}}
 auth:
   mode: optional
   tokens: {tokens}
@@ -184,10 +194,10 @@ async def test_a_server_that_dies_costs_the_attempt_only(agent: Agent) -> None:
 
 
 async def test_the_key_of_a_step_reaches_tools_of_all_kinds(agent: Agent, project: str) -> None:
-    for tool, args in (("web.key", {}), ("nap", {"ms": 1}), ("square", {"number": 3})):
+    for tool, args in (("web.key", {}), ("nap", {"ms": 1}), ("square", {"number": 3}), ("square_once", {"number": 3})):
         step = (await agent.run(alone(tool, args)))["it"]
         found = result(step)
-        key = found["key"] if isinstance(found, dict) else found
+        key = found["key"] if isinstance(found, dict) else found[-1] if isinstance(found, list) else found
         assert key.startswith(f"{project}-")
         assert key.endswith(f"-{step['id']}")
 
@@ -286,6 +296,44 @@ async def test_delays(agent: Agent) -> None:
     assert steps["it"]["started_at"] - workflow >= 300
 
 
+async def test_nothing_begins_in_a_paused_workflow_until_it_is_resumed(
+    world: World, agent: Agent, project: str, tmp_path: Path
+) -> None:
+    """What runs ends, what follows waits, a single step can be let begin."""
+
+    def command(what: str, workflow: int) -> str:
+        given = (str(workflow), "--project", project, "--data-dir", str(world.fleet.data_dir))
+        ended = fleet_command("flows", what, *given)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    flow: Json = {
+        "start": {"name": "fork", "tool": None, "parallel": ["long", "late", "gate"]},
+        "long": {"name": "long", "tool": "wait_for", "args": {"path": str(tmp_path / "go")}, "join": "end"},
+        "late": {"name": "late", "tool": "nap", "args": {"ms": 1}, "delay_ms": 3_600_000, "join": "end"},
+        "gate": {"name": "gate", "tool": None, "join": "end"},
+        "end": {"name": "end", "tool": "echo", "args": {"value": 1}, "done": True},
+    }
+    workflow = await agent.create(flow)
+
+    def status(found: Json) -> dict[str, str]:
+        return {step["name"]: step["status"] for step in found["steps"]}
+
+    await agent.until(workflow, lambda found: status(found).get("long") == "running", "a running step")
+    assert "is paused" in await asyncio.to_thread(command, "pause", workflow)
+    (tmp_path / "go").touch()
+    found = await agent.until(workflow, lambda found: status(found)["long"] == "done", "the end of what ran")
+    assert (found["status"], status(found)["late"], status(found)["gate"]) == ("paused", "pending", "running")
+    steps = {step["name"]: step["id"] for step in found["steps"]}
+    assert await agent("workflow_step_ready", step_id=steps["late"]) == {"queued": True}
+    await agent.until(workflow, lambda found: status(found)["late"] == "done", "the step that was let begin")
+    assert await agent("workflow_step_ready", step_id=steps["gate"]) == {"queued": True}
+    found = await agent.until(workflow, lambda found: status(found).get("end") == "paused", "what follows all")
+    assert found["status"] == "paused"
+    assert "goes on" in await asyncio.to_thread(command, "resume", workflow)
+    await agent.ended(workflow)
+
+
 async def test_a_tool_that_is_gone_fails_its_step(agent: Agent) -> None:
     step = (await agent.run(alone("web.no_such_tool"), "failed"))["it"]
     assert "Unknown tool" in result(step)["error"]
@@ -336,12 +384,14 @@ async def test_permissions_are_those_of_the_creator_at_each_step(world: World, p
                 return bool((await ana.run(alone("echo"), None))["it"]["status"] == "failed")
 
             await wait_until(seen, what="the worker sees the new file")
+            assert (await bob.refusal("workflow_step_ready", step_id=step))["code"] == "RESOURCE_NOT_FOUND"
             # Whoever releases the gate has his own rights; the step has those of the creator.
-            assert await bob("workflow_step_ready", step_id=step) == {"queued": True}
+            async with world.client(project, "root") as root:
+                assert await root("workflow_step_ready", step_id=step) == {"queued": True}
             found = await ana.ended(workflow, "failed")
         finally:
             world.write_tokens(TOKENS)
-    assert found["steps"][0]["approved_by"] == "bob"
+    assert found["steps"][0]["approved_by"] == "root"
     assert result(found["steps"][1])["type"] == "permission_denied"
 
 

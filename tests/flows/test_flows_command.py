@@ -195,9 +195,33 @@ def test_cancel_and_retry(shell: Shell, workflows: dict[str, int]) -> None:
     assert "waits for workflow_step_ready" in shell("show", waits)
     shell("retry", waits, code=1)
     assert "it has no failed or cancelled steps to run again" in shell.error
-    for command in ("cancel", "retry"):
+    for command in ("cancel", "retry", "pause", "resume"):
         shell(command, "12345", code=1)
         assert "there is no workflow 12345" in shell.error
+
+
+def test_pause_and_resume(shell: Shell, workflows: dict[str, int]) -> None:
+    waits = str(workflows["waits"])
+    shell("resume", waits, code=1)
+    assert shell.error == f"fleet: workflow {waits} is running: only a paused one can be resumed\n"
+    assert shell("pause", waits) == f"workflow {waits} is paused: steps that run go on, no other step begins\n"
+    assert shell("list", "--status", "paused") == f"{waits}  paused     anonymous  waits\n"
+    assert f"{waits}  paused  by anonymous" in shell("show", waits)
+    shell("pause", waits, code=1)
+    assert shell.error == f"fleet: workflow {waits} is paused: only a running one can be paused\n"
+    assert shell("resume", waits) == f"workflow {waits} goes on\n"
+    assert "running  by anonymous" in shell("show", waits)
+    shell("pause", str(workflows["cancelled"]), code=1)
+    assert "is cancelled: only a running one" in shell.error
+
+
+def test_a_paused_step_is_drawn() -> None:
+    paused = {**STATES, "b": {"status": "paused"}}
+    assert "│   │   │       └── \u2016 b [red]x  query_items  paused" in drawn(record(**paused))
+    flow = check_flow(FLOW, {}, lambda name: "", with_results=False)
+    lines = mermaid(record(**paused), flow).splitlines()
+    assert '  s3["b #91;red#93;x<br/>query_items<br/>paused"]:::paused' in lines
+    assert any(line.startswith("  classDef paused ") for line in lines)
 
 
 def test_a_bad_project_is_refused(redis_url: str, capsys: pytest.CaptureFixture[str]) -> None:

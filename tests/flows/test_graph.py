@@ -64,7 +64,10 @@ WRONG: dict[str, tuple[Json, str]] = {
     "tool of another type": ({"start": end("a", tool=5)}, "flow.start.tool: must be a tool's name or null"),
     "unknown tool": ({"start": end("a", tool="giv")}, "flow.start.tool: unknown tool 'giv'"),
     "args": ({"start": end("a", args=[])}, "flow.start.args: must be an object"),
-    "unknown field": ({"start": end("a", timeout=5)}, "flow.start.timeout: unknown field 'timeout'; did you mean"),
+    "unknown field": (
+        {"start": end("a", timeout=5)},
+        "flow.start.timeout: unknown field 'timeout'; allowed: name, tool, args, next, ",
+    ),
     "nothing follows": ({"start": step("a")}, "flow.start: must have exactly one of next, branch"),
     "done: false": ({"start": step("a", done=False)}, "flow.start: must have exactly one of next, branch"),
     "two follow": (

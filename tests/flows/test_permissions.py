@@ -86,11 +86,31 @@ async def test_gates_may_ask_for_a_role(flows: Flows) -> None:
     assert (await flows.as_("bob", "workflow").refusal("workflow_get", id=workflow)).code == "RESOURCE_NOT_FOUND"
 
 
-async def test_anybody_may_release_a_gate_that_asks_for_none(flows: Flows) -> None:
-    workflow = await flows.as_("ana", "workflow").create()
-    step = (await flows.step(workflow, "wait"))["id"]
-    assert await flows.as_("bob", "workflow")("workflow_step_ready", step_id=step) == {"queued": True}
-    assert (await flows.step(workflow, "wait"))["approved_by"] == "bob"
+LATER = {"start": {"name": "wait", "tool": "query_items", "args": {}, "delay_ms": 3_600_000, "done": True}}
+
+
+@pytest.mark.parametrize("flow", [ONE_GATE, LATER], ids=["gate", "delayed"])
+async def test_who_may_not_see_a_workflow_releases_none_of_its_steps(flows: Flows, flow: dict[str, Any]) -> None:
+    ana, bob, root = flows.as_("ana", "*"), flows.as_("bob", "*"), flows.as_("root", "workflow.admin")
+    hers, other = await ana.create(flow), await ana.create(flow)
+    for step in ((await ana.step(hers, "wait"))["id"], hers + 2):
+        refused = await bob.refusal("workflow_step_ready", step_id=step)
+        assert (refused.code, refused.message) == ("RESOURCE_NOT_FOUND", "step_id: no such step in this project")
+    assert (await ana.step(hers, "wait")).get("approved_by") is None
+    assert await ana.release(hers) == {"queued": True}
+    assert (await ana.step(hers, "wait"))["approved_by"] == "ana"
+    assert await root.release(other) == {"queued": True}
+    assert (await ana.step(other, "wait"))["approved_by"] == "root"
+    # Also what has ended is not told about.
+    assert (await bob.refusal("workflow_step_ready", step_id=hers + 1)).code == "RESOURCE_NOT_FOUND"
+    for workflow in (hers, other):
+        await ana("workflow_cancel", id=workflow)
+
+
+async def test_who_has_a_role_of_one_gate_may_release_the_others_that_ask_for_none(flows: Flows) -> None:
+    flow = {"start": gate("first", next="wait"), "wait": gate("wait", approver_role="lead", done=True)}
+    workflow = await flows.as_("ana", "workflow").create(flow)
+    assert await flows.as_("lea", "workflow", roles=("lead",)).release(workflow, "first") == {"queued": True}
 
 
 FLOW = {"start": {"name": "s", "tool": "claim_item", "args": {"x": "{{input.x}}"}, "done": True}}

@@ -68,6 +68,8 @@ class Isolated:
     async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
         if arguments.get("left") == "x":
             raise CallFailed("TypeError: no", "TypeError")
+        if arguments.get("left") == "y":
+            raise CallFailed("args: no such argument: y; allowed: left, right", "VALIDATION_ERROR")
         return [target, dict(arguments), idempotency_key]
 
 
@@ -191,7 +193,9 @@ async def test_python_callables(registry: Registry, callables: str) -> None:
     assert await registry.value("key") == key
     failure = await registry.failure("wait", {"seconds": 1})
     assert (failure.type, failure.retryable) == ("VALIDATION_ERROR", False)
-    assert "ms" in failure.message
+    assert failure.message == "args: no such argument: seconds; allowed: ms"
+    failure = await registry.failure("add", {"left": "y"})
+    assert (failure.message, failure.retryable) == ("args: no such argument: y; allowed: left, right", False)
     failure = await registry.failure("break")
     assert (failure.message, failure.type, failure.retryable) == ("paper jam", "ValueError", True)
     assert (await registry.failure("add", {"left": "x"})).type == "TypeError"

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.connections import Connection
+from coordinator.settings.flows import Flows as FlowSettings
 from coordinator.store import Store
 from coordinator.toolsets.flows.store import flows as flow_store
-from coordinator.toolsets.tool import Call, Reply
+from coordinator.toolsets.registry import load_toolsets
+from coordinator.toolsets.tool import Call, Reply, Services
 from tests.flows.client import ONE_GATE, Flows, Json, gate
 
 pytestmark = pytest.mark.anyio
@@ -177,7 +180,7 @@ REFUSED: list[tuple[str, Json, str]] = [
     ("workflow_create", {"name": "n", "flow": ONE_GATE, "actor": {"id": "", "kind": "user"}}, "actor.id: must be"),
     ("workflow_list", {"limit": 0}, "limit"),
     ("workflow_list", {"limit": 101}, "limit"),
-    ("workflow_list", {"status": "started"}, "status: must be one of running, completed, failed, cancelled"),
+    ("workflow_list", {"status": "started"}, "status: must be one of running, paused, completed, failed, cancelled"),
     ("workflow_get", {"id": 0}, "id"),
 ]
 
@@ -198,7 +201,7 @@ async def test_problems_of_a_flow_are_told_together_and_nothing_is_stored(flows:
     failure = await flows.refusal("workflow_create", name="n", flow=flow)
     assert failure.body()["problems"] == [
         "flow.start.tool: unknown tool 'claim_itme'; did you mean 'claim_item'?",
-        "flow.b.tool: unknown tool 'files.read'; `fleet flows tools` lists those there are",
+        f"flow.b.tool: unknown tool 'files.read'; there are: {own_tools(flows)}",
         "flow.b.args.x: {{input.y}}: the input has no 'y'; its keys: none",
         "flow.start.next: unknown step 'gone'; known: b, start",
         "flow.b: cannot be reached from start",
@@ -236,6 +239,13 @@ async def test_a_repeated_request_has_one_effect(flows: Flows) -> None:
     assert other != made[0]
 
 
+def own_tools(flows: Flows) -> str:
+    """The coordinator's own tools as a message about an unknown one lists them."""
+    toolsets = load_toolsets(Services(flows.settings, flows.store, trust_self_reported))
+    names = list(dict.fromkeys(tool.name for one in toolsets.values() for tool in one.tools if "." not in tool.name))
+    return f"{', '.join(names[:12])} and {len(names) - 12} more"
+
+
 async def test_a_request_is_repeated_by_a_process_that_knows_other_tools(store: Store, project: str) -> None:
     asked: Json = {"name": "n", "flow": {"start": {"name": "s", "tool": "files.list", "done": True}}}
     knows = Settings(connections={"files": Connection(kind="mcp", command="x")})
@@ -249,7 +259,8 @@ async def test_a_request_is_repeated_by_a_process_that_knows_other_tools(store: 
 
 def test_names_of_step_tools(redis_url: str) -> None:
     settings = Settings(
-        connections={"files": Connection(kind="mcp", command="x"), "git": Connection(kind="cli", command="git")}
+        flows=FlowSettings(tools={"echo_it": "a:b", "count": "a:c"}),
+        connections={"files": Connection(kind="mcp", command="x"), "git": Connection(kind="cli", command="git")},
     )
     flows = Flows(Store(redis_url), "p", settings)
 
@@ -267,6 +278,11 @@ def test_names_of_step_tools(redis_url: str) -> None:
         assert "unknown tool 'echo'" in await problem("echo")
         assert "unknown tool 'files'" in await problem("files")
         assert "navigator" not in await problem("navigator.nothing") or "unknown tool" in await problem("navigator.x")
+        # What an agent is told helps an agent: close names, else names that there are; never a command of a shell.
+        assert await problem("clame_item") == "flow.start.tool: unknown tool 'clame_item'; did you mean 'claim_item'?"
+        assert "did you mean 'complete_tree'" in await problem("completeTree")
+        told = await problem("send_mail_to_everybody")
+        assert told.endswith(f"'send_mail_to_everybody'; there are: count, echo_it; files.<tool>; {own_tools(flows)}")
 
     asyncio.run(check())
 

@@ -76,8 +76,12 @@ async def test_a_released_gate_does_not_expire(rig: Rig) -> None:
 async def test_a_step_that_waits_for_its_time_can_begin_at_once(rig: Rig) -> None:
     flow = await rig.create(Plan((NewStep("start", delay_ms=3_600_000),)))
     assert await rig.flows.release("default", NO_KEY, flow + 1, "bob") == (True, "pending")
-    assert (await rig.step(flow, "start")).approved_by is None
-    assert len(await rig.worker.take()) == 1
+    assert (await rig.step(flow, "start")).approved_by == "bob"
+    (step,) = await rig.worker.take()
+    await rig.worker.done(step)
+    assert (await rig.step(flow, "start")).approved_by == "bob"
+    told = [(event["k"], event["a"]) for event in await rig.events() if event["k"] == "step_released"]
+    assert told == [("step_released", "bob")]
     assert await rig.store.command("ZCARD", keys.step_timers.key("default")) == 0
 
 

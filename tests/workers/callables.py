@@ -31,6 +31,14 @@ def key() -> str | None:
     return os.environ.get("IDEMPOTENCY_KEY")
 
 
+def key_given(idempotency_key: str, *, label: str = "-") -> list[str | None]:
+    return [idempotency_key, label, os.environ.get("IDEMPOTENCY_KEY")]
+
+
+def takes_all(*args: int, **more: int) -> dict[str, int]:
+    return more
+
+
 def loud() -> str:
     print("on stdout")
     os.write(1, b"on descriptor 1\n")

@@ -43,6 +43,30 @@ async def test_a_call_returns_what_the_function_does(calls: IsolatedCalls) -> No
     assert len(await calls.call(f"{HERE}:huge", {"size": 3_000_000}, "k")) == 3_000_000
 
 
+async def test_the_idempotency_key_is_an_argument_where_there_is_a_parameter_for_it(calls: IsolatedCalls) -> None:
+    assert await calls.call(f"{HERE}:key_given", {}, "run-1") == ["run-1", "-", "run-1"]
+    assert await calls.call(f"{HERE}:key_given", {"label": "x"}, "run-2") == ["run-2", "x", "run-2"]
+    assert await calls.call(f"{HERE}:key_given", {"idempotency_key": "own"}, "run-3") == ["own", "-", "run-3"]
+    assert await calls.call(f"{HERE}:takes_all", {"a": 1}, "run-4") == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "problem"),
+    [
+        ("add", {"a": 1, "b": 2, "c": 3, "d": 4}, "args: no such argument: c, d; allowed: a, b"),
+        ("add", {}, "args: required: a, b"),
+        ("key_given", {"labl": "x"}, "args: no such argument: labl; allowed: label"),
+        ("key", {"x": 1}, "args: no such argument: x; allowed: none"),
+    ],
+)
+async def test_arguments_that_a_function_does_not_take_are_explained(
+    calls: IsolatedCalls, function: str, arguments: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(CallFailed) as failed:
+        await calls.call(f"{HERE}:{function}", arguments, "k")
+    assert (str(failed.value), failed.value.type) == (problem, "VALIDATION_ERROR")
+
+
 async def test_a_child_stays_for_the_next_call_and_is_replaced_in_time(
     calls: IsolatedCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +117,7 @@ async def test_files_where_the_worker_stands_are_not_taken_for_modules(
     [
         (f"{HERE}:raises", {"text": "no such title"}, "no such title", "ValueError"),
         (f"{HERE}:raises", {"text": ""}, "ValueError", "ValueError"),
-        (f"{HERE}:add", {"a": 1}, "missing 1 required positional argument", "TypeError"),
+        (f"{HERE}:add", {"a": 1}, "args: required: b", "VALIDATION_ERROR"),
         (f"{HERE}:no_json", {}, "Encoding objects of type object is unsupported", "TypeError"),
         (f"{HERE}:deep", {"levels": 100_000}, "the callable returned what is nested too deep", "invalid_result"),
         (f"{HERE}:missing", {}, "has no attribute 'missing'", "AttributeError"),

@@ -207,7 +207,7 @@ class GatewayExecutor:
         if isinstance(outcome, Failure):
             return outcome
         found = outcome.value
-        if found["status"] == "running":
+        if found["status"] in ("running", "paused"):
             return Success({"id": found["id"], "status": "running"})
         if found["status"] != "completed":
             reason = found.get("reason", "no reason is on record")

@@ -1,7 +1,7 @@
 """Python callables that the configuration or installed packages name.
 
-They get the step's args as keyword arguments. A coroutine function runs on the worker's event
-loop, and should be used for calls that wait for the network. It may take ``idempotency_key``. Any other
+They get the step's args as keyword arguments, and ``idempotency_key`` if they have a parameter of that name. A
+coroutine function runs on the worker's event loop, and should be used for calls that wait for the network. Any other
 function runs in a child process, where it may compute, block and be killed without harm to other steps.
 """
 
@@ -20,12 +20,10 @@ import structlog
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.run_kind import CallFailed, Isolated
 from coordinator.toolsets.caller import Caller
-from workers.isolated_child import TOO_DEEP, message_of
+from workers.isolated_child import BAD_ARGUMENTS, TOO_DEEP, BadArguments, message_of, prepared
 from workers.tools.source import Source, StepTool
 
 _log = structlog.get_logger(__name__)
-
-_KEY = "idempotency_key"
 
 
 class PythonTools(Source):
@@ -75,19 +73,17 @@ class PythonTools(Source):
         try:
             return Success(await self._isolated.call(target, arguments, step.idempotency_key))
         except CallFailed as failed:
-            return Failure(str(failed), failed.type)
+            return Failure(str(failed), failed.type, retryable=failed.type != BAD_ARGUMENTS)
 
 
 async def _await(
     function: Callable[..., Any], step: StepRun, arguments: dict[str, Any], caller: Caller | None
 ) -> Outcome:
     del caller
-    if _KEY in inspect.signature(function).parameters:
-        arguments = {_KEY: step.idempotency_key, **arguments}
     try:
-        inspect.signature(function).bind(**arguments)
-    except TypeError as error:
-        return Failure(f"args: {error}", "VALIDATION_ERROR", retryable=False)
+        arguments = prepared(function, arguments, step.idempotency_key)
+    except BadArguments as problem:
+        return Failure(str(problem), BAD_ARGUMENTS, retryable=False)
     try:
         # A copy: templates insert parts of the run's input, which later steps and attempts get, too.
         return _kept(await function(**msgspec.to_builtins(arguments)))

@@ -33,7 +33,8 @@ def show_list(
     *,
     project: Annotated[str, Parameter(help="Whose workflows.")] = DEFAULT_PROJECT,
     status: Annotated[
-        Literal["running", "completed", "failed", "cancelled"] | None, Parameter(help="Only those with this status.")
+        Literal["running", "paused", "completed", "failed", "cancelled"] | None,
+        Parameter(help="Only those with this status."),
     ] = None,
     name: Annotated[str, Parameter(help="Only those whose name contains this, whatever the case.")] = "",
     limit: Annotated[int, Parameter(help="At most so many, newest first.")] = 20,
@@ -119,6 +120,30 @@ def cancel(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT
 
 
 @with_settings(only=STORE_SETTINGS)
+def pause(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
+    """Pauses a workflow.
+
+    Raises:
+        CommandFailed: there is none, or it does not run.
+    """
+    _paused(loaded, id, project, resume=False)
+    print(f"workflow {id} is paused: steps that run go on, no other step begins")
+    return Exit.OK
+
+
+@with_settings(only=STORE_SETTINGS)
+def resume(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
+    """Resumes a paused workflow.
+
+    Raises:
+        CommandFailed: there is none, or it is not paused.
+    """
+    _paused(loaded, id, project, resume=True)
+    print(f"workflow {id} goes on")
+    return Exit.OK
+
+
+@with_settings(only=STORE_SETTINGS)
 def retry(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
     """Runs the failed and cancelled steps of a workflow again.
 
@@ -137,6 +162,18 @@ def retry(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT)
 
 def _with_flows(loaded: LoadedSettings, act: Callable[[FlowStore], Awaitable[R]]) -> R:
     return with_store(loaded, lambda store: act(FlowStore(store, loaded.settings)))
+
+
+def _paused(loaded: LoadedSettings, id: int, project: str, *, resume: bool) -> None:
+    outcome = _with_flows(loaded, lambda flows: flows.pause(project, NO_KEY, id, operator(), resume=resume))
+    if outcome is None:
+        raise _unknown(id, project)
+    done, status = outcome
+    if not done:
+        raise CommandFailed(
+            f"workflow {id} is {status}: only a {'paused' if resume else 'running'} one can be "
+            f"{'resumed' if resume else 'paused'}"
+        )
 
 
 def _unknown(id: int, project: str) -> CommandFailed:

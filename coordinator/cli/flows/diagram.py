@@ -18,13 +18,14 @@ _MARKS: Mapping[str, tuple[str, str]] = {
     "running": ("\u25cf", "yellow"),
     "ready": ("\u25cc", "cyan"),
     "pending": ("\u25f7", "cyan"),
+    "paused": ("\u2016", "cyan"),
     "failed": ("\u2717", "bold red"),
     "cancelled": ("\u2298", "dim"),
     "gate": ("\u2016", "bold magenta"),
     "": ("\u00b7", "dim"),
 }
 """State of a step -> mark and style; empty: the step has not been created yet."""
-_STATUS_STYLES = {"running": "yellow", "completed": "green", "failed": "bold red", "cancelled": "dim"}
+_STATUS_STYLES = {"running": "yellow", "paused": "cyan", "completed": "green", "failed": "bold red", "cancelled": "dim"}
 _LONGEST_RESULT = 100
 """Characters of a step's result that are shown."""
 
@@ -33,6 +34,7 @@ _MERMAID_STYLES: Mapping[str, str] = {
     "running": "fill:#fff3cd,stroke:#b8860b,color:#1b1b1b",
     "ready": "fill:#d6ecf5,stroke:#1f6f8b,color:#1b1b1b",
     "pending": "fill:#d6ecf5,stroke:#1f6f8b,color:#1b1b1b,stroke-dasharray:4 3",
+    "paused": "fill:#d6ecf5,stroke:#1f6f8b,color:#1b1b1b,stroke-dasharray:1 3",
     "failed": "fill:#f8d7da,stroke:#a61e2b,color:#1b1b1b",
     "cancelled": "fill:#e2e2e2,stroke:#777777,color:#555555",
     "gate": "fill:#eadcf5,stroke:#6a1b9a,color:#1b1b1b",

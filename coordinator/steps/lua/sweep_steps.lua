@@ -1,6 +1,7 @@
 --[[
 purpose:   What time brings: steps whose lease has expired get another attempt, those whose time has come are
-           handed to the workers, and those that the project's limit held back follow as it allows.
+           handed to the workers, and those that the project's limit held back follow as it allows. Steps of
+           paused runs wait on.
 guarantee: Any process may run it at any time, several at once. At most `batch` steps of each kind per run.
 args:      engine batch crashes job_check_ms
            crashes = lost workers after which a step is given up; job_check_ms = how long a step may wait in the
@@ -24,7 +25,7 @@ for _, id in ipairs(expired) do
     redis.call('ZREM', K_STEP_LEASES, id)
   elseif not load_run(st.r) then
     discard(st)
-  elseif load_run(st.r).o == 'flows' and load_run(st.r).s ~= 'r' then
+  elseif load_run(st.r).o == 'flows' and load_run(st.r).s ~= 'r' and load_run(st.r).s ~= 'p' then
     cancel_step(st) -- no attempt begins in a flow that has ended
   else
     crash_attempt(st, tonumber(crashes))

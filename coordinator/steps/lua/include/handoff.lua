@@ -26,9 +26,16 @@ local function at_limit()
   return redis.call('ZCARD', K_STEP_QUEUE) + redis.call('ZCARD', K_STEP_LEASES) + pending >= env.limit
 end
 
--- Lets a step be executed: now, or when the project's limit allows it.
-local function make_ready(st)
+-- Lets a step be executed: now, or when the project's limit allows it. Of a paused run, which only those can be whose
+-- id is a number, not before the run is resumed, unless `forced`.
+local function make_ready(st, forced)
   st.e = at
+  local run = not forced and tonumber(st.r) and load_run(st.r)
+  if run and run.s == 'p' then
+    st.s = 'p'
+    save_step(st)
+    return
+  end
   if not st.v and at_limit() then
     st.s = 'h'
     save_step(st)

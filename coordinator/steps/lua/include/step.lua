@@ -6,9 +6,11 @@
 --   x what few steps have, packed: z context  a arguments  l failures  c crashes  v verdict  g released by
 --     t 'g': a gate  y ms after which it expires  p protocol that a worker needs
 -- Status: q queued  r running  d waits for its time  h held back by the project's limit  g gate
+--   p its run is paused
 -- A run, as far as steps go: n name  u creator  o kind ('flows' where it is missing)  s status, 'r' while
---   it goes on  p priority  q pool  i steps created so far (gateway: the number of the last)
---   w the worker that has its spec  j<fork> arrivals that its join waits for  tr trace that its steps belong to
+--   it goes on, 'p' while it is paused (flows only: none of its steps begins)  p priority  q pool
+--   i steps created so far (gateway: the number of the last)  w the worker that has its spec
+--   j<fork> arrivals that its join waits for  tr trace that its steps belong to
 -- Times are ms. Times and ids in a run's history count from the run's id, where that is a number: small ones
 -- take less.
 

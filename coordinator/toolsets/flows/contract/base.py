@@ -13,8 +13,8 @@ from msgspec import Meta
 
 from coordinator.toolsets.actor import Actor
 
-FlowStatus = Literal["running", "completed", "failed", "cancelled"]
-StepStatus = Literal["pending", "ready", "running", "done", "failed", "cancelled"]
+FlowStatus = Literal["running", "paused", "completed", "failed", "cancelled"]
+StepStatus = Literal["pending", "ready", "paused", "running", "done", "failed", "cancelled"]
 WORKFLOW_STATUSES: tuple[FlowStatus, ...] = get_args(FlowStatus)
 MAX_ID = 2**53 - 1
 
@@ -45,7 +45,7 @@ CreatedBy = Annotated[str, Meta(description="Who created it; anonymous: nobody s
 Millis = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 """Unix time in milliseconds; the field says of what."""
 CompletedAt = Annotated[
-    Millis | None, Meta(description="When it completed or failed, ms; null: it still runs, or was cancelled.")
+    Millis | None, Meta(description="When it completed or failed, ms; null: it has not ended, or was cancelled.")
 ]
 CancelledAt = Annotated[Millis, Meta(description="When it was cancelled, ms; absent: it was not.")]
 Parent = Annotated[int, Meta(description="The workflow it was created for; absent: none.")]

@@ -19,7 +19,7 @@ from coordinator.toolsets.request_id import RequestId
 
 
 class WorkflowCancel(Arguments, kw_only=True):
-    """Cancel a running workflow."""
+    """Cancel a running or paused workflow."""
 
     id: WorkflowRef
     actor: OptionalActor = None

@@ -68,8 +68,8 @@ class StepRow(Result, kw_only=True):
     status: Annotated[
         str,
         Meta(
-            description="pending: waits for its time or its next attempt; ready: for a worker. A gate that waits for "
-            "workflow_step_ready is running.",
+            description="pending: waits for its time or its next attempt; ready: for a worker; paused: for its "
+            "workflow to be resumed. A gate that waits for workflow_step_ready is running.",
             extra_json_schema={"enum": list(get_args(StepStatus))},
         ),
     ]
@@ -80,7 +80,9 @@ class StepRow(Result, kw_only=True):
     ]
     started_at: Annotated[Millis | None, Meta(description="When it began, ms; null: not yet.")]
     completed_at: Annotated[Millis | None, Meta(description="When it ended, ms; null: not yet.")]
-    approved_by: Annotated[str, Meta(description="Who released it; absent: nobody.")] | UnsetType = UNSET
+    approved_by: Annotated[str, Meta(description="Who released it, or let it begin; absent: nobody.")] | UnsetType = (
+        UNSET
+    )
 
 
 class Workflow(Result, kw_only=True):

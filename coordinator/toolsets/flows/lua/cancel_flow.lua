@@ -1,5 +1,5 @@
 --[[
-purpose:   Cancels a running flow: its open steps are over, and workers that run some are told to stop.
+purpose:   Cancels a running or paused flow: its open steps are over, and workers that run some are told to stop.
 guarantee: Results that come in later are refused; no step of the flow begins any more.
 args:      request fingerprint keep_ms engine flow actor
 reply:     {whether this call cancelled it, its status} or {}: unknown
@@ -13,8 +13,8 @@ if stored then return {stored} end
 
 local run = load_run(flow)
 if not run then return cmsgpack.pack({}) end
-local reply = {run.s == 'r', run.s}
-if run.s == 'r' then
+local reply = {is_open(run), run.s}
+if reply[1] then
   end_flow(run, 'x', actor)
   reply[2] = 'x'
   refill()

@@ -32,6 +32,7 @@ also('tr', non_empty(trace))
 also('t', id ~= now and at)
 redis.call('HSET', K_RUN .. run.id, unpack(fields))
 redis.call('SET', K_RUN_SPEC .. run.id, spec)
+runs[K_RUN .. run.id] = run
 redis.call('ZADD', K_FLOWS .. 'r', run.id, run.id)
 redis.call('ZADD', K_OWNED .. owner, run.id, run.id)
 emit(env.cap, 'flow_created', run.id)

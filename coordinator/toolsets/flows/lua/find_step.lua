@@ -7,7 +7,7 @@ errors:    none
 --]]
 -- @include keys
 local found = 0
-for _, status in ipairs({'r', 'c', 'f', 'x'}) do
+for _, status in ipairs({'r', 'p', 'c', 'f', 'x'}) do
   local id = redis.call('ZREVRANGEBYSCORE', K_FLOWS .. status, step, '-inf', 'LIMIT', 0, 1)[1]
   found = math.max(found, tonumber(id or 0))
 end

@@ -1,6 +1,6 @@
 --[[
-purpose:   Releases a gate, or lets a step that waits for its time begin at once.
-guarantee: A gate is released once; who did it is on record.
+purpose:   Releases a gate, or lets a step begin at once that waits for its time, or because its flow is paused.
+guarantee: A gate is released once; who let a step begin is on record. What follows a step of a paused flow waits.
 args:      request fingerprint keep_ms engine step actor
 reply:     {whether this call did it, the step's status before, whether there is something for the relay}
            or {}: no such open step
@@ -14,14 +14,12 @@ if stored then return {stored} end
 
 local st = load_step(step)
 if not st then return cmsgpack.pack({}) end
-local reply = {st.s == 'g' or st.s == 'd', st.s, false}
+local reply = {st.s == 'g' or st.s == 'd' or st.s == 'p', st.s, false}
 if reply[1] then
   detach(st)
-  if st.s == 'g' then
-    st.g = actor
-    emit(env.cap, 'step_released', st.r, 's', st.id, 'n', st.k, 'a', actor)
-  end
-  make_ready(st)
+  st.g = actor
+  emit(env.cap, 'step_released', st.r, 's', st.id, 'n', st.k, 'a', actor)
+  make_ready(st, true)
   reply[3] = hand_over()
 end
 return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)

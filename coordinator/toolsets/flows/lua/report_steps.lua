@@ -20,7 +20,7 @@ local function settle(id, attempt, how, result, what)
     discard(st)
     return 0
   end
-  local over = run.s ~= 'r'
+  local over = not is_open(run)
   if how == 'B' and not over then give_back(st, what) return 1 end
   if how == 'Y' and not over then fail_attempt(st, what) return 1 end
   if how == 'B' then cancel_step(st) return 2 end

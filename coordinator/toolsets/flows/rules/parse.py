@@ -84,7 +84,7 @@ class _Reader:
     def step(self) -> Step:
         for name in self._spec:
             if name not in FIELDS:
-                self._problems.unknown(place(self._key, name[:50]), "field", name, FIELDS)
+                self._problems.no_such_field(place(self._key, name[:50]), name, FIELDS)
         followers = [name for name in FOLLOWERS if name in self._spec and self._spec[name] is not False]
         if len(followers) != 1:
             given = f"has {' and '.join(followers)}" if followers else "has none of them"
@@ -223,7 +223,7 @@ class _Reader:
             return None
         for name in given:
             if name not in RETRY_FIELDS:
-                self._problems.unknown(place(self._key, "retry", name[:50]), "field", name, RETRY_FIELDS)
+                self._problems.no_such_field(place(self._key, "retry", name[:50]), name, RETRY_FIELDS)
         if "max_attempts" not in given:
             self._report("retry.max_attempts", f"is required: 1 to {limits.MAX_ATTEMPTS}, the first attempt included")
         default = Retry()

@@ -52,7 +52,7 @@ class Problems:
         self.sentences.append("".join(letter if letter.isprintable() else "?" for letter in sentence))
 
     def unknown(self, where: str, what: str, name: str, known: Collection[str]) -> None:
-        """Adds the problem of an unknown name, with a similar known name if there is one."""
+        """Adds the problem of an unknown name, with a similar known name if there is one, else with all of them."""
         self._guesses += 1
         name, length = name[:_LONGEST], 0
         for one in known:
@@ -61,6 +61,10 @@ class Problems:
             self.add(where, f"unknown {what} {name!r}")
         else:
             self.add(where, unknown(what, name, [one[:_LONGEST] for one in known]))
+
+    def no_such_field(self, where: str, name: str, known: Collection[str]) -> None:
+        """Adds the problem of an unknown field, with all that are allowed."""
+        self.add(where, f"unknown field {name[:_LONGEST]!r}; allowed: {', '.join(known)}")
 
     def raise_if_any(self) -> None:
         """Raises ToolFailure VALIDATION_ERROR if there are problems: in its message, and one by one in ``problems``."""

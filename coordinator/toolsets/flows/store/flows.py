@@ -1,4 +1,4 @@
-"""Workflows in the store: creates, reads, lists, cancels and retries them, and releases gates."""
+"""Workflows in the store: creates, reads, lists, cancels, pauses and retries them, and releases their steps."""
 
 from __future__ import annotations
 
@@ -26,9 +26,16 @@ PAGE = 100
 MAX_PAGES = 200
 """Most pages of flows that one list looks through."""
 
-_STATUSES: dict[str, FlowStatus] = {"r": "running", "c": "completed", "f": "failed", "x": "cancelled"}
+_STATUSES: dict[str, FlowStatus] = {"r": "running", "p": "paused", "c": "completed", "f": "failed", "x": "cancelled"}
 _LETTERS = {status: letter for letter, status in _STATUSES.items()}
-_OPEN: dict[str, StepStatus] = {"q": "ready", "h": "ready", "r": "running", "d": "pending", "g": "running"}
+_OPEN: dict[str, StepStatus] = {
+    "q": "ready",
+    "h": "ready",
+    "r": "running",
+    "d": "pending",
+    "g": "running",
+    "p": "paused",
+}
 _ENDS: dict[str, StepStatus] = {"D": "done", "F": "failed", "X": "cancelled"}
 _ROW_FIELDS = ("n", "s", "u", "t", "e", "x", "m")
 """Fields of a run's header, in the order of ``list_flows.lua``."""
@@ -38,6 +45,7 @@ _RESULT = 7
 _CREATE = Script(PACKAGE, "create_flow", tuple[int, bool], includes=INCLUDES)
 _CANCEL = Script(PACKAGE, "cancel_flow", list[Any], includes=INCLUDES)
 _RELEASE = Script(PACKAGE, "release_step", list[Any], includes=INCLUDES)
+_PAUSE = Script(PACKAGE, "pause_flow", list[Any], includes=INCLUDES)
 _RETRY = Script(PACKAGE, "retry_flow", list[Any], includes=INCLUDES)
 _READ: Script[Any] = Script(PACKAGE, "read_flow", includes=INCLUDES)
 _RESULTS = Script(PACKAGE, "read_results", list[tuple[int, str, str, str | int | bool]])
@@ -76,7 +84,8 @@ class StepRecord(Struct, frozen=True, kw_only=True):
     id: int
     key: str
     status: StepStatus
-    """A gate that waits is ``running`` (seed 003); ``pending`` waits for its time (delay or backoff)."""
+    """A gate that waits is ``running`` (seed 003); ``pending`` waits for its time (delay or backoff), ``paused``
+    for its workflow to be resumed."""
     attempt: int
     ready_at: int | None = None
     started_at: int | None = None
@@ -137,9 +146,10 @@ class _Read(NamedTuple):
 
 
 class FoundStep(Struct, frozen=True, kw_only=True):
-    """A step, and the spec of its workflow, for checks before a release."""
+    """A step, and the creator and spec of its workflow, for checks before a release."""
 
     step: StepRecord
+    creator: str
     spec: bytes
 
 
@@ -252,7 +262,7 @@ class FlowStore(RunStore):
     async def cancel(
         self, project: str, request: IdempotencyKey, flow: int, actor: str
     ) -> tuple[bool, FlowStatus] | None:
-        """Cancels a running workflow. Its steps are stopped, and their results dropped.
+        """Cancels a running or paused workflow. Its steps are stopped, and their results dropped.
 
         Returns:
             Whether this call cancelled it, and its status now; None if it is unknown.
@@ -266,13 +276,16 @@ class FlowStore(RunStore):
         read = await self._read(project, int(run)) if run else None
         if read is None:
             return None
-        steps = read.record(int(run)).steps
-        return next((FoundStep(step=one, spec=read.spec) for one in steps if one.id == step), None)
+        found = read.record(int(run))
+        creator = found.row.creator
+        return next(
+            (FoundStep(step=one, creator=creator, spec=read.spec) for one in found.steps if one.id == step), None
+        )
 
     async def release(
         self, project: str, request: IdempotencyKey, step: int, actor: str
     ) -> tuple[bool, StepStatus] | None:
-        """Releases a gate, or lets a pending step begin at once.
+        """Releases a gate, or lets a pending or paused step begin at once.
 
         Returns:
             Whether this call did it, and the step's status before; None if the step is unknown.
@@ -284,6 +297,21 @@ class FlowStore(RunStore):
             return reply[0], _OPEN[reply[1]]
         found = await self.find_step(project, step)
         return (False, found.step.status) if found else None
+
+    async def pause(
+        self, project: str, request: IdempotencyKey, flow: int, actor: str, *, resume: bool = False
+    ) -> tuple[bool, FlowStatus] | None:
+        """Pauses a running workflow: no further step begins; steps that run go on. Or resumes a paused one.
+
+        Returns:
+            Whether this call did it, and the workflow's status before; None if the workflow is unknown.
+        """
+        await self._note(project, request)
+        reply = await self._change(_PAUSE, project, request, flow, actor, int(resume))
+        if not reply:
+            return None
+        await self._wake_relay(project, reply[2])
+        return reply[0], _STATUSES[reply[1]]
 
     async def retry(
         self, project: str, request: IdempotencyKey, flow: int, actor: str

@@ -1,7 +1,7 @@
 -- @include plan
 -- @include attempts
 -- A flow in Redis: a run of steps (include/step.lua of steps) whose status is
---   r running  c completed  f failed  x cancelled
+--   r running  p paused  c completed  f failed  x cancelled
 -- and which has besides
 --   h creator, hashed  k step ids reserved after its own  t created at, if that is not its id
 --   m parent  e ended at  x why it failed, or who cancelled it
@@ -14,15 +14,27 @@ local function set_status(run, status)
   run.s = status
 end
 
--- Cancels the open steps of a flow: those that nobody runs, or all.
-local function close_steps(run, all)
+-- Whether a flow goes on, now or once it is resumed.
+local function is_open(run)
+  return run.s == 'r' or run.s == 'p'
+end
+
+-- Calls `act` with each open step of a flow.
+local function each_open_step(run, act)
   for n = 1, tonumber(redis.call('HGET', K_RUN .. run.id, 'i') or 0) do
     local st = load_step(whole(run.id + n))
-    if st and (all or st.s ~= 'r') then
+    if st then act(st) end
+  end
+end
+
+-- Cancels the open steps of a flow: those that nobody runs, or all.
+local function close_steps(run, all)
+  each_open_step(run, function(st)
+    if all or st.s ~= 'r' then
       interrupt(st)
       cancel_step(st)
     end
-  end
+  end)
 end
 
 -- Ends a flow; `why` goes with a failure (what) and a cancellation (who).
