@@ -422,7 +422,7 @@ _REQUEST_ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]+")
 
 def meaning(response: Response) -> tuple[Any, ...]:
     """What of an answer has to be the same on both ways."""
-    body: Any = _REQUEST_ID.sub(b"ID", response.body)
+    body: Any = _REQUEST_ID.sub(b"ID", response.plain)
     if response.content_type == "application/json" and body:
         body = json.loads(body)
     named = ("retry-after", "allow", "connection", "vary", "access-control-allow-origin", "access-control-max-age")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -251,8 +252,13 @@ class Response(msgspec.Struct):
     body: bytes
 
     @property
+    def plain(self) -> bytes:
+        """The body without its coding."""
+        return gzip.decompress(self.body) if self.headers.get("content-encoding") == "gzip" else self.body
+
+    @property
     def json(self) -> Any:
-        return msgspec.json.decode(self.body)
+        return msgspec.json.decode(self.plain)
 
     @property
     def content_type(self) -> str:
