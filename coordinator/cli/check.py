@@ -22,7 +22,7 @@ from coordinator.toolsets.items.contract.base import PHASES
 from coordinator.toolsets.items.contract.work import TRIGGERS
 from coordinator.toolsets.items.rules.configured import DEFAULT_NAME, labels, schema_config
 from coordinator.toolsets.items.rules.schema import Schema, SchemaConfig
-from coordinator.toolsets.items.rules.specs import TAG
+from coordinator.toolsets.items.rules.specs import TAG, TAG_SYNTAX
 
 _LABELLED = (*TRIGGERS, "cascade")
 """The triggers that can have a status label."""
@@ -181,7 +181,7 @@ def _notices(loaded: LoadedSettings, config: SchemaConfig) -> Iterator[str]:
 
 def _schema_notices(name: str, schema: Schema, config: SchemaConfig) -> Iterator[str]:
     if not TAG.fullmatch(name):
-        yield f"only a type can select the schema {name!r}: tags have lower-case letters, digits and '-'"
+        yield f"only a type can select the schema {name!r}: tags are {TAG_SYNTAX}"
     own = {note.key for note in schema.notes}
     for trait in schema.default_traits:
         for note in config.traits[trait]:

@@ -82,7 +82,7 @@ class Actors:
         self._recorder.actor(judged.result, policy, judged.trust)
         shown = judged.verification
         if stale or outcome.reason:
-            shown = Verification(outcome.status, outcome.verifier, outcome.reason or UNSET, outcome.metadata or UNSET)
+            shown = Verification(outcome.status, outcome.verifier, outcome.reason or None, outcome.metadata or UNSET)
         if judged.trust == "nobody":
             raise Distrusted(_refusal(policy, outcome), Trusted(actor.id, echo(actor), shown))
         if judged.warn:
@@ -175,7 +175,7 @@ class _Judged(NamedTuple):
 @lru_cache(maxsize=256)
 def _judge(policy: Policy, status: Status, verifier: str, failure: FailureKind | None, stale: bool) -> _Judged:
     result = "verified_stale" if stale else "_".join(filter(None, (status, failure)))
-    return _Judged(result, trust(policy, status), worth_a_warning(policy, status), Verification(status, verifier))
+    return _Judged(result, trust(policy, status), worth_a_warning(policy, status), Verification(status, verifier, None))
 
 
 def _caller(outcome: Outcome) -> Caller:

@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.actor import Actor, ActorResolver, CallerActor, Trusted, Verification, echo
 
-_BY_BEARER = Verification("verified", "bearer")
+_BY_BEARER = Verification("verified", "bearer", None)
 
 
 def trusting_callers(others: ActorResolver) -> ActorResolver:

@@ -9,7 +9,7 @@ from coordinator.toolsets.actor import Actor, Trusted, Verification, echo
 
 NAME = "noop"
 
-_UNCHECKED = Verification("unchecked", NAME)
+_UNCHECKED = Verification("unchecked", NAME, None)
 _OUTCOME = Outcome(status="unchecked", verifier=NAME)
 
 

@@ -68,8 +68,10 @@ def toolset_problems(names: Sequence[str]) -> Iterator[str]:
 
 def _work_problems(settings: Settings, broken: Collection[str]) -> Iterator[tuple[KeyPath, str]]:
     """Contradictions between the sections about work items, except those in ``broken``."""
-    if not {"traits", "work_item_schemas"} & set(broken):
+    if not {"traits", "work_item_schemas", "default_traits"} & set(broken):
         yield from _unknown_traits(settings)
+    for at, sentence in repeated(settings.default_traits or (), ("default_traits",), "the trait"):
+        yield at, _named(at, sentence)
     if not {"work_item_schemas", "note_schemas"} & set(broken):
         yield from _unknown_default(settings)
     for tag, notes in (settings.note_schemas or {}).items():
@@ -85,6 +87,10 @@ def _work_problems(settings: Settings, broken: Collection[str]) -> Iterator[tupl
 
 def _unknown_traits(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
     traits = settings.traits or {}
+    for position, trait in enumerate(settings.default_traits or ()):
+        if trait not in traits:
+            everywhere: KeyPath = ("default_traits", position)
+            yield everywhere, _named(everywhere, unknown("trait", trait, traits))
     for schema, stated in (settings.work_item_schemas or {}).items():
         for position, trait in enumerate(stated.default_traits):
             if trait not in traits:

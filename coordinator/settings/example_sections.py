@@ -40,6 +40,9 @@ traits:
         required: true
         description: Who looked at it, and what they found.
 """
+DEFAULT_TRAITS = """\
+default_traits: [needs-review]
+"""
 DEFAULT = """\
 default: task
 """

@@ -33,7 +33,7 @@ from coordinator.settings.identity import ActorAuthentication
 from coordinator.settings.overload import Overload
 from coordinator.settings.steps import StepSettings
 from coordinator.settings.tracing import Tracing
-from coordinator.settings.work import Labels, LegacySchemas, Schemas, Traits
+from coordinator.settings.work import Labels, LegacySchemas, Schemas, TraitNames, Traits
 from coordinator.settings.workflows import Signing, Workflows
 
 Name = Annotated[
@@ -339,6 +339,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 "with the same key, the schema's counts."
             ),
             extra={"allowed": "a mapping of names to notes", "reload": True, "example": examples.TRAITS},
+        ),
+    ] = None
+    default_traits: Annotated[
+        TraitNames | None,
+        Meta(
+            description=(
+                "Traits of the items of every schema, after those of the schema itself. Items without a schema need "
+                "no notes."
+            ),
+            extra={"allowed": "a list of names of traits", "reload": True, "example": examples.DEFAULT_TRAITS},
         ),
     ] = None
     default: Annotated[

@@ -24,6 +24,7 @@ Name = Annotated[
         extra={"allowed": "1 to 200 characters without ',' and without blanks around them"},
     ),
 ]
+TraitNames = tuple[Name, ...]
 Key = Annotated[
     str,
     Meta(
@@ -77,7 +78,7 @@ class SchemaSettings(_Section, frozen=True, kw_only=True):
     """
 
     lifecycle: Lifecycle = "auto"
-    default_traits: tuple[Name, ...] = ()
+    default_traits: TraitNames = ()
     notes: Notes = ()
 
     def __post_init__(self) -> None:

@@ -81,7 +81,7 @@ class Verification(msgspec.Struct, omit_defaults=True):
         ),
     ]
     verifier: Annotated[str, Meta(description="Which verifier said so: noop, jwks, bearer.")]
-    reason: Annotated[str, Meta(description="What went wrong; absent: nothing.")] | UnsetType = UNSET
+    reason: Annotated[str | None, Meta(description="What went wrong; null: nothing.")]
     metadata: (
         Annotated[dict[str, str], Meta(description="failureKind, verifiedFromCache, cacheAgeSeconds; absent: none.")]
         | UnsetType

@@ -191,7 +191,7 @@ async def test_a_caller_is_trusted_under_every_policy() -> None:
 
     resolve = trusting_callers(nobody)
     found = await resolve(checked(CallerActor("agent-1", "user", "boss")))
-    assert found == Trusted("agent-1", echo(Actor("agent-1", "user", "boss")), Verification("verified", "bearer"))
+    assert found == Trusted("agent-1", echo(Actor("agent-1", "user", "boss")), Verification("verified", "bearer", None))
     for actor in (Actor("agent-1", "user"), CallerActor("agent-1", "user", None, "a.bad.proof")):
         with pytest.raises(ToolFailure, match="no"):
             await resolve(actor)
@@ -199,7 +199,7 @@ async def test_a_caller_is_trusted_under_every_policy() -> None:
 
 async def test_a_proof_does_not_make_a_caller_somebody_else() -> None:
     async def by_proof(actor: Actor) -> Trusted:
-        return Trusted(actor.proof or actor.id, echo(actor), Verification("verified", "jwks"))
+        return Trusted(actor.proof or actor.id, echo(actor), Verification("verified", "jwks", None))
 
     resolve = trusting_callers(by_proof)
     assert (await resolve(CallerActor("agent-1", "user", None, "agent-1"))).verification.verifier == "jwks"

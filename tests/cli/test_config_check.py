@@ -125,7 +125,8 @@ def test_a_sound_file_is_explained(tmp_path: Path, capsys: Out) -> None:
     assert part(lines, "Notices") == [
         "note_schemas (line 17) is ignored as a whole, because work_item_schemas is there",
         "the note 'verdict' of the trait 'seen' does not count in 'bug', which has its own",
-        "only a type can select the schema 'Big Thing': tags have lower-case letters, digits and '-'",
+        "only a type can select the schema 'Big Thing': tags are lower-case letters, digits, "
+        "'-', '_', '.', ':' and '/', and begin with a letter or digit",
         "no schema has the trait 'spare' by default; it counts for items that name it",
         "the trait 'hollow' has no notes, so it does nothing",
     ]

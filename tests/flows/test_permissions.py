@@ -165,7 +165,7 @@ async def test_a_verified_proof_identifies_as_a_bearer_does(store: Store, projec
     stated: dict[str, Caller] = {}
 
     async def resolve(actor: Actor) -> Trusted:
-        return Trusted(actor.id, echo(actor), Verification("verified", "jwks"), stated[actor.id])
+        return Trusted(actor.id, echo(actor), Verification("verified", "jwks", None), stated[actor.id])
 
     toolset = load_toolsets(Services(Settings(), store, resolve))["flows"]
     create = next(tool for tool in toolset.tools if tool.name == "workflow_create")

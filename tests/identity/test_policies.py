@@ -46,14 +46,15 @@ OUTCOMES: dict[str, Outcome] = {
     "nobody's": outcome("verified"),
 }
 VERIFICATIONS: dict[str, Json] = {
-    "verified": {"status": "verified", "verifier": "jwks"},
+    "verified": {"status": "verified", "verifier": "jwks", "reason": None},
     "verified stale": {
         "status": "verified",
         "verifier": "jwks",
+        "reason": None,
         "metadata": {"verifiedFromCache": "true", "cacheAgeSeconds": "400"},
     },
-    "absent": {"status": "absent", "verifier": "jwks"},
-    "unchecked": {"status": "unchecked", "verifier": "noop"},
+    "absent": {"status": "absent", "verifier": "jwks", "reason": None},
+    "unchecked": {"status": "unchecked", "verifier": "noop", "reason": None},
     "unavailable": {
         "status": "unavailable",
         "verifier": "jwks",

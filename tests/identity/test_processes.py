@@ -125,7 +125,7 @@ def start(tmp_path: Path, store_url: str, config: Path) -> Iterator[Any]:
 
 def fresh(front: Front, item: str, proof: str) -> bool:
     """Whether a proof is verified, and with keys that are not old."""
-    return front.verification(item, proof) == {"status": "verified", "verifier": "jwks"}
+    return front.verification(item, proof) == {"status": "verified", "verifier": "jwks", "reason": None}
 
 
 def test_processes_go_on_verifying_while_the_key_server_is_dead(key_server: KeyServer, start: Any) -> None:

@@ -41,6 +41,15 @@ def fresh_id() -> str:
     return str(uuid.uuid4())
 
 
+def told(failure: Json) -> list[tuple[int, str]]:
+    """Index and error of each edge that the one entry of a refused batch of dependencies tells of."""
+    first, *others = str(failure["error"]).split("; edge ")
+    return [
+        (failure["index"], first),
+        *((int(n), error) for n, _, error in (other.partition(": ") for other in others)),
+    ]
+
+
 class Client:
     """Calls the tools of seed 004 on one project."""
 

@@ -204,9 +204,10 @@ class Model:
         it, expected = self.items[item], self.expected(item)
         filled = {key for key, note in it.notes.items() if note.filled}
         missing = self.missing(item, it.role)
+        moves = it.role not in ("blocked", "terminal") and not missing and not self.waits_for(item)
         return {
             "schema": [entry | {"filled": entry["key"] in filled} for entry in expected],
-            "gateStatus": {"canAdvance": it.role != "terminal" and not missing, "phase": it.role, "missing": missing},
+            "gateStatus": {"canAdvance": moves, "phase": it.role, "missing": missing},
             **self.standing(item),
         }
 
@@ -307,7 +308,7 @@ class Model:
             return Outcome(after)
         before = it.role
         forward = "blocked" not in (before, after) and FORWARD.index(after) > FORWARD.index(before)
-        if forward and (blockers := self.waits_for(item)):
+        if forward and trigger != "cancel" and (blockers := self.waits_for(item)):
             return Outcome("blocking dependencies are not satisfied", blockers)
         if trigger in ("start", "complete"):
             missing = self.missing(item, before if trigger == "start" else None)
@@ -332,7 +333,7 @@ class Model:
         if trigger == "cancel":
             return "terminal"
         if trigger == "resume":
-            return (it.previous or "no role to return to") if it.role == "blocked" else "only a blocked item"
+            return (it.previous or "queue") if it.role == "blocked" else "only a blocked item"
         if it.role == "blocked":
             return "already blocked" if trigger in ("block", "hold") else "use 'resume' first"
         if trigger in ("block", "hold"):
@@ -359,7 +360,7 @@ class Model:
                     outcome.cascades.append(Change(parent.id, before, "terminal", tuple(missing)))
                     return
                 self._change(parent, "terminal", "done")
-            elif trigger == "reopen" and parent.role == "terminal" and follows:
+            elif trigger == "reopen" and parent.role == "terminal":
                 self._change(parent, "work", "in-progress")
                 trigger = ""  # the parent came to work: what is above it in queue follows, what has ended does not
             else:
@@ -381,7 +382,7 @@ class Model:
             return "VALIDATION_ERROR"
         if parent is not None and parent not in self.items:
             return "RESOURCE_NOT_FOUND"
-        if parent is not None and self.depth(parent) + min(2, len(tree.items)) > MAX_DEPTH:
+        if parent is not None and self.depth(parent) + 2 > MAX_DEPTH:
             return "VALIDATION_ERROR"
         for ref, key, note in tree.notes:
             tree.items[ref].notes[key] = note

@@ -42,7 +42,7 @@ class Schema:
 
     @property
     def follows_children(self) -> bool:
-        """Whether the item ends with its last child, and is reopened with one of them."""
+        """Whether the item ends with its last child."""
         return self.lifecycle not in ("manual", "permanent")
 
     def required(self, role: str | None = None) -> list[Need]:

@@ -134,12 +134,6 @@ async def test_listed_items_are_completed_without_what_is_below_them(tools: Clie
     assert [await tools.role(item) for item in ids] == ["queue", "terminal", "queue"]
 
 
-async def test_listed_items_that_are_not_there_are_left_out(tools: Client) -> None:
-    item = await tools.add("a")
-    assert outcomes(await completed(tools, fresh_id(), item, fresh_id())) == {"a": "done"}
-    assert (await completed(tools, fresh_id()))["results"] == []
-
-
 async def test_an_empty_list_completes_nothing(tools: Client) -> None:
     """What an agent sends that has found nothing to complete."""
     request: Json = {"itemIds": [], "actor": {"id": "ann", "kind": "user"}, "requestId": fresh_id()}
@@ -195,7 +189,7 @@ async def test_prefixes_name_items_and_roots(tools: Client, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("field", ["rootId", "itemIds"])
-async def test_a_prefix_that_means_no_single_item_completes_nothing(
+async def test_an_ambiguous_prefix_and_an_unknown_root_complete_nothing(
     tools: Client, monkeypatch: pytest.MonkeyPatch, field: str
 ) -> None:
     name_ids(monkeypatch, "aaaa1", "aaaa2", "bbbb")
@@ -204,11 +198,29 @@ async def test_a_prefix_that_means_no_single_item_completes_nothing(
     async def refused(prefix: str) -> ToolFailure:
         return await tools.refusal("complete_tree", **{field: prefix if field == "rootId" else ["bbbb", prefix]})
 
-    ambiguous, unknown = await refused("AAAA"), await refused("cccc")
+    ambiguous = await refused("AAAA")
     matches = [{"id": item, "title": title} for item, title in zip(ids[:2], ("x", "y"), strict=True)]
     assert (ambiguous.code, ambiguous.data) == ("VALIDATION_ERROR", {"prefix": "aaaa", "matches": matches})
-    assert (unknown.code, "cccc" in unknown.message) == ("RESOURCE_NOT_FOUND", True)
+    if field == "rootId":
+        unknown = await refused("cccc")
+        assert (unknown.code, "cccc" in unknown.message) == ("RESOURCE_NOT_FOUND", True)
     assert [await tools.role(item) for item in ids] == ["queue"] * 3
+
+
+@pytest.mark.parametrize("trigger", ["complete", "cancel"])
+async def test_unknown_items_are_reported_and_hold_up_nothing(tools: Client, trigger: str) -> None:
+    item, unknown = await tools.add("x"), fresh_id()
+    call: Json = {"itemIds": [unknown, "CCCC", item, "cccc"], "trigger": trigger, "actor": actor("ann"),
+                  "requestId": fresh_id()}  # fmt: skip
+    first = await tools("complete_tree", **call)
+    missing = {"applied": False, "skipped": True, "skippedReason": "no such item", "errorCode": "not_found"}
+    done, *others = first["results"]
+    assert (done["itemId"], done["applied"]) == (item, True)
+    assert others == [{"itemId": unknown, **missing}, {"itemId": "cccc", **missing}]
+    assert first["summary"] == {"total": 3, "completed": 1, "skipped": 2, "gateFailures": 0}
+    await tools.delete(item)
+    assert await tools("complete_tree", **call) == first
+    assert [entry["errorCode"] for entry in (await completed(tools, item, unknown))["results"]] == ["not_found"] * 2
 
 
 # --- in which order -----------------------------------------------------------------------------
@@ -310,7 +322,7 @@ async def test_every_required_note_of_every_phase_has_to_be_filled(with_schemas:
     }
     for result in answer["results"]:
         if "gateErrors" in result:
-            assert result.keys() == {"itemId", "title", "applied", "gateErrors"}
+            assert result.keys() == {"itemId", "title", "applied", "gateErrors", "error"}
             assert await tools.role(result["itemId"]) == "queue"
 
 

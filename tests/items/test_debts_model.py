@@ -50,7 +50,7 @@ class Model:
             return None
         if trigger == "hold":
             return "blocked"
-        if waits:
+        if waits and trigger != "cancel":
             return None
         return "work" if (trigger, role) == ("start", "queue") else "terminal"
 

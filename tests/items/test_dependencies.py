@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.edges import MAX_EDGES
-from tests.items.client import Client, fresh_id
+from tests.items.client import Client, fresh_id, told
 
 pytestmark = pytest.mark.anyio
 
@@ -38,8 +38,8 @@ async def refused(tools: Client, *edges: tuple[str, ...]) -> list[tuple[int, str
     result = await tools("manage_dependencies", operation="create", dependencies=specs)
     after = await audit(tools.store, tools.project)
     assert (result["dependencies"], result["created"], after.edges, after.differences) == ([], 0, before, [])
-    assert result["failed"] == len(result["failures"])
-    return [(failure["index"], failure["error"]) for failure in result["failures"]]
+    assert (result["failed"], len(result["failures"])) == (1, 1)
+    return told(result["failures"][0])
 
 
 @pytest.mark.every_store
@@ -170,6 +170,13 @@ async def test_every_bad_edge_of_a_batch_is_named(tools: Client, ids: list[str])
         (3, DUPLICATE),
         (4, CYCLE),
     ]
+    malformed = [{"fromItemId": a, "toItemId": "?"}, {"fromItemId": a, "toItemId": b, "type": "NO"}] * 20
+    answer = await tools("manage_dependencies", operation="create", dependencies=malformed)
+    (failure,) = answer["failures"]
+    assert (answer["failed"], failure["index"]) == (1, 0)
+    assert failure["error"].startswith("toItemId: must be a UUID")
+    assert "; edge 1: type: 'NO' is not one of" in failure["error"]
+    assert failure["error"].endswith("; 19 more")
 
 
 async def test_the_end_that_a_pattern_names_wrong_is_told(tools: Client, ids: list[str]) -> None:

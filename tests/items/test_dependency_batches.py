@@ -14,7 +14,7 @@ from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.refusals import refused
-from tests.items.client import Client, fresh_id
+from tests.items.client import Client, fresh_id, told
 from tests.support import leaks
 
 pytestmark = pytest.mark.anyio
@@ -105,7 +105,8 @@ async def test_batches_are_what_their_edges_are_one_by_one(
                 specs = [{"fromItemId": ids[a], "toItemId": ids[b], "type": name} for a, b, name in what]
                 answer = await tools("manage_dependencies", operation="create", dependencies=specs)
                 expected = problems(edges, what)
-                assert [(f["index"], f["error"]) for f in answer.get("failures", [])] == expected
+                assert [entry for f in answer.get("failures", []) for entry in told(f)] == expected
+                assert answer.get("failed", 0) == len(answer.get("failures", [])) == bool(expected)
                 assert answer["created"] == (0 if expected else len(what))
                 edges += [] if expected else what
             elif kind == "unlink" and isinstance(what, int):

@@ -14,9 +14,9 @@ from tests.items.client import Client, Json, actor
 
 pytestmark = pytest.mark.anyio
 
-REPRO: Json = {"key": "repro", "description": "how", "guidance": "Write steps.", "skill": "reproduce"}
+REPRO: Json = {"key": "repro", "role": "queue", "description": "how", "guidance": "Write steps.", "skill": "reproduce"}
 BUG_NOTES: list[Json] = [
-    {**REPRO, "role": "queue", "required": True},
+    {**REPRO, "required": True},
     {"key": "fix", "role": "work", "required": True},
     {"key": "scope", "role": "queue", "required": True},
     {"key": "hint", "role": "queue", "guidance": "An idea."},
@@ -83,22 +83,59 @@ async def test_a_refusal_names_each_missing_note_and_how_to_fill_it(gated: Clien
     item = await gated.add(type="bug")
     before = await gated.get(item)
     answer = await gated("advance_item", transitions=[{"itemId": item, "trigger": "start", "actor": actor("ann")}])
+    notes = [{"itemId": item, "key": key, "role": "queue", "body": "..."} for key in ("repro", "scope")]
     expected = {
         "itemId": item,
         "trigger": "start",
         "applied": False,
-        "error": "Gate check failed: required notes not filled for queue phase: repro, scope",
-        "missingNotes": [REPRO, {"key": "scope", "description": ""}],
+        "error": "Gate check failed: required notes not filled for queue phase: repro, scope. "
+        f"Fill them with manage_notes {call_of(notes)}",
+        "missingNotes": [REPRO, {"key": "scope", "role": "queue", "description": ""}],
     }
     summary = {"total": 1, "succeeded": 0, "failed": 1}
     assert answer == {"results": [expected], "summary": summary, "allUnblockedItems": []}
     refused = await gated.advance(item, "complete")
-    error = "Gate check failed: required notes not filled for all phases: repro, fix, scope, check"
-    assert (refused["error"], missing(refused)) == (error, ["repro", "fix", "scope", "check"])
+    error = "Gate check failed: required notes not filled for all phases: repro, fix, scope, check. "
+    assert refused["error"].startswith(error)
+    assert missing(refused) == ["repro", "fix", "scope", "check"]
     assert refused["missingNotes"][3] == {
-        "key": "check", "description": "", "guidance": "Look at it.", "skill": "review-code",
+        "key": "check", "role": "review", "description": "", "guidance": "Look at it.", "skill": "review-code",
     }  # fmt: skip
     assert await gated.get(item) == before
+
+
+def call_of(notes: list[Json]) -> str:
+    """The arguments of the call that writes notes, as a refusal shows them."""
+    return msgspec.json.encode({"operation": "upsert", "notes": notes}).decode()
+
+
+async def test_the_call_that_a_refusal_shows_opens_the_gate(gated: Client) -> None:
+    """In advance_item, in complete_tree and in a cascade that is stopped."""
+    parent = await gated.add(type="auto")
+    first, second = await gated.add_many(2, type="bug", parentId=parent)
+    await gated.advance(first, "start")
+
+    async def obey(error: str) -> None:
+        call = msgspec.json.decode(error.partition("manage_notes ")[2])
+        assert (await gated("manage_notes", **call))["failed"] == 0
+
+    await obey((await gated.advance(first, "complete"))["error"])
+    await gated.move(first, "complete")
+    (refused,) = (await gated("complete_tree", itemIds=[second]))["results"]
+    await obey(refused["error"])
+    await gated.move(second, "complete", "reopen")
+    (stopped,) = (await gated.advance(second, "complete"))["cascadeEvents"]
+    await obey(stopped["error"])
+    await gated.move(second, "reopen")
+    assert (await gated.advance(second, "complete"))["cascadeEvents"][0]["applied"]
+
+
+async def test_a_refusal_shows_a_call_for_some_notes_if_many_are_missing(store: Store, project: str) -> None:
+    needs = [{"key": f"n{number}", "role": "queue", "required": True} for number in range(8)]
+    tools = client_of(store, project, {"work_item_schemas": {"bug": {"notes": needs}}})
+    error = (await tools.advance(await tools.add(type="bug"), "start"))["error"]
+    assert error.count('"key"') == 5
+    assert error.endswith(", and the other 3 in the same way")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +329,9 @@ async def test_a_parent_ends_with_its_last_child_if_its_lifecycle_and_its_notes_
     await fill(gated, parent, "goal")
     await fill(gated, parent, "wrap-up", body=" ")
     before = await gated.get(parent)
-    stopped = event | {"applied": False, "gateBlocked": True, "missingNotes": ["wrap-up"]}
+    call = call_of([{"itemId": parent, "key": "wrap-up", "role": "review", "body": "..."}])
+    error = "Gate check failed: required notes not filled for all phases: wrap-up. Fill them with manage_notes " + call
+    stopped = event | {"applied": False, "gateBlocked": True, "missingNotes": ["wrap-up"], "error": error}
     assert (await gated.advance(item, trigger))["cascadeEvents"] == ([stopped] if ends else [])
     assert await gated.get(parent) == before
 
@@ -319,18 +358,15 @@ async def test_a_parent_starts_with_a_child_whatever_its_lifecycle_and_its_notes
 
 
 @pytest.mark.parametrize("lifecycle", LIFECYCLES)
-async def test_a_parent_reopens_with_a_child_if_its_lifecycle_lets_it(gated: Client, lifecycle: str) -> None:
+async def test_a_parent_reopens_with_a_child_whatever_its_lifecycle(gated: Client, lifecycle: str) -> None:
     parent = await gated.add(type=lifecycle)
     item = await gated.add(parentId=parent)
     await fill(gated, parent, "goal", "wrap-up")
     await gated.move(item, "complete")
-    reopens = lifecycle in ("auto", "auto-reopen")
-    await gated.move(parent, *([] if reopens else ["complete"]))
-    events = (await gated.advance(item, "reopen"))["cascadeEvents"]
-    assert [(event["itemId"], event["targetRole"], event["applied"]) for event in events] == (
-        [(parent, "work", True)] if reopens else []
-    )
-    assert await gated.role(parent) == ("work" if reopens else "terminal")
+    await gated.move(parent, *([] if lifecycle in ("auto", "auto-reopen") else ["complete"]))
+    (event,) = (await gated.advance(item, "reopen"))["cascadeEvents"]
+    assert (event["itemId"], event["targetRole"], event["applied"]) == (parent, "work", True)
+    assert await gated.role(parent) == "work"
 
 
 async def create_below(tools: Client, parent: str) -> None:

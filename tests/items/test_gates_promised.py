@@ -54,7 +54,7 @@ ITEMS = st.fixed_dictionaries(
     },
     optional={
         "tags": st.sampled_from(("task", "x,bug")),
-        "traits": st.sampled_from(("t", "u,t", "none")),
+        "traits": st.sampled_from(("t", "u,t")),
     },
 )
 FILLED = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(("text", "text", "text", " ")))
@@ -102,7 +102,8 @@ class Promise:
         """The reads say the same as one another."""
         gate = self.context["gateStatus"]
         assert self.role == self.context["item"]["role"] == gate["phase"]
-        assert gate["canAdvance"] is (self.role != "terminal" and not self.phase)
+        assert gate.get("blockers", []) == self.status.get("blockers", [])
+        assert gate["canAdvance"] is (self.status["recommendation"] == "Ready" and not self.phase)
         here = [note for note in self.context["schema"] if note["role"] == self.role]
         assert self.phase == [note["key"] for note in here if note["required"] and not note["filled"]]
         progress = self.context["noteProgress"]
@@ -129,6 +130,8 @@ class Promise:
             return "blocked"
         if trigger == "resume":
             return "refused"
+        if trigger == "cancel":
+            return "terminal"
         if "blockers" in self.status:
             return "waits"
         if trigger == "start":
@@ -149,7 +152,7 @@ async def take(tools: Client, item: str, parent: str, trigger: str) -> str:
     after = await Promise.of(tools, item, parent)
     if isinstance(expected, list):
         declared = {note["key"]: note for note in promise.context["schema"]}
-        shown = ("key", "description", "guidance", "skill")
+        shown = ("key", "role", "description", "guidance", "skill")
         assert result["missingNotes"] == [
             {name: declared[key][name] for name in shown if name in declared[key]} for key in expected
         ]

@@ -163,7 +163,9 @@ async def test_what_proofs_are_worth_later_does_not_change_the_answer(
 
 @pytest.mark.parametrize("tool", ["advance_item", "manage_notes"])
 async def test_a_repeated_answer_says_what_became_of_the_first_proof(store: Store, project: str, tool: str) -> None:
-    states = iter([*[Verification("verified", "jwks")] * 2, *[Verification("rejected", "jwks", "it has expired")] * 2])
+    states = iter(
+        [*[Verification("verified", "jwks", None)] * 2, *[Verification("rejected", "jwks", "it has expired")] * 2]
+    )
 
     async def verify(actor: Actor) -> Trusted:
         return Trusted(actor.id, echo(actor), next(states))

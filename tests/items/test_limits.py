@@ -32,7 +32,7 @@ FITTING: dict[str, Json] = {
     "label": {"statusLabel": "l" * 200},
     "a long description": {"description": "d" * MAX_TEXT},
     "long metadata": {"metadata": "é" * (MAX_TEXT // 2)},
-    "long properties": {"properties": "🦊" * (MAX_TEXT // 4)},
+    "long properties": {"properties": '{"a":"' + "🦊" * (MAX_TEXT // 4 - 2) + '"}'},
 }
 TOO_MUCH: dict[str, Json] = {
     "many tags": {"tags": listed(33)},

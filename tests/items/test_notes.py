@@ -245,7 +245,7 @@ async def test_a_note_says_who_wrote_it_for_whom_and_what_the_proof_was_worth(to
     who = {"id": "sub-1", "kind": "SUBAGENT", "parent": "orch-1", "proof": "secret-token"}
     shown = {
         "actor": {"id": "sub-1", "kind": "subagent", "parent": "orch-1"},
-        "verification": {"status": "unchecked", "verifier": "noop"},
+        "verification": {"status": "unchecked", "verifier": "noop", "reason": None},
     }
     answer = await upsert(tools, note(item, actor=who), note(item, "log"), actor=actor("caller"))
     signed, unsigned = answer["notes"]
@@ -343,7 +343,7 @@ async def test_the_context_is_that_of_the_items_schema_and_role(
 
 
 async def test_traits_add_to_what_the_context_asks_for(with_schemas: Client) -> None:
-    item = await with_schemas.add(type="guarded", traits="careful,unknown")
+    item = await with_schemas.add(type="guarded", traits="careful")
 
     async def missing(*written: str) -> tuple[str | None, int]:
         answer = await upsert(with_schemas, note(item, "log"), *(note(item, key, body="x") for key in written))

@@ -124,7 +124,7 @@ async def test_pointers_are_those_of_the_first_missing_note(with_schemas: Client
     [
         ({"role": "terminal", "type": "bug"}, False, None),
         ({"role": "terminal"}, False, None),
-        ({"role": "blocked", "type": "bug"}, True, {"filled": 0, "remaining": 0, "total": 0}),
+        ({"role": "blocked", "type": "bug"}, False, {"filled": 0, "remaining": 0, "total": 0}),
         ({"role": "review", "type": "bug"}, True, {"filled": 0, "remaining": 0, "total": 0}),
         ({"role": "work", "type": "free"}, True, {"filled": 0, "remaining": 0, "total": 0}),
         ({"role": "work"}, True, None),
@@ -171,3 +171,17 @@ async def test_the_item_goes_before_since_and_blanks_count_as_absent(tools: Clie
     assert (await tools("get_context", itemId=item, since="nonsense"))["mode"] == "item"
     assert (await tools("get_context", itemId="", since="2020-01-01T00:00:00Z"))["mode"] == "session-resume"
     assert (await tools("get_context", itemId=None, since=""))["mode"] == "health-check"
+
+
+async def test_an_item_that_waits_cannot_advance_and_says_for_what(tools: Client) -> None:
+    blocker, item = await tools.add(), await tools.add()
+    await tools.link(blocker, item)
+    waits = {"fromItemId": blocker, "currentRole": "queue", "requiredRole": "terminal"}
+    gate = {"canAdvance": False, "phase": "queue", "missing": [], "blockers": [waits]}
+    assert (await tools("get_context", itemId=item))["gateStatus"] == gate
+    await tools.move(blocker, "complete")
+    assert (await tools("get_context", itemId=item))["gateStatus"] == {
+        "canAdvance": True,
+        "phase": "queue",
+        "missing": [],
+    }

@@ -219,7 +219,7 @@ async def test_transitions_are_newest_first_with_actor_and_verification(tools: C
     rows = await transitions(tools)
     times = [row.pop("at") for row in rows]
     assert times == sorted(times, reverse=True)
-    unchecked = {"status": "unchecked", "verifier": "noop"}
+    unchecked = {"status": "unchecked", "verifier": "noop", "reason": None}
     expected: list[Json] = [
         {"itemId": parent, "fromRole": "work", "toRole": "terminal", "trigger": "cascade"},
         {"itemId": item, "fromRole": "blocked", "toRole": "terminal", "trigger": "cancel"},

@@ -42,10 +42,7 @@ BLOCKED = {
     "currentRole": "blocked",
     "suggestion": "Use 'resume' trigger to return to previous role",
 }
-CREATED_BLOCKED = BLOCKED | {
-    "suggestion": "Item was created as blocked and has no previous role. "
-    "Use 'cancel' trigger, then 'reopen' to move it to queue"
-}
+CREATED_BLOCKED = BLOCKED | {"suggestion": "Item was created as blocked. Use 'resume' trigger to move it to queue"}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +122,7 @@ async def test_what_is_suggested_to_a_blocked_item_succeeds(tools: Client, trigg
     assert await tools("get_next_status", itemId=item) == BLOCKED
     assert (await tools.move(item, "resume"))["newRole"] == "queue"
     assert await tools("get_next_status", itemId=created) == CREATED_BLOCKED
-    assert (await tools.move(created, "cancel", "reopen"))["newRole"] == "queue"
+    assert (await tools.move(created, "resume"))["newRole"] == "queue"
 
 
 async def test_missing_notes_are_not_looked_at(with_schemas: Client) -> None:

@@ -102,11 +102,11 @@ def test_a_complexity_is_one_to_ten(number: int) -> None:
         assert refused(specs.complexity, number).startswith("complexity: ")
 
 
-@given(st.lists(st.text("ab1-A _", max_size=4), max_size=4))
+@given(st.lists(st.text("ab1-A _.:/", max_size=4), max_size=4))
 def test_tags_are_lower_case_words(parts: list[str]) -> None:
     text = ",".join(parts)
     words = [part.strip() for part in parts if part.strip()]
-    if all(word[0] in "ab1" and set(word) <= set("ab1-") for word in words):
+    if all(word[0] in "ab1" and set(word) <= set("ab1-_.:/") for word in words):
         assert specs.tags(text) == (text if words or text.strip() else "")
     else:
         assert refused(specs.tags, text).startswith("tags: ")
@@ -139,36 +139,81 @@ def made(properties: str | None, traits: str | None = None, default: str | None 
     return shown(specs.new_item(ItemSpec(title="t", properties=properties, traits=traits), "0" * 32, "", default))
 
 
-@given(JSON | st.fixed_dictionaries({"traits": JSON | st.lists(NAMES | st.sampled_from([" a", "", "a,b", "a"]))}))
-def test_properties_are_shown_as_given(value: Any) -> None:
-    text = json.dumps(value)
+OBJECTS = st.dictionaries(st.text(max_size=3), JSON, max_size=3)
+TRAITS = st.none() | st.lists(NAMES | st.sampled_from([" a", "", "a,b", "a"])) | st.sampled_from(["a", " b,a , b"])
+
+
+@given(OBJECTS, st.none() | st.fixed_dictionaries({"traits": TRAITS}))
+def test_properties_are_shown_as_given(members: dict[str, Any], traits: dict[str, Any] | None) -> None:
+    members.pop("traits", None)
+    text = json.dumps(members | (traits or {}))
     assert made(text) == text
 
 
-@pytest.mark.parametrize("traits", [["a", "b"], "a,b", " b,a , b", ["a,b", 1]])
+@pytest.mark.parametrize("traits", [["a", "b"], "a,b", " b,a , b", ["a,b"]])
 def test_properties_may_name_traits_as_a_list_or_as_a_text(traits: Any) -> None:
     text = json.dumps({"traits": traits})
-    assert sorted(specs.traits_in(text)) == ["a", "b"]
+    assert sorted(specs.properties(text)[1] or []) == ["a", "b"]
     assert made(text) == text
+
+
+@pytest.mark.parametrize("traits", [1, {"a": 1}, ["a", 1], [["a"]]])
+def test_traits_in_properties_are_names(traits: Any) -> None:
+    assert refused(made, json.dumps({"traits": traits})).startswith("properties.traits: must be a list of names")
 
 
 @given(st.text(max_size=8))
-def test_properties_need_not_be_json(text: str) -> None:
-    assert made(text) == (text if text.strip() else None)
+def test_properties_are_a_json_object(text: str) -> None:
+    try:
+        right = isinstance(json.loads(text, parse_constant=lambda name: [][0]), dict)
+    except (ValueError, IndexError):
+        right = False
+    if right or not text.strip():
+        assert made(text) == (text if right else None)
+    else:
+        assert refused(made, text).startswith("properties: ")
 
 
-@given(st.dictionaries(st.text(max_size=3), JSON, max_size=3), st.lists(NAMES, min_size=1, max_size=3))
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"a": NaN}', "NaN is no number that JSON can hold"),
+        ('{"a": [1, {"b": -Infinity}]}', "-Infinity is no number that JSON can hold"),
+        ('{"a": 1e400}', "1e400 is no number that JSON can hold"),
+        ('{"a": -1.5E+999}', "-1.5E+999 is no number that JSON can hold"),
+        ('{"a": "\\ud800"}', "half of a surrogate pair"),
+        ('{"\\udc00": 1}', "half of a surrogate pair"),
+        ('{"a":' * 50_000 + "1" + "}" * 50_000, "nested too deeply"),
+    ],
+)
+def test_what_json_cannot_hold_is_refused(text: str, problem: str) -> None:
+    assert problem in refused(made, text)
+    assert problem in refused(made, text, "a")
+    assert problem in refused(lambda: specs.metadata(text))
+    with pytest.raises(ToolFailure, match="metadata: "):
+        specs.changes(ItemSpec(id="0000", metadata=text))
+    with pytest.raises(ToolFailure, match="properties: "):
+        specs.changes(ItemSpec(id="0000", properties=text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["12345678901234567890123", "-" + "9" * 5000, "1e308", "1.10", "0.1000000000000000055511151231257827", "1E-400"],
+)
+def test_numbers_keep_every_digit(text: str) -> None:
+    given = f'{{"n": [{text}], "m": {text}}}'
+    assert made(given) == specs.metadata(given) == given
+    assert made(given, "a") == f'{{"n":[{text}],"m":{text},"traits":["a"]}}'
+    assert made(f'{{"n":{text},"traits":["b"]}}', "a") == f'{{"n":{text},"traits":["a"]}}'
+    assert made(f'{{"n":{text},"traits":["b"]}}', "") == f'{{"n":{text}}}'
+
+
+@given(OBJECTS, st.lists(NAMES, min_size=1, max_size=3))
 def test_traits_are_merged_and_everything_else_is_kept(properties: dict[str, Any], names: list[str]) -> None:
+    properties.pop("traits", None)
     merged = json.loads(made(json.dumps(properties), ",".join(names)) or "")
     assert merged.pop("traits") == list(dict.fromkeys(names))
-    properties.pop("traits", None)
     assert merged == properties
-
-
-@pytest.mark.parametrize("text", ["[" * 50_000, '{"a":' * 50_000, '{"traits": [' + "[" * 50_000])
-def test_properties_of_any_depth_do_no_harm(text: str) -> None:
-    assert made(text) == text
-    assert made(text, "a") == '{"traits":["a"]}'
 
 
 # --- edges

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -79,6 +79,16 @@ def test_every_key_of_a_schema_is_read(tmp_path: Path) -> None:
     assert config.schemas == {"bug": Schema(notes, "auto-reopen", ("t",)), "other": Schema()}
     assert config.traits == {"t": (NoteSettings(key="c", role="review", required=True),)}
     assert (config.default, config.require_actor) == ("other", True)
+
+
+def test_traits_can_be_given_to_the_items_of_every_schema(tmp_path: Path) -> None:
+    traits = "default_traits: [t, u]\ntraits: {t: {notes: []}, u: {notes: []}, v: {notes: []}}\n"
+    config = config_of(tmp_path, traits + "work_item_schemas:\n  a: {default_traits: [v, u]}\n  b: {}\n")
+    assert {name: schema.default_traits for name, schema in config.schemas.items()} == {
+        "a": ("v", "u", "t"),
+        "b": ("t", "u"),
+    }
+    assert config_of(tmp_path, traits + LEGACY).schemas["feature"].default_traits == ("t", "u")
 
 
 @pytest.mark.parametrize("spelling", ["auto-reopen", "auto_reopen", "Auto-Reopen", "AUTO_REOPEN"])
@@ -164,6 +174,11 @@ def test_labels_of_the_file_replace_the_built_in_ones_but_not_that_of_cancel(tmp
         (
             "traits:\n  t: {notes: []}\nwork_item_schemas:\n  a:\n    default_traits:\n      - t\n      - tt\n",
             ["7: work_item_schemas.a.default_traits.1: unknown trait 'tt'; did you mean 't'?"],
+        ),
+        ("default_traits: [t]\n", ["1: default_traits.0: unknown trait 't'; known: none"]),
+        (
+            "traits: {t: {notes: []}}\ndefault_traits: [t, t]\n",
+            ["2: default_traits.1: the trait 't' is there twice; entry 0 has it too"],
         ),
         (
             "work_item_schemas:\n  a:\n    default_traits: [x]\n",
@@ -406,14 +421,16 @@ def random_config(random: Random) -> Json:
         for name in some(random, NAMES, 4)
     }
     default = {"default": random.choice(list(schemas))} if schemas and random.random() < 0.3 else {}
-    return {"work_item_schemas": schemas, "traits": traits, **default}
+    everywhere = {"default_traits": some(random, list(traits), 2)} if random.random() < 0.5 else {}
+    return {"work_item_schemas": schemas, "traits": traits, **default, **everywhere}
 
 
-def random_item(random: Random) -> Json:
+def random_item(random: Random, known: Collection[str]) -> Json:
+    """Its traits are configured ones; where none is, any."""
     fields = {
         "type": random.choice([*NAMES, "unknown"]),
         "tags": ",".join(some(random, ["bug", " task", "default ", "x"], 3)),
-        "traits": ",".join(some(random, [*TRAITS, "nobody", " t1 "], 3)),
+        "traits": ",".join(some(random, [*known, *(f" {name} " for name in known)] if known else ["nobody"], 3)),
         "role": random.choice(PHASES),
     }
     return {name: fields[name] for name in some(random, list(fields), 4)}
@@ -435,7 +452,8 @@ def test_scripts_find_the_schema_that_python_finds(redis_url: str, project: str,
     @hypothesis.settings(max_examples=200)
     @given(st.randoms(use_true_random=True))
     def check(random: Random) -> None:
-        sections, item = random_config(random), random_item(random)
+        sections = random_config(random)
+        item = random_item(random, sections["traits"])
         filled, trigger = set(some(random, KEYS, 3)), random.choice(["start", "complete"])
         settings = msgspec.convert(sections, Settings)
         result = runner.run(advanced(Client(store, project, settings), item, filled, trigger))

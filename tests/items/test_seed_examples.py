@@ -268,7 +268,7 @@ async def test_complete_tree(agent: Agent) -> None:
         ],
         "summary": {"total": 3, "completed": 1, "skipped": 1, "gateFailures": 1},
     }  # fmt: skip
-    check(example, answer, "$.results[].statusLabel")
+    check(example, answer, "$.results[].statusLabel", "$.results[].error")
 
 
 async def test_notes(agent: Agent) -> None:
@@ -330,6 +330,9 @@ async def test_advance_item(agent: Agent) -> None:
     refused = await agent.advance(item, "start")
     gate = {"itemId": "uuid", "trigger": "start", "applied": False,
             "error": "Gate check failed: required notes not filled for queue phase: requirements"}  # fmt: skip
+    result = refused["results"][0]
+    result["error"], _, call = result["error"].partition(". ")
+    assert call.startswith("Fill them with manage_notes {")
     none = {"summary": {"total": 1, "succeeded": 0, "failed": 1}, "allUnblockedItems": []}
     check({"results": [gate], **none}, refused, "$.results[].missingNotes")
     blocked = await agent.advance(after, "start")

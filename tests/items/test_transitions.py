@@ -129,10 +129,11 @@ async def test_resume_returns_to_each_role(tools: Client) -> None:
         assert (await tools.advance(item, "resume"))["newRole"] == role
 
 
-async def test_an_item_created_as_blocked_has_nothing_to_resume(tools: Client) -> None:
+async def test_an_item_created_as_blocked_is_resumed_to_queue(tools: Client) -> None:
     item = await tools.add(role="blocked")
-    assert "has no role to return to" in (await tools.advance(item, "resume"))["error"]
-    assert (await tools.advance(item, "cancel"))["applied"]
+    result = await tools.move(item, "resume")
+    assert (result["previousRole"], result["newRole"]) == ("blocked", "queue")
+    assert await tools.next() == [item]
 
 
 async def test_triggers_are_read_in_any_case(tools: Client) -> None:
@@ -185,7 +186,7 @@ async def test_the_actor_and_the_summary_are_shown_but_never_the_proof(tools: Cl
     transition = {"itemId": item, "trigger": "start", "actor": who, "summary": "why"}
     (result,) = (await tools("advance_item", transitions=[transition]))["results"]
     assert result["actor"] == {"id": "sub-1", "kind": "subagent", "parent": "orch-1"}
-    assert result["verification"] == {"status": "unchecked", "verifier": "noop"}
+    assert result["verification"] == {"status": "unchecked", "verifier": "noop", "reason": None}
     assert result["summary"] == "why"
 
 
@@ -207,7 +208,7 @@ async def test_a_malformed_actor_fails_its_element(tools: Client) -> None:
 # --- dependencies
 
 
-@pytest.mark.parametrize("trigger", ["start", "complete", "cancel"])
+@pytest.mark.parametrize("trigger", ["start", "complete"])
 @pytest.mark.parametrize("role", ["queue", "work", "review"])
 async def test_forward_moves_need_satisfied_dependencies(tools: Client, role: str, trigger: str) -> None:
     item, done = await tools.add(role=role), await tools.add(role="terminal")
@@ -237,6 +238,15 @@ async def test_other_moves_need_none(tools: Client) -> None:
     await tools.move(item, "block", "resume", "hold", "cancel", "reopen")
     await tools.move(done, "reopen")
     assert "blockers" in await tools.advance(done, "start")
+
+
+@pytest.mark.parametrize("role", ["queue", "work", "review", "blocked"])
+async def test_any_item_that_is_not_terminal_can_be_cancelled(tools: Client, role: str) -> None:
+    blocker, item = await tools.add(), await tools.add(role=role)
+    await tools.link(blocker, item)
+    result = await tools.move(item, "cancel")
+    assert (result["newRole"], result["statusLabel"]) == ("terminal", "cancelled")
+    assert (await tools("get_blocked_items"))["total"] == 0
 
 
 async def test_satisfied_within_the_call_is_satisfied(tools: Client) -> None:
@@ -305,7 +315,7 @@ async def test_each_transition_is_recorded(tools: Client) -> None:
     rows: Any = await tools.store.client.xrange(keys.transitions.key(tools.project))
     first, second = (msgspec.msgpack.decode(row[b"r"]) for _, row in rows)
     assert first[:7] == [inner["item"], 0, 1, "start", "new", "in-progress", "why"]
-    assert first[7:] == ['{"id":"agent","kind":"subagent"}', '{"status":"unchecked","verifier":"noop"}']
+    assert first[7:] == ['{"id":"agent","kind":"subagent"}', '{"status":"unchecked","verifier":"noop","reason":null}']
     assert (second[0], second[3], second[7:]) == (inner["parent"], "cascade", ["", ""])
     assert second[6]
     events: Any = await tools.store.client.xrevrange(keys.events.key(tools.project), count=2)

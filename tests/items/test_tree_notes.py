@@ -26,7 +26,7 @@ async def test_blank_notes_stand_beside_given_ones(with_schemas: Client) -> None
     tools = with_schemas
     made = await tools(
         "create_work_tree",
-        root={"title": "R", "type": "bug", "traits": "careful,unknown"},
+        root={"title": "R", "type": "bug", "traits": "careful"},
         children=[{"ref": "a", "title": "A", "tags": "x,task"}, {"ref": "b", "title": "B"}],
         createNotes=True,
         notes=[
@@ -131,7 +131,7 @@ async def test_every_note_bears_its_actor(with_schemas: Client) -> None:
     assert sorted(each["key"] for each in stored) == ["log", "own", "plan"]
     for each in stored:
         assert each["actor"] == {"id": "ann", "kind": "orchestrator", "parent": "boss"}
-        assert each["verification"] == {"status": "unchecked", "verifier": "noop"}
+        assert each["verification"] == {"status": "unchecked", "verifier": "noop", "reason": None}
     unsigned = await plant(tools, root=root, notes=given, createNotes=True)
     for each in await notes_of(tools, unsigned["root"]):
         assert "actor" not in each

@@ -143,11 +143,16 @@ async def test_two_updates_of_one_item_in_a_call_follow_each_other(tools: Client
     ("before", "changes", "after"),
     [
         ({"traits": "a"}, {"traits": "b,c"}, {"traits": ["b", "c"]}),
-        ({"traits": "a"}, {"traits": " "}, {"traits": ["a"]}),
-        ({"traits": "a"}, {"properties": '{"k":1}'}, {"k": 1}),
+        ({"traits": "a"}, {"traits": None}, {"traits": ["a"]}),
+        ({"traits": "a", "properties": '{"k":1}'}, {"traits": ""}, {"k": 1}),
+        ({"properties": '{"k":1,"traits":"a"}'}, {"traits": ""}, {"k": 1}),
+        ({"traits": "a"}, {"properties": '{"k":1}'}, {"k": 1, "traits": ["a"]}),
+        ({"traits": "a"}, {"properties": '{"k":1}', "traits": ""}, {"k": 1}),
+        ({"traits": "a"}, {"properties": '{"traits":["b"]}'}, {"traits": ["b"]}),
+        ({"traits": "a"}, {"properties": '{"k":1,"traits":[]}'}, {"k": 1, "traits": []}),
+        ({"traits": "a", "properties": '{"k":1}'}, {"properties": None}, {"traits": ["a"]}),
         ({"traits": "a"}, {"properties": '{"k":1}', "traits": "b"}, {"k": 1, "traits": ["b"]}),
         ({"traits": "a", "properties": '{"k":1}'}, {"traits": "b"}, {"k": 1, "traits": ["b"]}),
-        ({"properties": "no json"}, {"traits": "b"}, {"traits": ["b"]}),
     ],
 )
 async def test_traits_replace_the_stored_list(

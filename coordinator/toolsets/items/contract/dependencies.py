@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from coordinator.toolsets.items.contract.base import (
     Arguments,
     Count,
-    Failures,
+    Failure,
     ItemId,
     ItemRef,
     OptionalActor,
@@ -103,8 +103,11 @@ class CreateDependenciesResult(Result, kw_only=True):
 
     dependencies: Annotated[list[Dependency], Meta(description="All edges of the call; empty where one was refused.")]
     created: Annotated[Count, Meta(description="Edges created.")]
-    failed: Annotated[Count, Meta(description="Edges refused; absent: none.")] | UnsetType = UNSET
-    failures: Failures | UnsetType = UNSET
+    failed: Annotated[Count, Meta(description="1: the call was refused whole.")] | UnsetType = UNSET
+    failures: (
+        Annotated[list[Failure], Meta(description="One entry: the first bad edge; its text tells of the others.")]
+        | UnsetType
+    ) = UNSET
 
 
 class DeleteDependenciesResult(Result, kw_only=True):

@@ -55,7 +55,7 @@ class ItemSpec(Arguments, kw_only=True):
         Meta(description="1 (quick) to 10, or null.", extra_json_schema={"minimum": 1, "maximum": 10}),
     ] = UNSET
     parent_id: Annotated[Text, Meta(description="Parent item; on update null moves to the root.")] = UNSET
-    tags: Annotated[Text, Meta(description="Comma-separated tags of a-z, 0-9 and '-', at most 32. Null clears.")] = (
+    tags: Annotated[Text, Meta(description="Comma-separated tags of a-z, 0-9 and -_.:/, at most 32. Null clears.")] = (
         UNSET
     )
     metadata: Annotated[Text, Meta(description="Free text for tools, at most 500,000 bytes.")] = UNSET
@@ -64,11 +64,12 @@ class ItemSpec(Arguments, kw_only=True):
         Meta(description="Selects the work-item schema; up to 200 characters.", extra_json_schema={"maxLength": 200}),
     ] = UNSET
     properties: Annotated[
-        Text, Meta(description="JSON object as a string, at most 500,000 bytes; traits are kept in it.")
+        Text,
+        Meta(description="JSON object as a string, at most 500,000 bytes; shows traits too, which stay unless given."),
     ] = UNSET
-    traits: Annotated[Text, Meta(description="Comma-separated trait names, at most 32; replaces the stored list.")] = (
-        UNSET
-    )
+    traits: Annotated[
+        Text, Meta(description="Comma-separated trait names, at most 32; replaces the stored list, '' removes it.")
+    ] = UNSET
     requires_verification: Annotated[
         bool | None | UnsetType, Meta(description="Kept with the item; default false.")
     ] = UNSET

@@ -174,11 +174,12 @@ class SchemaNote(ExpectedNote, kw_only=True):
 
 
 class GateStatus(Result, kw_only=True):
-    """Whether the notes of the present phase allow a transition; dependencies are not looked at."""
+    """Whether the item can move forward now."""
 
-    can_advance: Annotated[bool, Meta(description="Not terminal, and nothing missing.")]
+    can_advance: Annotated[bool, Meta(description="Neither terminal nor blocked, and no note missing.")]
     phase: RoleName
     missing: MissingKeys
+    blockers: Annotated[list[Blocker], Meta(description="What it waits for; absent: nothing.")] | UnsetType = UNSET
 
 
 class ClaimDetail(Result, kw_only=True):

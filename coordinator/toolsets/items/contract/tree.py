@@ -171,8 +171,8 @@ class CompleteTree(Arguments, kw_only=True):
 class CompletedItem(Result, kw_only=True):
     """What became of one item."""
 
-    item_id: ItemId
-    title: Title
+    item_id: Annotated[str, Meta(description="The item's UUID; a prefix where no item has it.")]
+    title: Annotated[Title, Meta(description="Its title; absent: not found.")] | UnsetType = UNSET
     applied: Annotated[bool, Meta(description="Whether it is terminal by this call.")]
     trigger: (
         Annotated[str, Meta(description="If applied: the call's.", extra_json_schema={"enum": list(COMPLETIONS)})]
@@ -182,12 +182,16 @@ class CompletedItem(Result, kw_only=True):
     gate_errors: (
         Annotated[list[str], Meta(description="Required notes not filled, as in: missing: done-criteria.")] | UnsetType
     ) = UNSET
+    error: Annotated[str, Meta(description="With gateErrors: the call that fills the notes.")] | UnsetType = UNSET
     skipped: Annotated[bool, Meta(description="True: left alone for skippedReason.")] | UnsetType = UNSET
     skipped_reason: Annotated[str, Meta(description="Why it was skipped.")] | UnsetType = UNSET
     error_code: (
         Annotated[
             str,
-            Meta(description="If somebody else holds it.", extra_json_schema={"enum": ["not_claim_holder"]}),
+            Meta(
+                description="If somebody else holds it, or there is no such item.",
+                extra_json_schema={"enum": ["not_claim_holder", "not_found"]},
+            ),
         ]
         | UnsetType
     ) = UNSET

@@ -31,6 +31,7 @@ from coordinator.toolsets.items.contract.base import (
     OnlyPriority,
     OnlyType,
     ParentId,
+    Phase,
     Priority,
     RequestId,
     Result,
@@ -97,6 +98,7 @@ class CascadeEvent(Result, kw_only=True):
     trigger: Annotated[str, Meta(description="Not a user's.", extra_json_schema={"enum": ["cascade"]})]
     gate_blocked: Annotated[bool, Meta(description="True: stopped by missingNotes.")] | UnsetType = UNSET
     missing_notes: MissingKeys | UnsetType = UNSET
+    error: Annotated[str, Meta(description="If not applied: why, and how to fill the notes.")] | UnsetType = UNSET
 
 
 class Blocker(Result, kw_only=True):
@@ -111,6 +113,7 @@ class MissingNote(Result, kw_only=True):
     """A required note that is not filled."""
 
     key: NoteKey
+    role: Phase
     description: NoteDescription
     guidance: Guidance | UnsetType = UNSET
     skill: Skill | UnsetType = UNSET

@@ -7,10 +7,10 @@ args:      request fingerprint keep_ms events_max config labels transitions
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0}
 reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification}. If the
            first transitions change items with very many edges or tags, the list ends early; the caller sends the rest
-           applied: reason ''; cascades {id, title, from, to, applied, missing keys}; unblocked {id, title};
+           applied: reason ''; cascades {id, title, from, to, applied, missing keys, phases}; unblocked {id, title};
            verification as recorded
-           refused: in place of cascades, for dependencies {blocker, role, needed}, for gate missing
-           keys, for claim {expires, whether no actor was given}
+           refused: in place of cascades, for dependencies {blocker, role, needed}, for gate {missing
+           keys, phases}, for claim {expires, whether no actor was given}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
 -- @include clock
@@ -44,10 +44,10 @@ local function advance(id, trigger, actor, actor_json, verification, summary, fe
   local to, problem = target_role(item, trigger, schema)
   if not to then return refusal(problem, item, config) end
   local forward = item.role ~= BLOCKED and to ~= BLOCKED and to > item.role
-  if forward and item.nb then return refusal('dependencies', item, config) end
+  if forward and trigger ~= 'cancel' and item.nb then return refusal('dependencies', item, config) end
   if schema and (trigger == 'start' or trigger == 'complete') then
-    local missing = missing_notes(item, schema, trigger == 'start' and item.role or nil)
-    if #missing > 0 then return refusal('gate', item, config, missing) end
+    local missing, phases = missing_notes(item, schema, trigger == 'start' and item.role or nil)
+    if #missing > 0 then return refusal('gate', item, config, {missing, phases}) end
   end
   local from = item.role
   local author = {id = actor, actor = actor_json, verification = verification, summary = summary}

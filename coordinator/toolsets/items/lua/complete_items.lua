@@ -4,11 +4,11 @@ guarantee: Each item is checked and changed in one step: claim, dependencies, ga
            refused item are skipped. Each run has a record of its own, and the first run's record has the order, so
            any process can go on after the last run. Parents do not follow (seed 004: the root is never completed).
 args:      request fingerprint keep_ms events_max config labels trigger actor who budget plan position skipped
-           who = packed {actor, verification}; plan = ids one after the other, 32 characters each;
+           who = packed {actor, verification}; plan = ids one after the other, 32 characters each (what is no id is not found);
            position, skipped (packed) = from the reply of the last run, or 1 and none
 reply:     {done, next position, results, skipped ids, plan of the first run or ''}
            results = JSON list of {id, title, outcome, detail}
-           outcome: applied (detail label), gate (missing keys), skipped (reason), claimed, waiting (count)
+           outcome: applied (detail label), gate (missing keys, phases), skipped (reason), claimed, waiting (count), not_found
            (plan and results are texts, which pass through at little cost)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]
@@ -55,8 +55,10 @@ local function complete(item)
   if trigger == 'complete' then
     if item.nb then return 'waiting', tonumber(item.nb), true end
     local schema = schema_of(item, config)
-    local missing = schema and missing_notes(item, schema, nil) or {}
-    if #missing > 0 then return 'gate', missing, true end
+    if schema then
+      local missing, phases = missing_notes(item, schema, nil)
+      if #missing > 0 then return 'gate', {missing, phases}, true end
+    end
   end
   local label = label_after(item, to, trigger, run)
   change_role(item, to, trigger, label, run, author)
@@ -66,11 +68,14 @@ end
 sweep_claims(run.now, events_max, SWEEP_BATCH)
 local found, at, last = {}, first, math.min(#plan / 32, first + budget - 1)
 while at <= last and edges_visited <= EDGES_AT_ONCE do
-  local item = load_item(string.sub(plan, 32 * at - 31, 32 * at))
+  local id = string.sub(plan, 32 * at - 31, 32 * at)
+  local item = load_item(id)
   if item then
     local outcome, detail, spreads = complete(item)
     found[#found + 1] = {item.id, title_of(item), outcome, detail}
     if spreads then skip_dependents(item) end
+  else
+    found[#found + 1] = {id, '', 'not_found', ''}
   end
   at = at + 1
 end

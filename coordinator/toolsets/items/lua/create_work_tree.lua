@@ -34,7 +34,7 @@ local function root_depth(parent_id)
   local parent = load_item(parent_id)
   if not parent then return nil, absence_reason(parent_id) end
   local depth = parent.d + 1
-  if depth > MAX_DEPTH or (depth == MAX_DEPTH and #items > 1) then return nil, 'too_deep' end
+  if depth >= MAX_DEPTH then return nil, 'too_deep' end -- below it there must be room for children (seed 004)
   return depth
 end
 

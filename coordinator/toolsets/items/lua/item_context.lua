@@ -4,10 +4,11 @@ guarantee: One consistent view. The claim is shown whether it is live or expired
 args:      id config ancestors
            config = schema version, '' where none is configured; ancestors = 1 or 0
 reply:     {title, role, tags, depth, schema inputs, ancestors, claim {holder, claimed at, expires,
-           first claimed at, whether expired} or false}
+           first claimed at, whether expired} or false, unsatisfied blockers {id, role, needed role}}
 errors:    NOT_FOUND
 --]]
 -- @include claims
+-- @include graph
 -- @include notes
 -- @include ancestors
 local item = load_item(id)
@@ -19,4 +20,5 @@ end
 return cmsgpack.pack({
   title_of(item), item.role, item.g or false, tonumber(item.d), schema_inputs(item, config),
   ancestors == '1' and ancestors_of(item) or {}, claim,
+  item.nb and item.role < TERMINAL and unsatisfied_blockers(item) or {},
 })

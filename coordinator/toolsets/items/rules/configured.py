@@ -35,13 +35,16 @@ def labels(settings: Settings) -> Mapping[str, str]:
 
 
 def _schemas(settings: Settings) -> dict[str, Schema]:
+    everywhere = settings.default_traits or ()
     if settings.work_item_schemas is None:
-        return {tag: Schema(notes=notes) for tag, notes in (settings.note_schemas or {}).items()}
+        return {
+            tag: Schema(notes=notes, default_traits=everywhere) for tag, notes in (settings.note_schemas or {}).items()
+        }
     return {
         name: Schema(
             notes=stated.notes,
             lifecycle=cast("Lifecycle", stated.lifecycle.lower().replace("_", "-")),
-            default_traits=stated.default_traits,
+            default_traits=tuple(dict.fromkeys((*stated.default_traits, *everywhere))),
         )
         for name, stated in settings.work_item_schemas.items()
     }

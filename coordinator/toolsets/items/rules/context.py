@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
+from msgspec import UNSET
 
 from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.items.contract.base import NoteProgress
 from coordinator.toolsets.items.contract.reads import GateStatus, SchemaNote
+from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, expected, phase
 
 LISTED_PER_ROLE = 200
@@ -23,8 +27,11 @@ def transitions_wanted(limit: int | None) -> int:
 class Standing:
     """An item's notes compared with its schema, in its present role (seed 004, item mode)."""
 
-    def __init__(self, role: str, schema: Resolved | None, filled: Filled) -> None:
+    def __init__(
+        self, role: str, schema: Resolved | None, filled: Filled, blockers: Sequence[tuple[str, int, int]] = ()
+    ) -> None:
         self._role = role
+        self._blockers = blockers
         self._schema = schema
         self._notes = dict(filled.notes)
         self._phase = phase(schema, role, filled.notes) if schema is not None and role != "terminal" else None
@@ -33,11 +40,12 @@ class Standing:
 
     @property
     def gate(self) -> GateStatus:
-        """Whether notes are missing. Dependencies do not count here."""
+        """Whether the item can move forward, and what keeps it from that: notes, blockers, or its role."""
         return GateStatus(
-            can_advance=self._role != "terminal" and not self.missing,
+            can_advance=self._role not in ("terminal", "blocked") and not self.missing and not self._blockers,
             phase=self._role,
             missing=[note.key for note in self.missing],
+            blockers=unsatisfied(self._blockers) or UNSET,
         )
 
     @property

@@ -14,6 +14,8 @@ from coordinator.toolsets.items.rules.roles import ROLE_CODES, one_of
 from coordinator.toolsets.items.rules.specs import not_blank
 
 MAX_EDGES = 150
+_TOLD = 20
+"""How many further bad edges a refusal tells of."""
 
 
 class Edge(NamedTuple):
@@ -127,6 +129,15 @@ def refusal(number: int, reason: str, end: str, pattern: str | None) -> Failure:
     source, target = _ends(pattern, number)
     field = {"from": f"{source}: ", "to": f"{target}: "}.get(end, "")
     return Failure(index=number, error=field + refused(reason))
+
+
+def as_one(failures: list[Failure]) -> Failure:
+    """The failures of a batch as one: that of the first bad edge, with the others in its text."""
+    first, *others = failures
+    texts = [first.error, *(f"edge {failure.index}: {failure.error}" for failure in others[:_TOLD])]
+    if len(others) > _TOLD:
+        texts.append(f"{len(others) - _TOLD} more")
+    return Failure(index=first.index, error="; ".join(texts))
 
 
 def _ends(pattern: str | None, number: int) -> tuple[str, str]:

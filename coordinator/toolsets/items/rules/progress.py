@@ -9,9 +9,7 @@ from coordinator.toolsets.items.contract.work import Blocker
 from coordinator.toolsets.items.rules.schema import Resolved
 
 _RESUME = "Use 'resume' trigger to return to previous role"
-_CANCEL = (
-    "Item was created as blocked and has no previous role. Use 'cancel' trigger, then 'reopen' to move it to queue"
-)
+_RESUME_CREATED = "Item was created as blocked. Use 'resume' trigger to move it to queue"
 
 
 def next_status(
@@ -33,7 +31,7 @@ def next_status(
         return BlockedStatus(
             recommendation="Blocked",
             current_role=role,
-            suggestion=_RESUME if returns else _CANCEL,
+            suggestion=_RESUME if returns else _RESUME_CREATED,
         )
     if blockers:
         return BlockedStatus(recommendation="Blocked", current_role=role, blockers=list(blockers))

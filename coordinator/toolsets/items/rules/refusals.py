@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
+from coordinator.errors import ToolFailure
+
+_SHOWN = 5
+"""How many notes the call that fills them shows."""
+_REFUSED = "refused "
+ALL_PHASES = "all phases"
+"""Whose notes completion requires."""
+
 _ITEM = {
     "not_found": "no such item",
     "ambiguous": "id prefix is ambiguous: more than one item begins with it; give more digits",
@@ -23,14 +35,35 @@ _TRANSITION = {
     "blocked": "item is blocked; use 'resume' first",
     "already_blocked": "item is already blocked",
     "not_blocked": "only a blocked item can be resumed",
-    "no_previous_role": "item was created as blocked and has no role to return to; use 'cancel'",
     "stale_fence": "fenceToken is not that of the item's present claim: the claim was lost",
 }
 
 
+def gate_refusal(item: str, keys: Sequence[str], phases: Sequence[str], of: str) -> str:
+    """The sentence for a gate that is shut: what is missing, and the call that fills it.
+
+    Args:
+        item: the item's UUID.
+        phases: the phase of each key.
+        of: whose notes are required, as in ``queue phase``.
+    """
+    notes = [{"itemId": item, "key": key, "role": role, "body": "..."} for key, role in zip(keys, phases, strict=True)]
+    call = msgspec.json.encode({"operation": "upsert", "notes": notes[:_SHOWN]}).decode()
+    rest = f", and the other {len(notes) - _SHOWN} in the same way" if len(notes) > _SHOWN else ""
+    return (
+        f"Gate check failed: required notes not filled for {of}: {', '.join(keys)}. "
+        f"Fill them with manage_notes {call}{rest}"
+    )
+
+
+def refused_id(problem: ToolFailure) -> str:
+    """What a script is sent in place of the id of an element that is refused already, so that it records why."""
+    return f"?{_REFUSED}{problem.message}"
+
+
 def refused(reason: str) -> str:
     """The sentence for a refused item or edge."""
-    return _ITEM[reason]
+    return reason.removeprefix(_REFUSED) if reason.startswith(_REFUSED) else _ITEM[reason]
 
 
 def not_applicable(reason: str, trigger: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
@@ -17,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from coordinator.errors import ToolFailure, invalid
 from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.items.contract.base import ExpectedNote, NoteProgress
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
@@ -104,6 +106,15 @@ class SchemaConfig:
             for note in self.traits.get(trait, ()):
                 notes.setdefault(note.key, note)
         return Resolved(tuple(notes.values()), base.lifecycle)
+
+    def unknown_trait(self, traits: str, field: str = "traits") -> ToolFailure | None:
+        """Why an item cannot have these traits (as stored): one is not configured. Where none is, any name is free."""
+        for name in traits.split(",") if traits and self.traits else ():
+            if name not in self.traits:
+                close = get_close_matches(name, self.traits, n=1)
+                hint = f"did you mean '{close[0]}'? " if close else ""
+                return invalid(field, f"'{name}' is no configured trait; {hint}known: {', '.join(sorted(self.traits))}")
+        return None
 
     def resolve_reported(self, item: Filled) -> Resolved | None:
         """The schema of an item from a script's report."""

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec import UNSET
 
-from coordinator.errors import invalid
+from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.base import ROLES
 from coordinator.toolsets.items.contract.items import ItemSpec
+from coordinator.toolsets.items.rules import json_text
+from coordinator.toolsets.items.rules.refusals import refused_id
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
 
 MAX_TITLE = 500
@@ -26,8 +28,9 @@ MAX_TAGS_ASKED = 20
 MAX_TRAITS = 32
 MAX_NAME = 100
 """Characters of a tag or of a trait's name."""
-TAG = re.compile(r"[a-z0-9][a-z0-9-]*")
+TAG = re.compile(r"[a-z0-9][a-z0-9_.:/-]*")
 """The syntax of a tag."""
+TAG_SYNTAX = "lower-case letters, digits, '-', '_', '.', ':' and '/', and begin with a letter or digit"
 _BLANK = re.compile(r"[^\S \t\n\v\f\r]")
 """White space outside ASCII, which patterns of Lua do not recognize."""
 
@@ -95,7 +98,7 @@ def tags(value: Any, field: str = "tags", most: int = MAX_TAGS) -> str:
         raise invalid(field, f"must be at most {most} tags")
     for tag in names:
         if not TAG.fullmatch(tag):
-            raise invalid(field, f"'{tag[:64]}' must be lower-case letters, digits and '-'")
+            raise invalid(field, f"'{tag[:64]}' must be {TAG_SYNTAX}")
         if len(tag) > MAX_NAME:
             raise invalid(field, f"'{tag[:64]}...' must be at most {MAX_NAME} characters")
     return _BLANK.sub(" ", text)
@@ -168,7 +171,7 @@ def _listed(text: str) -> list[str]:
     return [name for part in text.split(",") if (name := part.strip())]
 
 
-def traits(names: list[str], field: str) -> str:
+def traits(names: list[str], field: str = "traits") -> str:
     """The stored form of traits. Raises ToolFailure VALIDATION_ERROR for too many or too long ones."""
     if len(names) > MAX_TRAITS or any(len(name) > MAX_NAME for name in names):
         raise invalid(field, f"must be at most {MAX_TRAITS} traits of at most {MAX_NAME} characters")
@@ -183,29 +186,69 @@ def label(value: Any) -> str:
     return text
 
 
-def _object(properties: str) -> dict[str, Any] | None:
+def properties(value: Any) -> tuple[str, list[str] | None]:
+    """The properties as given, '' for none, and the traits in them; None: they have no member ``traits``.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR: it is no JSON object, or its traits are no list of names.
+    """
+    text = long_text(value, "properties")
+    if not text:
+        return "", None
+    if problem := json_text.problem(text):
+        raise invalid("properties", problem)
+    members = json_text.members(text)
+    if members is None:
+        raise invalid("properties", "must be a JSON object as a string")
+    if "traits" not in members:
+        return text, None
     try:
-        value = msgspec.json.decode(properties)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+        named = msgspec.json.decode(members["traits"], type=str | list[str] | None)
+    except msgspec.DecodeError:
+        raise invalid("properties.traits", "must be a list of names, or names with commas between them") from None
+    return text, _trait_names(named)
 
 
-def traits_in(properties: str) -> list[str]:
-    """The traits in a properties text; malformed JSON has none (seed 004)."""
-    found = (_object(properties) or {}).get("traits") if properties else None
-    if isinstance(found, str):
-        return names_in(found)
-    names = [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
-    return names_in(",".join(names))
+def metadata(value: Any) -> str:
+    """The metadata as given, '' for none. They are free text, but what is meant as JSON has to be JSON.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR: over 500,000 bytes, or an object or array with values that JSON cannot hold.
+    """
+    text = long_text(value, "metadata")
+    if text.lstrip()[:1] in ("{", "[") and (problem := json_text.unheld(text)):
+        raise invalid("metadata", problem)
+    return text
 
 
-def with_traits(properties: str | None, names: list[str]) -> str | None:
-    """The properties as results show them: with the traits merged in; verbatim if that changes nothing."""
-    if traits_in(properties or "") == names:
-        return properties
-    merged = {**((_object(properties) if properties else None) or {}), "traits": names}
-    return msgspec.json.encode(merged).decode()
+def _trait_names(named: str | list[str] | None) -> list[str]:
+    return names_in(named if isinstance(named, str) else ",".join(named or ()))
+
+
+def with_traits(text: str | None, names: list[str]) -> str | None:
+    """The properties as results show them: as given, digit for digit, with the item's traits in them.
+
+    Args:
+        text: the stored properties; None for none.
+    """
+    members = json_text.members(text) if text else {}
+    if members is None:
+        return text
+    stated = members.pop("traits", None)
+    found = _trait_names(msgspec.json.decode(stated, type=str | list[str] | None)) if stated is not None else []
+    if found == names:
+        return text
+    if names:
+        members["traits"] = msgspec.Raw(msgspec.json.encode(names))
+    return msgspec.json.encode(members).decode()
+
+
+def refused_item(problem: ToolFailure) -> NewItem:
+    """What ``create_items.lua`` is sent in place of an item that the present configuration does not let in.
+
+    So the refusal is recorded with the reply, and a repeated call gets the same answer under any configuration.
+    """
+    return NewItem(refused_id(problem), "", "", "", 0, 0, 0, "", "", "", False, "", "", "", "")
 
 
 def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | None = None) -> NewItem:
@@ -216,8 +259,10 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
     """
     if spec.id and spec.id.strip():
         raise invalid("id", "cannot be chosen; leave it out, or use operation update")
-    properties = long_text(spec.properties, "properties")
-    named = names_in(not_blank(spec.traits) or default_traits or "")
+    text, stated = properties(spec.properties)
+    names = _own_traits(spec, stated)
+    if names is None:
+        names = names_in(default_traits or "")
     return NewItem(
         item_id,
         parent,
@@ -231,16 +276,40 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
         label(spec.status_label),
         bool(given(spec.requires_verification)),
         long_text(spec.description, "description"),
-        long_text(spec.metadata, "metadata"),
-        properties,
-        traits(named, "traits") if named else traits(traits_in(properties), "properties"),
+        metadata(spec.metadata),
+        text,
+        traits(names, _traits_field(spec)),
     )
+
+
+def _own_traits(spec: ItemSpec, stated: list[str] | None) -> list[str] | None:
+    """The traits that an item itself is given, in ``traits`` or else in its properties; None: nothing is said."""
+    return names_in(spec.traits) if isinstance(spec.traits, str) else stated
+
+
+def _traits_field(spec: ItemSpec) -> str:
+    return "traits" if isinstance(spec.traits, str) or not spec.properties else "properties"
+
+
+def _changed_properties(spec: ItemSpec, default_traits: str | None) -> dict[str, str | bool]:
+    fields: dict[str, str | bool] = {}
+    stated = None
+    if spec.properties is not UNSET:
+        text, stated = properties(spec.properties)
+        fields["o"] = text or False
+    names = _own_traits(spec, stated)
+    if names is None and not_blank(default_traits):
+        names = names_in(default_traits or "")
+    if names is not None:
+        fields["q"] = traits(names, _traits_field(spec)) or False
+    return fields
 
 
 def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str | int | bool]:
     """The fields of a partial update for ``update_items.lua``, without the parent.
 
-    Null clears; a blank title, priority or summary changes nothing (seed 004).
+    Null clears; a blank title, priority or summary changes nothing (seed 004). Traits stay unless traits are given, in
+    ``traits`` ('' removes them) or in the properties.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field; ``role`` is never accepted.
@@ -259,19 +328,14 @@ def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str 
     if spec.description is not UNSET:
         fields["x"] = long_text(spec.description, "description") or False
     if spec.metadata is not UNSET:
-        fields["m"] = long_text(spec.metadata, "metadata") or False
+        fields["m"] = metadata(spec.metadata) or False
     if spec.status_label is not UNSET:
         fields["lb"] = label(spec.status_label) or False
     if spec.tags is not UNSET:
         fields["g"] = tags(spec.tags) or False
     if spec.type is not UNSET:
         fields["y"] = type_name(spec.type) or False
-    if spec.properties is not UNSET:
-        properties = long_text(spec.properties, "properties")
-        fields["o"] = properties or False
-        fields["q"] = traits(traits_in(properties), "properties") or False
-    if names := names_in(not_blank(spec.traits) or default_traits or ""):
-        fields["q"] = traits(names, "traits")
+    fields |= _changed_properties(spec, default_traits)
     if spec.requires_verification is not UNSET and spec.requires_verification is not None:
         fields["rv"] = 1 if spec.requires_verification else False
     return fields

@@ -19,7 +19,7 @@ from coordinator.toolsets.items.contract.work import (
 )
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.refusals import not_applicable
+from coordinator.toolsets.items.rules.refusals import ALL_PHASES, gate_refusal, not_applicable
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, SchemaConfig, expected, phase
 from coordinator.toolsets.timestamp import iso
@@ -129,7 +129,7 @@ def _applied(transition: Transition, trigger: str, who: Trusted | None, reply: A
 
 
 def _cascade(event: list[Any]) -> CascadeEvent:
-    item, title, before, after, applied, missing = event
+    item, title, before, after, applied, missing, phases = event
     return CascadeEvent(
         item_id=dashed(item),
         title=title,
@@ -139,6 +139,7 @@ def _cascade(event: list[Any]) -> CascadeEvent:
         trigger="cascade",
         gate_blocked=UNSET if applied else True,
         missing_notes=UNSET if applied else missing,
+        error=UNSET if applied else gate_refusal(dashed(item), missing, phases, ALL_PHASES),
     )
 
 
@@ -160,18 +161,23 @@ def _refused(transition: Transition, trigger: str, reply: Advanced, schema: Reso
         result.blockers = unsatisfied(detail)
         result.error = f"Cannot apply '{trigger}': {len(detail)} blocking dependencies are not satisfied"
     elif reason == "gate":
+        phase_name = f"{ROLE_NAMES[reply.from_role]} phase" if trigger == "start" else ALL_PHASES
+        keys, phases = detail
         specs = {note.key: note for note in schema.notes} if schema else {}
-        phase_name = f"{ROLE_NAMES[reply.from_role]} phase" if trigger == "start" else "all phases"
-        result.error = f"Gate check failed: required notes not filled for {phase_name}: {', '.join(detail)}"
-        result.missing_notes = [_missing(key, specs.get(key)) for key in detail]
+        result.error = gate_refusal(item, keys, phases, phase_name)
+        result.missing_notes = [_missing(key, role, specs.get(key)) for key, role in zip(keys, phases, strict=True)]
     else:
         result.error = not_applicable(reason, trigger)
     return result
 
 
-def _missing(key: str, note: NoteSettings | None) -> MissingNote:
+def _missing(key: str, role: str, note: NoteSettings | None) -> MissingNote:
     if note is None:
-        return MissingNote(key=key, description="")
+        return MissingNote(key=key, role=role, description="")
     return MissingNote(
-        key=key, description=note.description, guidance=note.guidance or UNSET, skill=note.skill or UNSET
+        key=key,
+        role=role,
+        description=note.description,
+        guidance=note.guidance or UNSET,
+        skill=note.skill or UNSET,
     )

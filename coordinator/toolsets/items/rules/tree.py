@@ -13,8 +13,16 @@ from coordinator.toolsets.items.contract.notes import NOTE_ROLES
 from coordinator.toolsets.items.contract.tree import CreateWorkTree, TreeItem
 from coordinator.toolsets.items.rules.edges import Edge, edge_type, threshold
 from coordinator.toolsets.items.rules.roles import one_of
-from coordinator.toolsets.items.rules.schema import Resolved
-from coordinator.toolsets.items.rules.specs import MAX_NOTE_KEY, NewItem, new_item, not_blank, short_text, size
+from coordinator.toolsets.items.rules.schema import Resolved, SchemaConfig
+from coordinator.toolsets.items.rules.specs import (
+    MAX_NOTE_KEY,
+    NewItem,
+    names_in,
+    new_item,
+    not_blank,
+    short_text,
+    size,
+)
 
 ROOT = "root"
 MAX_ELEMENTS = 125
@@ -166,6 +174,14 @@ def notes(args: CreateWorkTree, schemas: Mapping[str, Resolved | None]) -> list[
     return list(found.values())
 
 
+def check_traits(items: Mapping[str, TreeItem], config: SchemaConfig) -> None:
+    """Raises ToolFailure VALIDATION_ERROR naming the item and the trait that is not configured."""
+    for number, item in enumerate(items.values()):
+        place = f"children[{number - 1}]" if number else ROOT
+        if problem := config.unknown_trait(",".join(names_in(item.traits or "")), f"{place}.traits"):
+            raise problem
+
+
 def check_texts(items: Iterable[NewItem], notes: Iterable[TreeNoteSpec]) -> None:
     """Checks the total length of a tree's texts.
 
@@ -211,6 +227,16 @@ def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) 
     if last is not None:
         order = [item for item in order if item != last] + [last]
     return order
+
+
+def placeholder(prefix: str) -> str:
+    """A prefix that no item's id begins with, in the place of an id in a plan."""
+    return prefix.ljust(32, "?")
+
+
+def unfound(item: str) -> str:
+    """The prefix of a ``placeholder``; '' for an id."""
+    return item.rstrip("?") if item.endswith("?") else ""
 
 
 def check_targets(root: str | None, items: Sequence[str] | None) -> None:

@@ -91,6 +91,8 @@ class Context(NamedTuple):
     filled: Filled
     ancestors: Path
     claim: Claim | bool
+    blockers: list[tuple[str, int, int]]
+    """As in ``Status``."""
 
 
 class Blocked(NamedTuple):

@@ -55,7 +55,7 @@ class Completed(NamedTuple):
     id: str
     title: str
     outcome: str
-    detail: str | int | bool | list[str]
+    detail: str | int | bool | tuple[list[str], list[str]]
 
 
 _CREATE = Script(PACKAGE, "create_work_tree", TreeReply, rest=SETTLE)

@@ -33,8 +33,8 @@ from coordinator.toolsets.tool import Call, Criticality, Tool
 
 _ACTIVE = ("work", "review")
 _DESCRIPTION = (
-    "A snapshot in one of three modes. With itemId: the item's note schema, which notes are filled, whether the gate "
-    "is open, and who holds its claim. With since: active items, role transitions since then (newest first) and "
+    "A snapshot in one of three modes. With itemId: the item's note schema, which notes are filled, whether it can "
+    "move forward, and who holds its claim. With since: active items, role transitions since then (newest first) and "
     "stalled items. Without either: active, blocked and stalled items and the number of claims. Active items are in "
     "work or review; stalled ones lack required notes of that phase. Lists hold up to 200 items of a role, best first."
 )
@@ -60,7 +60,8 @@ class Contexts:
         item = await self._reads.resolve_one(call.project, given, "itemId")
         context = await self._reads.context(call.project, item, args.include_ancestors)
         role = ROLE_NAMES[context.role]
-        standing = rules.Standing(role, self._reads.schemas.current.resolve_reported(context.filled), context.filled)
+        schema = self._reads.schemas.current.resolve_reported(context.filled)
+        standing = rules.Standing(role, schema, context.filled, context.blockers)
         return ItemContextResult(
             mode="item",
             item=ContextItem(

@@ -20,7 +20,7 @@ from coordinator.toolsets.items.contract.items import (
 )
 from coordinator.toolsets.items.rules import specs as rules
 from coordinator.toolsets.items.rules.ids import dashed, new_ids, parse
-from coordinator.toolsets.items.rules.refusals import refused
+from coordinator.toolsets.items.rules.refusals import refused, refused_id
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, expected
 from coordinator.toolsets.items.store.items import ItemStore
@@ -67,14 +67,18 @@ class Items:
         schemas = self._items.schemas.current
         failures: dict[int, str] = {}
         stored: list[tuple[int, rules.NewItem]] = []
+        sent: list[rules.NewItem] = []
         for number, (spec, parent, new_id) in enumerate(zip(specs, parents, new_ids(len(specs)), strict=True)):
             try:
                 if isinstance(parent, ToolFailure):
                     raise parent
-                stored.append((number, rules.new_item(spec, new_id, parent or shared, args.traits)))
+                item = rules.new_item(spec, new_id, parent or shared, args.traits)
+                problem = schemas.unknown_trait(item.traits)
+                stored.append((number, item))
+                sent.append(rules.refused_item(problem) if problem else item)
             except ToolFailure as failure:
                 failures[number] = failure.message
-        replies = await self._items.create(call.project, record, [new for _, new in stored]) if stored else []
+        replies = await self._items.create(call.project, record, sent) if sent else []
         created: list[CreatedItem] = []
         for (number, item), (outcome, depth, item_id) in zip(stored, replies, strict=True):
             if outcome == "created":
@@ -94,11 +98,14 @@ class Items:
         record = await self._record_for(args)
         ids = await self._resolved(call.project, [spec.id for spec in specs], "id")
         parents = await self._resolved(call.project, [rules.given(spec.parent_id) for spec in specs], "parentId")
+        schemas = self._items.schemas.current
         failures: dict[int, Failure] = {}
         changes: list[tuple[int, tuple[str, dict[str, str | int | bool]]]] = []
         for number, spec in enumerate(specs):
             try:
-                changes.append((number, _change(spec, ids[number], parents[number], args.traits)))
+                item, fields = _change(spec, ids[number], parents[number], args.traits)
+                problem = schemas.unknown_trait(str(fields.get("q") or ""))
+                changes.append((number, (refused_id(problem), {}) if problem else (item, fields)))
             except ToolFailure as failure:
                 failures[number] = _failed(number, spec, failure.message)
         replies = await self._items.update(call.project, record, [change for _, change in changes]) if changes else []

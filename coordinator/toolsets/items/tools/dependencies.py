@@ -114,4 +114,5 @@ def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
 
 
 def _none_created(failures: list[Failure]) -> CreateDependenciesResult:
-    return CreateDependenciesResult(dependencies=[], created=0, failed=len(failures), failures=failures)
+    """The answer to a call that is refused whole: one entry (seed 004), which tells of the other bad edges too."""
+    return CreateDependenciesResult(dependencies=[], created=0, failed=1, failures=[rules.as_one(failures)])

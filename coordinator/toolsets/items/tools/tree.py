@@ -24,6 +24,7 @@ from coordinator.toolsets.items.contract.tree import (
 from coordinator.toolsets.items.rules import tree as rules
 from coordinator.toolsets.items.rules.edges import Edge, mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, new_ids, no_such_item, parse
+from coordinator.toolsets.items.rules.refusals import ALL_PHASES, gate_refusal, refused
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import Resolved, expected
 from coordinator.toolsets.items.rules.specs import NewItem, names_in, not_blank, tags
@@ -71,10 +72,11 @@ class Trees:
         record = await keyed(self._services, args.actor, args.request_id, "create_work_tree", *asked)
         try:
             notes = rules.notes(args, schemas)
+            rules.check_traits(items, config)
         except ToolFailure:
             if not await self._trees.recorded(call.project, record):
                 raise
-            notes = []  # the call is repeated, and the schemas have changed; the notes are in its record
+            notes = []  # the call is repeated, and the schemas or traits have changed; the notes are in its record
         parent = ""
         if above := not_blank(args.parent_id):
             parent = await self._trees.resolve_one(call.project, above, "parentId", record)
@@ -89,7 +91,9 @@ class Trees:
         links = [NewEdge(new_id(), ids[e.source], ids[e.target], e.type[0], mark(e.unblock_at)) for e in edges]
         reply, noted = await self._trees.create(call.project, record, specs, links, written)
         if reply.reason == "too_deep":
-            raise invalid("parentId", "the tree would exceed the maximum depth of 3")
+            raise invalid(
+                "parentId", "the root of a tree can be at depth 0, 1 or 2; it would be deeper below this item"
+            )
         if reply.reason:
             raise no_such_item("parentId")
         return _created(items, schemas, edges, reply, noted)
@@ -114,7 +118,8 @@ class Trees:
         """The items to complete, in dependency order."""
         if args.item_ids is not None:
             listed = await self._listed(call, args.item_ids)
-            return rules.completion_order(await self._trees.dependents(call.project, listed), None)
+            known = await self._trees.dependents(call.project, [item for item in listed if not rules.unfound(item)])
+            return [*rules.completion_order(known, None), *(item for item in listed if item not in known)]
         root = await self._trees.resolve_one(call.project, args.root_id or "", "rootId")
         found = await self._trees.descendants(call.project, root, MAX_COMPLETED)
         if len(found) > MAX_COMPLETED:
@@ -128,13 +133,15 @@ class Trees:
         return rules.completion_order(dependents, None)
 
     async def _listed(self, call: Call, given: list[str]) -> list[str]:
-        """The items that itemIds names; of an empty list none, as of a root without descendants."""
+        """The items that itemIds names, existing or not; of an empty list none, as of a root without descendants."""
         if len(given) > MAX_COMPLETED:
             raise invalid("itemIds", f"must hold at most {MAX_COMPLETED} elements")
         inner = [parse(text, f"itemIds[{n}]") for n, text in enumerate(given)]
         ids = list(await self._trees.resolve(call.project, inner))
         for number, item in enumerate(ids):
-            if item.startswith("?"):  # resolve_one raises, with the candidates of an ambiguous prefix
+            if item == "?not_found":
+                ids[number] = rules.placeholder(inner[number])
+            elif item.startswith("?"):  # resolve_one raises, with the candidates of the ambiguous prefix
                 ids[number] = await self._trees.resolve_one(call.project, given[number], f"itemIds[{number}]")
         return list(dict.fromkeys(ids))
 
@@ -222,12 +229,22 @@ def _expected(item: str, schema: Resolved | None, exists: Collection[tuple[str, 
 def _completed(found: list[Completed], trigger: str) -> CompleteTreeResult:
     results: list[CompletedItem] = []
     for item, title, outcome, detail in found:
+        if outcome == "not_found":
+            results.append(
+                CompletedItem(
+                    item_id=rules.unfound(item) or dashed(item), applied=False, skipped=True,
+                    skipped_reason=refused(outcome), error_code=outcome,
+                )
+            )  # fmt: skip
+            continue
         entry = CompletedItem(item_id=dashed(item), title=title, applied=outcome == "applied")
         if outcome == "applied":
             entry.trigger = trigger
             entry.status_label = detail if isinstance(detail, str) else UNSET
-        elif outcome == "gate" and isinstance(detail, list):
-            entry.gate_errors = [f"missing: {key}" for key in detail]
+        elif outcome == "gate" and isinstance(detail, tuple):
+            keys, phases = detail
+            entry.gate_errors = [f"missing: {key}" for key in keys]
+            entry.error = gate_refusal(entry.item_id, keys, phases, ALL_PHASES)
         else:
             entry.skipped = True
             entry.skipped_reason = str(detail)

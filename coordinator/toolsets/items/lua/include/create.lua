@@ -83,6 +83,7 @@ end
 -- Stores an item, to be indexed with the others by `index_new_items`; returns it, or nil and the reason.
 local function create_item(spec, run)
   local id, parent_id = spec[1], spec[2]
+  if string.sub(id, 1, 1) == '?' then return nil, absence_reason(id) end -- the caller refuses it already
   local parent = parent_id ~= '' and load_parent(parent_id)
   if parent_id ~= '' and not parent then return nil, 'parent_' .. absence_reason(parent_id) end
   local depth = parent and parent[1] + 1 or 0

@@ -55,20 +55,22 @@ local function schema_of(item, config)
   return config ~= '' and load_schema(item, config) or nil
 end
 
--- Keys of required notes for a role (nil: for all) that do not exist or are blank.
+-- The required notes for a role (nil: for all) that do not exist or are blank: their keys, and the phase of each.
 local function missing_notes(item, schema, role)
-  local missing, phase = {}, role and role_name(role)
+  local missing, phases, phase = {}, {}, role and role_name(role)
   for _, note in ipairs(schema.notes) do
     local key, note_phase, required = note[1], note[2], note[3]
     if required and (not phase or note_phase == phase) then
       local entry = redis.call('HGET', K_NOTES .. item.id, key) -- see include/notes.lua
-      if not entry or string.sub(entry, 34, 34) ~= '1' then missing[#missing + 1] = key end
+      if not entry or string.sub(entry, 34, 34) ~= '1' then
+        missing[#missing + 1], phases[#phases + 1] = key, note_phase
+      end
     end
   end
-  return missing
+  return missing, phases
 end
 
--- Whether an item of the schema (nil for none) follows its children to terminal and back.
+-- Whether an item of the schema (nil for none) follows its children to terminal.
 local function may_cascade(schema)
   return not schema or (schema.lifecycle ~= MANUAL and schema.lifecycle ~= PERMANENT)
 end

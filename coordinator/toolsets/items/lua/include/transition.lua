@@ -16,8 +16,7 @@ local function target_role(item, trigger, schema)
   if trigger == 'cancel' then return TERMINAL end
   if trigger == 'resume' then
     if role ~= BLOCKED then return nil, 'not_blocked' end
-    if not item.pr then return nil, 'no_previous_role' end
-    return tonumber(item.pr)
+    return tonumber(item.pr or QUEUE) -- an item that was created as blocked has no previous role
   end
   if role == BLOCKED then
     return nil, (trigger == 'block' or trigger == 'hold') and 'already_blocked' or 'blocked'
@@ -69,13 +68,13 @@ local function cascade_target(child, trigger, run)
   elseif child.role == TERMINAL then
     if not all_children_terminal(id) or load_role(id) == TERMINAL then return nil end
     if may_cascade(schema_of(load_item(id), run.config)) then return TERMINAL, configured_label(run, 'cascade') end
-  elseif trigger == 'reopen' and load_role(id) == TERMINAL and may_cascade(schema_of(load_item(id), run.config)) then
+  elseif trigger == 'reopen' and load_role(id) == TERMINAL then -- whatever the parent's lifecycle is (seed 004)
     return WORK, configured_label(run, 'start')
   end
 end
 
 -- Walks up the ancestors of an item that has just changed. Appends to `events` the cascade events {id, title, from, to,
--- applied, missing keys}, and to `unblocked_items` those that each applied one unblocks.
+-- applied, missing keys, their phases}, and to `unblocked_items` those that each applied one unblocks.
 local function cascade_upwards(child, trigger, run, events, unblocked_items)
   while child.pa do
     local to, label = cascade_target(child, trigger, run)
@@ -83,8 +82,9 @@ local function cascade_upwards(child, trigger, run, events, unblocked_items)
     local parent = load_item(child.pa)
     local from = parent.role
     local schema = to == TERMINAL and schema_of(parent, run.config)
-    local missing = schema and missing_notes(parent, schema, nil) or {}
-    events[#events + 1] = {parent.id, title_of(parent), from, to, #missing == 0, missing}
+    local missing, phases = {}, {}
+    if schema then missing, phases = missing_notes(parent, schema, nil) end
+    events[#events + 1] = {parent.id, title_of(parent), from, to, #missing == 0, missing, phases}
     if #missing > 0 then return end
     local author = {id = '', actor = '', verification = '', summary = 'cascade from a child item'}
     for _, item in ipairs(change_role(parent, to, 'cascade', label, run, author)) do

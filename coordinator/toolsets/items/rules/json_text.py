@@ -1,0 +1,63 @@
+"""JSON texts that items carry: kept as they are given, so no number loses a digit, and refused if they are no JSON."""
+
+from __future__ import annotations
+
+import json
+from math import isinf
+
+import msgspec
+
+_Members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def members(text: str) -> dict[str, msgspec.Raw] | None:
+    """The members of an object, each as it is written; None if the text is no JSON object."""
+    try:
+        return _Members(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def problem(text: str) -> str:
+    """What keeps a text from being JSON, as a sentence that goes on after the field's name; '' if nothing does."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return _unusual(text)[0]
+    return ""
+
+
+def unheld(text: str) -> str:
+    """Which value of a text JSON cannot hold, as ``problem``; '' also for a text that is not written like JSON."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        found, like_json = _unusual(text)
+        return found if like_json else ""
+    return ""
+
+
+def _unusual(text: str) -> tuple[str, bool]:
+    """The same for texts that the fast parser refuses, and whether they are written like JSON.
+
+    It refuses integers of more than 4,300 digits too, which JSON can hold.
+    """
+    wrong: list[str] = []
+
+    def number(literal: str) -> str:
+        if isinf(float(literal)):
+            wrong.append(literal)
+        return literal
+
+    try:
+        value = json.loads(text, parse_int=str, parse_float=number, parse_constant=wrong.append)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "has half of a surrogate pair (\\ud800 to \\udfff) by itself, which is no text", True
+    except RecursionError:
+        return "is nested too deeply", True
+    except ValueError as error:
+        return f"must be JSON as a string: {error}", False
+    if wrong:
+        return f"{wrong[0][:64]} is no number that JSON can hold", True
+    return "", True
