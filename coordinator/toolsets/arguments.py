@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from coordinator.errors import ToolFailure, invalid
-from coordinator.toolsets.schema import allowed, at, identified_schema, members_at, without_nulls
+from coordinator.toolsets.lenient import meant
+from coordinator.toolsets.schema import allowed, at, identified_schema, members_at
 from coordinator.toolsets.tool import Tool
 
 _PLACED = re.compile(r"^(?P<problem>.*?)(?: - at (?:key in )?`(?P<path>.*)`)?$", re.DOTALL)
@@ -24,8 +25,7 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
     """The arguments as the tool's struct.
 
     Decodes strictly at first, as the fast path does. If that fails, decodes leniently: many agents quote values, so
-    "5" and "true" are accepted where only a number, boolean or null is allowed; and many clients write null for an
-    optional argument, so that counts as absent.
+    "5" and "true" are accepted where only a number, boolean or null is allowed. ``lenient`` says what else.
 
     Args:
         schema: the tool's input schema, for the wording of refusals.
@@ -81,7 +81,7 @@ def _unwritable(value: object) -> tuple[str, str] | None:
 
 def _forgiving(tool: Tool, arguments: object) -> Any:
     # An actor may be missing here. If the caller is not authenticated either, the tool itself refuses the call.
-    return msgspec.convert(without_nulls(identified_schema(tool.arguments), arguments), tool.arguments, strict=False)
+    return msgspec.convert(meant(identified_schema(tool.arguments), arguments), tool.arguments, strict=False)
 
 
 def may_wait(tool: Tool, arguments: object) -> bool:

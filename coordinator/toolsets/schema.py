@@ -28,8 +28,6 @@ _BESIDE = frozenset(("description", "examples", "title", "default", "enum", "for
 _BESIDE |= {f"{bound}{of}" for bound in ("min", "max") for of in ("imum", "Length", "Items", "Properties")}
 """What lean lists leave out: words, values and bounds."""
 _REMEMBERED = 512
-_MOST_SEEN = 50_000
-"""Elements and members in the arguments of one call that ``without_nulls`` looks at."""
 
 TOOL_ERROR: dict[str, Any] = {
     "description": "Why the call failed; present only then.",
@@ -285,59 +283,19 @@ def at(schema: dict[str, Any], path: str) -> dict[str, Any] | None:
     for name, _index in re.findall(r"\.([^.\[\]]+)|(\[[^\]]*\])", path):
         if node is None:
             return None
-        node = _member(schema, node, name)
+        node = member_of(schema, node, name)
     return _resolved(schema, node)
-
-
-def without_nulls(schema: dict[str, Any], value: Any) -> Any:
-    """The value without optional members that are null but must not be.
-
-    Lists and objects are left as they are beyond ``_MOST_SEEN`` elements and members. No tool takes as many, and a
-    caller must not keep the process busy with them.
-    """
-    return _WithoutNulls(schema).of(schema, value)
-
-
-class _WithoutNulls:
-    def __init__(self, root: dict[str, Any]) -> None:
-        self._root = root
-        self._left = _MOST_SEEN
-
-    def of(self, node: dict[str, Any], value: Any) -> Any:
-        if not isinstance(value, list | dict):
-            return value
-        self._left -= len(value)
-        if self._left < 0:
-            return value
-        root = self._root
-        if isinstance(value, list):
-            elements = _member(root, node, "")
-            return value if elements is None else [self.of(elements, one) for one in value]
-        required = {name for option in _options(root, node) for name in option.get("required", ())}
-        kept = {}
-        for name, one in value.items():
-            member = _member(root, node, name)
-            if one is not None or member is None or name in required or _may_be_null(root, member):
-                kept[name] = one if member is None else self.of(member, one)
-        return kept
-
-
-def _may_be_null(root: dict[str, Any], node: dict[str, Any]) -> bool:
-    return any(
-        None in option["enum"] if "enum" in option else option.get("type") in ("null", None)
-        for option in _options(root, node)
-    )
 
 
 def members_at(schema: dict[str, Any], path: str) -> list[str]:
     """The names that an object at a path may have."""
-    options = _options(schema, at(schema, path) or {})
+    options = options_of(schema, at(schema, path) or {})
     return [name for option in options for name in option.get("properties", {})]
 
 
-def _member(root: dict[str, Any], node: dict[str, Any], name: str) -> dict[str, Any] | None:
+def member_of(root: dict[str, Any], node: dict[str, Any], name: str) -> dict[str, Any] | None:
     """The schema of the member ``name``; '': of the elements."""
-    for option in _options(root, node):
+    for option in options_of(root, node):
         if name:
             found = option.get("properties", {}).get(name)
         else:
@@ -347,7 +305,12 @@ def _member(root: dict[str, Any], node: dict[str, Any], name: str) -> dict[str, 
     return None
 
 
-def _options(root: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
+def options_of(root: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
+    """The alternatives of a schema; itself if it has none.
+
+    Args:
+        root: has the definitions that it refers to.
+    """
     node = _resolved(root, node) or {}
     return [resolved for one in node.get("anyOf", [node]) if (resolved := _resolved(root, one)) is not None]
 
@@ -361,7 +324,7 @@ def _resolved(root: dict[str, Any], node: dict[str, Any] | None) -> dict[str, An
 def allowed(schema: dict[str, Any], node: dict[str, Any]) -> str:
     """What a value of this schema may be, in a few words: ``an integer from 1 to 20``."""
     node = _resolved(schema, node) or {}
-    words = [_words(option) for option in _options(schema, node)]
+    words = [_words(option) for option in options_of(schema, node)]
     return " or ".join(dict.fromkeys(word for word in words if word)) or "any value"
 
 

@@ -295,3 +295,14 @@ async def test_what_is_stored_is_what_was_checked(flows: Flows) -> None:
     }
     workflow = await flows.create(flow, input=given)
     assert json.loads(json.dumps(await flows.get(workflow)))["status"] == "running"
+
+
+async def test_a_flow_may_come_as_strings_of_json(flows: Flows) -> None:
+    second = json.dumps({"name": "second", "tool": None, "done": True})
+    flow = {"start": json.dumps({**gate("first", next="second"), "retry": '{"max_attempts": 2}'}), "second": second}
+    workflow = await flows.create(flow, actor={"id": "ana", "kind": "user"}, requestId="once")
+    assert [step["name"] for step in (await flows.get(workflow))["steps"]] == ["first"]
+    plain = {"start": {**gate("first", next="second"), "retry": {"max_attempts": 2}}, "second": json.loads(second)}
+    assert await flows.create(plain, actor={"id": "ana", "kind": "user"}, requestId="once") == workflow
+    refused = await flows.refusal("workflow_create", name="x", flow={"start": "[]"})
+    assert "must be an object" in refused.message

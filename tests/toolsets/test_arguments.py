@@ -13,7 +13,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.arguments import decoded, explained
 from coordinator.toolsets.items.contract.claim import ClaimItem
-from coordinator.toolsets.schema import input_schema, without_nulls
+from coordinator.toolsets.lenient import meant
+from coordinator.toolsets.schema import input_schema
 from tests.transport.rig import Add, Echo, Part, Rig, Tree
 
 
@@ -89,9 +90,7 @@ def test_null_leaves_out_what_need_not_be_there() -> None:
 
 def test_null_stays_null_where_it_is_allowed() -> None:
     kept = {"field": None, "choice": None, "anything": None, "table": {"x": None}, "unknown": None}
-    assert without_nulls(input_schema(Nullable), kept | {"flag": None, "inner": [{"flag": None}]}) == kept | {
-        "inner": [{}]
-    }
+    assert meant(input_schema(Nullable), kept | {"flag": None, "inner": [{"flag": None}]}) == kept | {"inner": [{}]}
 
 
 def test_text_stays_text_where_it_is_allowed() -> None:
@@ -105,6 +104,47 @@ class Listed(Struct, forbid_unknown_fields=True):
 def test_values_that_are_listed_beside_the_type_are_named() -> None:
     failure = explained("Expected `str | null`, got `int` - at `$.role`", input_schema(Listed))
     assert failure.message == 'role: expected `str | null`, got `int`; allowed: one of "queue", "work" or null'
+
+
+PARTS = [{"name": "a", "weight": 0.5}, {"name": "b"}]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [json.dumps(PARTS), f" {json.dumps(PARTS)}\n", [json.dumps(PARTS[0]), PARTS[1]], list(map(json.dumps, PARTS))],
+)
+def test_arrays_and_objects_may_be_strings_of_json(parts: Any) -> None:
+    assert decode("echo", {"text": "x", "parts": parts}) == Echo(text="x", parts=[Part("a", 0.5), Part("b")])
+
+
+def test_strings_within_strings_of_json_are_read_too() -> None:
+    leaf = json.dumps({"name": "leaf", "data": "[1]"})
+    given = {"name": "root", "children": json.dumps([{"name": "branch", "children": json.dumps([leaf])}])}
+    leaves = [Tree(name="leaf", data="[1]")]
+    assert decode("tree", given) == Tree(name="root", children=[Tree(name="branch", children=leaves)])
+
+
+def test_json_stays_text_where_text_is_allowed() -> None:
+    assert decode("echo", {"text": "[1]", "note": '{"a":1}', "parts": "[]"}) == Echo(text="[1]", note='{"a":1}')
+    assert decode("tree", {"name": "{}", "data": "[]", "children": "[]"}) == Tree(name="{}", data="[]")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        '[{"name": "a"}', '{"name": "a"}', '"[]"', "[NaN]", "", "x", "[" * 100 + "]" * 100, "[" * 100_000,
+        '[{"name": "a", "weight": 1e999}]', '[{"name": "\\ud800"}]', "[" + "9" * 5_000 + "]",
+    ],
+)  # fmt: skip
+def test_other_text_is_refused_as_it_was(parts: str) -> None:
+    with pytest.raises(ToolFailure) as raised:
+        decode("echo", {"text": "x", "parts": parts})
+    assert raised.value.message == "parts: expected `array`, got `str`; allowed: an array of at most 20 elements"
+
+
+def test_what_is_wrong_in_a_string_of_json_is_said_with_its_place() -> None:
+    with pytest.raises(ToolFailure, match=r"^parts\[0\].name: is required; allowed: a string of 1 to 40 characters$"):
+        decode("echo", {"text": "x", "parts": '[{"weight": 1}]'})
 
 
 def test_unknown_words_are_passed_on() -> None:

@@ -260,3 +260,14 @@ async def test_the_way_is_reported_with_each_call(rig: Rig) -> None:
     assert hooks.paths == ["miss", "hit", "miss", "miss"]
     assert app.fast_path.counts == {"hit": 1, "host": 1, "envelope": 2}
     await app.aclose()
+
+
+@pytest.mark.parametrize("make", [modern, legacy])
+@pytest.mark.parametrize("fast", [True, False])
+async def test_arguments_that_a_host_has_encoded_are_understood(rig: Rig, make: Any, fast: bool) -> None:
+    app = make_app(rig, fast=fast)
+    given = {"text": "x", "parts": '[{"name": "a"}, "{\\"name\\": \\"b\\", \\"weight\\": 2}"]'}
+    headers, body = make("tools/call", call("echo", given))
+    result = (await send(app, headers=headers, body=body)).json["result"]
+    assert result["structuredContent"]["parts"] == ["a=1.0", "b=2.0"]
+    await app.aclose()

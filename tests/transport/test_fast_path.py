@@ -73,6 +73,7 @@ async def test_every_good_call_is_taken(app: FrontEnd, params: dict[str, Any], l
         legacy("tools/list", {}),
         legacy("ping"),
         modern("tools/call", call("add", {"left": "2"})),
+        modern("tools/call", call("echo", {"text": "x", "parts": '[{"name": "a"}]'})),
         modern("tools/call", call("add", {})),
         modern("tools/call", call("add")),
         legacy("tools/call", call("add")),

@@ -7,13 +7,14 @@ from typing import cast
 from coordinator.errors import ToolFailure, invalid
 from coordinator.steps.handoff import PRIORITIES, Priority
 from coordinator.steps.names import StepNames
-from coordinator.toolsets.flows.contract.create import Created, WorkflowCreate
+from coordinator.toolsets.flows.contract.create import STEP, Created, WorkflowCreate
 from coordinator.toolsets.flows.rules import planner
 from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.parse import QUEUE, QUEUE_RULE, name_problem
 from coordinator.toolsets.flows.rules.spec import START, Spec, pack
 from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
 from coordinator.toolsets.flows.tools.shared import acting
+from coordinator.toolsets.lenient import meant
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Services, Tool
 
@@ -40,10 +41,12 @@ class Creation:
         who = await acting(self._services, call, args.actor)
         _check(args)
         given = args.input or {}
-        asked = (args.name, args.flow, given, args.parent, args.queue, args.priority, args.delay_ms)
+        # Decoding knows nothing of what is in a step.
+        steps = {key: meant(STEP, spec) for key, spec in args.flow.items()}
+        asked = (args.name, steps, given, args.parent, args.queue, args.priority, args.delay_ms)
         record = keyed(who.id, args.request_id, "workflow_create", *asked)
         try:
-            flow = check_flow(args.flow, given, self._names.problem, with_results=self._with_results)
+            flow = check_flow(steps, given, self._names.problem, with_results=self._with_results)
         except ToolFailure:
             # A process that knew other tools may have created it.
             if (made := await self._flows.created(call.project, record)) is None:
