@@ -70,6 +70,7 @@ def test_an_answer_that_departs_from_the_output_schema_is_noticed(name: str, ans
 def test_a_time_that_is_none_is_noticed() -> None:
     item = {
         "id": "i", "title": "t", "summary": "", "role": "queue", "priority": "low", "complexity": None, "depth": 0,
+        "requiresVerification": False,
         "createdAt": "2026-01-01T00:00:00.000Z", "modifiedAt": "2026-01-01T00:00:00.000Z",
     }  # fmt: skip
     full = TOOLS["query_items"].result[:1]

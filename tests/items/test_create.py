@@ -46,6 +46,7 @@ async def test_an_item_appears_with_its_defaults(tools: Client) -> None:
         "priority": "medium",
         "complexity": None,
         "depth": 0,
+        "requiresVerification": False,
     }
 
 

@@ -290,7 +290,7 @@ async def test_the_gate_knows_a_tag_whatever_blanks_are_around_it(gated: Client,
 
 
 async def test_traits_ask_for_more_but_change_no_note_that_is_there(gated: Client) -> None:
-    item = await gated.add(type="guarded", traits="careful, unknown")
+    item = await gated.add(type="guarded", traits="careful")
     refused = await gated.advance(item, "complete")
     # The schema's notes, then those of its default traits, then those of the item's own.
     assert missing(refused) == ["plan", "threats", "second look"]
@@ -302,7 +302,7 @@ async def test_traits_ask_for_more_but_change_no_note_that_is_there(gated: Clien
     await fill(gated, item, "threats")
     assert (await gated.advance(item, "start"))["newRole"] == "review"
     assert missing(await gated.advance(item, "start")) == ["second look"]
-    await gated.update(item, properties="{}")
+    await gated.update(item, traits="")
     assert missing(await gated.advance(item, "start")) == []
 
 

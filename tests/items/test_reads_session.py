@@ -230,6 +230,9 @@ async def test_transitions_are_newest_first_with_actor_and_verification(tools: C
     for row in expected:
         if "actor" in row:
             row["verification"] = unchecked
+    assert [row.pop("summary", None) for row in rows] == [
+        "cascade from a child item", None, None, "cascade from a child item", "begun"
+    ]  # fmt: skip
     assert rows == expected
     assert b"secret" not in await tools.answer("get_context", since=EPOCH)
 

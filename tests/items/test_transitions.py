@@ -313,7 +313,7 @@ async def test_each_transition_is_recorded(tools: Client) -> None:
     await tools.advance(item, "start", "agent", summary="why")
     inner = {name: value.replace("-", "") for name, value in (("parent", parent), ("item", item))}
     rows: Any = await tools.store.client.xrange(keys.transitions.key(tools.project))
-    first, second = (msgspec.msgpack.decode(row[b"r"]) for _, row in rows)
+    first, second = (msgspec.msgpack.decode(row[b"r"])[:9] for _, row in rows)
     assert first[:7] == [inner["item"], 0, 1, "start", "new", "in-progress", "why"]
     assert first[7:] == ['{"id":"agent","kind":"subagent"}', '{"status":"unchecked","verifier":"noop","reason":null}']
     assert (second[0], second[3], second[7:]) == (inner["parent"], "cascade", ["", ""])
@@ -323,6 +323,35 @@ async def test_each_transition_is_recorded(tools: Client) -> None:
         {"k": "transition", "i": inner["item"], "g": "start", "f": "0", "t": "1", "a": "agent"},
         {"k": "transition", "i": inner["parent"], "g": "cascade", "f": "0", "t": "1", "a": ""},
     ]
+
+
+async def test_an_item_read_in_full_shows_its_last_transitions(tools: Client) -> None:
+    """Newest first: as many as are shown, and as the record still has."""
+    parent = await tools.add()
+    item = await tools.add(parentId=parent, requiresVerification=True)
+    assert "transitions" not in await tools.get(item)
+    await tools.advance(item, "start", "ann", summary="begun")
+    await tools("complete_tree", itemIds=[item])
+    shown = await tools.get(item)
+    assert shown["requiresVerification"] is True
+    done, begun = shown["transitions"]
+    unchecked = {"status": "unchecked", "verifier": "noop", "reason": None}
+    assert begun.pop("at") <= done.pop("at") == shown["roleChangedAt"]
+    assert begun == {"fromRole": "queue", "toRole": "work", "trigger": "start", "summary": "begun",
+                     "actor": actor("ann"), "verification": unchecked}  # fmt: skip
+    assert done == {"fromRole": "work", "toRole": "terminal", "trigger": "complete", "summary": "complete_tree"}
+    (followed,) = (await tools("query_items", operation="overview", itemId=parent))["item"]["transitions"]
+    assert (followed["trigger"], followed["summary"]) == ("cascade", "cascade from a child item")
+    for number in range(6):
+        await tools.advance(item, "reopen", summary=f"again {number}")
+        await tools.advance(item, "cancel", summary="x" * 2000)
+    texts = [each["summary"] for each in (await tools.get(item))["transitions"]]
+    assert texts == ["x" * 2000, "again 5", "x" * 2000, "again 4", "x" * 2000, "again 3", "x" * 2000, "again 2",
+                     "x" * 2000, "again 1"]  # fmt: skip
+    await tools.store.client.xtrim(keys.transitions.key(tools.project), maxlen=3, approximate=False)
+    kept = (await tools.get(item))["transitions"]
+    assert 1 <= len(kept) <= 3
+    assert kept[0]["summary"] == "x" * 2000
 
 
 async def test_an_item_shows_when_its_role_changed(tools: Client) -> None:

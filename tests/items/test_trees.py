@@ -61,14 +61,22 @@ async def test_every_field_of_every_item_is_kept(tools: Client) -> None:
     )
     root, child, bare = made["root"]["id"], *(child["id"] for child in made["children"])
     shared = {**fields, "priority": "high", "role": "queue", "properties": '{"traits":["careful","fast"]}'}
-    del shared["traits"], shared["requiresVerification"]
+    del shared["traits"]
     for item, title, above, depth in ((root, "Root", parent, 1), (child, "Child", root, 2)):
         shown = await tools.get(item)
         times = {shown.pop(name) for name in ("createdAt", "modifiedAt", "roleChangedAt")}
         assert len(times) == 1
         assert shown == {"id": item, "title": title, "parentId": above, "depth": depth, **shared}
         assert (await tools.update(item, summary="s"))["items"][0]["requiresVerification"] is True
-    plain = {"summary": "", "role": "queue", "priority": "medium", "complexity": None, "depth": 2, "parentId": root}
+    plain = {
+        "summary": "",
+        "requiresVerification": False,
+        "role": "queue",
+        "priority": "medium",
+        "complexity": None,
+        "depth": 2,
+        "parentId": root,
+    }
     shown = await tools.get(bare)
     assert shown == {"id": bare, "title": "Bare", **plain, **{n: shown[n] for n in shown if n.endswith("At")}}
     assert (await tools.update(bare, summary="s"))["items"][0]["requiresVerification"] is False

@@ -31,6 +31,8 @@ from coordinator.toolsets.items.contract.base import (
     Title,
     TypeName,
 )
+from coordinator.toolsets.items.contract.items import RequiresVerification
+from coordinator.toolsets.items.contract.work import ItemTransition
 
 OPERATIONS = ("get", "search", "overview")
 SORT_FIELDS = ("title", "priority", "complexity", "createdAt", "modifiedAt")
@@ -123,9 +125,14 @@ class FullItem(Result, kw_only=True):
     tags: Tags | UnsetType
     type: TypeName | UnsetType
     properties: Annotated[str, Meta(description="JSON object as a string, with its traits; absent: none.")] | UnsetType
+    requires_verification: RequiresVerification
     created_at: CreatedAt
     modified_at: ModifiedAt
     role_changed_at: Annotated[IsoTime, Meta(description="Time of the last role change, UTC.")]
+    transitions: (
+        Annotated[list[ItemTransition], Meta(description="Its last 10 on record, newest first; absent: none.")]
+        | UnsetType
+    ) = UNSET
     ancestors: Ancestors | UnsetType = UNSET
 
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from coordinator.toolsets.actor import ActorEcho, Verification
 from coordinator.toolsets.items.contract.base import (
     Ancestors,
     Arguments,
@@ -19,7 +18,6 @@ from coordinator.toolsets.items.contract.base import (
     Depth,
     ExpectedNote,
     GuidancePointer,
-    IsoTime,
     ItemId,
     ItemRef,
     Listed,
@@ -37,7 +35,7 @@ from coordinator.toolsets.items.contract.base import (
     WantsAncestors,
 )
 from coordinator.toolsets.items.contract.dependencies import TYPES, Dependency, ThresholdRole, UnblockAt
-from coordinator.toolsets.items.contract.work import TRIGGERS, Blocker, MissingKeys
+from coordinator.toolsets.items.contract.work import Blocker, ItemTransition, MissingKeys
 
 DIRECTIONS = ("incoming", "outgoing", "all")
 
@@ -227,19 +225,10 @@ class StalledItem(Result, kw_only=True):
     ancestors: Ancestors | UnsetType = UNSET
 
 
-class RecentTransition(Result, kw_only=True):
-    """A role change."""
+class RecentTransition(ItemTransition, kw_only=True):
+    """A role change of one of the items."""
 
     item_id: ItemId
-    from_role: Annotated[Role, Meta(description="Role before.")]
-    to_role: Annotated[Role, Meta(description="Role after.")]
-    trigger: Annotated[
-        str,
-        Meta(description="cascade: it followed a child.", extra_json_schema={"enum": [*TRIGGERS, "cascade"]}),
-    ]
-    at: Annotated[IsoTime, Meta(description="When, UTC.")]
-    actor: ActorEcho | UnsetType = UNSET
-    verification: Verification | UnsetType = UNSET
 
 
 ActiveItems = Annotated[list[ListedItem], Meta(description="In work, then in review; best first.")]

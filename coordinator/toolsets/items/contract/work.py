@@ -21,6 +21,7 @@ from coordinator.toolsets.items.contract.base import (
     FenceToken,
     Guidance,
     IsClaimed,
+    IsoTime,
     ItemId,
     ItemRef,
     ItemsBelow,
@@ -65,6 +66,21 @@ class Transition(Arguments, kw_only=True):
     ] = None
     actor: Annotated[Actor | None, Meta(description="Who acts; must hold the item's claim if it has one.")] = None
     fence_token: FenceToken = None
+
+
+class ItemTransition(Result, kw_only=True):
+    """A role change."""
+
+    from_role: Annotated[Role, Meta(description="Role before.")]
+    to_role: Annotated[Role, Meta(description="Role after.")]
+    trigger: Annotated[
+        str,
+        Meta(description="cascade: it followed a child.", extra_json_schema={"enum": [*TRIGGERS, "cascade"]}),
+    ]
+    at: Annotated[IsoTime, Meta(description="When, UTC.")]
+    summary: Annotated[str, Meta(description="As given, or why it followed; absent: none.")] | UnsetType = UNSET
+    actor: ActorEcho | UnsetType = UNSET
+    verification: Verification | UnsetType = UNSET
 
 
 class AdvanceItem(Arguments, kw_only=True):

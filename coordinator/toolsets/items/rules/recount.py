@@ -26,7 +26,7 @@ OPEN_ROLES = (0, 1, 2, 4)
 
 Fields = Mapping[str, str]
 
-_KNOWN = frozenset(("pr", "lb", "pa", "ma", "ra", "rv", "nb", "lv", "lo", *"wtsdgyqhk"))
+_KNOWN = frozenset(("pr", "lb", "pa", "ma", "ra", "rv", "tl", "nb", "lv", "lo", *"wtsdgyqhk"))
 _TEXTS = frozenset("tsxmo")
 _RANGES = {"d": (0, MAX_DEPTH), "pr": (0, 2), "rv": (1, 1), "nb": (1, None), "lo": (1, None), "k": (1, 1)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -35,6 +35,19 @@ T = TypeVar("T")
 
 Path = list[tuple[str, str, int]]
 """Ancestors of an item, root first: id, title, depth."""
+
+
+class Changed(NamedTuple):
+    """A change of an item's role, as ``include/history.lua`` reports it."""
+
+    from_role: int
+    to_role: int
+    trigger: str
+    at: int
+    summary: str
+    actor: str
+    verification: str
+
 
 _RESOLVE = Script(PACKAGE, "resolve_ids", list[list[Match]])
 _INSTALL = Script(PACKAGE, "install_schemas", int)

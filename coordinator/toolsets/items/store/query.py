@@ -14,7 +14,7 @@ from coordinator.store import Script, ScriptFailure, Store
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.query import Search
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, BaseStore, Path, pack
+from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, BaseStore, Changed, Path, pack
 
 OVERVIEW_BUDGET = 70
 """How many rows with counts one run of an overview reads."""
@@ -46,6 +46,7 @@ class View(msgspec.Struct, array_like=True):
     modified: int
     role_changed: int
     requires_verification: bool
+    transitions: list[Changed]
 
 
 class ShortView(NamedTuple):

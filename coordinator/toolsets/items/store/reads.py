@@ -14,7 +14,7 @@ from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.graph import Edge, Head, edges_of
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
-from coordinator.toolsets.items.store.base import PACKAGE, BaseStore, Path, pack
+from coordinator.toolsets.items.store.base import PACKAGE, BaseStore, Changed, Path, pack
 
 READ_SLICE = 50
 """How many items one run reads."""
@@ -113,12 +113,7 @@ class Row(NamedTuple):
     """One entry of the reply of ``recent_transitions.lua``."""
 
     item: str
-    from_role: int
-    to_role: int
-    trigger: str
-    at: int
-    actor: str
-    verification: str
+    change: Changed
 
 
 _EDGES = Script(PACKAGE, "read_edges", tuple[int, str, list[tuple[str, list[str]]]])

@@ -7,7 +7,6 @@ from itertools import islice
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
-from coordinator.toolsets.actor import stored_actor, stored_verification
 from coordinator.toolsets.items.contract.reads import (
     ActiveClaims,
     ClaimDetail,
@@ -27,7 +26,7 @@ from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore, Row
-from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Criticality, Tool
 
@@ -198,12 +197,4 @@ def _claim_detail(claim: Claim) -> ClaimDetail:
 
 def _transition(row: Row) -> RecentTransition:
     """A row of the transition stream."""
-    return RecentTransition(
-        item_id=dashed(row.item),
-        from_role=ROLE_NAMES[row.from_role],
-        to_role=ROLE_NAMES[row.to_role],
-        trigger=row.trigger,
-        at=iso(row.at),
-        actor=stored_actor(row.actor),
-        verification=stored_verification(row.verification),
-    )
+    return RecentTransition(item_id=dashed(row.item), **transition(row.change))

@@ -22,12 +22,13 @@ from coordinator.toolsets.items.contract.query import (
     SearchResult,
     ShortItem,
 )
+from coordinator.toolsets.items.contract.work import ItemTransition
 from coordinator.toolsets.items.rules import query as rules
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.specs import names_in, not_blank, with_traits
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
-from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Criticality, Tool
 
@@ -172,5 +173,7 @@ def _full(view: View) -> FullItem:
         properties=or_unset(properties),
         created_at=iso(view.created),
         modified_at=iso(view.modified),
+        requires_verification=view.requires_verification,
         role_changed_at=iso(view.role_changed),
+        transitions=[ItemTransition(**transition(row)) for row in view.transitions] or UNSET,
     )

@@ -9,10 +9,13 @@ from msgspec import UNSET, UnsetType
 
 from coordinator.errors import invalid
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, idempotency_key
-from coordinator.toolsets.actor import Actor, Distrusted, checked, signature
+from coordinator.toolsets.actor import Actor, Distrusted, checked, signature, stored_actor, stored_verification
 from coordinator.toolsets.items.contract.base import Ancestor
 from coordinator.toolsets.items.rules.ids import LONGEST, dashed, is_uuid
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import SchemaConfig
+from coordinator.toolsets.items.store.base import Changed
+from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Services
 
 T = TypeVar("T")
@@ -67,6 +70,19 @@ def check_signed(schemas: SchemaConfig, actors: Sequence[Actor | None], field: s
 def ancestors(path: list[tuple[str, str, int]]) -> list[Ancestor]:
     """The ancestors of an item as results show them."""
     return [Ancestor(id=dashed(item), title=title, depth=depth) for item, title, depth in path]
+
+
+def transition(row: Changed) -> dict[str, Any]:
+    """The fields of ``ItemTransition`` from a row."""
+    return {
+        "from_role": ROLE_NAMES[row.from_role],
+        "to_role": ROLE_NAMES[row.to_role],
+        "trigger": row.trigger,
+        "at": iso(row.at),
+        "summary": row.summary or UNSET,
+        "actor": stored_actor(row.actor),
+        "verification": stored_verification(row.verification),
+    }
 
 
 def or_unset(value: str | bool | None) -> str | UnsetType:

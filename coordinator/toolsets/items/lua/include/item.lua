@@ -6,6 +6,7 @@
 -- default; all times in ms) and one entry per scope in the ranked index. Fields of the hash:
 --   w score (include/classes.lua)  t title  s summary  pr previous role  lb status label  d depth
 --   pa parent  g tags  y type  q traits  ma modified  ra role changed  rv requires verification
+--   tl entry of its last transition in K_TRANSITIONS, which has the entry of the one before
 --   nb unsatisfied blockers  lv graph level  k put aside (include/beneath.lua)
 --   h record of its claim (include/claim_record.lua)
 --   lo how many claims on it failed while the present claim is held (include/holds.lua)

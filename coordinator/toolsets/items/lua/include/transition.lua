@@ -50,11 +50,13 @@ local function change_role(item, to, trigger, label, run, author)
   set_field(item, 'ra', whole(run.now))
   set_modified(item, run.now)
   move_to_class(item, is_held(item) and to * STATES + HELD or unclaimed_class(item, to))
-  save_item(item)
   local row = {
     item.id, before, to, trigger, from_label or '', label or '', author.summary, author.actor, author.verification,
+    item.tl,
   }
-  redis.call('XADD', K_TRANSITIONS, 'MAXLEN', '~', run.events_max, '*', 'r', cmsgpack.pack(row))
+  local entry = redis.call('XADD', K_TRANSITIONS, 'MAXLEN', '~', run.events_max, '*', 'r', cmsgpack.pack(row))
+  set_field(item, 'tl', entry)
+  save_item(item)
   emit(run.events_max, 'transition', item.id, 'g', trigger, 'f', before, 't', to, 'a', author.id)
   return update_dependents(item, before, run.events_max)
 end

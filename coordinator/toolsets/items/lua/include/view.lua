@@ -1,4 +1,8 @@
 -- @include index
+-- @include history
+
+local TRANSITIONS_SHOWN = 10
+
 -- Everything of an item that a full response shows, in the order of the reply struct (View in store/query.py).
 local function full_view(item)
   local long, created = {}, created_of(item.score)
@@ -9,5 +13,6 @@ local function full_view(item)
     tonumber(item.pr) or false, priority_of(item.score), complexity_of(item.score), tonumber(item.d), long.m or false,
     item.g or false, item.y or false, long.o or false, item.q or false, created, tonumber(item.ma) or created,
     tonumber(item.ra) or created, item.rv ~= nil,
+    last_transitions(item, TRANSITIONS_SHOWN),
   }
 end
