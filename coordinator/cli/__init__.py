@@ -19,6 +19,7 @@ from cyclopts import App, CycloptsError, UnknownCommandError
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.limits import raise_file_limit
 from coordinator.cli.supervision.init import run_below
 from coordinator.cli.terminal import absent, printable
 from coordinator.metrics import logs
@@ -297,6 +298,7 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> None:
     """Entry point of the ``fleet`` script."""
     run_below()
+    raise_file_limit()
     _open_closed()
     # Processes of a fleet set this up again, by their settings. What other commands log must not get into their output.
     logs.configure("info", "auto")

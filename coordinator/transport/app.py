@@ -56,6 +56,7 @@ from coordinator.transport.replies import (
 )
 from coordinator.transport.sdk import SdkApps, ServerFactory, build_server, server_info
 from coordinator.transport.slow_path import Limits, SlowPath
+from coordinator.transport.welcome import Welcome
 
 _log = structlog.get_logger(__name__)
 
@@ -147,6 +148,7 @@ class FrontEnd:
             max_head=limits.head,
             max_depth=limits.depth,
         )
+        probes = PROBES_OF_CLIENTS if settings.admin_port else PROBES
         self._slow_path = SlowPath(
             endpoints=endpoints,
             gate=gate,
@@ -159,7 +161,13 @@ class FrontEnd:
             authorization=self.authorization,
             calls=self._calls,
             fast_path=self.fast_path,
-            probes=PROBES_OF_CLIENTS if settings.admin_port else PROBES,
+            probes=probes,
+            welcome=Welcome(
+                settings.auth.resource,
+                () if self.authorization.enabled else endpoints.names,
+                not self.authorization.anonymous,
+                sorted(probes),
+            ),
         )
         self.fast = fast
         """Whether the fast path is in use."""

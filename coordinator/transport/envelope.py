@@ -9,6 +9,7 @@ accept (NaN, a byte order mark, lone surrogates, ``1.0`` for an integer).
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +17,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26")
+
+_NOT_NEGOTIATED = "2025-03-26"
+"""Clients of this revision may send batches, which no other revision has and nobody here reads. A request that names it
+in its header is served, because it is also what a missing header stands for."""
 
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
@@ -70,6 +75,21 @@ class LegacyCall(Struct, forbid_unknown_fields=True, gc=False):
     params: LegacyParams
     jsonrpc: Literal["2.0"]
     id: int | str
+
+
+def negotiable(message: str) -> str:
+    """The message; if it is an ``initialize`` that offers a revision that is not negotiated, with the newest instead.
+
+    Args:
+        message: JSON.
+    """
+    if _NOT_NEGOTIATED not in message:
+        return message
+    initialize = json.loads(message)
+    params = initialize.get("params")
+    if isinstance(params, dict) and params.get("protocolVersion") == _NOT_NEGOTIATED:
+        params["protocolVersion"] = LEGACY[0]
+    return json.dumps(initialize)
 
 
 def modern_decoder(name: str, arguments: type[Struct]) -> msgspec.json.Decoder[Any]:

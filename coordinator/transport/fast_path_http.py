@@ -27,7 +27,7 @@ from coordinator.overload import Ticket
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call
 from coordinator.transport.fast_path import ParsedCall, Plan
-from coordinator.transport.protocol import ARRIVAL_SECONDS, BoundedHttpProtocol
+from coordinator.transport.protocol import ARRIVAL_SECONDS, BoundedHttpProtocol, bounded
 
 if TYPE_CHECKING:
     from coordinator.transport.app import Answer, FrontEnd
@@ -256,6 +256,5 @@ def http_protocol(
         head_limit: bytes of a request's first line and headers.
         arrival_seconds: how long a request may take to arrive.
     """
-    members = {"front": front, "known": {}, "bearers": {}, "head_limit": head_limit, "arrival_seconds": arrival_seconds}
     base = FastPathHttpProtocol if front.fast else BoundedHttpProtocol
-    return type("HttpProtocol", (base,), members)
+    return bounded(head_limit, base, front=front, known={}, bearers={}, arrival_seconds=arrival_seconds)

@@ -19,9 +19,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import resource
 import socket
 import sys
-from typing import Any
+from itertools import islice
+from typing import Any, ClassVar
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -32,8 +35,14 @@ ARRIVAL_SECONDS = 30.0
 """How long a request may take to arrive."""
 AHEAD_BYTES = 65_536
 """So much may wait behind pipelined requests; beyond that, the connection is not read."""
+MOST_UNFINISHED = 4_096
+"""How many connections may be about to send a request, and have not sent all of it."""
+_LOOKS = 8
 
 _UPGRADING = frozenset((b"upgrade", b"http2-settings"))
+
+_OWN_TARGETS = (b"/", b"*")
+_ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -42,6 +51,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     head_limit = 65_536
     """Bytes of a request's first line and headers, and of what comes between and after the chunks of its body."""
     arrival_seconds = ARRIVAL_SECONDS
+    unfinished: ClassVar[dict[BoundedHttpProtocol, None]] = {}
+    """The connections whose request has not arrived as a whole, the one that has waited longest first."""
+    most_unfinished = MOST_UNFINISHED
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -116,6 +128,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._progressed = True
+        if not self.url.startswith(_OWN_TARGETS) and self.parser.get_method() != b"CONNECT":
+            self._take_absolute_target()
         scope: Any = self.scope
         scope[GONE] = self._is_gone
         super().on_headers_complete()
@@ -133,6 +147,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return False
         except OSError:
             return True
+
+    def _take_absolute_target(self) -> None:
+        """Takes the authority of a target like ``http://name/path`` for the ``Host`` (RFC 9112, 3.2.2)."""
+        target = _ABSOLUTE.match(self.url)
+        if target is None:
+            raise httptools.HttpParserInvalidURLError(f"invalid url {self.url!r}")
+        rest = self.url[target.end() :]
+        self.url = rest if rest.startswith(b"/") else b"/" + rest
+        if all(name != b"host" for name, _ in self.headers):
+            self.headers.append((b"host", b""))
+        # In place: the scope has this list. A second Host stays one too many.
+        self.headers[:] = [(name, target[1] if name == b"host" else value) for name, value in self.headers]
 
     def on_body(self, body: bytes) -> None:
         self._progressed = True
@@ -194,14 +220,26 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _expect(self) -> None:
         if self._arriving is None:
             self._arriving = self.loop.call_later(self.arrival_seconds, self._late)
+            self.unfinished[self] = None
+            if len(self.unfinished) > self.most_unfinished:
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Closes the connection that has kept us waiting longest, so that silent clients cannot lock others out."""
+        for one in list(islice(self.unfinished, _LOOKS)):
+            if not one._owes_answer():
+                one._refuse(b"408 Request Timeout")
+                return
 
     def _arrived(self) -> None:
         if self._arriving is not None:
             self._arriving.cancel()
             self._arriving = None
+            self.unfinished.pop(self, None)
 
     def _late(self) -> None:
         self._arriving = None
+        self.unfinished.pop(self, None)
         if self._owes_answer():
             self._expect()  # it may be us who do not read on
         else:
@@ -230,10 +268,20 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def bounded(head_limit: int) -> type[BoundedHttpProtocol]:
-    """A protocol class for ``uvicorn.Config(http=...)``.
+def most_unfinished() -> int:
+    """``MOST_UNFINISHED``, or as many as leave half of this process's files for clients that do send requests."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MOST_UNFINISHED if files == resource.RLIM_INFINITY else min(MOST_UNFINISHED, files // 2)
+
+
+def bounded(
+    head_limit: int, base: type[BoundedHttpProtocol] = BoundedHttpProtocol, **members: Any
+) -> type[BoundedHttpProtocol]:
+    """A protocol class for ``uvicorn.Config(http=...)`` of one server.
 
     Args:
         head_limit: bytes of a request's first line and headers.
+        members: other attributes of the class.
     """
-    return type("Http", (BoundedHttpProtocol,), {"head_limit": head_limit})
+    own = {"head_limit": head_limit, "unfinished": {}, "most_unfinished": most_unfinished(), **members}
+    return type("HttpProtocol", (base,), own)

@@ -25,7 +25,7 @@ from coordinator.transport.calls import Calls
 from coordinator.transport.compression import COMPRESSED, compressing
 from coordinator.transport.cors import Cors, is_preflight
 from coordinator.transport.endpoints import Endpoints, Target
-from coordinator.transport.envelope import MODERN, VERSION_KEY
+from coordinator.transport.envelope import MODERN, VERSION_KEY, negotiable
 from coordinator.transport.fast_path import FastPath, ParsedCall
 from coordinator.transport.guards import (
     Gate,
@@ -37,7 +37,7 @@ from coordinator.transport.guards import (
     without_padding,
 )
 from coordinator.transport.health import Health
-from coordinator.transport.media import JSON, STREAM, Accepted, accepted, is_json
+from coordinator.transport.media import HTML, JSON, STREAM, Accepted, accepted, is_json
 from coordinator.transport.replies import (
     GONE,
     HEADER_MISMATCH,
@@ -56,6 +56,7 @@ from coordinator.transport.replies import (
     to_json,
 )
 from coordinator.transport.sdk import EXCHANGE, Exchange, SdkApps
+from coordinator.transport.welcome import HEADERS, Welcome
 
 _log = structlog.get_logger(__name__)
 
@@ -98,6 +99,7 @@ class SlowPath:
     Args:
         missed: told why the fast path did not take a ``tools/call``.
         probes: the paths of ``health`` that are served.
+        welcome: the page at ``/``.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class SlowPath:
         calls: Calls,
         fast_path: FastPath,
         probes: Collection[str],
+        welcome: Welcome,
     ) -> None:
         self._endpoints = endpoints
         self._gate = gate
@@ -128,6 +131,7 @@ class SlowPath:
         self._calls = calls
         self._fast_path = fast_path
         self._probes = probes
+        self._welcome = welcome
 
     async def serve(
         self, scope: Scope, receive: Receive, send: Send, request_id: str, body: bytes | None, reason: str
@@ -145,15 +149,7 @@ class SlowPath:
         headers = without_padding(scope["headers"])
         head = self._checked_head(headers)
         path: str = scope["path"]
-        if is_preflight(scope["method"], head):
-            await reply(send, 204, headers=self._cors.preflight(head))
-            return
-        if path in self._probes:
-            await self._health.answer(path, scope["method"], send)
-            return
-        if (metadata := self._authorization.metadata(path)) is not None:
-            check_get(path, scope["method"])
-            await reply(send, 200, to_json(metadata), headers=[(b"cache-control", b"public, max-age=300")])
+        if await self._answer_other(path, scope["method"], head, send):
             return
         target = self._endpoints.resolve(path)
         if target is None:
@@ -184,6 +180,8 @@ class SlowPath:
         if grant is not None:
             exchange.caller = grant.caller
             exchange.recheck = partial(self._authorization.recheck, head[b"authorization"], path, target, seen.tool)
+        if seen.method == "initialize":
+            body = negotiable(body.decode(errors="surrogatepass")).encode(errors="surrogatepass")
         kept = [one for one in headers if one[0] not in _KEPT_BACK]
         inner = {**scope, "headers": [*kept, *_FORMS], EXCHANGE: exchange}
         await self._hand_on(inner, receive, send, body, exchange, target, seen, takes)
@@ -215,6 +213,24 @@ class SlowPath:
         finally:
             if exchange.delivery is not None:
                 await asyncio.shield(exchange.delivery.end())
+
+    async def _answer_other(self, path: str, method: str, head: dict[bytes, bytes], send: Send) -> bool:
+        """Answers what is not for an MCP endpoint and needs no token; returns whether this was."""
+        if is_preflight(method, head):
+            await reply(send, 204, headers=self._cors.preflight(head))
+        elif path in self._probes:
+            await self._health.answer(path, method, send)
+        elif (metadata := self._authorization.metadata(path)) is not None:
+            check_get(path, method)
+            await reply(send, 200, to_json(metadata), headers=[(b"cache-control", b"public, max-age=300")])
+        elif path == "/":
+            check_get(path, method)
+            html = accepted(head.get(b"accept")).html
+            page = self._welcome.page(head[b"host"].decode("latin-1"), html)
+            await reply(send, 200, page, (HTML if html else b"text/plain") + b"; charset=utf-8", HEADERS)
+        else:
+            return False
+        return True
 
     async def _read_body(self, head: dict[bytes, bytes], receive: Receive) -> bytes:
         # HTTP allows any number of zeros in front, Python's integers do not.

@@ -29,6 +29,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
 from coordinator.transport.calls import Calls, Hooks
 from coordinator.transport.endpoints import EndpointError, Endpoints, Target
+from coordinator.transport.envelope import negotiable
 from coordinator.transport.replies import INVALID_REQUEST, PARSE_ERROR, WRONG_ID, known_id
 from coordinator.transport.sdk import Exchange, build_server
 
@@ -106,7 +107,7 @@ class _Lines:
         async for line in self._lines:
             refusal = _refusal(line)
             if refusal is None:
-                yield line
+                yield negotiable(line) if '"initialize"' in line else line
             else:
                 await (await self.answers).send(SessionMessage(refusal))
 

@@ -21,9 +21,13 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
 class Front:
-    """A front with an authenticator, a token file and a fake verifier."""
+    """A front with an authenticator, a token file and a fake verifier.
 
-    def __init__(self, folder: Path, rig: Rig, **auth: Any) -> None:
+    Args:
+        origins: of the pages that may call it.
+    """
+
+    def __init__(self, folder: Path, rig: Rig, origins: tuple[str, ...] = (), **auth: Any) -> None:
         self.tokens = Tokens(folder / "tokens.yaml")
         self.all = self.tokens.add("agent-1", permissions=("*",))
         self.reader = self.tokens.add("reader", permissions=("rig.read",))
@@ -34,7 +38,7 @@ class Front:
         self.hooks = Hooks()
         self.rig = rig
         stated = {"tokens": str(self.tokens.path), "mode": "required", "resource": RESOURCE, **auth}
-        self.settings = Settings(toolsets=("rig",), auth=Auth(**stated))
+        self.settings = Settings(toolsets=("rig",), allowed_origins=origins, auth=Auth(**stated))
         self.authenticator: Authenticator = self.authenticators.make(self.settings)
         self.app = self.make()
 

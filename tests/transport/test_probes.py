@@ -250,7 +250,8 @@ async def test_a_handshake_needs_no_session(front: FrontEnd, version: str) -> No
     assert response.status == 200
     assert "mcp-session-id" not in response.headers
     result = response.json["result"]
-    assert result["protocolVersion"] == version
+    # The one revision with batches, which are refused here, is not agreed on.
+    assert result["protocolVersion"] == (version if version != "2025-03-26" else "2025-11-25")
     assert result["serverInfo"]["name"] == "fleet-coordinator"
     assert result["instructions"] == "How to use rig."
     assert set(result["capabilities"]) == {"tools"}
@@ -365,7 +366,23 @@ async def test_not_accepting_json_is_refused(front: FrontEnd, accept: str) -> No
         assert (await post(front, request)).status == 406
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "", None])
+async def test_what_is_accepted_may_be_said_in_several_lines(front: FrontEnd) -> None:
+    for make in (modern, legacy):
+        headers, body = make("tools/call", ADD, accept=None)
+        lines = [("accept", "text/event-stream"), ("accept", "Application/Json ; q=0.1")]
+        assert (await post(front, ([*headers, *lines], body))).status == 200
+        assert (await post(front, ([*headers, lines[0]], body))).status == 406
+
+
+@pytest.mark.parametrize(
+    "kind", ["Application/JSON", 'application/json; Charset="utf-8"', "application/json;", "application/json;a=b"]
+)
+async def test_a_media_type_is_compared_as_one(front: FrontEnd, kind: str) -> None:
+    for request in (modern("tools/call", ADD, content_type=kind), legacy("tools/call", ADD, content_type=kind)):
+        assert (await post(front, request)).status == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "", None, "application/jsonx", "application/json, text/plain", "json"])
 async def test_the_content_type_must_be_json(front: FrontEnd, kind: str | None) -> None:
     for request in (modern("tools/call", ADD, content_type=kind), legacy("tools/call", ADD, content_type=kind)):
         assert (await post(front, request)).status == 415

@@ -86,6 +86,14 @@ def test_stdout_carries_the_protocol_and_nothing_else() -> None:
         assert stray in said
 
 
+def test_the_revision_with_batches_is_not_agreed_on() -> None:
+    hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    answers, _ = exchange(
+        [sys.executable, "-m", "tests.transport.stdio_rig"], [request(1, "initialize", hello)], answers=1
+    )
+    assert answers[0]["result"]["protocolVersion"] == "2025-11-25"
+
+
 def test_the_stateless_revision_on_stdio() -> None:
     answers, _ = exchange(
         [sys.executable, "-m", "tests.transport.stdio_rig"],

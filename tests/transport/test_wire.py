@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -366,6 +367,95 @@ def test_slow_requests_are_cut_off_and_idle_connections_kept() -> None:
         assert live.app.in_flight == 0
         idle.send(raw(modern("tools/call", ADD)))
         assert total(idle.answer()[2]) == 5
+
+
+def test_silent_clients_lock_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = raw(modern("tools/call", ADD))
+    with serving(make_app) as live, contextlib.ExitStack() as open_ones:
+        kind: Any = live.protocol
+        monkeypatch.setattr(kind, "most_unfinished", 50)
+        idle = open_ones.enter_context(Client(live.port))
+        idle.send(data)
+        assert total(idle.answer()[2]) == 5
+        silent = []
+        for part in (b"", data[:20], data[:-20]) * 60:
+            silent.append(open_ones.enter_context(Client(live.port)))
+            silent[-1].send(part)
+        # The first ones were closed long before their time, and a request finds its way.
+        for one in silent[:100]:
+            assert one.answer()[0] == 408
+            assert one.closed()
+        with Client(live.port) as client:
+            client.send(data)
+            assert total(client.answer()[2]) == 5
+        assert len(kind.unfinished) <= 50
+        # Neither a connection that has waited its turn nor the youngest of the slow ones pays for it.
+        idle.send(data)
+        assert total(idle.answer()[2]) == 5
+        silent[-1].send(data[-20:])
+        assert total(silent[-1].answer()[2]) == 5
+
+
+def test_a_call_that_waits_does_not_count_as_silent(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
+    with serving(lambda: make_app(rig)) as live, Client(live.port) as waiting, contextlib.ExitStack() as open_ones:
+        kind: Any = live.protocol
+        monkeypatch.setattr(kind, "most_unfinished", 3)
+        # Behind its request, it has sent the beginning of another one.
+        waiting.send(raw(modern("tools/call", call("watch", {"gate": "g"}))) + b"POST /mcp")
+        wait_until_sync(lambda: "g" in rig.waiting, what="the call waits")
+        silent = [open_ones.enter_context(Client(live.port)) for _ in range(8)]
+        for one in silent[:4]:
+            assert one.answer()[0] == 408
+        open_gate(rig)
+        assert waiting.answer()[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("http://{own}/mcp", 200),
+        ("HTTP://{own}/mcp?x=1", 200),
+        ("https://LOCALHOST/mcp", 200),
+        ("http://{own}", 405),
+        ("http://evil.example/mcp", 421),
+        ("http://evil.example:80/mcp", 421),
+        ("http://{own}@evil.example/mcp", 421),
+        ("http://evil.example@{own}/mcp", 421),
+        ("http:///mcp", 421),
+        ("ftp://{own}/mcp", 400),
+        ("{own}/mcp", 400),
+    ],
+)
+def test_an_absolute_target_counts_as_the_host(live: Live, target: str, status: int) -> None:
+    own = f"127.0.0.1:{live.port}"
+    head, rest = raw(modern("tools/call", ADD)).split(b"\r\n", 1)
+    request = head.replace(b"/mcp", target.format(own=own).encode()) + b"\r\n" + rest
+    # The second time it would take the fast path; and a foreign Host does not matter then.
+    for data in (request, request, request.replace(b"host: 127.0.0.1:8420", b"host: evil.example")):
+        with Client(live.port) as client:
+            client.send(data)
+            assert client.answer()[0] == status
+    twice = request.replace(b"\r\nhost:", b"\r\nhost: localhost\r\nhost:")
+    with Client(live.port) as client:
+        client.send(twice)
+        assert client.answer()[0] in (400, status if status == 421 else 400)
+
+
+@pytest.mark.parametrize("make", [modern, legacy])
+def test_a_waiting_call_that_accepts_json_alone(rig: Rig, make: Any) -> None:
+    request = raw(make("tools/call", call("watch", {"gate": "g"}), accept="application/json"))
+    with serving(lambda: make_app(rig)) as live:
+        with Client(live.port) as client:
+            client.send(request)
+            wait_until_sync(lambda: "g" in rig.waiting, what="the call waits")
+            open_gate(rig)
+            status, headers, body = client.answer()
+            assert (status, headers["content-type"]) == (200, "application/json")
+            assert json.loads(body)["result"]["structuredContent"] == {"ok": True}
+        with Client(live.port) as client:
+            client.send(request)
+            wait_until_sync(lambda: "g" in rig.waiting, what="the call waits")
+        wait_until_sync(lambda: not rig.waiting and not live.app.in_flight, what="the end of a call without a client")
 
 
 def test_clients_that_leave_are_no_trouble(live: Live) -> None:

@@ -1,0 +1,71 @@
+"""The page at ``/``: what this server is and where things are, for people who open its address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from coordinator.transport.replies import Header
+
+_STYLE = "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem}code{font-size:.9em}"
+HEADERS: list[Header] = [
+    # Nothing but the page's own style is loaded or run.
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"vary", b"accept"),
+]
+_INTRODUCTION = (
+    "This is a fleet coordinator: AI agents share one backlog and one set of workflows here. It speaks MCP (the Model "
+    "Context Protocol) over HTTP, so it is for MCP clients and not for browsers."
+)
+
+
+class Welcome:
+    """The page of one process.
+
+    Args:
+        resource: the address that clients are told to use; empty: the one that the page was asked for at.
+        toolsets: all of them, to be shown to whoever asks; empty: callers have to authenticate first.
+        guarded: whether clients need a bearer token.
+        probes: the paths of health and metrics that this port serves.
+    """
+
+    def __init__(self, resource: str, toolsets: Sequence[str], guarded: bool, probes: Sequence[str]) -> None:
+        self._resource = resource.rstrip("/")
+        self._toolsets = tuple(toolsets)
+        self._guarded = guarded
+        self._probes = tuple(probes)
+
+    def page(self, host: str, html: bool) -> bytes:
+        """The page.
+
+        Args:
+            host: the ``Host`` of the request, which has been checked.
+            html: for a browser; else in plain text, for programs.
+        """
+        if not html:
+            lines = [_INTRODUCTION, "", *(f"{what}: {where}" for what, where in self._places(host)), ""]
+            return "\n".join(lines).encode()
+        endpoint = escape(self._endpoint(host))
+        rows = "".join(f"<li>{escape(what)}: <code>{escape(where)}</code></li>" for what, where in self._places(host))
+        return (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Fleet coordinator</title>'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<style>{_STYLE}</style></head><body><h1>Fleet coordinator</h1><p>{escape(_INTRODUCTION)}</p>"
+            f"<ul>{rows}</ul><p>For example, with Claude Code:</p>"
+            f"<p><code>claude mcp add --transport http fleet {endpoint}</code></p></body></html>"
+        ).encode()
+
+    def _endpoint(self, host: str) -> str:
+        return f"{self._resource or f'http://{host}'}/mcp"
+
+    def _places(self, host: str) -> list[tuple[str, str]]:
+        """What there is, and where."""
+        endpoint = self._endpoint(host)
+        token = " (needs a bearer token)" if self._guarded else ""
+        places = [(f"MCP endpoint{token}", endpoint)]
+        places += [(f"only the toolset {name}", f"{endpoint}/{name}") for name in self._toolsets]
+        places.append(("another project", endpoint.removesuffix("/mcp") + "/p/PROJECT/mcp"))
+        names = {"/healthz": "whether it is alive", "/readyz": "whether it is ready", "/metrics": "metrics"}
+        return places + [(name, path) for path, name in names.items() if path in self._probes]
