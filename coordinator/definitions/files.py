@@ -13,6 +13,7 @@ cannot be used is reported as a ``Problem`` and left out.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -36,6 +37,10 @@ _FORMATS: dict[Kind, tuple[str, ...]] = {
 }  # fmt: skip
 _MOST_BYTES = 4 * 1024 * 1024
 _ACTIVITIES = "activities"
+_PASSING = frozenset(
+    (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT)
+)
+"""Errors that say nothing about a file or folder: the process lacks something now, or a file system does not answer."""
 # Nothing in it is tried in several ways, so that no line takes more than linear time.
 _DIRECTORY_KEY = re.compile(r"^activitiesDir: *+\"?+(?P<name>[^\"\n]*+)\"?+ *+$", re.MULTILINE)
 
@@ -107,6 +112,8 @@ class File:
     head: decoding.Head | None
     """The same as a struct; None for resources and templates, and if the data does not fit."""
     problems: tuple[Problem, ...]
+    passing: bool = False
+    """Whether it could not be read for a reason that is not in the file and will pass."""
 
     @property
     def name(self) -> str:
@@ -119,11 +126,21 @@ class File:
         return not any(problem.level == "broken" for problem in self.problems)
 
 
-def scan(root: Path) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
+class Scanned(NamedTuple):
+    """What one look at a root has found."""
+
+    files: dict[Path, Found]
+    """Every file of definitions."""
+    problems: tuple[Problem, ...]
+    incomplete: str
+    """Why there may be files that this look did not find; empty: it has found all."""
+
+
+def scan(root: Path) -> Scanned:
     """Every file of definitions below a root, and the problems met while looking for them."""
     found = _Scan(root)
     found.folder_of_workflows()
-    return found.files, tuple(found.problems)
+    return Scanned(found.files, tuple(found.problems), found.incomplete)
 
 
 def valid_id(text: str) -> bool:
@@ -143,6 +160,7 @@ def read(found: Found) -> File:
     """Reads one file, which takes a few milliseconds."""
     text, data, head = "", None, None
     problems: list[Problem] = []
+    passing = False
     raw = b""
     try:
         with found.path.open("rb") as file:
@@ -158,6 +176,7 @@ def read(found: Found) -> File:
                 raise toon.Unreadable(1, "must hold keys and values")
             head = decoding.head(found.kind, data)
     except OSError as error:
+        passing = error.errno in _PASSING
         problems.append(Problem("broken", found.place, None, f"cannot be read: {error.strerror}"))
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
@@ -179,6 +198,7 @@ def read(found: Found) -> File:
         data,
         head,
         tuple(problems),
+        passing,
     )
 
 
@@ -189,6 +209,7 @@ class _Scan:
         self._root = root
         self.files: dict[Path, Found] = {}
         self.problems: list[Problem] = []
+        self.incomplete = ""
 
     def folder_of_workflows(self) -> None:
         """Adds the files of all workflows: those in the root, and those in folders."""
@@ -238,7 +259,12 @@ class _Scan:
 
     def _activities_folder(self, workflow: Found) -> str:
         """The folder that ``activitiesDir`` names. It must be directly in the workflow's folder, like the others."""
-        written = _activities_dir(workflow.path, workflow.stamp)
+        try:
+            written = _activities_dir(workflow.path, workflow.stamp)
+        except OSError as error:
+            # Reading the whole file will fail too, and say so.
+            self._note_passing(error, workflow.place)
+            return _ACTIVITIES
         if written is None:
             return _ACTIVITIES
         name = written.removeprefix("./").rstrip("/")
@@ -264,6 +290,7 @@ class _Scan:
             # Not entry.stat(), so that a link is followed.
             status = os.stat(path)
         except OSError as error:
+            self._note_passing(error, place)
             self._report("broken", place, f"cannot be read: {error.strerror}")
             return
         if not S_ISREG(status.st_mode):
@@ -285,11 +312,16 @@ class _Scan:
         except OSError as error:
             place = str(folder) if folder == self._root else self._place(folder)
             self._report("broken", place, f"cannot be listed: {error.strerror}")
+            self._note_passing(error, place, always=folder == self._root)
             return
         yield from listed
 
     def _place(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix()
+
+    def _note_passing(self, error: OSError, place: str, always: bool = False) -> None:
+        if always or error.errno in _PASSING:
+            self.incomplete = f"{place}: {error.strerror}"
 
     def _report(self, level: Level, place: str, message: str) -> None:
         self.problems.append(Problem(level, place, None, message))
@@ -297,13 +329,10 @@ class _Scan:
 
 @lru_cache(maxsize=1_000)
 def _activities_dir(path: Path, _stamp: Stamp) -> str | None:
-    """The value of ``activitiesDir`` in a workflow's file. It is cached until the file changes."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            # A larger file will not be read as a workflow anyway.
-            match = _DIRECTORY_KEY.search(file.read(_MOST_BYTES))
-    except OSError:
-        return None
+    """The value of ``activitiesDir`` in a workflow's file. It is cached until the file changes. Raises OSError."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        # A larger file will not be read as a workflow anyway.
+        match = _DIRECTORY_KEY.search(file.read(_MOST_BYTES))
     return None if match is None else match["name"].rstrip(" ")
 
 

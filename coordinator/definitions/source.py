@@ -2,7 +2,8 @@
 
 A thread looks at the folders every two seconds. A change takes effect when two looks in a row have seen the same, so
 that no half-written file is read. If one file keeps changing, the other changes take effect without it after a few
-looks. Only changed files are read again, and the new library replaces the old one in one step. Calls never wait for
+looks. Only changed files are read again, and the new library replaces the old one in one step. What cannot be listed
+or read for a reason that passes, such as too many open files, stays as it was read before. Calls never wait for
 this: a call takes ``current`` once and uses that library to its end. So a change takes effect within seconds in all
 processes that see the same folders.
 
@@ -59,6 +60,8 @@ class Definitions:
         self._seen: Seen = ()
         self._unsettled = 0
         """How many looks in a row differed from each other."""
+        self._obstacle = ""
+        """Why definitions are as they were read before, though they may have changed."""
         self._current: Library | None = None
         self._process = 0
         """The process that ``_lock`` and the thread belong to."""
@@ -135,7 +138,11 @@ class Definitions:
         return library
 
     def _read_changed(self, seen: Seen, restless: frozenset[str]) -> Library:
-        found, problems = _scan_roots(self.roots)
+        found, problems, obstacle = _scan_roots(self.roots)
+        before = self._current
+        if before is not None and obstacle:
+            self._hold(obstacle)
+            return before
         read: dict[Path, tuple[Stamp, File]] = {}
         for path, one in found.items():
             known = self._read.get(path)
@@ -144,16 +151,31 @@ class Definitions:
                     read[path] = known
                 continue
             if known is None or known[0] != one.stamp or not known[1].usable:
-                known = (one.stamp, files.read(one))
+                file = files.read(one)
+                if file.passing:
+                    obstacle = str(file.problems[0])
+                if known is None or not file.passing:
+                    known = (one.stamp, file)
             read[path] = known
         library = assembled([file for _, file in read.values()], problems)
-        before = self._current
         if before is not None and (before.version, before.problems) == (library.version, library.problems):
             # Nothing that matters has changed. Callers may keep what they derived from the old library.
             library = before
         # Files that were held back must count as changed at the next look, so ``seen`` is forgotten then.
         self._read, self._seen, self._current = read, () if restless else seen, library
+        self._hold(obstacle)
         return library
+
+    def _hold(self, obstacle: str) -> None:
+        """Has the next look try again what an obstacle keeps from being read; empty: nothing does."""
+        if obstacle:
+            self._seen = ()
+        if obstacle != self._obstacle and not self._quiet:
+            if obstacle:
+                _log.warning("definitions cannot all be read now, those read before stay in force: %s", obstacle)
+            else:
+                _log.info("definitions can be read again")
+        self._obstacle = obstacle
 
     def _log_changes(self, library: Library) -> None:
         where = ", ".join(map(str, self.roots))
@@ -211,21 +233,23 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
     return status.st_ctime_ns, status.st_size, status.st_ino
 
 
-def _scan_roots(roots: Sequence[Path]) -> tuple[dict[Path, Found], tuple[Problem, ...]]:
+def _scan_roots(roots: Sequence[Path]) -> files.Scanned:
     """All files below the roots. If several roots have the same workflow, those of the first root."""
+    incomplete = ""
     found: dict[Path, Found] = {}
     problems: list[Problem] = []
     owners: dict[str, Path] = {}
     for root in roots:
-        here, told = files.scan(root)
+        here, told, missed = files.scan(root)
         problems += told
+        incomplete = incomplete or missed
         hidden = sorted({one.workflow for one in here.values()} & set(owners))
         problems += [
             Problem("odd", name, None, f"is taken from {owners[name]}, so {root / name} is not used") for name in hidden
         ]
         found.update({path: one for path, one in here.items() if one.workflow not in owners})
         owners.update({one.workflow: root for one in here.values() if one.workflow not in owners})
-    return found, tuple(problems)
+    return files.Scanned(found, tuple(problems), incomplete)
 
 
 def _watch(definitions: weakref.ref[Definitions], stop: threading.Event, seconds: float) -> None:

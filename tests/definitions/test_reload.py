@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gc
 import multiprocessing
 import os
+import resource
 import shutil
 import threading
 from collections.abc import Iterator
@@ -177,6 +180,76 @@ def test_what_could_not_be_read_is_tried_again(tree: Tree, monkeypatch: pytest.M
         patched.setattr(files, "read", failing)
         assert list(definitions.current.workflows["one"].activities) == ["a"]
     assert list(definitions.refresh().workflows["one"].activities) == ["a", "b"]
+
+
+@pytest.mark.parametrize("only_known", [True, False])
+def test_what_cannot_be_listed_for_a_while_stays(
+    tree: Tree, live: Definitions, caplog: pytest.LogCaptureFixture, only_known: bool
+) -> None:
+    """Too many open files: no folder can be listed and no file read; what was read before stays in force, whole."""
+    before = live.current
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if not only_known:
+        tree.activity("one", "03", "c")
+    taken = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, limit[0]), limit[1]))
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        for _ in range(3):
+            assert live.refresh() is before
+        wait_until_sync(lambda: "those read before stay in force" in caplog.text, what="the log")
+        assert live.current is before
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    tree.activity("one", "04", "d")
+    wait_until_sync(lambda: "d" in live.current.workflows["one"].activities, what="the change after it")
+    assert live.current.problems == ()
+    told = [one.getMessage() for one in caplog.records if "stay in force" in one.getMessage()]
+    assert len(told) <= 2, "as long as it lasts, it is said once for each reason"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
+def test_a_file_that_cannot_be_read_for_a_while_stays_as_it_was(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    tree.workflow("one", "a", "b")
+    definitions = Definitions([tree.root], poll_seconds=0)
+    assert list(definitions.current.workflows["one"].activities) == ["a", "b"]
+    changed = tree.activity("one", "02", "b", more="description: changed\n")
+    tree.activity("one", "03", "c")
+    whole = Path.open
+
+    def failing(path: Path, *given: Any, **more: Any) -> Any:
+        if path == changed:
+            raise OSError(number, os.strerror(number))
+        return whole(path, *given, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", failing)
+        library = definitions.refresh()
+        # The others change all the same.
+        assert list(library.workflows["one"].activities) == ["a", "b", "c"]
+        assert "description" not in library.workflows["one"].activities["b"].data
+        assert library.problems == ()
+    assert definitions.refresh().workflows["one"].activities["b"].data["description"] == "changed"
+
+
+def test_the_folder_that_a_workflow_names_is_asked_for_again(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree.write("one/workflow.toon", "id: one\nversion: 1.0.0\ntitle: One\nactivitiesDir: parts\n")
+    tree.write("one/parts/01-a.toon", "id: a\nversion: 1.0.0\nname: A\n")
+
+    def failing(path: Path, *given: Any, **more: Any) -> Any:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    definitions = Definitions([tree.root], poll_seconds=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", failing)
+        assert not definitions.current.workflows
+    assert list(definitions.refresh().workflows["one"].activities) == ["a"]
 
 
 def test_a_defect_does_not_end_the_looking(
