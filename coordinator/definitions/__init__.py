@@ -36,6 +36,7 @@ from coordinator.definitions.model import (
     Loop,
     Option,
     Step,
+    Trigger,
     Variable,
 )
 from coordinator.definitions.source import Definitions, shared_definitions, shipped
@@ -58,6 +59,7 @@ __all__ = [
     "Option",
     "Problem",
     "Step",
+    "Trigger",
     "Variable",
     "display_name",
     "holds",

@@ -258,12 +258,15 @@ class Activity(Part, frozen=True, kw_only=True):
         inner = (step for loop in self.loops if loop.steps is not UNSET for step in loop.steps)
         return (*self.steps, *inner)
 
+    def own_triggers(self) -> tuple[Trigger, ...]:
+        """The triggers of the activity itself."""
+        if self.triggers is UNSET:
+            return ()
+        return (self.triggers,) if isinstance(self.triggers, Trigger) else self.triggers
+
     def all_triggers(self) -> tuple[Trigger, ...]:
         """The triggers of the activity, then those of its steps."""
-        own: tuple[Trigger, ...] = ()
-        if self.triggers is not UNSET:
-            own = (self.triggers,) if isinstance(self.triggers, Trigger) else self.triggers
-        return (*own, *(trigger for step in self.all_steps() for trigger in step.triggers or ()))
+        return (*self.own_triggers(), *(trigger for step in self.all_steps() for trigger in step.triggers or ()))
 
     def ways_out(self) -> Iterator[tuple[str, str]]:
         """What leads out of the activity, in words, and the id that it leads to: transitions, decisions, options."""
@@ -331,6 +334,8 @@ class Workflow(Part, frozen=True, kw_only=True):
     modes: tuple[Mode, ...] | UnsetType = UNSET
     artifact_locations: dict[str, str | Location] | UnsetType = UNSET
     skills: SkillUse | UnsetType = UNSET
+    outputs: tuple[str, ...] | UnsetType = UNSET
+    """The variables that a workflow which triggers this one gets back: ``name``, or ``name - description``."""
     initial_activity: OptionalText = UNSET
     """Absent if every activity is an entry point."""
     schema: OptionalText = field(name="$schema", default=UNSET)

@@ -8,12 +8,12 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import msgspec
 
-from coordinator.definitions import Definitions
+from coordinator.definitions import Definitions, shared_definitions
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.signing_keys import SigningKeys
-from coordinator.toolsets.navigator.rules import token
+from coordinator.toolsets.navigator.rules import actions, token
 from coordinator.toolsets.navigator.rules.state import State
 from coordinator.toolsets.navigator.tools import toolset
 from coordinator.toolsets.schema import input_schema
@@ -37,7 +37,8 @@ class Client:
     def __init__(self, store: Store, project: str, definitions: Definitions | None = None) -> None:
         self.store = store
         self.project = project
-        self.toolset = toolset(Services(Settings(), store, trust_self_reported), definitions)
+        self.definitions = definitions or shared_definitions([])
+        self.toolset = toolset(Services(Settings(), store, trust_self_reported), self.definitions)
         self.tools = {tool.name: tool for tool in self.toolset.tools}
         self.secrets = SigningKeys(store)
 
@@ -92,8 +93,10 @@ class Client:
         return str(answer["error"]["code"])
 
     def state(self, situation: Json) -> State:
-        """What a token holds; tests may look, agents may not."""
-        return token.unpacked(token.opened(situation["state"]).packed)
+        """What a token holds; tests may look, agents may not. Variables with their defaults are among it."""
+        state = token.unpacked(token.opened(situation["state"]).packed)
+        library = self.definitions.current
+        return actions.walk(library.workflows[state.workflow_id], state, "", library.workflows).state
 
     async def signed(self, member: bytes, project: str = "") -> str:
         """A token over any bytes, as only the fleet can sign it."""

@@ -6,6 +6,7 @@ not from the code; slow and without tokens, messages or history.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 Json = dict[str, Any]
@@ -30,6 +31,7 @@ class Model:
         self.skipped: set[str] = set()
         self.completed: set[str] = set()
         self.ended = False
+        self.again = False
         self._visit()
 
     def copy(self) -> Model:
@@ -37,7 +39,7 @@ class Model:
         other = object.__new__(Model)
         other.__dict__.update(self.__dict__)
         other.variables = dict(self.variables)
-        for name in ("skipped", "completed", "steps"):
+        for name in ("skipped", "completed", "steps", "reported", "gone_through"):
             setattr(other, name, set(getattr(self, name)))
         other.answers = dict(self.answers)
         other.loops = [{**loop, "done": set(loop["done"])} for loop in self.loops]
@@ -47,6 +49,8 @@ class Model:
         self.steps: set[str] = set()
         self.answers: dict[str, Json] = {}
         self.loops: list[Json] = []
+        self.gone_through: set[str] = set()
+        self.reported: set[str] = set()
 
     @property
     def here(self) -> Json:
@@ -63,57 +67,111 @@ class Model:
                 return str(one["id"])
         return None
 
-    def open_steps(self) -> list[str]:
+    def body(self, loop: Json) -> list[Json]:
+        return [*loop["steps"], *(one for one in self.here["steps"] if one["id"] in loop.get("activities", ()))]
+
+    def own_steps(self) -> list[Json]:
+        named = {name for loop in self.here["loops"] for name in loop.get("activities", ())}
+        return [one for one in self.here["steps"] if one["id"] not in named]
+
+    def can_begin(self, loop: Json) -> bool:
+        return loop["type"] != "while" or truth(loop["condition"], self.variables)
+
+    def needed(self, loop: Json) -> bool:
+        if loop["type"] == "forEach" and self.variables.get(loop.get("over", ""), None) == []:
+            return False
+        wanted = any(one.get("required", True) for one in self.body(loop))
+        return wanted and self.can_begin(loop) and loop["id"] not in self.gone_through
+
+    def todo(self) -> list[tuple[str, str]]:
+        """What must be done, in order: steps of the current loop, else steps and loops of the activity."""
         if self.loops:
-            loop, inside = self.loops[-1], self._loop(self.loops[-1]["id"])
-            return [one["id"] for one in inside["steps"] if one["id"] not in loop["done"] and self.asked(one)]
-        return [one["id"] for one in self.here["steps"] if one["id"] not in self.steps and self.asked(one)]
+            loop = self.loops[-1]
+            steps = self.body(self._loop(loop["id"]))
+            return [("complete_step", one["id"]) for one in steps if one["id"] not in loop["done"] and self.asked(one)]
+        found: list[tuple[str, str]] = []
+        loops = [loop for loop in self.here["loops"] if self.needed(loop)]
+        for one in self.here["steps"]:
+            for loop in [loop for loop in loops if one["id"] in loop.get("activities", ())]:
+                found.append(("advance_loop", loop["id"]))
+                loops.remove(loop)
+            if one in self.own_steps() and one["id"] not in self.steps and self.asked(one):
+                found.append(("complete_step", one["id"]))
+        return found + [("advance_loop", loop["id"]) for loop in loops]
 
     def complete(self) -> bool:
-        return self.question() is None and not self.loops and not self.open_steps()
+        return self.question() is None and not self.loops and not self.todo()
 
     def _loop(self, name: str) -> Json:
         return next(loop for loop in self.here["loops"] if loop["id"] == name)
 
     # --- where to go
 
-    def ways(self, start: str | None = None, passed: tuple[str, ...] = ()) -> set[str]:
-        activity = self.activities[start or self.at]
-        if start is None:
-            for option in reversed(self.answers.values()):
-                leads = option.get("effect", {}).get("transitionTo")
-                if leads in self.activities or leads in ENDS:
-                    return {leads}
-        found: set[str] = set()
+    def ways(self) -> set[str]:
+        return self._out()[0]
+
+    def _out(self) -> tuple[set[str], bool]:
+        """Where it can go now, and whether it is over."""
+        for option in reversed(self.answers.values()):
+            leads = option.get("effect", {}).get("transitionTo")
+            if leads in self.activities or leads in ENDS:
+                return {leads}, False
+        found: dict[str, tuple[int, Json | None]] = {}
+        closed: dict[str, str | None] = {}
+        for target, rank, condition, shut in self._each(self.at, 0, (self.at,)):
+            if shut is not None:
+                closed.setdefault(target, shut or None)
+            elif target not in found or rank < found[target][0]:
+                found[target] = (rank, condition)
+        been = {*self.completed, self.at}
+        deciding = [name for target, name in closed.items() if target not in been and target not in found and name]
+        held = {
+            target
+            for target, (_, condition) in found.items()
+            if self.again and target in been and condition and not self._known(condition["variable"])
+        }
+        if held or any(not self._known(name) for name in deciding):
+            held |= {target for target, (rank, _) in found.items() if rank and target in been}
+        asks = not found and any(name not in self.variables for name in deciding)
+        return found.keys() - held, not found and not asks
+
+    def _known(self, name: str) -> bool:
+        return name in self.reported or (not self.again and name in self.variables)
+
+    def _each(self, start: str, rank: int, path: tuple[str, ...]) -> Iterator[tuple[str, int, Json | None, str | None]]:
+        """Each way: target, rank, the condition that holds, and what closes it: a variable, or nothing of that kind."""
+        activity = self.activities[start]
         lists = [[(one["to"], one) for one in activity["transitions"]]]
         lists += [
             [(one.get("transitionTo", "__terminal__"), one) for one in decision["branches"]]
             for decision in activity["decisions"]
         ]
         for entries in lists:
-            conditional = [one for _, one in entries if "condition" in one]
-            any_true = any(truth(one["condition"], self.variables) for one in conditional)
+            true = [one["condition"] for _, one in entries if "condition" in one and self._holds(one)]
             for target, one in entries:
-                if "condition" in one and truth(one["condition"], self.variables):
-                    is_open = True
+                if target not in self.activities and target not in ENDS:
+                    continue
+                shut: str | None = None
+                condition = one.get("condition") if "condition" in one and self._holds(one) else None
+                if condition:
+                    own = 0
                 elif one.get("isDefault"):
-                    is_open = not any_true
+                    own, shut = 2, true[0]["variable"] if true else None
                 else:
-                    is_open = "condition" not in one
-                if is_open:
-                    found |= self._through(target, (*passed, activity["id"]))
-        return found
+                    own, shut = (0, one["condition"]["variable"]) if "condition" in one else (1, None)
+                best = max(own, rank)
+                if shut is not None or target not in self.skipped or target not in self.activities:
+                    yield target, best, condition, shut
+                elif target not in path:
+                    yield target, best, None, ""
+                    yield from self._each(target, best, (*path, target))
 
-    def _through(self, target: str, passed: tuple[str, ...]) -> set[str]:
-        if target not in self.activities:
-            return {target} & set(ENDS)
-        if target not in self.skipped:
-            return {target}
-        return set() if target in passed else self.ways(target, passed)
+    def _holds(self, one: Json) -> bool:
+        return truth(one["condition"], self.variables)
 
     @property
     def finished(self) -> bool:
-        return self.ended or (self.complete() and not self.ways())
+        return self.ended or (self.complete() and self._out()[1])
 
     # --- what is done; each returns the code of a refusal, or nothing
 
@@ -121,19 +179,30 @@ class Model:
         """Does an action, or leaves everything as it was."""
         if self.ended:
             return "WORKFLOW_COMPLETED"
-        if action in ("complete_step", "advance_loop") and self.question():
+        question = self.question()
+        if question and (
+            action in ("complete_step", "advance_loop", "report")
+            or (variables and (action, name) != ("respond_to_checkpoint", question))
+        ):
             return "CHECKPOINT_BLOCKING"
         trial = self.copy()
-        trial.variables.update(variables)
+        trial._set(variables)
         code: str | None = getattr(trial, "_" + action)(name, extra)
         if code is None:
             self.__dict__.update(trial.__dict__)
         return code
 
+    def _set(self, variables: Json) -> None:
+        self.variables.update(variables)
+        self.reported |= variables.keys()
+
+    def _report(self, _: str, __: Any) -> str | None:
+        return None
+
     def _complete_step(self, name: str, _: Any) -> str | None:
-        done, steps = self.steps, self.here["steps"]
-        if self.loops and any(one["id"] == name for one in self._loop(self.loops[-1]["id"])["steps"]):
-            done, steps = self.loops[-1]["done"], self._loop(self.loops[-1]["id"])["steps"]
+        done, steps = self.steps, self.own_steps()
+        if self.loops and any(one["id"] == name for one in self.body(self._loop(self.loops[-1]["id"]))):
+            done, steps = self.loops[-1]["done"], self.body(self._loop(self.loops[-1]["id"]))
         if all(one["id"] != name for one in steps):
             return "STEP_NOT_FOUND"
         if name in done:
@@ -152,7 +221,7 @@ class Model:
             return "CHECKPOINT_ALREADY_RESPONDED"
         self.answers[name] = options[0]
         effect = options[0].get("effect", {})
-        self.variables.update(effect.get("setVariable", {}))
+        self._set(effect.get("setVariable", {}))
         self.skipped |= {one for one in effect.get("skipActivities", ()) if one in self.activities and one != self.at}
         return None
 
@@ -161,11 +230,13 @@ class Model:
             return "ACTIVITY_NOT_COMPLETE"
         if target not in self.activities and target not in ENDS:
             return "TARGET_ACTIVITY_NOT_FOUND"
-        if target not in self.ways():
+        ways, over = self._out()
+        if target not in ways and not (over and target in ENDS):
             return "INVALID_TRANSITION"
         self.completed.add(self.at)
         if target in self.activities:
             self.at = target
+            self.again = target in self.completed
             self.skipped.discard(target)
             self.completed.discard(target)
             self._visit()
@@ -182,25 +253,28 @@ class Model:
         active = self.loops[-1]
         if active["id"] != name:
             return "LOOP_NOT_CURRENT"
-        if self.open_steps():
+        if self.todo():
             return "LOOP_STEPS_INCOMPLETE"
         broken = "breakCondition" in loop and truth(loop["breakCondition"], self.variables)
         over = loop["type"] != "forEach" and not truth(loop["condition"], self.variables)
+        none_left = loop["type"] == "forEach" and items == []
         active["iteration"] += 1
-        if broken or over or active["iteration"] >= active["total"]:
+        if broken or over or none_left or active["iteration"] >= active["total"]:
             self.loops.pop()
+            self.gone_through.add(name)
         else:
             active["done"] = set()
             self._item(loop, active, items or active["items"])
         return None
 
     def _begin(self, loop: Json, items: list[Any] | None) -> str | None:
-        given = items or self.variables.get(loop.get("over", ""), [])
-        if not isinstance(given, list):
-            given = []
+        given = self.variables.get(loop.get("over", ""), []) if items is None else items
         if loop["type"] == "forEach" and not given:
-            return "LOOP_ITEMS_REQUIRED"
-        if loop["type"] == "while" and not truth(loop["condition"], self.variables):
+            if items is None:
+                return "LOOP_ITEMS_REQUIRED"
+            self.gone_through.add(loop["id"])
+            return None
+        if not self.can_begin(loop):
             return "LOOP_CONDITION_NOT_MET"
         most = loop.get("maxIterations", 100)
         active = {"id": loop["id"], "iteration": 0, "total": min(len(given), most) if given else most,

@@ -20,5 +20,5 @@ async def test_examples_are_answered(nav: Client, tool: Tool, example: Mapping[s
         arguments["state"] = (await nav.start("change"))["state"]
     answer = await nav(tool.name, **arguments)
     assert answer
-    if tool.name.startswith("nav_") and tool.name != "nav_action":
+    if tool.name in ("nav_situation", "nav_checkpoint") or (tool.name == "nav_start" and "state" not in example):
         assert answer["success"]

@@ -84,7 +84,11 @@ conditional = st.fixed_dictionaries(
     {"type": st.sampled_from(("while", "doWhile")), "steps": steps, "condition": condition},
     optional={"maxIterations": st.integers(1, 2)},
 )
-loops = st.lists(st.one_of(counted, conditional), max_size=2).map(
+over_steps = st.fixed_dictionaries(
+    {"type": st.just("forEach"), "steps": st.just([]), "activities": st.just(["s0"])},
+    optional={"over": st.just("list"), "variable": st.just("item")},
+)
+loops = st.lists(st.one_of(counted, conditional, over_steps), max_size=2).map(
     lambda found: [{"id": f"l{number}", "name": "L", **one} for number, one in enumerate(found)]
 )
 activity = st.fixed_dictionaries(
@@ -117,6 +121,7 @@ arbitrary = st.one_of(
         st.just("respond_to_checkpoint"), st.sampled_from(("k0", "k1", "k9")), st.sampled_from(("o0", "o1", "o9"))
     ),
     st.tuples(st.just("transition"), target, st.none()),
+    st.tuples(st.just("report"), st.just(""), st.none()),
     st.tuples(
         st.just("advance_loop"), st.sampled_from(("l0", "l1", "l9")), st.one_of(st.none(), st.lists(few, max_size=3))
     ),
@@ -156,8 +161,9 @@ def compare(real: Walk, model: Model) -> list[tuple[str, str, Any]]:
     if loop:
         assert place.loop
         assert (place.loop.iteration, place.loop.total) == (loop["iteration"] + 1, loop["total"])
-    open_steps = [] if model.ended else model.open_steps()
-    assert (place.step.id if place.step else None) == (open_steps[0] if open_steps else None)
+    todo = [] if model.ended else model.todo()
+    step = todo[0][1] if todo and todo[0][0] == "complete_step" else None
+    assert (place.step.id if place.step else None) == step
     offers = view.available(real)
     shown = view.checkpoint(real)
     question = None if model.ended else model.question()
@@ -169,14 +175,14 @@ def compare(real: Walk, model: Model) -> list[tuple[str, str, Any]]:
     elif question:
         assert required == [("respond_to_checkpoint", question)]
         assert offers.optional == []
-    elif open_steps:
-        assert required == [("complete_step", open_steps[0])]
+    elif todo:
+        assert required == [todo[0]]
     elif loop:
         assert required == [("advance_loop", loop["id"])]
     else:
         assert ways == model.ways()
         assert len(required) == min(1, len(ways))
-    if question or open_steps or loop:
+    if question or todo or loop:
         assert ways == set()
     moves: list[tuple[str, str, Any]] = []
     for one in (*offers.required, *offers.optional):

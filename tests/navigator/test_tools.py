@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 Make = Callable[[], Client]
 
 SEED = {
-    "nav_start": ("workflow_id", "initial_variables?"),
+    "nav_start": ("workflow_id", "initial_variables?", "state?"),
     "nav_situation": ("state",),
     "nav_action": (
         "state", "action", "step_id?", "checkpoint_id?", "option_id?", "activity_id?", "loop_id?", "loop_items?",
@@ -42,7 +42,7 @@ SEED = {
     "get_template": ("workflow_id", "index"),
     "discover_resources": (),
 }  # fmt: skip
-"""Names and parameters as the seed has them, in its order; ``variables`` is an addition."""
+"""Names and parameters as the seed has them, in its order; ``variables``, and nav_start's ``state``, are additions."""
 
 
 async def missing(nav: Client, tool: str, **arguments: Any) -> str:
@@ -107,8 +107,7 @@ async def test_the_situation_names_the_open_checkpoint(nav: Client) -> None:
     assert now["message"] == "Started workflow 'Make a change' at activity 'Understand the change'"
     situation = await nav("nav_situation", state=now["state"])
     assert situation["message"] == (
-        "Activity: Understand the change | Step 1: Read the request | "
-        "Checkpoint: This is what will change. Is the scope right?"
+        "Activity: Understand the change | Step 1: Read the request | Checkpoint: Scope agreed"
     )
     shown = await nav("nav_checkpoint", state=now["state"])
     assert shown["checkpoint"]["options"][2] == {

@@ -1,79 +1,93 @@
-"""An agent that does all that it is offered: every step, every checkpoint, every activity once."""
+"""An agent that knows nothing but the last answer: it does what is required, and reports what it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
-from coordinator.definitions import TERMINALS
+import msgspec
 
 Json = dict[str, Any]
 Ask = Callable[..., Awaitable[Any]]
 """Calls a tool by name with its arguments."""
+Choose = Callable[[Sequence[Json]], Json]
+"""Takes one of the options of a checkpoint."""
 
-WALKS: dict[tuple[str, str], tuple[int, int, Json]] = {
-    ("change", "1.0.0"): (6, 26, {"checks_passed": True, "findings": 9}),
-    ("hotfix", "1.0.0"): (4, 13, {"checks_passed": True}),
-    ("work-package", "2.1.0"): (12, 90, {"validation_passed": True}),
-    ("work-packages", "2.1.0"): (7, 44, {}),
-}
-"""Workflow and version -> activities and actions of a full walk, and the variables that let it reach all of them."""
+ITEMS = ("first", "second")
+"""What every loop goes over."""
+MOST = 5_000
+"""Actions after which a walk is said not to end."""
+OTHERS: Json = {"<": -1, "<=": 0, ">": 1, ">=": 0}
+"""What is added to a number, so that it compares so."""
 
 
 class Walked(NamedTuple):
     """What a walk came to."""
 
-    activities: list[str]
-    actions: int
+    places: list[tuple[str, str]]
+    """Workflow and activity, each time that it came to another one."""
+    calls: int
     last: Json
+    largest: int
+    """Characters of the largest state."""
+    answers: int
+    """Characters of all answers, as JSON without spaces."""
 
 
-async def walk(ask: Ask, workflow: str, variables: Json, choose: Callable[[Json], str]) -> Walked:
-    """Walks until nothing new is offered.
-
-    Args:
-        choose: the option of a checkpoint's definition to take.
-    """
-    now = await ask("nav_start", workflow_id=workflow, initial_variables=variables)
-    visited = [now["position"]["activity"]["id"]]
-    for number in range(1000):
-        offers = [*now["availableActions"]["required"], *now["availableActions"]["optional"]]
-        todo = [one for one in offers if one["action"] in ("complete_step", "respond_to_checkpoint")]
-        ways = [one for one in offers if one["action"] == "transition" and one["activity"] not in visited]
-        ways.sort(key=lambda one: one["activity"] in TERMINALS)
-        if not todo and not ways:
-            return Walked(visited, number, now)
-        offer = (todo or ways)[0]
-        arguments: Json = {"state": now["state"], "action": offer["action"]}
-        if offer["action"] == "complete_step":
-            arguments["step_id"] = offer["step"]
-        elif offer["action"] == "transition":
-            arguments["activity_id"] = offer["activity"]
-            if offer["activity"] not in TERMINALS:
-                visited.append(offer["activity"])
-        else:
-            checkpoint = await ask(
-                "get_checkpoint",
-                workflow_id=workflow,
-                activity_id=now["position"]["activity"]["id"],
-                checkpoint_id=offer["checkpoint"],
-            )
-            arguments |= {"checkpoint_id": offer["checkpoint"], "option_id": choose(checkpoint)}
-        now = await ask("nav_action", **arguments)
-        assert now["success"], now["message"]
-        assert now["position"]["activity"]["id"] == visited[-1]
-    raise AssertionError("the walk does not end")
-
-
-def first(checkpoint: Json) -> str:
+def first(options: Sequence[Json]) -> Json:
     """The first option."""
-    return str(checkpoint["options"][0]["id"])
+    return options[0]
 
 
-def onward(checkpoint: Json) -> str:
-    """The first option that leads nowhere by itself and skips nothing, else the first."""
-    for option in checkpoint["options"]:
-        effect = option.get("effect", {})
-        if "transitionTo" not in effect and "skipActivities" not in effect:
-            return str(option["id"])
-    return first(checkpoint)
+async def walk(ask: Ask, workflow: str, choose: Choose = first) -> Walked:
+    """Walks until an answer says that the workflow is completed."""
+    now = await ask("nav_start", workflow_id=workflow)
+    places: list[tuple[str, str]] = []
+    largest = total = 0
+    for number in range(1, MOST):
+        place = (now["position"]["workflow"], now["position"]["activity"]["id"])
+        if places[-1:] != [place]:
+            places.append(place)
+        largest = max(largest, len(now["state"]))
+        total += len(msgspec.json.encode(now))
+        if now.get("completed"):
+            assert f"Workflow '{workflow}' is completed" in now["message"]
+            return Walked(places, number, now, largest, total)
+        tool, arguments = next_call(now, choose)
+        now = await ask(tool, **arguments)
+        assert now["success"], now["message"]
+    raise AssertionError(f"the walk does not end: {places[-20:]}")
+
+
+def next_call(now: Json, choose: Choose = first) -> tuple[str, Json]:
+    """The tool to call after an answer, with its arguments."""
+    offers = now["availableActions"]
+    waiting = [one for one in offers["blocked"] if "variables" in one]
+    assert offers["required"] or waiting, f"nothing to do: {now['message']} {offers}"
+    offer = [*offers["required"], *waiting][0]
+    arguments: Json = {"state": now["state"]}
+    reported = {one["name"]: _value(one) for one in offer.get("variables", ())}
+    if not offers["required"]:
+        return "nav_action", arguments | {"action": "report", "variables": reported}
+    if offer["action"] == "nav_start":
+        return "nav_start", arguments | {"workflow_id": offer["workflow"]}
+    if reported:
+        arguments["variables"] = reported
+    names = {"step": "step_id", "checkpoint": "checkpoint_id", "activity": "activity_id", "loop": "loop_id"}
+    arguments |= {names[key]: offer[key] for key in names if key in offer}
+    if offer["action"] == "respond_to_checkpoint":
+        assert now["checkpoint"]["id"] == offer["checkpoint"]
+        arguments["option_id"] = choose(now["checkpoint"]["options"])["id"]
+    if "loopItems" in offer:
+        arguments["loop_items"] = list(ITEMS)
+    return "nav_action", arguments | {"action": offer["action"]}
+
+
+def _value(variable: Json) -> Any:
+    """A value as it is wanted."""
+    operator, wanted = variable.get("operator", "=="), variable.get("wanted", "something")
+    if operator == "==":
+        return wanted
+    if operator == "!=":
+        return f"not {wanted}" if isinstance(wanted, str) else None
+    return wanted + OTHERS[operator]

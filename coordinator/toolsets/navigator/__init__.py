@@ -4,5 +4,6 @@ An agent starts a workflow and gets its position and the available actions. Each
 agent passes to the next call. The state holds the whole walk and is signed by keys that the fleet shares, so any
 process can continue from it at any time, and an older state leads back to where it was made. Nothing about a walk is
 kept in Redis. What an action may do is decided here, from the workflow's definition: steps, checkpoints and their
-effects, conditions, loops, transitions. A failed action answers with the state as it was.
+effects, conditions, loops, transitions, and workflows that run others: a walk that waits for another one is part of
+the other one's state. A failed action answers with the state as it was.
 """

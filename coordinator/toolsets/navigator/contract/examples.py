@@ -11,6 +11,7 @@ EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "nav_start": (
         {"workflow_id": "change"},
         {"workflow_id": "change", "initial_variables": {"needs_design": True}},
+        {"workflow_id": "change", "state": _STATE},
     ),
     "nav_situation": ({"state": _STATE},),
     "nav_action": (
@@ -28,6 +29,7 @@ EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
             "activity_id": "review",
             "variables": {"checks_passed": True},
         },
+        {"state": _STATE, "action": "report", "variables": {"checks_passed": False}},
     ),
     "nav_checkpoint": ({"state": _STATE},),
     "list_workflows": ({},),

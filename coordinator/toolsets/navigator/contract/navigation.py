@@ -15,7 +15,7 @@ LoopItem = Annotated[
         extra_json_schema={"anyOf": [{"type": kind} for kind in ("object", "number", "boolean", "string")]},
     ),
 ]
-ACTIONS = ("complete_step", "respond_to_checkpoint", "transition", "advance_loop")
+ACTIONS = ("complete_step", "respond_to_checkpoint", "transition", "advance_loop", "report")
 
 
 class NavStart(Arguments):
@@ -25,6 +25,13 @@ class NavStart(Arguments):
     initial_variables: Annotated[
         dict[str, Any] | None,
         Meta(description="Variables by name, over the defaults that the workflow declares."),
+    ] = None
+    state: Annotated[
+        str | None,
+        Meta(
+            description="To run a workflow that availableActions offers with nav_start: the state of that answer. Its "
+            "walk is suspended, and goes on in the answer that completes this workflow."
+        ),
     ] = None
 
 
@@ -54,13 +61,16 @@ class NavAction(Arguments):
     loop_id: Annotated[str | None, Meta(description="advance_loop: the loop to begin or go on with.")] = None
     loop_items: Annotated[
         list[LoopItem] | None,
-        Meta(description="advance_loop: what the loop goes over; needed to begin one whose variable holds no list."),
+        Meta(
+            description="advance_loop: what the loop goes over, needed to begin one that is offered with loopItems. An "
+            "empty array: there is nothing, or no more, to go over."
+        ),
     ] = None
     variables: Annotated[
         dict[str, Any] | None,
         Meta(
             description="What the work has shown, by variable: conditions of transitions, steps and checkpoints go by "
-            "it, those of this action included. Kept only if the action succeeds."
+            "it, those of this action included. Kept only if the action succeeds. Action report does nothing else."
         ),
     ] = None
 
@@ -101,6 +111,17 @@ class Position(Result, kw_only=True):
     loop: Annotated[LoopPosition, Meta(description="The loop under way; absent: none.")] | UnsetType = UNSET
 
 
+class Wanted(Result, kw_only=True):
+    """A variable that decides whether something can be done."""
+
+    name: Annotated[str, Meta(description="Its name, for the argument variables.")]
+    wanted: Annotated[Any, Meta(description="The value that it must have; absent: any but null.")] = UNSET
+    operator: (
+        Annotated[str, Meta(description="!=, <, <=, > or >=: how it must compare with wanted; absent: equal.")]
+        | UnsetType
+    ) = UNSET
+
+
 class Offered(Result, kw_only=True):
     """Something that may be done, must be done, or cannot be done now."""
 
@@ -113,14 +134,29 @@ class Offered(Result, kw_only=True):
         Annotated[
             str,
             Meta(
-                description="nav_start: workflow_id of a workflow that is run from here. Keep this state, walk the "
-                "other workflow to its end, then go on with this state."
+                description="nav_start: workflow_id of a workflow that is run from here; pass this state with it. In "
+                "blocked: the suspended workflow."
             ),
         ]
         | UnsetType
     ) = UNSET
     pass_context: (
-        Annotated[list[str], Meta(description="nav_start: what initial_variables should hold.")] | UnsetType
+        Annotated[
+            list[str],
+            Meta(
+                description="nav_start: the variables that the workflow gets from this one; put those into "
+                "initial_variables that have not been reported."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    loop_items: Annotated[str, Meta(description="advance_loop: what loop_items must be.")] | UnsetType = UNSET
+    variables: (
+        Annotated[
+            list[Wanted],
+            Meta(description="Blocked: what to report, if it is so, to do this. A loop under way: what ends it."),
+        ]
+        | UnsetType
     ) = UNSET
     description: Annotated[str, Meta(description="What it is.")] | UnsetType = UNSET
     reason: Annotated[str, Meta(description="Why it cannot be done now.")] | UnsetType = UNSET
@@ -167,4 +203,14 @@ class Navigation(Result, kw_only=True):
     checkpoint: Annotated[ActiveCheckpoint | None, Meta(description="The question that blocks all else; null: none.")]
     state: Annotated[str, Meta(description="Hand this back with the next call. Opaque.")]
     error: Annotated[ActionError, Meta(description="Why the action failed; absent: it did not.")] | UnsetType = UNSET
+    completed: Annotated[bool, Meta(description="True: the workflow is completed; absent: it is not.")] | UnsetType = (
+        UNSET
+    )
+    returned: (
+        Annotated[
+            dict[str, Any],
+            Meta(description="What the workflow that this call completed gives back to the one that goes on."),
+        ]
+        | UnsetType
+    ) = UNSET
     active: Annotated[bool, Meta(description="nav_checkpoint: whether a checkpoint is active.")] | UnsetType = UNSET

@@ -9,18 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import UNSET
 
 from coordinator.definitions import Activity, Effect, LoadedWorkflow
-from coordinator.toolsets.navigator.rules import progress, routes, variables
-from coordinator.toolsets.navigator.rules.state import (
-    Effects,
-    Outcome,
-    Response,
-    State,
-    answer_key,
-    loop_key,
-)
+from coordinator.toolsets.navigator.rules import progress, routes, triggers, variables, wanted
+from coordinator.toolsets.navigator.rules.routes import Routes
+from coordinator.toolsets.navigator.rules.state import State
 
 
 class Refused(Exception):
@@ -63,10 +58,25 @@ class Walk(NamedTuple):
             )
         return found
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The variables with which the workflow begins, unless others are given."""
+        return variables.first_values(self.workflow.workflow.variables or ())
+
+    def ways(self, activity: Activity) -> Routes:
+        """The ways out of the present activity."""
+        return routes.routes(activity, self.state, self.activities, self.defaults)
+
+    def stored(self) -> State:
+        """The state as it is kept: without what the definition says. ``walk`` is the inverse."""
+        return msgspec.structs.replace(self.state, variables=variables.changed(self.state.variables, self.defaults))
+
 
 def walk(workflow: LoadedWorkflow, state: State, now: str, others: Mapping[str, LoadedWorkflow]) -> Walk:
-    """The walk of a state."""
-    return Walk(workflow, {name: one.activity for name, one in workflow.activities.items()}, state, now, others)
+    """The walk of a state that was kept."""
+    made = Walk(workflow, {name: one.activity for name, one in workflow.activities.items()}, state, now, others)
+    state.variables = made.defaults | state.variables
+    return made
 
 
 def begun(
@@ -82,7 +92,6 @@ def begun(
         variables=values,
     )
     made = walk(workflow, state, now, others)
-    state.record(now, "workflow_started", activity=first.id)
     settle(made)
     return made
 
@@ -91,37 +100,36 @@ def set_variables(walk: Walk, values: Mapping[str, Any]) -> None:
     """Sets variables, as an agent or an option says."""
     for name, value in values.items():
         variables.assign(walk.state.variables, name, value)
-        walk.state.record(walk.now, "variable_set", activity=walk.state.current_activity, data={name: value})
+        if (root := name.split(".")[0]) not in walk.state.reported:
+            walk.state.reported.append(root)
 
 
 def complete_step(walk: Walk, step_id: str) -> str:
     """Completes a step of the current loop or, if there is no loop, of the activity. Steps may be done in any order."""
     activity, state = walk.activity, walk.state
     inner = progress.current_round(activity, state)
-    key, steps = activity.id, activity.steps
-    if inner is not None and any(step.id == step_id for step in inner.steps):
-        key, steps = loop_key(activity.id, inner.loop.id), tuple(inner.steps)
-    numbers = [number for number, step in enumerate(steps, 1) if step.id == step_id]
-    if not numbers:
-        if any(step.id == step_id for step in activity.all_steps()):
-            place = "a loop that is not under way" if inner is None else f"another loop than '{inner.loop.id}'"
-            raise Refused("STEP_NOT_FOUND", f"Step '{step_id}' belongs to {place}")
-        raise Refused("STEP_NOT_FOUND", f"Step '{step_id}' not found in activity '{activity.id}'")
-    finished = state.completed_steps.setdefault(key, [])
+    loop, places = None, progress.own_places(activity)
+    if inner is not None and any(place.step.id == step_id for place in inner.places):
+        loop, places = inner.loop, list(inner.places)
+    named = [place for place in places if place.step.id == step_id]
+    if not named:
+        raise Refused("STEP_NOT_FOUND", _no_step(walk, activity, inner, step_id))
+    finished = state.completed_steps if loop is None else state.loop_steps.setdefault(loop.id, [])
     # If several steps have the same id, each call completes one of them.
-    number = next((one for one in numbers if one not in finished), None)
-    if number is None:
+    place = next((one for one in named if one.number not in finished), None)
+    if place is None:
         raise Refused("STEP_ALREADY_COMPLETE", f"Step '{step_id}' is already complete")
-    finished.append(number)
-    in_loop = inner is not None and key != activity.id
-    state.record(
-        walk.now,
-        "step_completed",
-        activity=activity.id,
-        step=number,
-        loop=inner.loop.id if inner is not None and in_loop else UNSET,
-    )
+    where = triggers.key(loop, place.number)
+    for trigger in triggers.unrun(triggers.at_step(activity, place.step), where, state):
+        raise Refused("WORKFLOW_NOT_RUN", f"Step '{step_id}' runs workflow '{trigger.workflow}', which must be "
+                      f"completed first: {how_to_run(trigger.workflow)}")  # fmt: skip
+    finished.append(place.number)
     return f"Completed step '{step_id}'"
+
+
+def how_to_run(workflow: str) -> str:
+    """How a triggered workflow is started, for a sentence."""
+    return f"call nav_start with workflow_id '{workflow}' and this state"
 
 
 def respond(walk: Walk, checkpoint_id: str, option_id: str) -> str:
@@ -135,14 +143,10 @@ def respond(walk: Walk, checkpoint_id: str, option_id: str) -> str:
         known = ", ".join(one.id for one in checkpoint.options)
         raise Refused("OPTION_NOT_FOUND", f"Option '{option_id}' not found in checkpoint '{checkpoint_id}'. "
                       f"Options: {known}")  # fmt: skip
-    if progress.answered(activity, checkpoint, state):
+    if checkpoint_id in state.answers:
         raise Refused("CHECKPOINT_ALREADY_RESPONDED", f"Checkpoint '{checkpoint_id}' was already responded to")
-    response = Response(option_id=option_id, responded_at=walk.now)
-    state.checkpoint_responses[answer_key(activity.id, checkpoint_id)] = response
-    state.record(
-        walk.now, "checkpoint_response", activity=activity.id, checkpoint=checkpoint_id, data={"optionId": option_id}
-    )
-    response.effects = _bring_about(walk, option.effects) or UNSET
+    state.answers[checkpoint_id] = option_id
+    _bring_about(walk, option.effects)
     return f"Responded to checkpoint '{checkpoint_id}' with '{option_id}'"
 
 
@@ -151,32 +155,24 @@ def transition(walk: Walk, target: str) -> str:
     activity, state = walk.activity, walk.state
     if missing := progress.left(activity, state):
         raise Refused("ACTIVITY_NOT_COMPLETE", f"Activity '{activity.id}' is not complete: {', '.join(missing)} left")
-    if target not in walk.activities and not routes.ends(target, walk.activities):
+    ends = routes.ends(target, walk.activities)
+    if target not in walk.activities and not ends:
         raise Refused("TARGET_ACTIVITY_NOT_FOUND", f"Target activity '{target}' not found in '{walk.workflow.id}'")
-    ways = routes.routes(activity, state, walk.activities)
-    route = ways.to(target)
-    if route is None:
-        reason = f" ({ways.closed[target]})" if target in ways.closed else ""
+    ways = walk.ways(activity)
+    if ways.to(target) is None and not (ends and ways.over):
+        shut = ways.closed.get(target)
+        reason = f" ({shut.reason})" if shut else ""
+        if shut and shut.wants:
+            reason += f". Report {wanted.names(shut.wants)} in the argument variables, if that has changed"
         valid = ", ".join(way.target for way in ways.open) or "none"
         raise Refused(
             "INVALID_TRANSITION", f"No valid transition from '{activity.id}' to '{target}'{reason}. Valid: {valid}"
         )
-    if route.decision is not None and route.branch is not None:
-        key = answer_key(activity.id, route.decision)
-        state.decision_outcomes[key] = Outcome(branch_id=route.branch, decided_at=walk.now, transitioned_to=target)
-        state.record(
-            walk.now,
-            "decision_branch_taken",
-            activity=activity.id,
-            decision=route.decision,
-            data={"branchId": route.branch},
-        )
     _finish(state, activity.id)
-    state.record(walk.now, "activity_exited", activity=activity.id)
-    if routes.ends(target, walk.activities):
+    if ends:
         state.closed = True
         _complete(walk)
-        return f"Completed workflow '{walk.workflow.id}'"
+        return ""
     _enter(walk, walk.activities[target])
     return f"Transitioned to activity '{target}'"
 
@@ -189,13 +185,13 @@ def settle(walk: Walk) -> None:
         return
     place = progress.current_place(activity, state)
     state.current_step = UNSET if place is None else place.number
-    finished = not progress.left(activity, state) and not routes.routes(activity, state, walk.activities).open
+    finished = not progress.left(activity, state) and walk.ways(activity).over
     if finished and state.status != "completed":
         _finish(state, activity.id)
         _complete(walk)
     elif not finished and state.status == "completed":
         # An optional action has opened a way on, so the workflow is not completed after all.
-        state.status, state.completed_at = "running", UNSET
+        state.status = "running"
         state.completed_activities.remove(activity.id)
 
 
@@ -220,43 +216,27 @@ def refuse_blocked(walk: Walk) -> None:
         raise Refused("CHECKPOINT_BLOCKING", f"Checkpoint '{checkpoint.id}' must be responded to first")
 
 
-def _bring_about(walk: Walk, effect: Effect) -> Effects | None:
-    """Applies an option's effect. Returns what was changed, None if nothing was."""
+def _bring_about(walk: Walk, effect: Effect) -> None:
+    """Applies an option's effect. Where it leads is looked up when the activity is left (``routes``)."""
     state = walk.state
-    done = Effects()
-    if effect.set_variable is not UNSET and effect.set_variable:
+    if effect.set_variable is not UNSET:
         set_variables(walk, effect.set_variable)
-        done.variables_set = dict(effect.set_variable)
-    if effect.skip_activities is not UNSET:
-        skipped = [
-            name
-            for name in dict.fromkeys(effect.skip_activities)
-            if name in walk.activities and name != state.current_activity and name not in state.skipped_activities
-        ]
-        for name in skipped:
+    for name in effect.skip_activities or ():
+        if name in walk.activities and name != state.current_activity and name not in state.skipped_activities:
             state.skipped_activities.append(name)
-            state.record(walk.now, "activity_skipped", activity=name)
-        if skipped:
-            done.activities_skipped = skipped
-    if effect.transition_to is not UNSET:
-        done.transitioned_to = effect.transition_to
-    return done if done != Effects() else None
 
 
 def _enter(walk: Walk, activity: Activity) -> None:
-    """Begins a visit of an activity. Steps and answers of earlier visits no longer count."""
+    """Begins a visit of an activity. Steps, answers and loops of earlier visits no longer count."""
     state = walk.state
     state.current_activity = activity.id
-    state.status, state.completed_at = "running", UNSET
-    state.active_loops = []
+    state.status = "running"
+    state.again, state.reported = activity.id in state.completed_activities, []
+    state.completed_steps, state.loop_steps, state.children, state.answers = [], {}, {}, {}
+    state.completed_loops, state.active_loops = [], []
     for finished in (state.skipped_activities, state.completed_activities):
         if activity.id in finished:
             finished.remove(activity.id)
-    state.completed_steps.pop(activity.id, None)
-    # By prefix, not by the activity's checkpoints: another process may have a newer definition with others.
-    for key in [key for key in state.checkpoint_responses if key.startswith(answer_key(activity.id, ""))]:
-        del state.checkpoint_responses[key]
-    state.record(walk.now, "activity_entered", activity=activity.id)
 
 
 def _finish(state: State, activity: str) -> None:
@@ -266,6 +246,17 @@ def _finish(state: State, activity: str) -> None:
 
 def _complete(walk: Walk) -> None:
     walk.state.status = "completed"
-    walk.state.completed_at = walk.now
     walk.state.current_step = UNSET
-    walk.state.record(walk.now, "workflow_completed")
+
+
+def _no_step(walk: Walk, activity: Activity, inner: progress.Round | None, step_id: str) -> str:
+    if any(step.id == step_id for step in activity.all_steps()):
+        place = "a loop that is not under way" if inner is None else f"another loop than '{inner.loop.id}'"
+        return f"Step '{step_id}' belongs to {place}"
+    for state in walk.state.suspended():
+        waiting = walk.others.get(state.workflow_id)
+        found = None if waiting is None else waiting.activity(state.current_activity)
+        if found is not None and any(step.id == step_id for step in found.all_steps()):
+            return (f"Step '{step_id}' belongs to workflow '{state.workflow_id}', which is suspended until workflow "
+                    f"'{walk.workflow.id}' is completed")  # fmt: skip
+    return f"Step '{step_id}' not found in activity '{activity.id}'"

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from coordinator.definitions import Activity, Loop, holds, lookup, text
-from coordinator.toolsets.navigator.rules import progress, variables
-from coordinator.toolsets.navigator.rules.actions import Refused, Walk
-from coordinator.toolsets.navigator.rules.state import LoopState, loop_key
+from coordinator.definitions import Loop, holds, lookup, text
+from coordinator.toolsets.navigator.rules import progress, triggers, variables
+from coordinator.toolsets.navigator.rules.actions import Refused, Walk, how_to_run
+from coordinator.toolsets.navigator.rules.state import LoopState, State
 
 MOST_CARRIED_BYTES = 16_384
 """Bytes of JSON. Longer lists of items are not kept in the state and must be passed with each call."""
@@ -20,7 +20,8 @@ def advance(walk: Walk, loop_id: str, items: list[Any] | None) -> str:
     """Begins the loop if it is not under way, else moves to its next iteration or ends it.
 
     Args:
-        items: the items of a forEach loop; None: those passed before, or those in the loop's variable.
+        items: the items of a forEach loop, where an empty list means that there are none, or no more; None: those
+            passed before, or those in the loop's variable.
     """
     activity, state = walk.activity, walk.state
     loop = activity.loop(loop_id)
@@ -29,75 +30,91 @@ def advance(walk: Walk, loop_id: str, items: list[Any] | None) -> str:
         raise Refused("LOOP_NOT_FOUND", f"Loop '{loop_id}' not found in activity '{activity.id}'. Loops: {known}")
     inner = progress.current_round(activity, state)
     if inner is None or all(active.loop_id != loop_id for active in state.active_loops):
-        return _begin(walk, activity, loop, items)
+        return _begin(walk, loop, items)
     if inner.loop.id != loop_id:
         raise Refused("LOOP_NOT_CURRENT", f"Loop '{inner.loop.id}' is under way within it and has to end first")
-    wanted, _ = progress.open_steps(inner.steps, progress.done(activity, state, loop), state)
+    wanted, _ = progress.open_steps(inner.places, state.loop_steps.get(loop_id, ()), state)
     if wanted:
         names = ", ".join(f"'{place.step.id}'" for place in wanted)
         raise Refused("LOOP_STEPS_INCOMPLETE", f"Steps of this iteration are left: {names}")
-    return _go_on(walk, activity, loop, inner.at, items)
+    for trigger in triggers.unrun(triggers.at_end(activity, loop), triggers.key(loop), state):
+        raise Refused("WORKFLOW_NOT_RUN", f"This iteration runs workflow '{trigger.workflow}', which must be completed "
+                      f"first: {how_to_run(trigger.workflow)}")  # fmt: skip
+    return _go_on(walk, loop, inner.at, items)
 
 
-def startable(walk: Walk, loop: Loop) -> bool:
-    """Whether the loop can begin now, if the caller passes the items that it needs."""
-    return loop.type != "while" or loop.condition is UNSET or holds(loop.condition, walk.state.variables)
+def counted(loop: Loop) -> bool:
+    """Whether the loop goes over items, rather than on while a condition holds."""
+    return loop.type == "forEach" or loop.condition is UNSET
 
 
-def _begin(walk: Walk, activity: Activity, loop: Loop, items: list[Any] | None) -> str:
-    state = walk.state
-    given = items or _held(walk, loop)
-    counted = loop.type == "forEach" or loop.condition is UNSET
-    if counted and not given:
-        raise Refused("LOOP_ITEMS_REQUIRED", f"loop_items is required to start loop '{loop.id}', and must not be empty")
-    if loop.condition is not UNSET and not startable(walk, loop):
-        raise Refused("LOOP_CONDITION_NOT_MET", f"Loop '{loop.id}' needs {text(loop.condition)}")
-    total = min(len(given), loop.max_iterations) if given else loop.max_iterations
-    active = LoopState(
-        activity_id=activity.id, loop_id=loop.id, current_iteration=0, total_items=total, started_at=walk.now
-    )
-    if items and len(msgspec.json.encode(items)) <= MOST_CARRIED_BYTES:
-        active.items = items
-    state.active_loops.append(active)
-    state.completed_steps.pop(loop_key(activity.id, loop.id), None)
-    _take_item(walk, loop, active, given)
-    state.record(walk.now, "loop_started", activity=activity.id, loop=loop.id, data={"totalItems": total})
-    left = f"; its maxIterations leaves out {len(given) - total} of {len(given)} items" if len(given) > total else ""
-    return f"Started loop '{loop.id}' (iteration 1 of {total}){left}"
-
-
-def _go_on(walk: Walk, activity: Activity, loop: Loop, active: LoopState, items: list[Any] | None) -> str:
-    state = walk.state
-    number = active.current_iteration + 1
-    if loop.break_condition is not UNSET and holds(loop.break_condition, state.variables):
-        _end(walk, activity, active, "loop_break")
-        return f"Left loop '{loop.id}' after iteration {number}: {text(loop.break_condition)}"
-    over = loop.type != "forEach" and loop.condition is not UNSET and not holds(loop.condition, state.variables)
-    if over or number >= active.total_items:
-        _end(walk, activity, active, "loop_completed")
-        return f"Completed loop '{loop.id}' after iteration {number}"
-    active.current_iteration = number
-    state.completed_steps.pop(loop_key(activity.id, loop.id), None)
-    _take_item(walk, loop, active, items or active.items or _held(walk, loop))
-    state.record(walk.now, "loop_iteration", activity=activity.id, loop=loop.id, data={"iteration": number + 1})
-    return f"Advanced loop '{loop.id}' to iteration {number + 1} of {active.total_items}"
-
-
-def _held(walk: Walk, loop: Loop) -> list[Any]:
+def held(walk: Walk, loop: Loop) -> list[Any]:
     """The items in the loop's variable."""
     found = UNSET if loop.over is UNSET else lookup(walk.state.variables, loop.over)
     return found if isinstance(found, list) else []
 
 
+def _begin(walk: Walk, loop: Loop, items: list[Any] | None) -> str:
+    state = walk.state
+    given = held(walk, loop) if items is None else items
+    if counted(loop) and not given:
+        if items is None:
+            raise Refused("LOOP_ITEMS_REQUIRED", f"loop_items is required to start loop '{loop.id}': {items_of(loop)}")
+        _forget(state, loop)
+        state.completed_loops.append(loop.id)
+        return f"Completed loop '{loop.id}' without an iteration: there are no items"
+    if loop.condition is not UNSET and not progress.startable(loop, state):
+        raise Refused("LOOP_CONDITION_NOT_MET", f"Loop '{loop.id}' needs {text(loop.condition)}")
+    total = min(len(given), loop.max_iterations) if given else loop.max_iterations
+    active = LoopState(loop_id=loop.id, current_iteration=0, total_items=total)
+    if items and len(msgspec.json.encode(items)) <= MOST_CARRIED_BYTES:
+        active.items = items
+    state.active_loops.append(active)
+    _forget(state, loop)
+    _take_item(walk, loop, active, given)
+    left = f"; its maxIterations leaves out {len(given) - total} of {len(given)} items" if len(given) > total else ""
+    return f"Started loop '{loop.id}' (iteration 1 of {total}){left}"
+
+
+def items_of(loop: Loop) -> str:
+    """What loop_items must be, in words."""
+    what = "an array with the items" if loop.over is UNSET else f"an array, the items of '{loop.over}'"
+    return f"{what}; one iteration for each, at most {loop.max_iterations}; [] if there are none"
+
+
+def _go_on(walk: Walk, loop: Loop, active: LoopState, items: list[Any] | None) -> str:
+    state = walk.state
+    number = active.current_iteration + 1
+    if loop.break_condition is not UNSET and holds(loop.break_condition, state.variables):
+        _end(walk, loop, active)
+        return f"Left loop '{loop.id}' after iteration {number}: {text(loop.break_condition)}"
+    over = loop.type != "forEach" and loop.condition is not UNSET and not holds(loop.condition, state.variables)
+    none_left = counted(loop) and items == []
+    if over or none_left or number >= active.total_items:
+        _end(walk, loop, active)
+        return f"Completed loop '{loop.id}' after iteration {number}"
+    active.current_iteration = number
+    _forget(state, loop)
+    _take_item(walk, loop, active, items or active.items or held(walk, loop))
+    return f"Advanced loop '{loop.id}' to iteration {number + 1} of {active.total_items}"
+
+
 def _take_item(walk: Walk, loop: Loop, active: LoopState, items: list[Any]) -> None:
     item: Any | UnsetType = items[active.current_iteration] if active.current_iteration < len(items) else UNSET
-    active.current_item = item
+    active.current_item = UNSET if active.items is items else item
     if loop.variable is not UNSET and loop.type == "forEach":
         variables.assign(walk.state.variables, loop.variable, None if item is UNSET else item)
 
 
-def _end(walk: Walk, activity: Activity, active: LoopState, kind: str) -> None:
-    state = walk.state
-    state.active_loops.remove(active)
-    state.completed_steps.pop(loop_key(activity.id, active.loop_id), None)
-    state.record(walk.now, kind, activity=activity.id, loop=active.loop_id)
+def _end(walk: Walk, loop: Loop, active: LoopState) -> None:
+    walk.state.active_loops.remove(active)
+    _forget(walk.state, loop)
+    if loop.id not in walk.state.completed_loops:
+        walk.state.completed_loops.append(loop.id)
+
+
+def _forget(state: State, loop: Loop) -> None:
+    """What was done in an iteration does not count in the next one."""
+    state.loop_steps.pop(loop.id, None)
+    for place in [place for place in state.children if place.startswith(triggers.key(loop))]:
+        del state.children[place]

@@ -1,18 +1,21 @@
 """What is done in an activity, and what is left. Nothing here changes the state.
 
-A step or checkpoint whose condition does not hold is optional: it may be done all the same.
-The first unanswered checkpoint that is required and blocking, and whose condition holds, blocks everything else.
+An activity is its steps in their order, then its loops. Steps of the activity that a loop names (``activities``) are
+steps of this loop, which comes in the place of the first of them. A step or checkpoint whose condition does not hold is
+optional: it may be done all the same. So is a loop without a required step, or with nothing to do. The first unanswered
+checkpoint that is required and blocking, and whose condition holds, blocks everything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from coordinator.definitions import Activity, Checkpoint, Condition, Loop, Step, holds
-from coordinator.toolsets.navigator.rules.state import LoopState, State, answer_key, loop_key
+from coordinator.definitions import Activity, Checkpoint, Condition, Loop, Step, holds, lookup
+from coordinator.toolsets.navigator.rules import triggers
+from coordinator.toolsets.navigator.rules.state import LoopState, State
 
 Named = TypeVar("Named", Checkpoint, Loop)
 
@@ -30,11 +33,8 @@ class Round(NamedTuple):
 
     loop: Loop
     at: LoopState
-
-    @property
-    def steps(self) -> Sequence[Step]:
-        """The steps of each iteration."""
-        return () if self.loop.steps is UNSET else self.loop.steps
+    places: Sequence[Place]
+    """The steps of each iteration."""
 
     @property
     def last(self) -> bool:
@@ -52,11 +52,6 @@ def blocks(checkpoint: Checkpoint, state: State) -> bool:
     return checkpoint.required and checkpoint.blocking and asked_for(checkpoint.condition, state)
 
 
-def answered(activity: Activity, checkpoint: Checkpoint, state: State) -> bool:
-    """Whether the checkpoint was answered in this visit."""
-    return answer_key(activity.id, checkpoint.id) in state.checkpoint_responses
-
-
 def first_of_each(things: Sequence[Named]) -> list[Named]:
     """Without those whose id an earlier one has. (Repeated ids are a mistake of the author; the first one counts.)"""
     by_id: dict[str, Named] = {}
@@ -68,7 +63,7 @@ def first_of_each(things: Sequence[Named]) -> list[Named]:
 def blocking_checkpoint(activity: Activity, state: State) -> Checkpoint | None:
     """The checkpoint that must be answered before anything else; None if there is none."""
     for checkpoint in first_of_each(activity.checkpoints):
-        if blocks(checkpoint, state) and not answered(activity, checkpoint, state):
+        if checkpoint.id not in state.answers and blocks(checkpoint, state):
             return checkpoint
     return None
 
@@ -76,43 +71,77 @@ def blocking_checkpoint(activity: Activity, state: State) -> Checkpoint | None:
 def optional_checkpoints(activity: Activity, state: State) -> list[Checkpoint]:
     """The unanswered checkpoints that block nothing."""
     distinct = first_of_each(activity.checkpoints)
-    return [one for one in distinct if not blocks(one, state) and not answered(activity, one, state)]
+    return [one for one in distinct if one.id not in state.answers and not blocks(one, state)]
 
 
 def current_round(activity: Activity, state: State) -> Round | None:
     """The innermost loop under way in the activity; None if there is none."""
     for active in reversed(state.active_loops):
-        loop = activity.loop(active.loop_id) if active.activity_id == activity.id else None
+        loop = activity.loop(active.loop_id)
         if loop is not None:
-            return Round(loop, active)
+            return Round(loop, active, numbered(triggers.body(activity, loop)))
     return None
 
 
-def done(activity: Activity, state: State, loop: Loop | None = None) -> set[int]:
-    """The numbers of the completed steps: of the activity in this visit, or of a loop in this iteration."""
-    key = activity.id if loop is None else loop_key(activity.id, loop.id)
-    return set(state.completed_steps.get(key, ()))
+def numbered(steps: Sequence[Step]) -> list[Place]:
+    """The steps with their numbers."""
+    return [Place(step, number) for number, step in enumerate(steps, 1)]
 
 
-def open_steps(steps: Sequence[Step], finished: set[int], state: State) -> tuple[list[Place], list[Place]]:
+def own_places(activity: Activity) -> list[Place]:
+    """The steps that are done once in a visit. Those that a loop names are not among them, but counted."""
+    inside = triggers.looped(activity)
+    return [place for place in numbered(activity.steps) if place.step.id not in inside]
+
+
+def here(activity: Activity, state: State) -> tuple[Round | None, Sequence[Place], Sequence[int]]:
+    """Where steps are completed now: the current loop, None for the activity itself; its steps; the completed ones."""
+    inner = current_round(activity, state)
+    if inner is None:
+        return None, own_places(activity), state.completed_steps
+    return inner, inner.places, state.loop_steps.get(inner.loop.id, ())
+
+
+def open_steps(places: Sequence[Place], finished: Sequence[int], state: State) -> tuple[list[Place], list[Place]]:
     """The steps that are left: first those that must be done, then those that may be done."""
     wanted: list[Place] = []
     optional: list[Place] = []
-    for number, step in enumerate(steps, 1):
-        if number not in finished:
-            needed = step.required and asked_for(step.condition, state)
-            (wanted if needed else optional).append(Place(step, number))
+    for place in places:
+        if place.number not in finished:
+            needed = place.step.required and asked_for(place.step.condition, state)
+            (wanted if needed else optional).append(place)
     return wanted, optional
 
 
+def startable(loop: Loop, state: State) -> bool:
+    """Whether the loop can begin now, if the caller passes the items that it needs."""
+    return loop.type != "while" or asked_for(loop.condition, state)
+
+
+def open_loops(activity: Activity, state: State) -> tuple[list[Loop], list[Loop]]:
+    """The loops that are left and can begin now: first those that must be gone through, then those that may."""
+    wanted: list[Loop] = []
+    optional: list[Loop] = []
+    for loop in first_of_each(activity.loops):
+        if startable(loop, state):
+            needed = loop.id not in state.completed_loops and _needed(activity, loop, state)
+            (wanted if needed else optional).append(loop)
+    return wanted, optional
+
+
+def next_up(activity: Activity, state: State) -> Place | Loop | None:
+    """What must be done next: a step of the current loop, else a step or loop of the activity; None if nothing."""
+    inner, places, finished = here(activity, state)
+    if inner is not None:
+        wanted, _ = open_steps(places, finished, state)
+        return wanted[0] if wanted else None
+    return next(iter(_ordered(activity, state)), None)
+
+
 def current_place(activity: Activity, state: State) -> Place | None:
-    """The step to complete next, of the current loop or, without a loop, of the activity; None if none is left."""
-    inner = current_round(activity, state)
-    if inner is None:
-        wanted, _ = open_steps(activity.steps, done(activity, state), state)
-    else:
-        wanted, _ = open_steps(inner.steps, done(activity, state, inner.loop), state)
-    return wanted[0] if wanted else None
+    """The step to complete next; None if no step comes next."""
+    found = next_up(activity, state)
+    return found if isinstance(found, Place) else None
 
 
 def left(activity: Activity, state: State) -> list[str]:
@@ -122,7 +151,29 @@ def left(activity: Activity, state: State) -> list[str]:
         found.append(f"checkpoint '{checkpoint.id}'")
     if (inner := current_round(activity, state)) is not None:
         found.append(f"loop '{inner.loop.id}'")
-    wanted, _ = open_steps(activity.steps, done(activity, state), state)
-    if wanted:
-        found.append(("step " if len(wanted) == 1 else "steps ") + ", ".join(f"'{one.step.id}'" for one in wanted))
+    things = list(_ordered(activity, state))
+    steps = [f"'{one.step.id}'" for one in things if isinstance(one, Place)]
+    if steps:
+        found.append(("step " if len(steps) == 1 else "steps ") + ", ".join(steps))
+    found += [f"loop '{one.id}'" for one in things if isinstance(one, Loop) and not (inner and inner.loop is one)]
+    for trigger in triggers.unrun(triggers.at_end(activity), triggers.END, state):
+        found.append(f"workflow '{trigger.workflow}'")
     return found
+
+
+def _ordered(activity: Activity, state: State) -> Iterator[Place | Loop]:
+    """The steps and loops of the activity that must still be done, in their order."""
+    wanted, _ = open_steps(own_places(activity), state.completed_steps, state)
+    loops, _ = open_loops(activity, state)
+    positions = {step.id: number for number, step in reversed(list(enumerate(activity.steps, 1)))}
+    last = len(activity.steps) + 1
+    things: list[tuple[int, Place | Loop]] = [(place.number, place) for place in wanted]
+    things += [(min((positions.get(name, last) for name in loop.activities or ()), default=last), loop)
+               for loop in loops]  # fmt: skip
+    return iter([thing for _, thing in sorted(things, key=lambda one: one[0])])
+
+
+def _needed(activity: Activity, loop: Loop, state: State) -> bool:
+    if loop.type == "forEach" and loop.over is not UNSET and lookup(state.variables, loop.over) == []:
+        return False
+    return bool(triggers.at_end(activity, loop)) or any(step.required for step in triggers.body(activity, loop))

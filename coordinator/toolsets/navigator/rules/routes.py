@@ -4,17 +4,24 @@ If an option with a ``transitionTo`` was chosen, only its target is open; if sev
 Otherwise the list of transitions, and the list of branches of each decision, are evaluated, each by itself. An entry
 is open if its condition holds, or if it has none. A default is open if no condition in its list holds. If the target
 is an activity that was skipped, its own ways out take the place of the entry.
+
+Nobody is sent back, to where the walk has been, on a guess. While a condition that would lead on depends on variables
+that nobody has reported, ways back without a condition are closed; and so are, in an activity that is visited again,
+those whose condition depends on what was reported in earlier visits. Nor is the workflow completed, because nothing is
+open, while a condition that would lead on depends on variables that have no value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from coordinator.definitions import END, TERMINALS, Activity, Condition, holds, text
-from coordinator.toolsets.navigator.rules.state import State, answer_key
+from coordinator.definitions import END, TERMINALS, Activity, Condition, holds, lookup, text
+from coordinator.toolsets.navigator.rules import wanted
+from coordinator.toolsets.navigator.rules.state import State
+from coordinator.toolsets.navigator.rules.wanted import Want
 
 Activities = Mapping[str, Activity]
 """The activities of a workflow, by id."""
@@ -24,20 +31,28 @@ class Route(NamedTuple):
     """A way out of an activity."""
 
     target: str
-    decision: str | None = None
-    """The decision of this way; None for a transition, and for the option that was chosen."""
-    branch: str | None = None
-    """The branch of the decision."""
     rank: int = 0
     """The order in which ways are offered. 0: its condition holds. 1: it has no condition. 2: it is a default."""
+    condition: Condition | UnsetType = UNSET
+    """The condition that holds."""
+
+
+class Closed(NamedTuple):
+    """Why a way cannot be taken now."""
+
+    reason: str
+    wants: tuple[Want, ...] = ()
+    """What variables would have to be; empty if they do not decide."""
 
 
 class Routes(NamedTuple):
     """All ways out, best first."""
 
     open: tuple[Route, ...]
-    closed: Mapping[str, str]
-    """Target -> why it cannot be taken now."""
+    closed: Mapping[str, Closed]
+    """By target; first those that lead on."""
+    over: bool = False
+    """Whether the workflow is completed, because there is no way out."""
 
     def to(self, target: str) -> Route | None:
         """The open way to a target, if there is one."""
@@ -48,36 +63,50 @@ class _Entry(NamedTuple):
     target: str
     condition: Condition | UnsetType
     is_default: bool
-    decision: str | None
-    branch: str | None
 
 
-def routes(activity: Activity, state: State, activities: Activities) -> Routes:
-    """The ways out of an activity, with the present variables."""
+def routes(activity: Activity, state: State, activities: Activities, defaults: Mapping[str, Any]) -> Routes:
+    """The ways out of an activity, with the present variables.
+
+    Args:
+        defaults: the variables with which the workflow begins, unless others are given.
+    """
     chosen = chosen_target(activity, state, activities)
     if chosen is not None:
-        reason = f"the option chosen leads to '{chosen}'"
+        reason = Closed(f"the option chosen leads to '{chosen}'")
         others = {target: reason for target in activity.targets() if target != chosen and _known(target, activities)}
         return Routes((Route(chosen),), others)
     found: dict[str, Route] = {}
-    closed: dict[str, str] = {}
-    for route, reason in _ways(activity, state, activities, 0, {activity.id: 0}):
-        if reason:
-            closed.setdefault(route.target, reason)
+    closed: dict[str, Closed] = {}
+    order: dict[str, int] = {}
+    for number, (route, shut) in enumerate(_ways(activity, state, activities, 0, {activity.id: 0})):
+        order.setdefault(route.target, number)
+        if shut is not None:
+            closed.setdefault(route.target, shut)
         elif route.target not in found or route.rank < found[route.target].rank:
             found[route.target] = route
-    ordered = sorted(found.values(), key=lambda route: route.rank)
-    return Routes(tuple(ordered), {target: why for target, why in closed.items() if target not in found})
+    closed = {target: shut for target, shut in closed.items() if target not in found}
+    been = {*state.completed_activities, activity.id}
+    held = _held_back(found, closed, state, defaults, been)
+    for target in held:
+        del found[target]
+    closed |= held
+    questions = [] if found or held else _questions(closed, been, lambda name: not _missing(state, name))
+    if questions:
+        closed.setdefault(END, _undecided(questions))
+    on = sorted(closed, key=lambda target: (target in been, order.get(target, len(order))))
+    ways = tuple(sorted(found.values(), key=lambda route: route.rank))
+    return Routes(ways, {target: closed[target] for target in on}, over=not (found or held or questions))
 
 
 def chosen_target(activity: Activity, state: State, activities: Activities) -> str | None:
     """The target of the options chosen in this visit; None if they have none that exists."""
-    keys = {answer_key(activity.id, checkpoint.id) for checkpoint in activity.checkpoints}
-    for key, response in reversed(state.checkpoint_responses.items()):
-        if key in keys and response.effects is not UNSET:
-            target = response.effects.transitioned_to
-            if target is not UNSET and _known(target, activities):
-                return target
+    for name, chosen in reversed(state.answers.items()):
+        checkpoint = activity.checkpoint(name)
+        option = None if checkpoint is None else checkpoint.option(chosen)
+        target = UNSET if option is None else option.effects.transition_to
+        if target is not UNSET and _known(target, activities):
+            return target
     return None
 
 
@@ -96,10 +125,50 @@ def _known(target: str, activities: Activities) -> bool:
     return target in activities or target in TERMINALS
 
 
+def _held_back(
+    found: Mapping[str, Route],
+    closed: Mapping[str, Closed],
+    state: State,
+    defaults: Mapping[str, Any],
+    been: set[str],
+) -> dict[str, Closed]:
+    """The ways back that are open but would be a guess, and why they are closed."""
+
+    def reported(name: str) -> bool:
+        if name.split(".")[0] in state.reported:
+            return True
+        return not (state.again or _missing(state, name)) and lookup(state.variables, name) != lookup(defaults, name)
+
+    held: dict[str, Closed] = {}
+    for target, route in found.items():
+        asks = () if route.condition is UNSET else wanted.wants(route.condition, {})
+        if state.again and target in been and asks and not any(reported(want.name) for want in asks):
+            held[target] = Closed(f"needs {text(route.condition)}, reported in this visit", asks)  # type: ignore[arg-type]
+    questions = _questions(closed, been, reported) + [want for shut in held.values() for want in shut.wants]
+    if questions:
+        shut = _undecided(questions)
+        held |= {target: shut for target, route in found.items() if route.rank and target in been}
+    return held
+
+
+def _questions(closed: Mapping[str, Closed], been: set[str], known: Callable[[str], bool]) -> list[Want]:
+    """What would have to be reported to open ways on, of which none of the variables is known."""
+    ways = [shut.wants for target, shut in closed.items() if target not in been]
+    return [want for wants in ways if not any(known(one.name) for one in wants) for want in wants]
+
+
+def _undecided(questions: Sequence[Want]) -> Closed:
+    return Closed(f"depends on {wanted.names(questions)}, not reported yet", wanted.opposites(questions))
+
+
+def _missing(state: State, name: str) -> bool:
+    return lookup(state.variables, name) is UNSET
+
+
 def _ways(
     activity: Activity, state: State, activities: Activities, rank: int, passed: dict[str, int]
-) -> Iterator[tuple[Route, str]]:
-    """Each way out, with the reason why it is closed; empty if it is open.
+) -> Iterator[tuple[Route, Closed | None]]:
+    """Each way out, with the reason why it is closed; None if it is open.
 
     Args:
         rank: the rank of the way to this activity. The ways that continue from here get no better rank.
@@ -107,42 +176,43 @@ def _ways(
             again only for a better rank. Otherwise there could be too many paths among skipped activities.
     """
     for entries in _lists(activity):
-        for found, reason in _judged(entries, state):
+        for found, shut in _judged(entries, state):
             target = found.target
             if not _known(target, activities):
                 continue
             route = found._replace(rank=max(found.rank, rank))
-            if target not in state.skipped_activities or target not in activities or reason:
-                yield route, reason
+            if target not in state.skipped_activities or target not in activities or shut is not None:
+                yield route, shut
             elif target not in passed or route.rank < passed[target]:
                 passed[target] = route.rank
-                yield route, "it was skipped"
+                yield route, Closed("it was skipped")
                 yield from _ways(activities[target], state, activities, route.rank, passed)
 
 
 def _lists(activity: Activity) -> Iterator[Sequence[_Entry]]:
-    yield [_Entry(one.to, one.condition, one.is_default, None, None) for one in activity.transitions]
+    yield [_Entry(one.to, one.condition, one.is_default) for one in activity.transitions]
     for decision in activity.decisions:
-        yield [
-            # A branch without a target ends the workflow.
-            _Entry(one.transition_to or END, one.condition, one.is_default, decision.id, one.id)
-            for one in decision.branches
-        ]
+        # A branch without a target ends the workflow.
+        yield [_Entry(one.transition_to or END, one.condition, one.is_default) for one in decision.branches]
 
 
-def _judged(entries: Sequence[_Entry], state: State) -> Iterator[tuple[Route, str]]:
-    true = [entry for entry in entries if entry.condition is not UNSET and holds(entry.condition, state.variables)]
+def _judged(entries: Sequence[_Entry], state: State) -> Iterator[tuple[Route, Closed | None]]:
+    known = state.variables
+    true = [entry for entry in entries if entry.condition is not UNSET and holds(entry.condition, known)]
     for entry in entries:
-        route = Route(entry.target, entry.decision, entry.branch)
+        route = Route(entry.target)
         if entry in true:
-            yield route, ""
+            yield route._replace(condition=entry.condition), None
         elif entry.is_default:
-            condition = true[0].condition if true else UNSET
+            other = true[0].condition if true else UNSET
             yield (
                 route._replace(rank=2),
-                "" if condition is UNSET else f"it is the default, and {text(condition)} holds",
+                None
+                if other is UNSET
+                else Closed(f"it is the default, and {text(other)} holds", wanted.wants(other, known, truth=False)),
             )
         elif entry.condition is UNSET:
-            yield route._replace(rank=1), ""
+            yield route._replace(rank=1), None
         else:
-            yield route, f"needs {text(entry.condition)}"
+            needed = wanted.wants(entry.condition, known)
+            yield route, Closed(f"needs {text(entry.condition)}", needed)

@@ -1,8 +1,9 @@
 """Makes tokens of states, and states of tokens (seed 002, State Token).
 
 A token is ``v1.gzB64.`` and the standard base64 of a gzip member with the state's JSON, followed by
-16 bytes of HMAC-SHA256 over the member. Keys are derived for one project, so a state of one project is
-not valid in another. The signature is verified before anything is unpacked, and the unpacked size is limited.
+16 bytes of HMAC-SHA256 over the member. Keys are derived for one project and one form of the state, so a state of one
+project is not valid in another, and no form is taken for another one. The signature is verified before anything is
+unpacked, and the unpacked size is limited.
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ import zlib
 from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
-from coordinator.toolsets.navigator.rules.state import Entry, State
+from coordinator.toolsets.navigator.rules.earlier import EarlierState, carried_on
+from coordinator.toolsets.navigator.rules.state import State
 
 PREFIX = "v1.gzB64."
 MAX_STATE_BYTES = 262_144
-"""Most bytes of JSON. A larger state loses the oldest part of its history; if that is not enough, the action fails."""
+"""Most bytes of JSON. An action that makes a larger state fails."""
 MAX_UNPACKED_BYTES = 2 * MAX_STATE_BYTES
 MAX_TOKEN = 1_048_576
 """Most characters of a token."""
 MAC_BYTES = 16
-_LEVEL = 6
+_LEVEL = 9
 _GZIP = b"\x1f\x8b"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(State).decode
+_decode_earlier = msgspec.json.Decoder(EarlierState).decode
 
 
 class Sealed(NamedTuple):
@@ -42,18 +44,21 @@ class Sealed(NamedTuple):
 
 def purpose(project: str) -> str:
     """The purpose for which the keys of a project's states are derived."""
+    return f"navigator-walk:{project}"
+
+
+def earlier_purpose(project: str) -> str:
+    """The purpose for which earlier versions signed states of an earlier form."""
     return f"navigator-state:{project}"
 
 
 def packed(state: State) -> bytes:
-    """Makes the gzip member of a state, which is then signed. Shortens the history if the state is too large.
+    """Makes the gzip member of a state, which is then signed.
 
     Raises:
         ToolFailure: VALIDATION_ERROR, the state has grown too large.
     """
     data = _encode(state)
-    while len(data) > MAX_STATE_BYTES and _forget(state.history):
-        data = _encode(state)
     if len(data) > MAX_STATE_BYTES:
         raise ToolFailure(
             "VALIDATION_ERROR",
@@ -94,8 +99,11 @@ def forged() -> ToolFailure:
     return _invalid("Invalid token signature: this state was not made here for this project, or it was changed since")
 
 
-def unpacked(member: bytes) -> State:
+def unpacked(member: bytes, earlier: bool = False) -> State:
     """Reads the state in a gzip member whose signature was verified.
+
+    Args:
+        earlier: whether it was signed for the earlier purpose, so that its form is the earlier one.
 
     Raises:
         ToolFailure: ``invalid_state``, it is damaged, too large, or not a state.
@@ -110,22 +118,11 @@ def unpacked(member: bytes) -> State:
     if not unzip.eof or unzip.unused_data:
         raise _invalid("Failed to decompress payload: it is not one whole gzip member")
     try:
-        return _decode(data)
+        return carried_on(_decode_earlier(data)) if earlier else _decode(data)
     except msgspec.ValidationError as error:
         raise _invalid(f"State validation failed: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _invalid("Failed to parse JSON payload") from None
-
-
-def _forget(history: list[Entry]) -> bool:
-    """Drops the older half of the history, in the end the data of the last entry. False: nothing is left to drop."""
-    if len(history) > 1:
-        del history[: len(history) // 2]
-        return True
-    if not history or history[0].data is UNSET:
-        return False
-    history[0].data = UNSET
-    return True
 
 
 def _invalid(message: str) -> ToolFailure:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from coordinator.definitions import Variable
@@ -30,30 +31,52 @@ def first_values(declared: Iterable[Variable]) -> dict[str, Any]:
     return found
 
 
-def check(given: Mapping[str, Any], declared: tuple[Variable, ...] | UnsetType, field: str) -> None:
+def changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables without those that have their default value."""
+    return {name: value for name, value in values.items() if name not in defaults or not _same(value, defaults[name])}
+
+
+def check(given: Mapping[str, Any], declared: Sequence[Variable] | UnsetType, field: str) -> None:
     """Refuses values of another type than the workflow declares, and parts of what is no object; null is allowed.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming ``<field>.<name>``.
     """
-    kinds = {one.name: _KINDS[one.type] for one in (() if declared is UNSET else declared)}
+    kinds = _kinds(declared or ())
     for name, value in given.items():
-        path = name.split(".")
-        if not name or len(name) > MAX_NAME or "" in path:
-            raise invalid(f"{field}.{name[:80]}", f"a name has 1 to {MAX_NAME} characters, and no empty part")
-        *above, _ = accumulate(path, "{}.{}".format)
-        for holder in above:
-            types, words = kinds.get(holder, _KINDS["object"])
-            if dict not in types:
-                # Setting it would put an object in the holder's place.
-                raise invalid(
-                    f"{field}.{name}", f"cannot be set: '{holder}' must be {words}, as the workflow declares it"
-                )
-        if value is None or name not in kinds:
-            continue
-        types, words = kinds[name]
-        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-            raise invalid(f"{field}.{name}", f"must be {words}, as the workflow declares it")
+        if wrong := _wrong(name, value, kinds):
+            raise invalid(f"{field}.{name[:MAX_NAME]}", wrong)
+
+
+def fits(name: str, value: Any, declared: Sequence[Variable]) -> bool:
+    """Whether a variable may have this value."""
+    return not _wrong(name, value, _kinds(declared))
+
+
+def _same(left: Any, right: Any) -> bool:
+    # For Python, true equals 1.
+    return bool(left == right) and msgspec.json.encode(left) == msgspec.json.encode(right)
+
+
+def _kinds(declared: Sequence[Variable]) -> dict[str, tuple[tuple[type, ...], str]]:
+    return {one.name: _KINDS[one.type] for one in declared}
+
+
+def _wrong(name: str, value: Any, kinds: Mapping[str, tuple[tuple[type, ...], str]]) -> str:
+    path = name.split(".")
+    if not name or len(name) > MAX_NAME or "" in path:
+        return f"a name has 1 to {MAX_NAME} characters, and no empty part"
+    *above, _ = accumulate(path, "{}.{}".format)
+    for holder in above:
+        types, words = kinds.get(holder, _KINDS["object"])
+        if dict not in types:
+            # Setting it would put an object in the holder's place.
+            return f"cannot be set: '{holder}' must be {words}, as the workflow declares it"
+    if value is None or name not in kinds:
+        return ""
+    types, words = kinds[name]
+    fits = isinstance(value, types) and not (isinstance(value, bool) and bool not in types)
+    return "" if fits else f"must be {words}, as the workflow declares it"
 
 
 def assign(variables: dict[str, Any], name: str, value: Any) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from coordinator.definitions import Activity, Checkpoint
+from coordinator.definitions import Activity, Checkpoint, Loop, text
 from coordinator.toolsets.navigator.contract.navigation import (
     ActiveCheckpoint,
     AvailableActions,
@@ -17,10 +17,14 @@ from coordinator.toolsets.navigator.contract.navigation import (
     OfferedOption,
     Position,
     StepPosition,
+    Wanted,
 )
-from coordinator.toolsets.navigator.rules import loops, progress, routes
+from coordinator.toolsets.navigator.rules import children, loops, progress, wanted
 from coordinator.toolsets.navigator.rules.actions import Walk
-from coordinator.toolsets.navigator.rules.progress import Place
+from coordinator.toolsets.navigator.rules.children import Reached
+from coordinator.toolsets.navigator.rules.progress import Place, Round
+from coordinator.toolsets.navigator.rules.routes import Closed
+from coordinator.toolsets.navigator.rules.wanted import Want
 
 _RESOURCE = Offered(action="get_resource")
 
@@ -50,6 +54,11 @@ def checkpoint(walk: Walk) -> ActiveCheckpoint | None:
     return ActiveCheckpoint(id=found.id, message=found.message, options=options)
 
 
+def over(walk: Walk) -> str:
+    """That the workflow is completed, as a sentence; empty if it is not."""
+    return f"Workflow '{walk.workflow.id}' is completed" if walk.state.status == "completed" else ""
+
+
 def situation(walk: Walk) -> str:
     """The position of the walk, as a line of text."""
     where = position(walk)
@@ -60,16 +69,24 @@ def situation(walk: Walk) -> str:
         parts.append(f"Loop: {where.loop.name} (iteration {where.loop.iteration} of {where.loop.total})")
     found = _blocking(walk)
     if found is not None:
-        parts.append(f"Checkpoint: {found.message}")
+        parts.append(f"Checkpoint: {found.name}")
     if walk.state.current_activity not in walk.activities:
         parts.append("This activity is no longer part of the workflow: nothing can be done until it is back")
-    if walk.state.status == "completed":
-        parts.append("Workflow completed")
+    parts += filter(None, [over(walk)])
     if walk.state.workflow_version != walk.workflow.version:
         parts.append(
             f"Definition changed: begun with version {walk.state.workflow_version}, now {walk.workflow.version}"
         )
     return " | ".join(parts)
+
+
+def hint(offers: AvailableActions) -> str:
+    """How to report what something waits for, as a sentence; empty if nothing does."""
+    names = dict.fromkeys(want.name for one in offers.blocked for want in one.variables or ())
+    if not names:
+        return ""
+    named = ", ".join(names)
+    return f"To open what is blocked, report {named} in variables of nav_action, with action report or another one"
 
 
 def available(walk: Walk) -> AvailableActions:
@@ -78,56 +95,57 @@ def available(walk: Walk) -> AvailableActions:
     activity = walk.activities.get(state.current_activity)
     if activity is None or state.closed:
         return AvailableActions(required=[], optional=[], blocked=[])
+    offers = _offers(walk, activity)
+    offers.blocked += _suspended(walk)
+    return offers
+
+
+def _offers(walk: Walk, activity: Activity) -> AvailableActions:
+    state = walk.state
     found = progress.blocking_checkpoint(activity, state)
     if found is not None:
-        return AvailableActions(required=[_answer(found)], optional=[], blocked=list(_held_back(activity, found)))
-    runs, cannot_run = _triggered(walk, activity)
-    inner = progress.current_round(activity, state)
+        reason = f"Checkpoint '{found.id}' must be responded to first"
+        return AvailableActions(required=[_answer(found)], optional=[], blocked=list(_held_back(activity, reason)))
+    reached = children.required(activity, state)
+    if reached is not None:
+        workflow = reached.trigger.workflow
+        required, cannot = _runs(walk, [reached])
+        reason = children.waiting(workflow, walk)
+        return AvailableActions(required=required, optional=[], blocked=[*cannot, *_held_back(activity, reason)])
+    inner, places, finished = progress.here(activity, state)
+    wanted_steps, optional_steps = progress.open_steps(places, finished, state)
+    runs, cannot_run = _runs(walk, children.optional(activity, state))
+    choices = [_RESOURCE, *map(_complete, optional_steps), *runs]
     if inner is not None:
-        wanted, optional = progress.open_steps(inner.steps, progress.done(activity, state, inner.loop), state)
-        after = "End loop: " if inner.last else "Next iteration: "
-        next_round = Offered(action="advance_loop", loop=inner.loop.id, description=after + inner.loop.name)
-        return AvailableActions(
-            required=[_complete(wanted[0])] if wanted else [next_round],
-            optional=[_RESOURCE, *map(_complete, optional), *runs],
-            blocked=cannot_run,
-        )
-    wanted, optional = progress.open_steps(activity.steps, progress.done(activity, state), state)
-    choices = [_RESOURCE, *map(_complete, optional), *runs]
+        following = [_complete(wanted_steps[0])] if wanted_steps else [_next_round(walk, inner)]
+        return AvailableActions(required=following, optional=choices, blocked=cannot_run)
     choices += [_answer(one) for one in progress.optional_checkpoints(activity, state)]
-    choices += [
-        Offered(action="advance_loop", loop=loop.id, description=f"Start loop: {loop.name}")
-        for loop in progress.first_of_each(activity.loops)
-        if loops.startable(walk, loop)
-    ]
-    if wanted:
-        return AvailableActions(required=[_complete(wanted[0])], optional=choices, blocked=cannot_run)
-    return _transitions(walk, activity, choices, cannot_run)
-
-
-def _transitions(walk: Walk, activity: Activity, choices: list[Offered], cannot_run: list[Offered]) -> AvailableActions:
-    ways = routes.routes(activity, walk.state, walk.activities)
+    wanted_loops, optional_loops = progress.open_loops(activity, state)
+    choices += [_first_round(walk, loop) for loop in optional_loops if loop.id not in state.completed_loops]
+    up = progress.next_up(activity, state)
+    blocked = cannot_run + [_closed_loop(walk, loop) for loop in activity.loops if not progress.startable(loop, state)]
+    following = [] if up is None else [_complete(up) if isinstance(up, Place) else _first_round(walk, up)]
+    ways = walk.ways(activity)
+    shut = [_closed(target, way) for target, way in ways.closed.items()]
+    if following:
+        # Before the last thing is done, it can already be said what decides where to go on.
+        last = len(wanted_steps) + len(wanted_loops) == 1
+        soon = [one for one in shut if one.variables is not UNSET] if last else []
+        return AvailableActions(required=following, optional=choices, blocked=blocked + soon)
     targets = [
         Offered(action="transition", activity=route.target, description=_leads(route.target, walk))
         for route in ways.open
     ]
-    blocked = [Offered(action="transition", activity=target, reason=why) for target, why in ways.closed.items()]
-    return AvailableActions(required=targets[:1], optional=targets[1:] + choices, blocked=blocked + cannot_run)
+    return AvailableActions(required=targets[:1], optional=targets[1:] + choices, blocked=shut + blocked)
 
 
-def _triggered(walk: Walk, activity: Activity) -> tuple[list[Offered], list[Offered]]:
-    """The workflows to be run from here (seed 002, Cross-Workflow Triggering), and those that cannot be run.
-
-    Each is a walk of its own. The agent completes it while it keeps the state of this one. In a loop, there is one for
-    each iteration.
-    """
+def _runs(walk: Walk, found: Iterable[Reached]) -> tuple[list[Offered], list[Offered]]:
+    """The workflows that can be started now, and those that cannot."""
     runs: list[Offered] = []
     cannot_run: list[Offered] = []
-    for trigger in activity.all_triggers():
-        other = walk.others.get(trigger.workflow)
-        if other is None or other.activity(other.initial_activity or "") is None:
-            reason = "there is no such workflow" if other is None else "it has no activity to begin with"
-            cannot_run.append(Offered(action="nav_start", workflow=trigger.workflow, reason=reason))
+    for trigger, _ in found:
+        if cannot := children.trouble(trigger.workflow, walk):
+            cannot_run.append(Offered(action="nav_start", workflow=trigger.workflow, reason=cannot))
             continue
         passed = UNSET if trigger.pass_context is UNSET else list(trigger.pass_context)
         words = trigger.description or f"Run workflow: {trigger.workflow}"
@@ -135,13 +153,66 @@ def _triggered(walk: Walk, activity: Activity) -> tuple[list[Offered], list[Offe
     return runs, cannot_run
 
 
+def _suspended(walk: Walk) -> Iterator[Offered]:
+    for state in walk.state.suspended():
+        yield Offered(
+            action="transition",
+            workflow=state.workflow_id,
+            activity=state.current_activity,
+            reason=f"Workflow '{state.workflow_id}' is suspended until '{walk.state.workflow_id}' is completed",
+        )
+
+
+def _closed(target: str, way: Closed) -> Offered:
+    return Offered(action="transition", activity=target, reason=way.reason, variables=_wanted(way.wants))
+
+
+def _closed_loop(walk: Walk, loop: Loop) -> Offered:
+    condition = loop.condition
+    if condition is UNSET:
+        return Offered(action="advance_loop", loop=loop.id)
+    missing = wanted.wants(condition, walk.state.variables)
+    return Offered(action="advance_loop", loop=loop.id, reason=f"needs {text(condition)}", variables=_wanted(missing))
+
+
+def _first_round(walk: Walk, loop: Loop) -> Offered:
+    needed = loops.counted(loop) and not loops.held(walk, loop)
+    return Offered(
+        action="advance_loop",
+        loop=loop.id,
+        description=f"Start loop: {loop.name}",
+        loop_items=loops.items_of(loop) if needed else UNSET,
+    )
+
+
+def _next_round(walk: Walk, inner: Round) -> Offered:
+    loop, known = inner.loop, walk.state.variables
+    ends: tuple[Want, ...] = ()
+    words = "Next iteration"
+    if loop.type != "forEach" and loop.condition is not UNSET:
+        ends = wanted.wants(loop.condition, known, truth=False)
+        words = "Next iteration" if ends else "End loop"
+    if inner.last:
+        ends, words = (), "End loop"
+    words = f"{words}: {loop.name}"
+    if ends:
+        words += f" (goes on while {text(loop.condition)})"  # type: ignore[arg-type]
+    return Offered(action="advance_loop", loop=loop.id, description=words, variables=_wanted(ends))
+
+
+def _wanted(found: Iterable[Want]) -> list[Wanted] | UnsetType:
+    return [
+        Wanted(name=want.name, wanted=want.value, operator=UNSET if want.operator == "==" else want.operator)
+        for want in found
+    ] or UNSET
+
+
 def _leads(target: str, walk: Walk) -> str:
     activity = walk.activities.get(target)
     return "End the workflow" if activity is None else f"Go to: {activity.name}"
 
 
-def _held_back(activity: Activity, checkpoint: Checkpoint) -> Iterator[Offered]:
-    reason = f"Checkpoint '{checkpoint.id}' must be responded to first"
+def _held_back(activity: Activity, reason: str) -> Iterator[Offered]:
     yield Offered(action="complete_step", reason=reason)
     if activity.loops:
         yield Offered(action="advance_loop", reason=reason)
@@ -156,7 +227,7 @@ def _blocking(walk: Walk) -> Checkpoint | None:
 
 
 def _answer(checkpoint: Checkpoint) -> Offered:
-    return Offered(action="respond_to_checkpoint", checkpoint=checkpoint.id, description=checkpoint.message)
+    return Offered(action="respond_to_checkpoint", checkpoint=checkpoint.id, description=checkpoint.name)
 
 
 def _complete(place: Place) -> Offered:
@@ -167,7 +238,7 @@ def _loop(activity: Activity, walk: Walk) -> LoopPosition | UnsetType:
     inner = progress.current_round(activity, walk.state)
     if inner is None or walk.state.closed:
         return UNSET
-    item = inner.at.current_item
+    item = inner.at.item
     if item is not UNSET and not isinstance(item, str):
         item = msgspec.json.encode(item).decode()
     return LoopPosition(

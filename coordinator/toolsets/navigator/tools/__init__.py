@@ -12,8 +12,9 @@ from coordinator.toolsets.tool import Services, Toolset
 INSTRUCTIONS = (
     "Workflows that the server leads you through. Begin with get_activities, or with list_workflows and nav_start. "
     "Every navigation answer shows position, availableActions, the open checkpoint and a state: do what is required, "
-    "report it with nav_action, and hand back the newest state exactly as it was. Questions of checkpoints are for the "
-    "user; nothing goes on before they are answered."
+    "report it with nav_action, and hand back the newest state exactly as it was, until completed is true. What is "
+    "blocked by variables waits for you to report them. Questions of checkpoints are for the user; nothing goes on "
+    "before they are answered."
 )
 
 

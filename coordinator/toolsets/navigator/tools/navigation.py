@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from coordinator.definitions import Definitions, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
@@ -20,7 +20,7 @@ from coordinator.toolsets.navigator.contract.navigation import (
 )
 from coordinator.toolsets.navigator.rules import actions, token, variables, view
 from coordinator.toolsets.navigator.rules.actions import Refused, Walk
-from coordinator.toolsets.navigator.rules.perform import perform
+from coordinator.toolsets.navigator.rules.perform import Performed, begin, perform, start_child
 from coordinator.toolsets.navigator.rules.state import State
 from coordinator.toolsets.navigator.tools.shared import workflow_found
 from coordinator.toolsets.timestamp import now
@@ -28,7 +28,8 @@ from coordinator.toolsets.tool import Call, Criticality, Tool
 
 _START = (
     "Start a workflow. Returns your position, what you can do next (availableActions) and the state, an opaque token "
-    "to pass with every further call. initial_variables sets variables that conditions use."
+    "to pass with every further call. initial_variables sets variables that conditions use. Where availableActions has "
+    "nav_start, pass the state too: the present workflow is suspended until the other one is completed."
 )
 _SITUATION = (
     "Where a workflow stands: position, available actions and the active checkpoint. Changes nothing. Use it to resume "
@@ -37,8 +38,8 @@ _SITUATION = (
 _ACTION = (
     "Do one of the availableActions. complete_step needs step_id; respond_to_checkpoint needs checkpoint_id and the "
     "option_id that the user chose; transition needs activity_id; advance_loop needs loop_id, and loop_items to begin "
-    "a loop. A blocking checkpoint must be answered first. If success is false, nothing was done and the state is "
-    "unchanged."
+    "a loop; report needs variables, which every action may bring along. A blocking checkpoint must be answered first. "
+    "If success is false, nothing was done and the state is unchanged."
 )
 _CHECKPOINT = (
     "The active checkpoint with its message and options, to present to the user. active: whether there is one."
@@ -57,21 +58,22 @@ class Navigator:
         self._secrets = secrets
 
     async def nav_start(self, call: Call, args: NavStart) -> Navigation:
-        """Starts a workflow at its initial activity."""
+        """Starts a workflow at its initial activity; with a state, within the walk that triggers it."""
         library = self._definitions.current
         workflow = workflow_found(library, args.workflow_id)
+        given = args.initial_variables or {}
+        declared = workflow.workflow.variables or ()
+        variables.check(given, declared, "initial_variables")
+        if args.state is not None:
+            return await self._perform(call, args.state, lambda parent: start_child(parent, workflow.id, given))
         first = workflow.activity(workflow.initial_activity or "")
         if first is None:
             raise ToolFailure("VALIDATION_ERROR", _no_beginning(workflow))
-        declared = workflow.workflow.variables
-        given = args.initial_variables or {}
-        variables.check(given, declared, "initial_variables")
-        values = variables.first_values(() if declared is UNSET else declared)
+        values = variables.first_values(declared)
         for name, value in given.items():
             variables.assign(values, name, value)
         walk = actions.begun(workflow, first, values, now(), library.workflows)
-        message = f"Started workflow '{workflow.workflow.title}' at activity '{first.name}'"
-        return await self._answer(call, walk, message)
+        return await self._answer(call, begin(walk))
 
     async def nav_situation(self, call: Call, args: NavSituation) -> Navigation:
         """Shows the position of the walk, and what can be done."""
@@ -82,7 +84,7 @@ class Navigator:
         """Shows the active checkpoint, if there is one."""
         walk = await self._walk(call, args.state)
         found = view.checkpoint(walk)
-        message = "No active checkpoint" if found is None else f"Checkpoint: {found.message}"
+        message = "No active checkpoint" if found is None else f"Checkpoint: {found.id}"
         answer = _shown(walk, message, args.state)
         answer.active = found is not None
         return answer
@@ -90,20 +92,23 @@ class Navigator:
     async def nav_action(self, call: Call, args: NavAction) -> Navigation:
         """Carries out one of the available actions. If that fails, says why and returns the old state."""
         _check(args)
-        walk = await self._walk(call, args.state)
-        variables.check(args.variables or {}, walk.workflow.workflow.variables, "variables")
+
+        def act(walk: Walk) -> Performed:
+            variables.check(args.variables or {}, walk.workflow.workflow.variables, "variables")
+            return perform(walk, args)
+
+        return await self._perform(call, args.state, act)
+
+    async def _perform(self, call: Call, state: str, act: Callable[[Walk], Performed]) -> Navigation:
+        """The answer after an action; if it is refused, the answer with the state as it was."""
         try:
-            message = perform(walk, args)
+            performed = act(await self._walk(call, state))
         except Refused as refusal:
             # The state may be partly changed, so it is read again from the token.
-            before = await self._walk(call, args.state)
-            return _shown(
-                before,
-                f"Action failed: {refusal.message}",
-                args.state,
-                error=ActionError(code=refusal.code, message=refusal.message),
-            )
-        return await self._answer(call, walk, message)
+            before = await self._walk(call, state)
+            error = ActionError(code=refusal.code, message=refusal.message)
+            return _shown(before, f"Action failed: {refusal.message}", state, error)
+        return await self._answer(call, performed)
 
     async def _walk(self, call: Call, state: str) -> Walk:
         """The walk of a token.
@@ -112,17 +117,23 @@ class Navigator:
             ToolFailure: ``invalid_state``; RESOURCE_NOT_FOUND, the workflow no longer exists.
         """
         sealed = token.opened(state)
+        earlier = False
         if await self._secrets.verify(token.purpose(call.project), sealed.packed, sealed.mac) is None:
-            raise token.forged()
-        held: State = token.unpacked(sealed.packed)
+            earlier = True
+            if await self._secrets.verify(token.earlier_purpose(call.project), sealed.packed, sealed.mac) is None:
+                raise token.forged()
+        held: State = token.unpacked(sealed.packed, earlier)
         library = self._definitions.current
         return actions.walk(workflow_found(library, held.workflow_id), held, now(), library.workflows)
 
-    async def _answer(self, call: Call, walk: Walk, message: str) -> Navigation:
+    async def _answer(self, call: Call, performed: Performed) -> Navigation:
         """The answer with a token for the new state."""
-        member = token.packed(walk.state)
+        member = token.packed(performed.walk.stored())
         signature = await self._secrets.sign(token.purpose(call.project), member)
-        return _shown(walk, message, token.token(member, signature.mac))
+        answer = _shown(performed.walk, performed.message, token.token(member, signature.mac))
+        if performed.returned is not None:
+            answer.returned = performed.returned
+        return answer
 
 
 def tools(definitions: Definitions, secrets: SigningKeys) -> tuple[Tool, ...]:
@@ -176,21 +187,26 @@ def _check(args: NavAction) -> None:
         ),
         "transition": (args.activity_id, "activity_id is required for action transition"),
         "advance_loop": (args.loop_id, "loop_id is required for action advance_loop"),
+        "report": (args.variables, "variables is required for action report, and must not be empty"),
     }
     given, message = needed[args.action]
     if not given:
         raise ToolFailure("VALIDATION_ERROR", message)
 
 
-def _shown(walk: Walk, message: str, state: str, error: ActionError | Any = UNSET) -> Navigation:
+def _shown(walk: Walk, message: str, state: str, error: ActionError | UnsetType = UNSET) -> Navigation:
+    offers = view.available(walk)
+    # A refusal names what it needs itself.
+    hint = view.hint(offers) if error is UNSET else ""
     return Navigation(
         success=error is UNSET,
         position=view.position(walk),
-        message=message,
-        available_actions=view.available(walk),
+        message=f"{message}. {hint}" if hint else message,
+        available_actions=offers,
         checkpoint=view.checkpoint(walk),
         state=state,
         error=error,
+        completed=walk.state.status == "completed" or UNSET,
     )
 
 

@@ -1,0 +1,66 @@
+"""The workflows that an activity runs (seed 002, Cross-Workflow Triggering): where they stand, and which are next.
+
+A trigger stands on a step: its workflow is run before the step can be completed. Or it stands on an activity. If this
+has a loop over items, the workflow is run in each iteration, else once: in the place of the step that is called for it
+(its id begins with ``trigger``), else when everything else is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.definitions import Activity, Loop, Step, Trigger
+from coordinator.toolsets.navigator.rules.state import State
+
+END = "/"
+"""The place after all steps and loops of the activity, as a key of ``State.children``."""
+_CALLED = "trigger"
+
+
+def body(activity: Activity, loop: Loop) -> tuple[Step, ...]:
+    """The steps of each iteration: those that the loop has, then those of the activity that it names."""
+    names = loop.activities or ()
+    return (*(loop.steps or ()), *(step for step in activity.steps if step.id in names))
+
+
+def looped(activity: Activity) -> set[str]:
+    """The ids of the steps that loops name."""
+    return {name for loop in activity.loops for name in loop.activities or ()}
+
+
+def seat(activity: Activity) -> tuple[Loop | None, Step | None]:
+    """Where the activity's own triggers are: in which loop, None for no loop; on which step, None for the end of it."""
+    loop = next((one for one in activity.loops if one.type == "forEach"), None)
+    if loop is not None:
+        steps: Sequence[Step] = body(activity, loop)
+    else:
+        inside = looped(activity)
+        steps = [step for step in activity.steps if step.id not in inside]
+    return loop, next((step for step in steps if step.id.startswith(_CALLED)), None)
+
+
+def at_step(activity: Activity, step: Step) -> tuple[Trigger, ...]:
+    """The triggers on a step."""
+    own = activity.own_triggers()
+    if own and step is not seat(activity)[1]:
+        own = ()
+    return (*own, *(step.triggers or ()))
+
+
+def at_end(activity: Activity, loop: Loop | None = None) -> tuple[Trigger, ...]:
+    """The triggers at the end of the activity, or of each iteration of a loop."""
+    own = activity.own_triggers()
+    if not own:
+        return ()
+    within, step = seat(activity)
+    return own if step is None and within is loop else ()
+
+
+def key(loop: Loop | None, number: int | None = None) -> str:
+    """The place of a step, or of the end, as a key of ``State.children``."""
+    return f"{'' if loop is None else loop.id}/{'' if number is None else number}"
+
+
+def unrun(found: Sequence[Trigger], place: str, state: State) -> Sequence[Trigger]:
+    """Those of the triggers at a place that have not been run yet."""
+    return found[state.children.get(place, 0) :]

@@ -1,0 +1,68 @@
+"""What would have to be reported, so that a condition holds or does not hold any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from coordinator.definitions import Condition, lookup
+from coordinator.definitions.conditions import holds
+from coordinator.definitions.model import And, Comparison, Not
+
+_PAIRS = (("==", "!="), ("<", ">="), (">", "<="), ("exists", "notExists"))
+_OPPOSITE = {**dict(_PAIRS), **{second: first for first, second in _PAIRS}}
+
+
+class Want(NamedTuple):
+    """A variable and what it has to be."""
+
+    name: str
+    operator: str
+    """``==``, another comparison with the value, or ``exists``."""
+    value: Any
+    """UNSET for ``exists``. What must not exist is to be null."""
+
+
+def wants(condition: Condition, variables: Mapping[str, Any], truth: bool = True) -> tuple[Want, ...]:
+    """What variables have to become, so that the condition is true (or false); empty if it is already.
+
+    Where one of several is enough, the first of those that ask for the fewest changes of what has a value already.
+    """
+    if holds(condition, variables) is truth:
+        return ()
+    if isinstance(condition, Comparison):
+        return (_want(condition, truth),)
+    if isinstance(condition, Not):
+        return wants(condition.condition, variables, not truth)
+    parts = [wants(one, variables, truth) for one in condition.conditions]
+    if isinstance(condition, And) is truth:
+        return tuple(dict.fromkeys(want for part in parts for want in part))
+    return min(parts, key=lambda part: (_changes(part, variables), len(part)), default=())
+
+
+def opposites(found: Sequence[Want]) -> tuple[Want, ...]:
+    """What the variables have to become, so that none of this is so."""
+    return tuple(dict.fromkeys(_made(want.name, _OPPOSITE[want.operator], want.value) for want in found))
+
+
+def names(found: Sequence[Want]) -> str:
+    """The names of the variables, for a sentence."""
+    return ", ".join(dict.fromkeys(want.name for want in found))
+
+
+def _want(condition: Comparison, truth: bool) -> Want:
+    return _made(condition.variable, condition.operator if truth else _OPPOSITE[condition.operator], condition.value)
+
+
+def _made(name: str, operator: str, value: Any) -> Want:
+    if operator == "!=" and isinstance(value, bool):
+        return Want(name, "==", not value)
+    if operator == "notExists":
+        return Want(name, "==", None)
+    return Want(name, operator, UNSET if operator == "exists" else value)
+
+
+def _changes(found: Sequence[Want], variables: Mapping[str, Any]) -> int:
+    return sum(lookup(variables, want.name) is not UNSET for want in found)
