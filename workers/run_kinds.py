@@ -10,7 +10,7 @@ from coordinator.identity.callers import trusting_callers
 from coordinator.identity.clock import FleetClock
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff
-from coordinator.steps.names import callables
+from coordinator.steps.names import StepNames, callables
 from coordinator.steps.run_kind import Isolated, RunKind
 from coordinator.steps.store import StepStore
 from coordinator.store import Store
@@ -56,7 +56,9 @@ def step_tools(
 
         shared = connections or Connections(settings)
         sources += [ServerTools(name, partial(shared.server, name)) for name in servers]
-    return StepTools(sources, Rights(settings, FleetClock(store.time)))
+    names = StepNames(settings)
+    names.declare({name: [tool.name for tool in toolset.tools] for name, toolset in toolsets.items()})
+    return StepTools(sources, Rights(settings, FleetClock(store.time)), names)
 
 
 def make_run_kinds(settings: Settings, store: Store, isolated: Isolated) -> Mapping[str, RunKind]:

@@ -94,7 +94,9 @@ class StepNames:
             return ""
         if kind is not None:
             return f"the connection {connection!r} is of kind {kind}; steps can call tools of kind mcp only"
-        close = get_close_matches(name[:_LONGEST], [*self._plain, *self._own], n=3, cutoff=_CLOSE)
+        # Of the two names of each own tool, those of the form that was used.
+        alike = [*self._plain, *(one for one in self._own if ("." in one) is bool(dot))]
+        close = get_close_matches(name[:_LONGEST], alike, n=3, cutoff=_CLOSE)
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"there are: {self._summary}"
         return f"unknown tool {name[:_LONGEST]!r}; {hint}"
 

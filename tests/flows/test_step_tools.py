@@ -184,6 +184,8 @@ async def test_tools_of_servers(registry: Registry) -> None:
     assert "Unknown tool" in (await registry.failure("it.nothing")).message
     for name in ("git.status", "nowhere.x", "it."):
         assert (await registry.failure(name)).type == "unknown_tool"
+    assert "unknown tool 'nowhere.x'; there are: " in (await registry.failure("nowhere.x")).message
+    assert "did you mean 'get_greeting'" in (await registry.failure("get_greetings")).message
 
 
 async def test_python_callables(registry: Registry, callables: str) -> None:
@@ -260,6 +262,7 @@ async def test_demo_tools(registry: Registry) -> None:
     assert await registry.value("fail", {"until_attempt": 2}, attempt=2) == "ok"
     failure = await registry.failure("get_greeting", {"nmae": "x"})
     assert (failure.type, failure.retryable) == ("VALIDATION_ERROR", False)
+    assert failure.message == "nmae: no such field; allowed here: name"
 
 
 async def test_knowledge_is_kept(registry: Registry) -> None:

@@ -280,7 +280,8 @@ def test_names_of_step_tools(redis_url: str) -> None:
         assert "navigator" not in await problem("navigator.nothing") or "unknown tool" in await problem("navigator.x")
         # What an agent is told helps an agent: close names, else names that there are; never a command of a shell.
         assert await problem("clame_item") == "flow.start.tool: unknown tool 'clame_item'; did you mean 'claim_item'?"
-        assert "did you mean 'complete_tree'" in await problem("completeTree")
+        assert (await problem("completeTree")).endswith("did you mean 'complete_tree'?")
+        assert (await problem("items.claim_itm")).endswith("did you mean 'items.claim_item'?")
         told = await problem("send_mail_to_everybody")
         assert told.endswith(f"'send_mail_to_everybody'; there are: count, echo_it; files.<tool>; {own_tools(flows)}")
 

@@ -19,8 +19,10 @@ from coordinator.errors import ToolFailure
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import DEMO_TOOLS
 from coordinator.store import Script, ScriptFailure, Store, keys
+from coordinator.toolsets.arguments import explained
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import ADMIN
+from coordinator.toolsets.schema import input_schema
 from workers.tools.source import Source, StepTool
 
 MOST_TEXTS = 1_000
@@ -202,7 +204,8 @@ async def _typed(
     try:
         args = msgspec.convert(arguments, shape)
     except msgspec.ValidationError as error:
-        return Failure(f"args: {error}", "VALIDATION_ERROR", retryable=False)
+        failure = explained(str(error), input_schema(shape))
+        return Failure(failure.message, failure.code, retryable=False)
     try:
         return Success(await act(step, args, caller))
     except _Told as told:

@@ -10,6 +10,7 @@ import structlog
 
 from coordinator.settings import Settings
 from coordinator.steps.model import Failure, Outcome, StepRun, Success, Work
+from coordinator.steps.names import StepNames
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_call
 from coordinator.toolsets.flows.run_kind import ToolCall
@@ -34,11 +35,13 @@ class StepTools:
     Args:
         sources: if several have a tool of the same name, the first one counts.
         rights: knows what creators of workflows may do now.
+        names: says what is wrong with names that no source has.
     """
 
-    def __init__(self, sources: Sequence[Source], rights: Rights) -> None:
+    def __init__(self, sources: Sequence[Source], rights: Rights, names: StepNames) -> None:
         self._sources = sources
         self._rights = rights
+        self._names = names
 
     def find(self, name: str) -> StepTool | None:
         """The tool with this name; None if no source has it."""
@@ -67,7 +70,8 @@ class StepTools:
             return Success()
         found = self.find(work.tool)
         if found is None:
-            return Failure(f"there is no tool {work.tool!r} now", "unknown_tool", retryable=False)
+            problem = self._names.problem(work.tool) or f"unknown tool {work.tool!r}"
+            return Failure(problem, "unknown_tool", retryable=False)
         caller = work.caller if isinstance(work, ToolCall) else None
         return await found.call(step, work.arguments or {}, caller)
 
