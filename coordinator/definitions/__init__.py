@@ -38,6 +38,7 @@ from coordinator.definitions.model import (
     Step,
     Trigger,
     Variable,
+    preserved_name,
 )
 from coordinator.definitions.source import Definitions, shared_definitions, shipped
 
@@ -65,6 +66,7 @@ __all__ = [
     "holds",
     "lint",
     "lookup",
+    "preserved_name",
     "shared_definitions",
     "shipped",
     "text",

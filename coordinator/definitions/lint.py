@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import UNSET, UnsetType
 
 from coordinator.definitions.files import Problem
 from coordinator.definitions.loaded import Library, LoadedActivity, LoadedWorkflow
-from coordinator.definitions.model import TERMINALS, Activity, Checkpoint, SkillUse
+from coordinator.definitions.model import TERMINALS, Activity, Checkpoint, SkillUse, Trigger, preserved_name
 
 _RESOURCE = re.compile(r"^(?:resources|guides)/(\d+)-")
 _TIME = re.compile(r"\d+(-\d+)?\s*(m|min|h|hr|hours?|d|days?)?", re.IGNORECASE)
@@ -27,6 +27,7 @@ def lint(library: Library) -> tuple[Problem, ...]:
         found += _workflow(library, workflow)
         for loaded in workflow.activities.values():
             found += _activity(library, workflow, loaded)
+    found += _rings(library)
     unique = dict.fromkeys(found)
     return tuple(sorted(unique, key=lambda one: (one.place, one.line or 0)))
 
@@ -99,9 +100,60 @@ def _activity(library: Library, workflow: LoadedWorkflow, loaded: LoadedActivity
         if step.checkpoint and activity.checkpoint(step.checkpoint) is None:
             yield _wrong(place, f"step '{step.id}': there is no checkpoint '{step.checkpoint}'")
     for trigger in activity.all_triggers():
-        if trigger.workflow not in library.workflows:
-            yield _wrong(place, f"triggers a workflow that is not there: '{trigger.workflow}'")
+        yield from _trigger(library, workflow, activity, trigger, place)
     yield from _shape(activity, place)
+
+
+def _trigger(
+    library: Library, workflow: LoadedWorkflow, activity: Activity, trigger: Trigger, place: str
+) -> Iterator[Problem]:
+    other = library.workflows.get(trigger.workflow)
+    if other is None:
+        yield _wrong(place, f"triggers a workflow that is not there: '{trigger.workflow}'")
+        return
+    if other.activity(other.initial_activity or "") is None:
+        yield _wrong(place, f"triggers workflow '{other.id}', which has no activity to begin with")
+    own, needed = ({one.name: one for one in it.workflow.variables or ()} for it in (workflow, other))
+    passed = [preserved_name(one) for one in trigger.pass_context or ()]
+    said = f"trigger of '{other.id}': passContext"
+    for name in passed:
+        root = name.split(".")[0]
+        if own and root not in own and root not in {loop.variable for loop in activity.loops}:
+            yield _odd(place, f"{said} names '{name}', which workflow '{workflow.id}' does not declare")
+        elif name in own and name in needed and own[name].type != needed[name].type:
+            types = f"{own[name].type} in '{workflow.id}' and {needed[name].type} in '{other.id}'"
+            yield _wrong(place, f"{said} names '{name}', which is of type {types}, so it is not passed on")
+    for name, variable in needed.items():
+        if variable.required and variable.default_value is UNSET and name not in passed:
+            yield _wrong(place, f"{said} lacks '{name}', which '{other.id}' requires")
+
+
+def _rings(library: Library) -> Iterator[Problem]:
+    """Workflows that trigger each other in a ring."""
+    leads = {
+        name: {trigger.workflow for one in loaded.activities.values() for trigger in one.activity.all_triggers()}
+        for name, loaded in library.workflows.items()
+    }
+    told: set[str] = set()
+    for name, loaded in library.workflows.items():
+        ring = _way_back(leads, name)
+        if ring and not told & set(ring):
+            told |= set(ring)
+            yield _odd(loaded.place, f"workflows trigger each other in a ring, without an end: {' > '.join(ring)}")
+
+
+def _way_back(leads: Mapping[str, set[str]], start: str) -> list[str]:
+    """The shortest way by triggers from a workflow to itself; empty if there is none."""
+    ways = [[start]]
+    seen: set[str] = set()
+    for way in ways:
+        for target in sorted(leads.get(way[-1], ())):
+            if target == start:
+                return [*way, target]
+            if target not in seen:
+                seen.add(target)
+                ways.append([*way, target])
+    return []
 
 
 def _shape(activity: Activity, place: str) -> Iterator[Problem]:

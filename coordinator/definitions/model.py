@@ -364,5 +364,10 @@ class Rules(Part, frozen=True, kw_only=True):
     title: OptionalText = UNSET
 
 
+def preserved_name(said: str) -> str:
+    """The variable that an entry of ``passContext``, ``context_to_preserve`` or ``outputs`` names."""
+    return said.split(" - ", 1)[0].strip()
+
+
 def _primary(skills: SkillUse | UnsetType) -> str | None:
     return None if skills is UNSET or not skills.primary else skills.primary

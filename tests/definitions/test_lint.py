@@ -154,3 +154,51 @@ def test_the_examples_are_sound() -> None:
     done = fleet_command("definitions", "check", str(shipped()))
     assert done.returncode == 0, done.stdout
     assert done.stdout.endswith("nothing to complain about\n")
+
+
+def triggering(tree: Tree, name: str, other: str, *passed: str, more: str = "") -> None:
+    """A workflow whose activity runs another one."""
+    tree.workflow(name, "a", more=more)
+    context = f"    passContext[{len(passed)}]: {','.join(passed)}\n" if passed else ""
+    tree.activity(name, "01", "a", more=f"triggers[1]:\n  - workflow: {other}\n{context}")
+    tree.skill(name, "00", "work")
+
+
+def variables(*rows: str) -> str:
+    return f"variables[{len(rows)}]{{name,type,required}}:\n" + "".join(f"  {row}\n" for row in rows)
+
+
+def said(read: Read) -> list[tuple[str, str]]:
+    return [(problem.level, problem.message) for problem in lint(read())]
+
+
+def test_a_trigger_that_passes_what_is_needed_is_sound(sound: Tree, read: Read) -> None:
+    triggering(sound, "two", "one", "x", more=variables("x,string,false"))
+    sound.workflow("one", "a", "b", more=variables("x,string,true"))
+    assert said(read) == []
+
+
+def test_a_trigger_of_a_workflow_that_cannot_begin(sound: Tree, read: Read) -> None:
+    triggering(sound, "two", "one")
+    (sound.root / "one/workflow.toon").write_text("id: one\nversion: 1.0.0\ntitle: T\n")
+    assert said(read) == [("wrong", "triggers workflow 'one', which has no activity to begin with")]
+
+
+def test_what_a_trigger_passes_is_there_and_fits_and_is_enough(sound: Tree, read: Read) -> None:
+    triggering(sound, "two", "one", "x", "y - why", more=variables("x,string,false"))
+    sound.workflow("one", "a", "b", more=variables("x,number,true", "z,number,true", "free,number,false"))
+    where = "trigger of 'one': passContext"
+    assert said(read) == [
+        ("wrong", f"{where} names 'x', which is of type string in 'two' and number in 'one', so it is not passed on"),
+        ("odd", f"{where} names 'y', which workflow 'two' does not declare"),
+        ("wrong", f"{where} lacks 'z', which 'one' requires"),
+    ]
+
+
+def test_workflows_that_trigger_each_other_are_told_once(sound: Tree, read: Read) -> None:
+    for name, other in (("two", "three"), ("three", "four"), ("four", "two"), ("self", "self"), ("outside", "two")):
+        triggering(sound, name, other)
+    assert said(read) == [
+        ("odd", "workflows trigger each other in a ring, without an end: four > two > three > four"),
+        ("odd", "workflows trigger each other in a ring, without an end: self > self"),
+    ]

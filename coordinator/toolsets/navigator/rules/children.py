@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
-from coordinator.definitions import Activity, LoadedWorkflow, Trigger, Variable, lookup
+from coordinator.definitions import Activity, LoadedWorkflow, Trigger, Variable, lookup, preserved_name
 from coordinator.toolsets.navigator.rules import actions, progress, triggers, variables
 from coordinator.toolsets.navigator.rules.actions import Refused, Walk
 from coordinator.toolsets.navigator.rules.state import State
@@ -171,8 +171,7 @@ def _preserved_at_the_end(walk: Walk) -> Sequence[str]:
 
 
 def _names(said: Sequence[str]) -> Sequence[str]:
-    """The variables in a list whose entries are names, or ``name - description``."""
-    return [one.split(" - ", 1)[0].strip() for one in said]
+    return [preserved_name(one) for one in said]
 
 
 def _fitting(values: Mapping[str, Any], workflow: LoadedWorkflow) -> dict[str, Any]:
