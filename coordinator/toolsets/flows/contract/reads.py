@@ -30,7 +30,9 @@ MAX_LIMIT = 100
 class WorkflowList(Arguments, kw_only=True):
     """List workflows, newest first."""
 
-    limit: Annotated[int, Meta(description="Most workflows to list.", ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
+    limit: Annotated[int, Meta(description="Most workflows to list; more than 100 counts as 100.", ge=1)] = (
+        DEFAULT_LIMIT
+    )
     status: Annotated[
         str | None,
         Meta(description="Only with this status.", extra_json_schema={"enum": [*WORKFLOW_STATUSES, None]}),

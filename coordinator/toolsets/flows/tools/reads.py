@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import invalid
 from coordinator.toolsets.flows.contract.base import WORKFLOW_STATUSES
-from coordinator.toolsets.flows.contract.reads import StepRow, Workflow, WorkflowGet, WorkflowList, WorkflowRow
+from coordinator.toolsets.flows.contract.reads import (
+    MAX_LIMIT,
+    StepRow,
+    Workflow,
+    WorkflowGet,
+    WorkflowList,
+    WorkflowRow,
+)
 from coordinator.toolsets.flows.rules.permissions import administers, may_read
 from coordinator.toolsets.flows.rules.spec import Spec, unpack
 from coordinator.toolsets.flows.store.flows import FlowRow, FlowStore, StepRecord
@@ -38,14 +46,19 @@ class Reads:
         own = None if call.caller is None or administers(call.caller) else call.caller.id
         listed = await self._flows.list(
             call.project,
-            limit=args.limit,
+            limit=min(args.limit, MAX_LIMIT),
             creator=own,
             status=args.status,
             name=args.name or "",
             before=args.before or 0,
         )
         meta = {_BEFORE: listed.before} if listed.before else None
-        return Reply(structured=[_listed(row) for row in listed.rows], meta=meta)
+        rows = [_listed(row) for row in listed.rows]
+        if args.limit <= MAX_LIMIT:
+            return Reply(structured=rows, meta=meta)
+        # The result is a bare list (seed 003), so this is said in a text of its own.
+        notice = f"limit: {str(args.limit)[:20]} is more than the maximum of {MAX_LIMIT}, so {MAX_LIMIT} was used"
+        return Reply(text=(msgspec.json.encode(rows).decode(), notice), structured=rows, meta=meta)
 
     async def workflow_get(self, call: Call, args: WorkflowGet) -> Workflow:
         """A workflow with its steps so far."""

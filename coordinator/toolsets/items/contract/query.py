@@ -97,8 +97,8 @@ class QueryItems(Arguments, kw_only=True):
         str | None, Meta(description="Search: default desc.", extra_json_schema={"enum": ["asc", "desc", None]})
     ] = None
     limit: Annotated[
-        Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | None,
-        Meta(description="Default: search 50, overview 20 roots or 200 children."),
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Default: search 50, overview 20 roots or 200 children. More than 200 counts as 200."),
     ] = None
     offset: Annotated[int, Meta(description="Search: how many to skip.", ge=0, le=1_000_000_000)] = 0
     include_ancestors: Annotated[bool, Meta(description="Get and search: add the ancestors.")] = False
@@ -157,6 +157,9 @@ class FoundItem(ShortItem, kw_only=True):
     ancestors: Ancestors | UnsetType = UNSET
 
 
+Notice = Annotated[str, Meta(description="What was done otherwise than asked; absent: nothing.")]
+
+
 class SearchResult(Result, kw_only=True):
     """One page; total counts all that match."""
 
@@ -165,6 +168,7 @@ class SearchResult(Result, kw_only=True):
     returned: Annotated[Count, Meta(description="Items of this page.")]
     limit: Annotated[Count, Meta(description="The limit in force.")]
     offset: Annotated[Count, Meta(description="How many were skipped.")]
+    notice: Notice | UnsetType = UNSET
 
 
 class ChildCounts(Result, kw_only=True):
@@ -211,6 +215,7 @@ class RootsOverview(Result, kw_only=True):
 
     items: Annotated[list[RootItem], Meta(description="Newest first.")]
     total: Listed
+    notice: Notice | UnsetType = UNSET
 
 
 class ItemOverview(Result, kw_only=True):
@@ -219,3 +224,4 @@ class ItemOverview(Result, kw_only=True):
     item: FullItem
     child_counts: ChildCounts
     children: Annotated[list[ShortItem], Meta(description="Direct children, newest first.")]
+    notice: Notice | UnsetType = UNSET

@@ -150,7 +150,8 @@ class GetContext(Arguments, kw_only=True):
     ] = None
     include_ancestors: WantsAncestors = False
     limit: Annotated[
-        int | None, Meta(description="With since: most transitions listed; taken as 1 to 200, default 50.")
+        Annotated[int, Meta(ge=1, le=200)] | None,
+        Meta(description="With since: most transitions listed, default 50."),
     ] = None
 
 

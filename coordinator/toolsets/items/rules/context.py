@@ -15,13 +15,7 @@ from coordinator.toolsets.items.rules.schema import Filled, Resolved, expected, 
 
 LISTED_PER_ROLE = 200
 """How many items of one role get_context lists."""
-MAX_TRANSITIONS = 200
 DEFAULT_TRANSITIONS = 50
-
-
-def transitions_wanted(limit: int | None) -> int:
-    """The limit in force: 1 to 200, by default 50."""
-    return DEFAULT_TRANSITIONS if limit is None else min(max(limit, 1), MAX_TRANSITIONS)
 
 
 class Standing:

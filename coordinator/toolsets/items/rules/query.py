@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from msgspec import UNSET, UnsetType
+
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.base import ROLES
-from coordinator.toolsets.items.contract.query import CLAIM_STATUSES, SORT_FIELDS, QueryItems
+from coordinator.toolsets.items.contract.query import CLAIM_STATUSES, MAX_LIMIT, SORT_FIELDS, QueryItems
 from coordinator.toolsets.items.rules.classes import OF_ROLE
 from coordinator.toolsets.items.rules.recount import NO_COMPLEXITY, RANK_EPOCH
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, one_of
@@ -190,7 +192,7 @@ def search(args: QueryItems, parent: str) -> Search:
         conditions=conditions,
         sorting=_sorting(args.sort_by),
         descending=one_of(not_blank(args.sort_order) or "desc", ("asc", "desc"), "sortOrder") == "desc",
-        limit=args.limit or DEFAULT_LIMIT,
+        limit=limit(args, DEFAULT_LIMIT),
         offset=args.offset,
     )
     if not found.indexed and found.offset + found.limit > MAX_REACH:
@@ -203,6 +205,18 @@ def _sorting(name: str | None) -> str:
     if text.lower() not in _SORTS:
         raise invalid("sortBy", f"'{text[:64]}' is not one of {', '.join(SORT_FIELDS)}")
     return _SORTS[text.lower()]
+
+
+def limit(args: QueryItems, default: int) -> int:
+    """The limit in force."""
+    return min(args.limit or default, MAX_LIMIT)
+
+
+def notice(args: QueryItems) -> str | UnsetType:
+    """What the answer says of a limit that was too high."""
+    if args.limit is None or args.limit <= MAX_LIMIT:
+        return UNSET
+    return f"limit: {str(args.limit)[:20]} is more than the maximum of {MAX_LIMIT}, so {MAX_LIMIT} was used"
 
 
 def may_take_long(args: QueryItems) -> bool:

@@ -83,7 +83,7 @@ class Contexts:
         start = max(0, instant(since, "since"))
         found, truncated = await self._of_roles(call, args, *_ACTIVE)
         items, stalled = self._active(args, found)
-        rows, more = await self._reads.transitions(call.project, start, rules.transitions_wanted(args.limit))
+        rows, more = await self._reads.transitions(call.project, start, args.limit or rules.DEFAULT_TRANSITIONS)
         return SessionResumeResult(
             mode="session-resume",
             since=since,

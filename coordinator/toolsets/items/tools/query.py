@@ -83,17 +83,28 @@ class Queries:
                 item.ancestors = ancestors(path)
         for item, claimed in zip(found, page.claimed, strict=False):
             item.is_claimed = claimed
-        return SearchResult(items=found, total=page.total, returned=len(found), limit=asked.limit, offset=asked.offset)
+        return SearchResult(
+            items=found,
+            total=page.total,
+            returned=len(found),
+            limit=asked.limit,
+            offset=asked.offset,
+            notice=rules.notice(args),
+        )
 
     async def _overview(self, call: Call, args: QueryItems) -> ItemOverview | RootsOverview:
         if item := not_blank(args.item_id):
             inner = await self._items.resolve_one(call.project, item, "itemId")
-            view, counts, children = await self._items.overview_item(call.project, inner, args.limit or MAX_LIMIT)
+            view, counts, children = await self._items.overview_item(call.project, inner, rules.limit(args, MAX_LIMIT))
             return ItemOverview(
-                item=_full(view), child_counts=_counts(counts), children=[ShortItem(**_short(row)) for row in children]
+                item=_full(view),
+                child_counts=_counts(counts),
+                children=[ShortItem(**_short(row)) for row in children],
+                notice=rules.notice(args),
             )
-        roots = await self._items.overview(call.project, args.limit or DEFAULT_ROOTS, args.include_children)
-        return RootsOverview(items=[_root(root, args.include_children) for root in roots], total=len(roots))
+        roots = await self._items.overview(call.project, rules.limit(args, DEFAULT_ROOTS), args.include_children)
+        shown = [_root(root, args.include_children) for root in roots]
+        return RootsOverview(items=shown, total=len(roots), notice=rules.notice(args))
 
 
 def tools(items: QueryStore) -> tuple[Tool, ...]:
