@@ -6,6 +6,7 @@
     store_kind  which server and protocol the above use
     own_server  a server of the module's own
     alone       an open Store on that one, new for each test and empty
+    page        a page of a real browser, new for each test (see ``support/browser.py``)
 
 Tests marked ``every_store`` run on each of the servers and protocols that the product supports.
 Async tests are marked ``anyio``. Where a test needs a server that it may stop or break, it starts
@@ -23,7 +24,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
@@ -37,6 +38,9 @@ from coordinator.store.embedded import EmbeddedServer
 from tests.support import leaks
 from tests.support.sentinels import Watched, watched
 from tests.support.servers import DEFAULT_KIND, KINDS, Kind, Servers, emptied
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 properties.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 properties.load_profile("ci")
@@ -159,3 +163,24 @@ def watched_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watche
     """A primary and a replica of this test alone, with Sentinels."""
     with watched(tmp_path_factory.mktemp) as servers:
         yield servers
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One for all tests of a module; they are skipped if there is none."""
+    from tests.support.browser import chromium  # few tests need it, and it is slow to import
+
+    with chromium(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page without cookies, storage or cache of other tests. An uncaught exception in it fails the test."""
+    context = browser.new_context()
+    page = context.new_page()
+    uncaught: list[str] = []
+    page.on("pageerror", lambda error: uncaught.append(str(error)))
+    yield page
+    context.close()
+    assert uncaught == []

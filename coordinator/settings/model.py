@@ -261,8 +261,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[Origin, ...],
         Meta(
             description=(
-                "Origin headers that are accepted, for MCP clients in browsers. Requests without the header are "
-                "always accepted."
+                "Origins of pages in browsers that may call this server (CORS), such as the MCP Inspector's. Requests "
+                "without an Origin header are always accepted."
             )
         ),
     ] = ()

@@ -6,12 +6,15 @@ Node comes with a Python package of the development dependencies; the packages g
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tarfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,14 +60,42 @@ class Node:
         return copy
 
 
+def unpacked(package: str, digest: str) -> Path:
+    """The files of one package alone, without what it depends on.
+
+    Args:
+        package: name and version.
+        digest: SHA-512 of its archive, in base64.
+    """
+    directory = _HOME / "packed" / hashlib.sha256(digest.encode()).hexdigest()[:16]
+    directory.mkdir(parents=True, exist_ok=True)
+    with _locked(directory):
+        if not (directory / "package").exists():
+            command = [str(_NODE), str(_NPM), "pack", package, "--silent"]
+            result = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+            assert result.returncode == 0, f"npm pack failed:\n{result.stdout}\n{result.stderr}"
+            archive = directory / result.stdout.strip()
+            found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+            assert found == digest, f"{package} is another one: {found}"
+            with tarfile.open(archive) as files:
+                files.extractall(directory, filter="data")
+    return directory / "package"
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Two test sessions in one checkout take turns."""
+    with (directory / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def installed(home: Path) -> Node:
     """Node with the packages, which are fetched if they are not there yet."""
     digest = hashlib.sha256(b"".join((_SOURCE / name).read_bytes() for name in _INSTALLED)).hexdigest()[:16]
     directory = _HOME / digest
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / ".lock").open("w") as lock:
-        # Two test sessions in one checkout take turns.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _locked(directory):
         done = directory / ".installed"
         if not done.exists():
             for name in _INSTALLED:
