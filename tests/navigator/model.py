@@ -61,11 +61,12 @@ class Model:
     def asked(self, thing: Json) -> bool:
         return thing.get("required", True) and truth(thing.get("condition"), self.variables)
 
+    def questions(self) -> list[str]:
+        open_ones = [one for one in self.here["checkpoints"] if one["id"] not in self.answers]
+        return [one["id"] for one in open_ones if one.get("blocking", True) and self.asked(one)]
+
     def question(self) -> str | None:
-        for one in self.here["checkpoints"]:
-            if one["id"] not in self.answers and one.get("blocking", True) and self.asked(one):
-                return str(one["id"])
-        return None
+        return next(iter(self.questions()), None)
 
     def body(self, loop: Json) -> list[Json]:
         return [*loop["steps"], *(one for one in self.here["steps"] if one["id"] in loop.get("activities", ()))]
@@ -187,6 +188,10 @@ class Model:
             return "CHECKPOINT_BLOCKING"
         trial = self.copy()
         trial._set(variables)
+        # No report gets rid of another question.
+        answered = name if action == "respond_to_checkpoint" else None
+        if [one for one in self.questions() if one != answered and one not in trial.questions()]:
+            return "CHECKPOINT_BLOCKING"
         code: str | None = getattr(trial, "_" + action)(name, extra)
         if code is None:
             self.__dict__.update(trial.__dict__)

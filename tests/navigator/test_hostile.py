@@ -153,8 +153,21 @@ async def test_no_report_gets_rid_of_a_question(tree: Tree, client: Make) -> Non
     soft = {"checkpoint_id": "soft", "option_id": "yes"}
     assert await nav.refused(now, "respond_to_checkpoint", **soft, **calm) == "CHECKPOINT_BLOCKING"
     assert (await nav.must(now, "respond_to_checkpoint", **soft))["checkpoint"]["id"] == "sure"
-    now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="sure", option_id="yes", **calm)
-    assert now["availableActions"]["required"][0]["activity"] == "b"
+    answered = await nav.must(now, "respond_to_checkpoint", checkpoint_id="sure", option_id="yes", **calm)
+    assert answered["availableActions"]["required"][0]["activity"] == "b"
+
+
+async def test_no_answer_brings_along_what_gets_rid_of_the_next_question(tree: Tree, client: Make) -> None:
+    calm = {"id": "calm", "label": "Calm", "effect": {"setVariable": {"risky": False}}}
+    questions = [question("first", calm, {"id": "yes", "label": "Yes"}), question("second", condition=when("risky"))]
+    write(tree, {"id": "a", "checkpoints": questions})
+    nav = client()
+    now = await nav.start("w", risky=True)
+    yes = {"checkpoint_id": "first", "option_id": "yes"}
+    assert await nav.refused(now, "respond_to_checkpoint", **yes, variables={"risky": False}) == "CHECKPOINT_BLOCKING"
+    assert (await nav.must(now, "respond_to_checkpoint", **yes, variables={"x": 1}))["checkpoint"]["id"] == "second"
+    # What the user has chosen may.
+    assert (await nav.must(now, "respond_to_checkpoint", checkpoint_id="first", option_id="calm"))["completed"]
 
 
 async def test_a_child_cannot_be_exchanged_for_another_walk(tree: Tree, client: Make) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from coordinator.definitions import Activity, Effect, LoadedWorkflow
+from coordinator.definitions import Activity, Checkpoint, Effect, LoadedWorkflow
 from coordinator.toolsets.navigator.rules import progress, routes, triggers, variables, wanted
 from coordinator.toolsets.navigator.rules.routes import Routes
 from coordinator.toolsets.navigator.rules.state import State
@@ -213,7 +213,12 @@ def refuse_blocked(walk: Walk) -> None:
     """
     checkpoint = progress.blocking_checkpoint(walk.activity, walk.state)
     if checkpoint is not None:
-        raise Refused("CHECKPOINT_BLOCKING", f"Checkpoint '{checkpoint.id}' must be responded to first")
+        raise blocking(checkpoint)
+
+
+def blocking(checkpoint: Checkpoint) -> Refused:
+    """The refusal of an action before a checkpoint is answered."""
+    return Refused("CHECKPOINT_BLOCKING", f"Checkpoint '{checkpoint.id}' must be responded to first")
 
 
 def _bring_about(walk: Walk, effect: Effect) -> None:

@@ -39,7 +39,7 @@ def perform(walk: Walk, args: NavAction) -> Performed:
         actions.refuse_blocked(walk)
         children.refuse_waiting(walk)
     if args.variables:
-        actions.set_variables(walk, args.variables)
+        _report(walk, args.variables, args.checkpoint_id)
     message = _dispatch(walk, args)
     walk.state.changed(walk.now)
     actions.settle(walk)
@@ -72,6 +72,15 @@ def _gone_on(walk: Walk, messages: list[str]) -> Performed:
         walk, returned = children.come_back(walk, walk.state.parent)
         messages.append(f"Workflow '{walk.workflow.id}' goes on at activity '{view.position(walk).activity.name}'")
     return Performed(walk, ". ".join([*messages, *filter(None, [view.over(walk)])]), returned)
+
+
+def _report(walk: Walk, variables: Mapping[str, Any], answered: str | None) -> None:
+    asked = progress.questions(walk.activity, walk.state)
+    actions.set_variables(walk, variables)
+    still = progress.questions(walk.activity, walk.state)
+    for checkpoint in asked:
+        if checkpoint not in still and checkpoint.id != answered:
+            raise actions.blocking(checkpoint)
 
 
 def _answers(walk: Walk, args: NavAction) -> bool:

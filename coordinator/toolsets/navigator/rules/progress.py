@@ -60,12 +60,15 @@ def first_of_each(things: Sequence[Named]) -> list[Named]:
     return list(by_id.values())
 
 
+def questions(activity: Activity, state: State) -> list[Checkpoint]:
+    """The unanswered checkpoints that block everything else."""
+    distinct = first_of_each(activity.checkpoints)
+    return [one for one in distinct if one.id not in state.answers and blocks(one, state)]
+
+
 def blocking_checkpoint(activity: Activity, state: State) -> Checkpoint | None:
     """The checkpoint that must be answered before anything else; None if there is none."""
-    for checkpoint in first_of_each(activity.checkpoints):
-        if checkpoint.id not in state.answers and blocks(checkpoint, state):
-            return checkpoint
-    return None
+    return next(iter(questions(activity, state)), None)
 
 
 def optional_checkpoints(activity: Activity, state: State) -> list[Checkpoint]:
