@@ -279,7 +279,7 @@ async def test_a_child_knows_its_parent(sessions: Sessions) -> None:
 async def test_a_bad_parent_leaves_the_child_unlinked_with_a_warning(sessions: Sessions) -> None:
     parent = await sessions.start("lab")
     bad = {
-        "": "malformed", "nothing": "malformed", unsigned(parent): "HMAC", forged(parent, act="x"): "HMAC",
+        "nothing": "malformed", unsigned(parent): "HMAC", forged(parent, act="x"): "HMAC",
         "x" * 20_000: "longer than", parent: "no session of this project",
     }  # fmt: skip
     await sessions.store.command("DEL", keys.session.key(sessions.project, payload(parent)["sid"]))
@@ -288,6 +288,11 @@ async def test_a_bad_parent_leaves_the_child_unlinked_with_a_warning(sessions: S
         assert "psid" not in payload(answer.token)
         assert answer["warning"].startswith(f"The provided parent_session_token could not be used ({reason}")
         assert answer.meta["validation"]["warnings"] == [answer["warning"]]
+
+
+async def test_no_parent_is_no_reason_for_a_warning(sessions: Sessions) -> None:
+    for more in ({}, {"parent_session_token": ""}, {"parent_session_token": None}):
+        assert "warning" not in await sessions("start_session", workflow_id="annex", **more)
 
 
 async def test_with_a_token_the_parent_is_ignored(sessions: Sessions) -> None:

@@ -16,7 +16,7 @@ from tests.items.moments import fence_of, lapse
 from tests.sessions import lab
 from tests.sessions.client import Answer, Sessions, fresh_id
 from tests.sessions.conftest import Make
-from tests.sessions.shown import payload, unsigned
+from tests.sessions.shown import forged, payload, unsigned
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +67,24 @@ async def take_over(items: Client, item: str, agent: str = "worker-2") -> int:
     claimed = await items.claim(agent, item)
     assert claimed["outcome"] == "success"
     return int(claimed["fenceToken"])
+
+
+async def test_a_session_of_another_fleet_can_be_bound_as_it_is_adopted(
+    sessions: Sessions, items: Client, item: str, fence: int
+) -> None:
+    foreign = forged(unsigned(await sessions.at("lab", "prepare")), sid=fresh_id())
+    refused = await bind(sessions, item, "worker-2", session_token=foreign)
+    assert refused.error == "not_claim_holder"
+    assert (await sessions.refusal("get_trace", session_token=foreign)).error == "invalid_session_token"
+    answer = await bind(sessions, item, session_token=foreign)
+    assert (answer["adopted"], answer["work_item"]["fence_token"]) == (True, fence)
+    assert payload(answer.token)["act"] == "prepare"
+    # From then on it goes forward under the claim only, and another agent resumes it by the item.
+    await take_over(items, item)
+    moved = await sessions.refusal("next_activity", session_token=answer.token, activity_id="report")
+    assert moved.error == "not_claim_holder"
+    again = await bind(sessions, item, "worker-2", workflow_id=None)
+    assert payload(again.token)["sid"] == payload(foreign)["sid"]
 
 
 async def test_a_bound_session_shows_its_claim(sessions: Sessions, item: str, fence: int) -> None:

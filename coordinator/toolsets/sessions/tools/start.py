@@ -164,7 +164,7 @@ class Starts:
         call, args, _, claim = asked
         new = structs.replace(_BEFORE, wf=workflow.id, v=workflow.version, sid=str(uuid4()), aid=args.agent_id)
         parent, warnings = None, []
-        if args.parent_session_token is not None and not args.session_token:
+        if args.parent_session_token and not args.session_token:
             try:
                 above = await self._backend.decode(args.parent_session_token)
             except Unreadable as error:
