@@ -7,6 +7,7 @@ Each function takes a walk, changes its state, and returns the message of succes
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -59,9 +60,9 @@ class Walk(NamedTuple):
         return found
 
     @property
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Mapping[str, Any]:
         """The variables with which the workflow begins, unless others are given."""
-        return variables.first_values(self.workflow.workflow.variables or ())
+        return _parts(self.workflow)[1]
 
     def ways(self, activity: Activity) -> Routes:
         """The ways out of the present activity."""
@@ -74,9 +75,16 @@ class Walk(NamedTuple):
 
 def walk(workflow: LoadedWorkflow, state: State, now: str, others: Mapping[str, LoadedWorkflow]) -> Walk:
     """The walk of a state that was kept."""
-    made = Walk(workflow, {name: one.activity for name, one in workflow.activities.items()}, state, now, others)
-    state.variables = made.defaults | state.variables
-    return made
+    activities, defaults = _parts(workflow)
+    state.variables = {**defaults, **state.variables}
+    return Walk(workflow, activities, state, now, others)
+
+
+@lru_cache(maxsize=128)
+def _parts(workflow: LoadedWorkflow) -> tuple[Mapping[str, Activity], Mapping[str, Any]]:
+    """The activities and the first variables of a workflow. They must not be changed."""
+    activities = {name: one.activity for name, one in workflow.activities.items()}
+    return activities, variables.first_values(workflow.workflow.variables or ())
 
 
 def begun(
