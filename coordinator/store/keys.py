@@ -132,6 +132,8 @@ holds = Family("hd", "hash", single=True, reason="counters of bounded number",
                doc="how long claims were held that have ended since somebody counted, by how and bucket")  # fmt: skip
 lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",
                 doc="expired claims that are still on their items, counted per scope")  # fmt: skip
+abandoned = Family("ab", "zset", single=True, reason="an entry goes when its item is claimed or done",
+                   doc="abandoned items by when they were left, blocked ones behind the others")  # fmt: skip
 notes = Family("n", "hash", reason="goes with its item", doc="an item's notes by key: id, role, whether filled")
 note = Family("o", "hash", reason="lives until it is deleted", doc="one note")
 schemas = Family("cf", "hash", ttl="config_days", doc="a version of the note schemas, by its hash")

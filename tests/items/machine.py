@@ -380,6 +380,22 @@ class Tools(RuleBasedStateMachine):
         released = [self.model.release(agent, item, fence) for item, fence in releases]
         assert [result["outcome"] for result in answer["releaseResults"]] == released
 
+    @rule(agent=AGENTS.filter(bool), begin=st.booleans())
+    def take(self, agent: str, begin: bool) -> None:
+        answer = self.change("claim_item", actor=actor(agent), claims=[{"selector": {}}])
+        (result,) = answer["claimResults"]
+        expected = self.model.take(agent, result.get("fenceToken", 0))
+        if expected is None:
+            assert result["outcome"] == "no_match"
+            return
+        assert (result["itemId"], result["role"], result.get("takeover", False)) == expected
+        held = self.model.items[result["itemId"]].claim
+        assert held is not None
+        held.original = held.original or result["claimedAt"]
+        assert result["originalClaimedAt"] == held.original
+        if begin:
+            self.apply([(result["itemId"], "start", result["fenceToken"])], agent)
+
     @precondition(lambda self: any(Model.claimed(item) for item in self.model.items.values()))
     @rule(slot=SLOTS)
     def expire(self, slot: int) -> None:

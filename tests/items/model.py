@@ -39,6 +39,12 @@ class Item:
     previous: str | None = None
     claim: Claim | None = None
     fence: int = 0
+    reviewed_from: int = 0
+    """Its fence when it came to review."""
+    by_itself: bool = False
+    """It came to its role by a cascade or was reopened, and nobody has claimed it since."""
+    taken_over: int = 0
+    """The fence of the claim that took it over abandoned, until it is started again."""
     traits: list[str] = field(default_factory=list)
     notes: Notes = field(default_factory=dict)
 
@@ -148,7 +154,7 @@ class Model:
         if parent is None or self.items[parent].role != "terminal":
             return
         if (schema := self.schema(parent)) and schema.lifecycle == "auto-reopen":
-            self._change(self.items[parent], "work", "in-progress")
+            self._change(self.items[parent], "work", "in-progress", cascade=True)
             self._cascade(self.items[parent], "", Outcome(""))
 
     def delete(self, ids: list[str], recursive: bool) -> dict[str, Any]:
@@ -303,6 +309,11 @@ class Model:
             return Outcome("not_claim_holder")
         if fence is not None and fence != it.fence:
             return Outcome("stale_fence")
+        if trigger == "start" and it.claim and it.claim.agent == agent and it.taken_over == it.fence:
+            if blockers := self.waits_for(item):
+                return Outcome("blocking dependencies are not satisfied", blockers)
+            it.taken_over = 0
+            return Outcome(before=it.role, after=it.role, label=it.label)
         after = self._target(it, trigger)
         if after not in (*FORWARD, "blocked"):
             return Outcome(after)
@@ -345,7 +356,9 @@ class Model:
         schema = self.schema(it.id)
         return "review" if schema and schema.has_review else "terminal"
 
-    def _change(self, it: Item, after: str, label: str | None) -> None:
+    def _change(self, it: Item, after: str, label: str | None, cascade: bool = False) -> None:
+        it.by_itself = it.claim is None and (cascade or it.role == "terminal" or it.by_itself)
+        it.taken_over, it.reviewed_from = 0, it.fence
         it.previous = it.role if after == "blocked" else None
         it.role, it.label = after, label
 
@@ -354,14 +367,14 @@ class Model:
             before, schema = parent.role, self.schema(parent.id)
             follows = schema is None or schema.follows_children
             if child.role == "work" and parent.role == "queue":
-                self._change(parent, "work", "in-progress")
+                self._change(parent, "work", "in-progress", cascade=True)
             elif child.role == "terminal" and parent.role != "terminal" and follows and self._all_ended(parent.id):
                 if missing := self.missing(parent.id):
                     outcome.cascades.append(Change(parent.id, before, "terminal", tuple(missing)))
                     return
-                self._change(parent, "terminal", "done")
+                self._change(parent, "terminal", "done", cascade=True)
             elif trigger == "reopen" and parent.role == "terminal":
-                self._change(parent, "work", "in-progress")
+                self._change(parent, "work", "in-progress", cascade=True)
                 trigger = ""  # the parent came to work: what is above it in queue follows, what has ended does not
             else:
                 return
@@ -479,10 +492,30 @@ class Model:
         mine = it.claim is not None and it.claim.agent == agent
         return "stale_fence" if fence is not None and not (mine and fence == it.fence) else "success"
 
-    def _acquire(self, agent: str, it: Item, granted: int) -> None:
+    def take(self, agent: str, granted: int) -> tuple[str, str, bool] | None:
+        """A claim of the best that is on offer: its id, its role, and whether it was abandoned; None: there is none."""
+        found = [
+            it
+            for it in self.items.values()
+            if (self.abandoned(it) or (it.role == "queue" and not self.claimed(it)))
+            and not self.waits_for(it.id)
+            and not any(self.claimed(each) and each.claim and each.claim.agent != agent for each in self.above(it.id))
+        ]
+        if not found:
+            return None
+        best = min(found, key=lambda it: (self.rank(it)[0], not self.abandoned(it), *self.rank(it)))
+        result = best.id, best.role, self.abandoned(best)
+        self._acquire(agent, best, granted, by_id=False)
+        return result
+
+    def _acquire(self, agent: str, it: Item, granted: int, by_id: bool = True) -> None:
         mine = it.claim if it.claim and it.claim.agent == agent else None
+        left = self.abandoned(it) and not (mine and by_id)
         if not (mine and mine.live):
             it.fence = max(it.fence + 1, granted)
+        it.by_itself = False
+        if left:
+            it.taken_over = it.fence
         for other in self.items.values():
             if other.claim and other.claim.agent == agent:
                 other.claim = None
@@ -502,19 +535,35 @@ class Model:
     # --- what to do next
 
     def next(self, role: str, parent: str | None, limit: int, include_claimed: bool) -> list[tuple[str, bool]]:
-        """Ids, best first, and whether they are claimed. Nothing claimed or below a claimed item is offered."""
+        """Ids, best first, and whether they are claimed. Nothing claimed or below a claimed item is offered, unless
+        the caller names the parent."""
+
+        def shielded(it: Item) -> bool:
+            return parent is None and any(map(self.claimed, self.above(it.id)))
+
         found = [
             it
             for it in self.items.values()
             if it.role == role
             and (parent is None or it.parent == parent)
             and not self.waits_for(it.id)
-            and (include_claimed or not any(self.claimed(each) for each in (it, *self.above(it.id))))
+            and (include_claimed or not (self.claimed(it) or shielded(it)))
         ]
-        found.sort(
-            key=lambda it: (PRIORITIES.index(it.shown["priority"]), it.shown["complexity"] or 11, it.created, it.id)
-        )
+        found.sort(key=self.rank)
         return [(it.id, self.claimed(it)) for it in found[:limit]]
+
+    @staticmethod
+    def rank(it: Item) -> tuple[int, int, str, str]:
+        """The default order."""
+        return PRIORITIES.index(it.shown["priority"]), it.shown["complexity"] or 11, it.created, it.id
+
+    def abandoned(self, it: Item) -> bool:
+        """Whether somebody has left it in the middle: in work, or as its reviewer."""
+        if self.claimed(it):
+            return False
+        if it.role == "work":
+            return it.fence > 0 and not it.by_itself
+        return it.role == "review" and it.claim is not None and it.fence > it.reviewed_from
 
     @staticmethod
     def claimed(it: Item) -> bool:

@@ -9,7 +9,7 @@ import redis
 
 from coordinator.store import keys
 from coordinator.store.address import parse
-from coordinator.toolsets.items.rules.recount import CLASS_SPAN, RANK_EPOCH, Score, parsed
+from coordinator.toolsets.items.rules.recount import CLASS_SPAN, RANK_EPOCH, STATES, Score, parsed
 from tests.items.client import Client, Json
 from tests.items.moments import lapse, ms
 
@@ -38,7 +38,7 @@ WORDS = (
 def score_of(item: Score) -> int:
     """The parts of a score put together, as scripts do it; ``parsed`` takes them apart."""
     place = (item.priority << 45) + (item.complexity << 41) + item.created - RANK_EPOCH
-    return (item.role * 3 + item.state) * CLASS_SPAN + place
+    return (item.role * STATES + item.state) * CLASS_SPAN + place
 
 
 def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:

@@ -52,6 +52,8 @@ class Thing:
     created: int
     changed: int
     holder: str | None = None
+    left: bool = False
+    """Whether it is abandoned, if nobody holds it."""
 
 
 @dataclass
@@ -80,13 +82,21 @@ class Model:
         between = takewhile(lambda above: above.id != scope, self.ancestors(thing))
         return any(above.holder not in (None, agent) for above in between)
 
-    def matches(self, thing: Thing, selector: Mapping[str, Any]) -> bool:
+    def abandoned(self, thing: Thing) -> bool:
+        return thing.left and thing.holder is None
+
+    def suits_role(self, thing: Thing, role: str | None, on_offer: bool) -> bool:
+        if role or not on_offer:
+            return thing.role == (role or "queue")
+        return thing.role == "queue" or self.abandoned(thing)
+
+    def matches(self, thing: Thing, selector: Mapping[str, Any], on_offer: bool) -> bool:
         tags = {tag.strip() for tag in (selector.get("tags") or "").split(",")} - {""}
         least = selector.get("complexityMax")
         times = (("createdAfter", "createdBefore", thing.created),
                  ("roleChangedAfter", "roleChangedBefore", thing.changed))  # fmt: skip
         return (
-            thing.role == (selector.get("role") or "queue")
+            self.suits_role(thing, selector.get("role"), on_offer)
             and selector.get("parentId") in (None, thing.parent)
             and selector.get("ancestorId") in (None, *(above.id for above in self.ancestors(thing)))
             and (not tags or bool(tags & thing.tags))
@@ -101,17 +111,24 @@ class Model:
         )
 
     def found(self, selector: Mapping[str, Any], agent: str | None = None, claimed: bool = False) -> Sequence[str]:
-        """Ids in the order in which they are offered to ``agent``; ``claimed`` adds what is held and shielded."""
+        """Ids in the order in which they are offered to ``agent`` by a claim; without an agent, recommended.
+
+        ``claimed`` adds what is held and shielded.
+        """
+        on_offer = agent is not None
         things = [
             thing
             for thing in self.things.values()
-            if self.matches(thing, selector)
+            if self.matches(thing, selector, on_offer)
             and not self.waits(thing)
             and (claimed or (thing.holder is None and not self.shielded(thing, agent, selector)))
         ]
         order = selector.get("orderBy") or "priority"
         if order == "priority":
-            things.sort(key=lambda one: (PRIORITIES.index(one.priority), one.complexity or 11, one.created, one.id))
+            things.sort(key=lambda one: (one.complexity or 11, one.created, one.id))
+            if on_offer and not selector.get("role"):
+                things.sort(key=lambda one: not self.abandoned(one))
+            things.sort(key=lambda one: PRIORITIES.index(one.priority))
         else:
             things.sort(key=lambda one: (-one.created if order == "newest" else one.created, one.id))
         return [thing.id for thing in things]
@@ -122,3 +139,4 @@ class Model:
             if thing.holder == agent:
                 thing.holder = None
         self.things[item].holder = agent
+        self.things[item].left = self.things[item].role == "work"

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 GHOST = "0" * 32
 _PLACE = (15 << 41) + (1 << 40)
 END = 9_999_999_999_999
-DONE, NEVER = 9 * CLASS_SPAN + _PLACE, 11 * CLASS_SPAN + _PLACE
+DONE, NEVER = 12 * CLASS_SPAN + _PLACE, 15 * CLASS_SPAN + _PLACE
 """Scores: of a terminal item, and of a class that there is not."""
 LONG = "long " * 30
 
@@ -79,7 +79,7 @@ async def test_an_empty_project_is_in_order(tools: Client) -> None:
         ("HSET i:{waits} ra 1", "i:{waits}", "changed its role before it was created"),
         ("HDEL i:{waits} w", "i:{waits}", "cannot be read: KeyError('w')"),
         ("HSET i:{waits} w -1", "i:{waits}", "cannot be read: ValueError('-1 is no score')"),
-        (f"HSET i:{{waits}} w {15 * CLASS_SPAN}", "i:{waits}", f"ValueError('{15 * CLASS_SPAN} is no score')"),
+        (f"HSET i:{{waits}} w {20 * CLASS_SPAN}", "i:{waits}", f"ValueError('{20 * CLASS_SPAN} is no score')"),
         ("HSET i:{waits} w 5", "i:{waits}", "cannot be read: ValueError('5 has priority 0 and complexity 0')"),
         (f"HSET i:{{waits}} w {NEVER}", "i:{waits}", f"cannot be read: ValueError('{NEVER} is no score')"),
         ("HSET i:{blocker} w odd", "i:{blocker}", "cannot be read: ValueError("),
@@ -104,6 +104,8 @@ async def test_an_empty_project_is_in_order(tools: Client) -> None:
         ("HSET e:{blocker} B{waits} {dependency}", "e:{blocker}", "cannot be read: ValueError("),
         ("DEL d:{dependency}", "e:{waits}", "has an edge b{blocker} whose id leads to nothing"),
         ("SET d:" + GHOST + " B{blocker}{waits}", "d:" + GHOST, "names an edge B{blocker}{waits} that is not there"),
+        ("ZADD ab 5 {waits}", "i:{waits}", "is listed among the abandoned items, but is not abandoned"),
+        ("ZADD ab 5 " + GHOST, "ab", f"lists {GHOST} ({GHOST}), which is not there or does not belong there"),
         ("DEL xb:", "i:{root}", "has bound none in band 1, but "),
         (f"ZADD xb: {2**46 - 1} {{root}}1", "i:{root}", f"has bound {2**46 - 1} in band 1, but "),
         ("ZADD xb: 5 {root}2", "xb:", "lists {root}2 at 5, which is not there or does not belong there"),

@@ -30,6 +30,7 @@ async def test_the_best_item_is_found_and_claimed(tools: Client) -> None:
         "itemId": item,
         "outcome": "success",
         "selectorResolved": True,
+        "role": "queue",
         "claimRef": "mine",
         "claimedBy": "agent",
         "claimedAt": claim["claimedAt"],

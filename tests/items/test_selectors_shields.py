@@ -122,7 +122,7 @@ async def test_items_beside_and_above_are_found(tools: Client) -> None:
 
 @pytest.mark.parametrize("how", ["released", "expired", "expired and swept", "moved", "let go"])
 async def test_the_shield_goes_with_the_claim(tools: Client, how: str) -> None:
-    root = await tools.add(role="review")
+    root = await tools.add(role="blocked")
     item = await tools.add(parentId=await tools.add(parentId=root, role="review"))
     await tools.claim("holder", root)
     assert await tools.next() == []
@@ -258,7 +258,7 @@ async def test_what_is_below_a_held_item_that_is_done_is_given_out_with_it(front
 async def test_who_was_passed_over_for_a_holder_gets_the_next_item(fronts: Fronts) -> None:
     """Within one script, where the holder of another item comes behind one that was served before."""
     tools, other = await fronts.pair()
-    roots = [await tools.add(role="work") for _ in range(2)]
+    roots = [await tools.add(role="review") for _ in range(2)]
     calls = []
     for number, who in enumerate(("first", "one", "two", "last")):
         if who in ("one", "two"):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from coordinator.store import keys
 from coordinator.store.address import parse
+from coordinator.toolsets.items.rules import recount
 from tests.items.client import Json, fresh_id
 from tests.items.moments import lapse, ms
 from tests.items.parked import SOON, Front, Fronts, Parked
@@ -85,10 +86,13 @@ class World:
         model = Model(edges=self.edges)
         for item in self.ids:
             seen = await self.tools.get(item)
+            stored = await self.tools.store.command("HGETALL", keys.item.key(self.tools.project, item.replace("-", "")))
+            pairs = stored.items() if isinstance(stored, dict) else zip(stored[::2], stored[1::2], strict=True)
+            fields = {name.decode(): value.hex() if name == b"h" else value.decode() for name, value in pairs}
             tags = set((seen.get("tags") or "").split(",")) - {""}
             model.things[item] = Thing(
                 item, seen.get("parentId"), seen["role"], seen["priority"], seen["complexity"], tags, None,
-                ms(seen["createdAt"]), ms(seen["roleChangedAt"]), holders.get(item),
+                ms(seen["createdAt"]), ms(seen["roleChangedAt"]), holders.get(item), recount.abandoned(fields),
             )  # fmt: skip
         return model
 

@@ -158,6 +158,7 @@ async def test_a_claim_handed_over_is_like_any_other(fronts: Fronts) -> None:
         "itemId": item,
         "outcome": "success",
         "selectorResolved": True,
+        "role": "queue",
         "claimRef": "ref-1",
         "claimedBy": "waiter",
         "claimedAt": claim["claimedAt"],

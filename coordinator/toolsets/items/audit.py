@@ -114,6 +114,7 @@ class _Audit:
             keys.beneath.suffix: self._beneath,
             keys.prefixes.suffix: self._bucket,
             keys.leases.suffix: self._leases,
+            keys.abandoned.suffix: self._abandoned,
             keys.agents.suffix: self._agents,
             keys.queue.suffix: self._queue,
         }
@@ -209,6 +210,7 @@ class _Audit:
                 ("ZSCORE", keys.leases.suffix, agent),
                 ("HGET", keys.agents.suffix, agent),
                 ("HGET", f"{_ITEM}:{fields.get('pa', '')}", "d"),
+                ("ZSCORE", keys.abandoned.suffix, item),
                 *(("ZSCORE", f"{keys.ranked.suffix}:{scope}", item) for scope in recount.scopes(fields)),
                 *(("HGET", f"{_ITEM}:{edge.other}", "w") for edge in edges if edge.waits),
             ] if fields else []  # fmt: skip
@@ -228,12 +230,13 @@ class _Audit:
             if recount.claim_of(fields):
                 lapsed = recount.lapsed(fields)
                 self._claimed[item] = ["*", f"p{fields.get('pa', '')}"] if lapsed else []
-            in_bucket, lease, held_by_agent, parent_depth, *more = beside
+            in_bucket, lease, held_by_agent, parent_depth, left, *more = beside
             scopes, waits = recount.scopes(fields), [edge for edge in edges if edge.waits]
             if in_bucket is False:
                 yield "is missing in the index of prefixes"
             yield from recount.claim_problems(item, fields, lease, held_by_agent)
             yield from recount.depth_problems(fields, parent_depth)
+            yield from recount.abandoned_problems(fields, left)
             for scope, score in zip(scopes, more[: len(scopes)], strict=True):
                 yield from recount.rank_problems(fields, scope, score)
             yield from recount.blocker_problems(fields, zip(waits, more[len(scopes) :], strict=True))
@@ -370,6 +373,10 @@ class _Audit:
         async for agent, _score in self._members("ZSCAN", name):
             reads: list[Read] = [("ZSCORE", name, agent), ("HGET", keys.agents.suffix, agent)]
             yield _Subject(name, reads, _nothing, _leased(agent))
+
+    async def _abandoned(self, name: str, _: str) -> AsyncIterator[_Subject]:
+        async for item, _score in self._members("ZSCAN", name):
+            yield self._member(name, ("ZSCORE", name, item), item)
 
     async def _agents(self, name: str, _: str) -> AsyncIterator[_Subject]:
         async for agent, item in self._members("HSCAN", name):

@@ -26,6 +26,7 @@ from coordinator.toolsets.items.contract.base import (
     OptionalItemRef,
     OriginalClaimedAt,
     Result,
+    Role,
 )
 
 MAX_WAIT_MS = 60_000
@@ -43,6 +44,13 @@ CLAIM_OUTCOMES = (
 RELEASE_OUTCOMES = ("success", "not_claimed_by_you", "not_found", "stale_fence")
 
 Time = Annotated[str | None, Meta(description="ISO-8601 time with zone, inclusive.")]
+RoleOnOffer = Annotated[
+    str | None,
+    Meta(
+        description="Default: what is on offer, that is ready items in queue and abandoned ones in work or review.",
+        extra_json_schema={"enum": ["queue", "work", "review", "blocked", None]},
+    ),
+]
 GivenRole = Annotated[
     str | None,
     Meta(description="Default queue.", extra_json_schema={"enum": ["queue", "work", "review", "blocked", None]}),
@@ -59,7 +67,7 @@ OrderBy = Annotated[
 class Selector(Arguments, kw_only=True):
     """Which item to take; every filter is optional."""
 
-    role: GivenRole = None
+    role: RoleOnOffer = None
     parent_id: ChildrenOf = None
     ancestor_id: ItemsBelow = None
     tags: AnyTag = None
@@ -163,6 +171,12 @@ class ClaimResult(Result, kw_only=True):
             ),
         ]
         | UnsetType
+    ) = UNSET
+    role: (
+        Annotated[Role, Meta(description="Where the item stands, for a claim by selector or a takeover.")] | UnsetType
+    ) = UNSET
+    takeover: (
+        Annotated[bool, Meta(description="True: another agent left the item in this role; see its notes.")] | UnsetType
     ) = UNSET
     kind: ErrorKind | UnsetType = UNSET
     code: Annotated[str, Meta(description="With no_match: no_match.")] | UnsetType = UNSET

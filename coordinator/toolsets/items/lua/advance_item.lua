@@ -1,7 +1,8 @@
 --[[
 purpose:   Applies trigger-based transitions one after the other, each with everything that follows from it.
 guarantee: Each element is applied completely or not at all: ownership, fence, dependencies and gates are
-           checked in the step that changes the item, cascades included.
+           checked in the step that changes the item, cascades included. The first `start` of an agent that took over an
+           abandoned item begins its work again: it leaves the item in its role, and is on record.
 args:      request fingerprint keep_ms events_max config labels transitions
            labels = packed {trigger -> label}; transitions = packed
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0}
@@ -40,6 +41,16 @@ local function advance(id, trigger, actor, actor_json, verification, summary, fe
     return refusal('claim', item, config, {item.expires, actor == ''})
   end
   if fence > 0 and fence ~= (item.fence or 0) then return refusal('stale_fence', item, config) end
+  local author = {id = actor, actor = actor_json, verification = verification, summary = summary}
+  if trigger == 'start' and item.tk and tonumber(item.tk) == item.fence and item.holder == actor then
+    if item.nb then return refusal('dependencies', item, config) end
+    set_field(item, 'tk', nil)
+    set_modified(item, now)
+    record_transition(item, item.role, trigger, item.lb, run, author)
+    save_item(item)
+    local inputs = schema_inputs(item, config)
+    return {item.id, '', item.role, item.role, item.lb or false, {}, {}, title_of(item), inputs, verification}
+  end
   local schema = schema_of(item, config)
   local to, problem = target_role(item, trigger, schema)
   if not to then return refusal(problem, item, config) end
@@ -50,7 +61,6 @@ local function advance(id, trigger, actor, actor_json, verification, summary, fe
     if #missing > 0 then return refusal('gate', item, config, {missing, phases}) end
   end
   local from = item.role
-  local author = {id = actor, actor = actor_json, verification = verification, summary = summary}
   local unblocked_items = change_role(item, to, trigger, label_after(item, to, trigger, run), run, author)
   local cascades = {}
   cascade_upwards(item, trigger, run, cascades, unblocked_items)

@@ -5,7 +5,8 @@ guarantee: One winner per item among any number of callers. The agent's earlier 
            are `superseded`, so an item that is reported as held is held.
 args:      request fingerprint keep_ms events_max agent claims releases
            claims = packed {id, ttl_ms, fence}, releases = packed {id, fence}; '' for none; fence 0 = none given
-reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}}
+reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}}; of new
+           claims also role and whether it was abandoned
 errors:    REQUEST_ID_REUSED UNSETTLED
 --]]
 -- @include clock
@@ -45,11 +46,11 @@ if not renews then sweep_claims(now, events_max, SWEEP_BATCH) end -- a heartbeat
 if winner then
   if renews then
     renew_claim(winner, ttl, now, events_max)
+    results[place] = {'success', winner.id, now + ttl, winner.first_claimed_at, winner.fence}
   else
     winner = load_item_partly(winner.id)
-    acquire_claim(winner, agent, ttl, now, events_max)
+    results[place] = acquire_claim(winner, agent, ttl, now, events_max)
   end
-  results[place] = {'success', winner.id, now + ttl, winner.first_claimed_at, winner.fence}
 end
 
 local released = releases ~= '' and release_claims(releases, agent, events_max, now) or {}

@@ -12,10 +12,10 @@ args:      request fingerprint keep_ms events_max agent ttl_ms packed_selector q
            wait_ms = 0: do not wait; process, only = of a call that waits, as in include/handover.lua; after = cursor of
            the last run, or ''; again = 1 in the second search, else 0
            The detail of NOT_FOUND is the field that names no item.
-reply:     {now, {{outcome, id, expires, first claimed at, fence}}, releases {outcome, id}, holders} as claim_item;
-           expires of no_match: in how many ms to ask again; holders only where a call that waits got an item; outcome
-           success, no_match, more (id = cursor for the next run, '' to begin again), again (begin the second
-           search), parked
+reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether it was abandoned}}, releases {outcome,
+           id}, holders} as claim_item; expires of no_match: in how many ms to ask again; holders only where a call that
+           waits got an item; outcome success, no_match, more (id = cursor for the next run, '' to begin again), again
+           (begin the second search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 --]]
 -- @include clock
@@ -28,7 +28,10 @@ local POLL_MS = 1000 -- how often to ask for who does not wait
 local SCAN_MAX = 200 -- of candidates that are looked at in one run, and of expired claims that are put back
 local now, selector, wait = server_time(), cmsgpack.unpack(packed_selector), tonumber(wait_ms)
 local waiter = nil -- what this call is parked as
-nobody_waits = redis.call('EXISTS', K_OWED, K_REQUEST .. request, K_WAITING, K_WAITER .. request) == 0
+-- In one command, because nearly always there is none of these.
+local signs = redis.call('EXISTS', K_OWED, K_REQUEST .. request, K_WAITING, K_WAITER .. request, K_ABANDONED)
+local some_abandoned = signs > 0 and redis.call('EXISTS', K_ABANDONED) == 1
+nobody_waits = signs == (some_abandoned and 1 or 0)
 if not nobody_waits then
   if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end -- which may have served this very call
   local stored, state, refused = recall(request, fingerprint)
@@ -51,7 +54,6 @@ local function take_over()
   return stored and {stored}
 end
 
-local classes = {(selector.role or QUEUE) * STATES + READY}
 local found, stopped, swept, handed_over -- swept: no expired claims are left
 for _, batch in ipairs({SWEEP_BATCH, SCAN_MAX}) do
   -- Puts expired claims back; some of the items may go to callers that waited before, this one included.
@@ -60,6 +62,7 @@ for _, batch in ipairs({SWEEP_BATCH, SCAN_MAX}) do
   handed_over = waiter and take_over()
   if handed_over then return handed_over end
   if has_debts then return redis.error_reply('FLEET UNSETTLED') end -- there are more for callers that waited before
+  local classes = claimable_classes(selector, some_abandoned or abandoned_noted)
   stopped, found = select_items(selector, classes, agent, now, parse_cursor(after), SCAN_MAX, 1, nil)
   if found or stopped or swept then break end
 end
@@ -74,9 +77,7 @@ if not found and wait == 0 and to_search_again then return go_on('again', '') en
 
 local result, released = {'no_match', '', POLL_MS, 0, 0}, {}
 if found then
-  acquire_claim(found, agent, tonumber(ttl_ms), now, events_max)
-  -- Made now: the releases may take the claim from it again.
-  result = {'success', found.id, found.expires, found.first_claimed_at, found.fence}
+  result = acquire_claim(found, agent, tonumber(ttl_ms), now, events_max, selector)
 end
 if waiter then
   released = cmsgpack.unpack(waiter.releases)

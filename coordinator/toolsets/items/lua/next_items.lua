@@ -39,8 +39,8 @@ end
 
 local function look()
   rows = {}
-  local first = (selector.role or QUEUE) * STATES
-  local classes = held == '1' and {first + READY, first + HELD} or {first + READY}
+  local classes = claimable_classes(selector, true)
+  if held == '1' then classes[#classes + 1] = selector.role * STATES + HELD end
   return select_items(selector, classes, held == '0' and '', now, parse_cursor(after), SCAN_MAX, wanted, function(item)
     if not item.nb then rows[#rows + 1] = row(item) end
     return #rows == wanted

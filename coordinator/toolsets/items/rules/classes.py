@@ -12,8 +12,8 @@ from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 if TYPE_CHECKING:
     from coordinator.toolsets.items.store.reads import Ranked
 
-OF_ROLE = {"queue": "qQ1", "work": "wW2", "review": "rR3", "blocked": "bB4", "terminal": "tT"}
-"""All classes of a role: ready, held by a claim, waiting for a dependency (terminal items never wait)."""
+OF_ROLE = {"queue": "qQ1", "work": "wWa2", "review": "rRA3", "blocked": "bB4", "terminal": "tT"}
+"""All classes of a role: ready, held by a claim, abandoned (in work and review), waiting for a dependency."""
 MAYBE_BLOCKED = {"blocked": "bB4", "queue": "1Q", "work": "2W", "review": "3R"}
 """The classes of a role that may have blocked items. Those held by a claim are among them: a held item may wait too."""
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-CLASSES = "qQ1wW2rR3tT-bB4"
-"""The letters of the classes ready, held and waiting of each role; '-': there is no such class."""
-READY, HELD, WAITING = 0, 1, 2
-TERMINAL, BLOCKED = 3, 4
+CLASSES = "qQ-1wWa2rRA3tT--bB-4"
+"""The letters of the classes ready, held, abandoned and waiting of each role; '-': there is no such class."""
+STATES = 4
+READY, HELD, ABANDONED, WAITING = range(STATES)
+WORK, REVIEW, TERMINAL, BLOCKED = 1, 2, 3, 4
+WAITS = 2**42
+"""How much further behind abandoned items stand in their index while they wait for a dependency."""
 MAX_DEPTH = 3
 INLINE_BYTES = 64
 RANK_EPOCH = 1_577_836_800_000
@@ -26,9 +29,18 @@ OPEN_ROLES = (0, 1, 2, 4)
 
 Fields = Mapping[str, str]
 
-_KNOWN = frozenset(("pr", "lb", "pa", "ma", "ra", "rv", "tl", "nb", "lv", "lo", *"wtsdgyqhk"))
+_KNOWN = frozenset(("pr", "lb", "pa", "ma", "ra", "rv", "tl", "nb", "lv", "lo", "tk", *"wtsdgyqhku"))
 _TEXTS = frozenset("tsxmo")
-_RANGES = {"d": (0, MAX_DEPTH), "pr": (0, 2), "rv": (1, 1), "nb": (1, None), "lo": (1, None), "k": (1, 1)}
+_RANGES = {
+    "d": (0, MAX_DEPTH),
+    "pr": (0, 2),
+    "rv": (1, 1),
+    "nb": (1, None),
+    "lo": (1, None),
+    "k": (1, 1),
+    "u": (1, 1),
+    "tk": (1, None),
+}
 
 
 class Score(NamedTuple):
@@ -44,7 +56,7 @@ class Score(NamedTuple):
     @property
     def letter(self) -> str:
         """The letter of its class."""
-        return CLASSES[self.role * 3 + self.state]
+        return CLASSES[self.role * STATES + self.state]
 
 
 def parsed(text: str) -> Score:
@@ -55,9 +67,13 @@ def parsed(text: str) -> Score:
     """
     score = int(float(text))
     found = Score(
-        score // CLASS_SPAN // 3, score // CLASS_SPAN % 3, score >> 45 & 3, score >> 41 & 15, score % 2**41 + RANK_EPOCH
+        score // CLASS_SPAN // STATES,
+        score // CLASS_SPAN % STATES,
+        score >> 45 & 3,
+        score >> 41 & 15,
+        score % 2**41 + RANK_EPOCH,
     )
-    if not 0 <= score < 15 * CLASS_SPAN or found.letter == "-":
+    if not 0 <= score < len(CLASSES) * CLASS_SPAN or found.letter == "-":
         raise ValueError(f"{text} is no score")
     if found.priority > 2 or not (1 <= found.complexity <= 10 or found.complexity == NO_COMPLEXITY):
         raise ValueError(f"{text} has priority {found.priority} and complexity {found.complexity}")
@@ -140,12 +156,38 @@ def lapsed(fields: Fields) -> bool:
     return claim_of(fields) is not None and not is_held(fields)
 
 
+def abandoned(fields: Fields) -> bool:
+    """Whether nobody holds the item, and somebody has left it in the middle.
+
+    That is so in work if it was ever claimed, unless it came there by itself since; in review if the claim that lapsed
+    was placed after it came there.
+    """
+    score, claim = parsed(fields["w"]), claim_of(fields)
+    if score.state == HELD:
+        return False
+    if score.role == WORK:
+        return "h" in fields and "u" not in fields
+    since = int(fields.get("ra", score.created))
+    return score.role == REVIEW and claim is not None and claim.fence >= since
+
+
 def class_letter(fields: Fields) -> str:
     """The class that follows from role, claim and blockers."""
     score = parsed(fields["w"])
     waits = "nb" in fields and score.role != TERMINAL
-    state = HELD if score.state == HELD else WAITING if waits else READY
-    return score._replace(state=state).letter
+    left = ABANDONED if abandoned(fields) else READY
+    return score._replace(state=HELD if score.state == HELD else WAITING if waits else left).letter
+
+
+def abandoned_problems(fields: Fields, since: str | bool) -> Iterator[str]:
+    """Compares the item's entry among the abandoned ones (False: missing) with its fields."""
+    if since is False:
+        if abandoned(fields):
+            yield "is missing among the abandoned items"
+    elif not abandoned(fields):
+        yield "is listed among the abandoned items, but is not abandoned"
+    elif (float(since) >= WAITS) != ("nb" in fields):
+        yield f"is listed as abandoned at {float(since):.0f}, {'not ' if float(since) < WAITS else ''}behind the others"
 
 
 def own_problems(fields: Fields, texts: Collection[str], now: int) -> Iterator[str]:
@@ -239,9 +281,10 @@ def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str
         yield f"has score {float(score):.0f} in {scope}, should have {fields['w']}"
 
 
-def bands(role: int) -> range:
-    """The bands of a role's ready class, one per priority."""
-    return range(role * 12, role * 12 + 3)
+def bands(role: int) -> list[int]:
+    """The bands of a role's classes of ready items, one per class and priority."""
+    first, left = role * STATES * 4, (role * STATES + ABANDONED) * 4
+    return [*range(first, first + 3), *(range(left, left + 3) if role in (WORK, REVIEW) else ())]
 
 
 def bound_of(item: str, band: int) -> str:
@@ -256,7 +299,7 @@ def bound_problems(role: int, firsts: Sequence[Sequence[str]], bounds: Sequence[
         firsts: the first entry (member, score) per band: of the children, then of the children's own bounds.
         bounds: by band; False: missing.
     """
-    for band, bound, *found in zip(bands(role), bounds, firsts[:3], firsts[3:], strict=True):
+    for band, bound, *found in zip(bands(role), bounds, firsts[: len(bounds)], firsts[len(bounds) :], strict=True):
         best = min((float(first[1]) for first in found if first), default=None)
         if best is None or (bound is not False and float(bound) <= best):
             continue
@@ -280,7 +323,7 @@ def bound_belongs(member: str, score: str, parent: str, above: str | bool, aside
 def blocker_problems(fields: Fields, waits_for: Iterable[tuple[Edge, str | bool]]) -> Iterator[str]:
     """Compares ``nb`` with the number of unsatisfied blockers: (edge, the blocker's score; False: missing)."""
     unsatisfied = sum(
-        isinstance(score, str) and not satisfied(int(float(score)) // CLASS_SPAN // 3, found.threshold)
+        isinstance(score, str) and not satisfied(int(float(score)) // CLASS_SPAN // STATES, found.threshold)
         for found, score in waits_for
     )
     if int(fields.get("nb", "0")) != unsatisfied:

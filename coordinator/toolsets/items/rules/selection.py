@@ -18,7 +18,8 @@ ACTIONABLE = ("queue", "work", "review", "blocked")
 class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Filters and order for ``include/filters.lua``; filters that are not given are left out."""
 
-    role: int = 0
+    role: int = -1
+    """-1: what is on offer."""
     parent: str = ""
     tags: list[str] = []
     priority: int = -1
@@ -54,8 +55,11 @@ def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]
     return low or 0, 0 if high is None else max(high, 1)
 
 
-def selector(filters: Filters, parent: str, ancestor: str, place: str = "") -> Selector:
+def selector(filters: Filters, parent: str, ancestor: str, place: str = "", *, any_role: bool = False) -> Selector:
     """The checked selector; ``parent`` and ``ancestor`` are resolved ids or ''.
+
+    Args:
+        any_role: without a role, select what is on offer: ready items of queue, and abandoned ones. Else queue.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field, below ``place``.
@@ -66,9 +70,10 @@ def selector(filters: Filters, parent: str, ancestor: str, place: str = "") -> S
     if most is not None and not 1 <= most <= 10:
         raise invalid(f"{place}complexityMax", f"must be 1 to 10, not {most}")
     priority = specs.not_blank(filters.priority)
+    role = specs.not_blank(filters.role) or ("" if any_role else "queue")
     tags = specs.tags(filters.tags, f"{place}tags", specs.MAX_TAGS_ASKED)
     return Selector(
-        role=ROLE_CODES[one_of(specs.not_blank(filters.role) or "queue", ACTIONABLE, f"{place}role")],
+        role=ROLE_CODES[one_of(role, ACTIONABLE, f"{place}role")] if role else -1,
         parent=parent,
         tags=specs.names_in(tags),
         priority=PRIORITY_CODES[one_of(priority, PRIORITY_NAMES, f"{place}priority")] if priority else -1,

@@ -27,6 +27,10 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     ``no_match``: in how many ms to ask again."""
     first_claimed_at: int
     fence: int
+    role: int = -1
+    """Of a new claim, the item's role; else -1."""
+    taken_over: bool = False
+    """Whether the item was abandoned."""
 
 
 class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -26,6 +26,7 @@ from coordinator.toolsets.items.contract.claim import (
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.refusals import refused
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.specs import not_blank, short_text
 from coordinator.toolsets.items.store.work import Claimed, ClaimReply, Released, WorkStore
 from coordinator.toolsets.items.tools.shared import shown
@@ -40,8 +41,11 @@ _DESCRIPTION = (
     "Atomically claim or release work items for exclusive ownership. One claim per agent: claiming an item releases "
     "the agent's earlier one after the new one is acquired. Claims expire after ttlSeconds (default 900); claiming "
     "an item that you already hold renews the claim (do so at half of its time). requestId and actor are required. "
-    "A claim has either itemId or a selector. With a selector, the best matching item that is ready is found and "
-    "claimed in one step; with waitMs the call waits for one, in order of arrival. What is below an item held by "
+    "A claim has either itemId or a selector. With a selector, the best matching item is found and claimed in one "
+    "step; with waitMs the call waits for one, in order of arrival. Without a role, these are ready items in queue and "
+    "abandoned ones (in work or review, their agent's claim has ended), by priority, abandoned first: takeover is true "
+    "then. Either way call advance_item start next, do the work (get_context and query_notes show what was done), and "
+    "complete it: after a takeover, the first start leaves the item in its role. What is below an item held by "
     "somebody else is left out, unless parentId or ancestorId names that item or one below it. Outcomes of claims: "
     "success, already_claimed (with retryAfterMs), not_found, terminal_item, stale_fence, no_match (nothing "
     "suitable was ready, which is no failure: ask again with a new requestId after retryAfterMs), superseded (a later "
@@ -149,7 +153,7 @@ class Claims:
             parent = await self._work.resolve_one(call.project, above, f"{place}parentId", record)
         if above := not_blank(selector.ancestor_id):
             ancestor = await self._work.resolve_one(call.project, above, f"{place}ancestorId", record)
-        wanted = selection.selector(selector, parent, ancestor, place)
+        wanted = selection.selector(selector, parent, ancestor, place, any_role=True)
         ttl_ms = args.claims[0].ttl_seconds * 1000
         find = partial(self._work.claim_next, call.project, record, trusted.id, ttl_ms, wanted, releases)
         if not args.wait_ms:
@@ -264,6 +268,8 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
             claim_expires_at=iso(result.expires),
             original_claimed_at=iso(result.first_claimed_at),
             fence_token=result.fence,
+            role=ROLE_NAMES[result.role] if result.role >= 0 and (result.taken_over or by_selector) else UNSET,
+            takeover=True if result.taken_over else UNSET,
         )
     if outcome == "already_claimed":
         return ClaimResult(

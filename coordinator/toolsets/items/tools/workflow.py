@@ -32,7 +32,8 @@ MAX_TRANSITIONS = 100
 
 _ADVANCE = (
     "Apply trigger-based role transitions, in order, each on its own. Triggers: start (queue to work, work to review "
-    "or terminal, review to terminal), complete, block, hold, resume, cancel, reopen. Moving forward needs satisfied "
+    "or terminal, review to terminal; the first one after a claim with takeover begins the work again, in the item's "
+    "role), complete, block, hold, resume, cancel, reopen. Moving forward needs satisfied "
     "dependencies. Only the holder can move an item with a live claim. Parents follow by cascade. Reports the items "
     "that each transition unblocked."
 )

@@ -21,9 +21,12 @@ local function renew_claim(item, ttl_ms, now, events_max)
 end
 
 -- Places `agent`'s claim on an item that nobody holds, and lets go of the one the agent had. The fence rises; as it is
--- never below the time, it also rises above those that a restored or promoted server has no record of.
-local function acquire_claim(item, agent, ttl_ms, now, events_max)
+-- never below the time, it also rises above those that a restored or promoted server has no record of. `selector` = what
+-- found the item, nil if the agent named it. Returns the claim as replies show it: {'success', id, expires, first claimed
+-- at, fence, role, whether it was taken over, abandoned}.
+local function acquire_claim(item, agent, ttl_ms, now, events_max, selector)
   local own, ends, earlier = item.holder == agent, now + ttl_ms, nil -- earlier: the item that the agent lets go of
+  local taken_over = is_left(item, item.role) and not (own and not selector)
   if item.holder and not is_held(item) then count_lapsed(item, -1) end
   if not own then
     if item.holder then
@@ -44,9 +47,17 @@ local function acquire_claim(item, agent, ttl_ms, now, events_max)
   local moved = change_class(item, item.role * STATES + HELD)
   local claim, fence = pack_claim(item.fence, ends, now, item.first_claimed_at, agent), whole(item.fence)
   redis.call('HSET', K_ITEM .. item.id, 'w', item.score, 'h', claim)
+  if item.u then
+    item.u = nil
+    redis.call('HDEL', K_ITEM .. item.id, 'u')
+  end
+  -- Who names a role knows what it gets, and what a trigger does there.
+  if taken_over and not (selector and selector.role) then redis.call('HSET', K_ITEM .. item.id, 'tk', fence) end
+  local result = {'success', item.id, ends, item.first_claimed_at, item.fence, item.role, taken_over}
   if not earlier then
     if moved then index_item(item) end
-    return emit(events_max, 'claim', item.id, 'a', agent, 'f', fence, 'x', whole(ends))
+    emit(events_max, 'claim', item.id, 'a', agent, 'f', fence, 'x', whole(ends))
+    return result
   end
   local freed = clear_claim(earlier, now)
   if moved and freed then
@@ -56,4 +67,5 @@ local function acquire_claim(item, agent, ttl_ms, now, events_max)
   end
   emit(events_max, 'claim', item.id, 'a', agent, 'f', fence, 'x', whole(ends), 'o', earlier.id, 'p',
     whole(earlier.fence))
+  return result
 end

@@ -1,4 +1,4 @@
--- @include item
+-- @include abandoned
 -- An index of what is ready below each item. With it a search finds the best item that is not below a held one,
 -- without looking at the items that are (include/tree.lua).
 --   K_BENEATH  per parent ('' for the roots): its children that have ready items below them, at any depth. One member
@@ -12,7 +12,10 @@
 -- (`restore_bounds`). The bound may be missing meanwhile.
 
 local COMPLETE = '+'
-local READY_BANDS = {0, 1, 2, 12, 13, 14, 24, 25, 26, 48, 49, 50} -- of the ready classes, by class and priority
+-- Of the ready classes, by class and priority.
+local READY_BANDS = {
+  0, 1, 2, 16, 17, 18, 24, 25, 26, 32, 33, 34, 40, 41, 42, 64, 65, 66,
+}
 local known_bounds = {} -- by member: the lowest bound that this run has stored or found
 
 local function bound_member(id, band)
@@ -56,8 +59,7 @@ local function move_bounds(item, from)
   local scores = redis.call('ZMSCORE', K_BENEATH .. (from or ''), unpack(bound_members(item.id)))
   remove_bounds(item, from)
   for _, score in ipairs(scores) do
-    local ready = score and math.floor(score / CLASS_SIZE) % STATES == READY
-    if ready then lower_bounds(item.id, tonumber(item.d), tonumber(score)) end
+    if score and is_ready_class(math.floor(score / CLASS_SIZE)) then lower_bounds(item.id, tonumber(item.d), tonumber(score)) end
   end
 end
 
@@ -84,8 +86,10 @@ local function bounds_complete()
   local form = redis.call('GET', K_FORM)
   if form == COMPLETE then return true end
   local from, size = tonumber(form or 0), 50
-  local class, page = math.ceil(math.floor(from / CLASS_SIZE) / STATES) * STATES, {}
-  if class == TERMINAL * STATES then class = BLOCKED * STATES end
+  local class, page = nil, {}
+  for n = #READY_CLASSES, 1, -1 do
+    if READY_CLASSES[n] >= math.floor(from / CLASS_SIZE) then class = READY_CLASSES[n] end
+  end
   repeat -- until there is more than one score, to go on from the last
     size = 2 * size
     local low, high = math.max(from, class * CLASS_SIZE), (class + 1) * CLASS_SIZE - 1

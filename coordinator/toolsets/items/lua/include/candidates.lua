@@ -37,23 +37,22 @@ local function score_ranges(selector, class)
   return list
 end
 
--- The non-empty (priority, complexity) groups of a range of scores, by the score at which each begins.
-local function group_starts(key, low, high)
-  local list, from = {}, low
-  while from <= high do
-    local first = redis.call('ZRANGEBYSCORE', key, from, high, 'WITHSCORES', 'LIMIT', 0, 1)
-    if not first[1] then break end
-    list[#list + 1] = math.floor(first[2] / GROUP_SIZE) * GROUP_SIZE
-    from = list[#list] + GROUP_SIZE
-  end
-  return list
-end
-
 -- The candidates of any selector in one class; `after` = {position, id} of the last one that was looked at, or nil;
 -- `wanted` = how many are likely to be needed. Positions are scores, or ages (negative for newest first).
 local function merged_candidates(selector, class, after, wanted)
   local runs, down, from = {}, selector.order == 'newest', after and after[1]
   local first_age, last_age = age_range(selector)
+  -- The non-empty (priority, complexity) groups of a range of scores, by the score at which each begins.
+  local function group_starts(key, low, high)
+    local list, start = {}, low
+    while start <= high do
+      local first = redis.call('ZRANGEBYSCORE', key, start, high, 'WITHSCORES', 'LIMIT', 0, 1)
+      if not first[1] then break end
+      list[#list + 1] = math.floor(first[2] / GROUP_SIZE) * GROUP_SIZE
+      start = list[#list] + GROUP_SIZE
+    end
+    return list
+  end
   local function step(run)
     local score, id = run.next()
     if score and not orders_by_rank(selector) then score = down and -(score % GROUP_SIZE) or score % GROUP_SIZE end

@@ -56,14 +56,16 @@ end
 
 -- Removes the claim's record from the item and stores it; returns whether the caller has to index the item anew.
 local function clear_claim(item, now)
-  local held = is_held(item)
+  local held, moved = is_held(item), nil
   if held then record_hold(item, math.min(item.expires, now), item.expires <= now) end
   freed_ids[#freed_ids + 1] = item.id
   item.holder, item.expires, item.claimed_at, item.first_claimed_at = nil, nil, nil, nil
-  if held then change_class(item, unclaimed_class(item, item.role)) else count_lapsed(item, -1) end
+  if not held then count_lapsed(item, -1) end
+  moved = change_class(item, unclaimed_class(item, item.role))
+  if not moved and item.role == REVIEW then note_abandoned(item) end -- its claim that lapsed is gone
   redis.call('HSET', K_ITEM .. item.id, 'w', item.score, 'h', pack_fence(item.fence))
   if item.k then restore_bounds(item) end
-  return held
+  return moved
 end
 
 -- Ends the claim of an item, live or lapsed, without an event.

@@ -41,6 +41,7 @@ local function erase_item(item, events_max)
     return false, EDGES_AT_ONCE
   end
   if item.holder then end_claim(item, server_time()) end
+  if item.fence then redis.call('ZREM', K_ABANDONED, id) end
   local notes = redis.call('HVALS', K_NOTES .. id)
   if edges[1] then remove_edges(item, edges, true) end
   redis.call('ZREM', K_RANKED .. 'p' .. (item.pa or ''), id)

@@ -1,5 +1,6 @@
 -- @include index
--- Selectors: which items a caller wants. A selector is a map, each field optional: role (default queue), parent, tags
+-- Selectors: which items a caller wants. A selector is a map, each field optional: role (default: what is on offer, that
+-- is ready items in queue and abandoned ones, the latter first where priorities are equal), parent, tags
 -- (any of them), priority, type, complexity (at most), created_from, created_to, changed_from, changed_to (ms),
 -- ancestor, order ('priority' by default, 'oldest', 'newest').
 
@@ -38,9 +39,10 @@ local function matches_all(item, selector)
     and (not selector.ancestor or is_below(item, selector.ancestor))
 end
 
--- Whether an item suits a selector. The empty selector (any queued item) is checked first, because it is cheap.
+-- Whether an item suits a selector. The empty selector is checked first, because it is cheap.
 local function matches(item, selector)
-  return item.role == (selector.role or QUEUE) and (next(selector) == nil or matches_all(item, selector))
+  local right_role = item.role == (selector.role or QUEUE) or not selector.role and item.class % STATES == ABANDONED
+  return right_role and (next(selector) == nil or matches_all(item, selector))
 end
 
 local function orders_by_rank(selector)
@@ -54,13 +56,8 @@ local function age_range(selector)
   return low, math.min((selector.created_to or math.huge) - RANK_EPOCH, GROUP_SIZE - 1)
 end
 
--- The item that a selector confines the search to, or nil: everything that it asks for stands below that.
-local function named_scope(selector)
-  return selector.parent or selector.ancestor
-end
-
--- Ancestor protection: nobody gets an item below one that somebody else holds. Who names a scope means what is in it,
--- so claims at or above it do not count. The answers {holder} are cached by scope and parent; the cache has to be
+-- Ancestor protection: nobody gets an item below one that somebody else holds. Who names a scope (selector.parent or
+-- selector.ancestor) means what is in it, so claims at or above it do not count. The answers {holder} are cached by scope and parent; the cache has to be
 -- dropped (`known_holders = nil`) when claims have changed.
 local known_holders
 

@@ -7,8 +7,7 @@
 -- Claims an item for a waiter of `queue_states`, and answers the call.
 local function hand_over_item(item, waiter, now, events_max)
   leave_queue(waiter)
-  acquire_claim(item, waiter.agent, tonumber(waiter.ttl_ms), now, events_max)
-  local result = {'success', item.id, item.expires, item.first_claimed_at, item.fence}
+  local result = acquire_claim(item, waiter.agent, tonumber(waiter.ttl_ms), now, events_max, waiter.selector)
   local reply = cmsgpack.pack({now, {result}, cmsgpack.unpack(waiter.releases), waiter.processes})
   publish_wake(waiter.processes, waiter.name, remember(waiter.name, waiter.fingerprint, 'H', reply, waiter.keep_ms))
 end

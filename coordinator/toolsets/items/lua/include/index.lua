@@ -79,8 +79,14 @@ end
 -- Gives an item the class and the matching score, to be stored and indexed by the caller; false if it has that class.
 local function change_class(item, class)
   if item.class == class then return false end
-  item.score = item.score + (class - item.class) * CLASS_SIZE
+  local before, role = item.class, item.role
+  item.score = item.score + (class - before) * CLASS_SIZE
   set_class(item, class)
+  -- Not where it was held and is, or was never in a role in which there is anything to leave.
+  local matters = before % STATES ~= HELD or class % STATES ~= HELD
+  if matters and (role == WORK or role == REVIEW or item.role == WORK or item.role == REVIEW) then
+    note_abandoned(item)
+  end
   return true
 end
 

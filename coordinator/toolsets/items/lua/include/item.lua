@@ -9,6 +9,8 @@
 --   tl entry of its last transition in K_TRANSITIONS, which has the entry of the one before
 --   nb unsatisfied blockers  lv graph level  k put aside (include/beneath.lua)
 --   h record of its claim (include/claim_record.lua)
+--   u nobody has claimed it since it went to its role by a cascade, or was reopened (only where there was a claim before)
+--   tk fence of the claim that took it over while it was abandoned, until `start` (advance_item.lua)
 --   lo how many claims on it failed while the present claim is held (include/holds.lua)
 -- Texts over 64 bytes live in a second hash (include/texts.lua) under the same letters, and so do always
 --   x description  m metadata  o properties
@@ -49,12 +51,13 @@ end
 -- The same at less cost, `partial`: only with the fields that claims, classes and scopes need.
 local function load_item_partly(id)
   if loaded[id] then return loaded[id] end
-  local values = redis.call('HMGET', K_ITEM .. id, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo')
+  local values = redis.call('HMGET', K_ITEM .. id, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo', 'ra', 'u')
   if not values[1] then return nil end
   local item = {
     id = id, partial = true, score = 0, class = 0, role = 0,
     pa = values[3] or nil, g = values[4] or nil, y = values[5] or nil, nb = values[6] or nil,
     d = values[7] or nil, k = values[8] or nil, lo = values[9] or nil,
+    ra = values[10] or nil, u = values[11] or nil,
   }
   loaded[id] = item
   unpack_stored(item, values[1], values[2])

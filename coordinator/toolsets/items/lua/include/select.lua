@@ -3,9 +3,6 @@
 -- that is enough; else from a merge of ranges (include/candidates.lua); or, if many are below held items, from a walk
 -- of the tree that skips these as a whole (include/tree.lua).
 
-local SKIP_COST = 0.3 -- what passing over an item below a held one costs, of what a look at an item does
-local SKIPS_MAX = 4 -- such items that are passed over one by one before a walk of the tree is tried
-
 -- Where a run of the script stopped, {position, id}, as text for the caller to bring back; '' for the beginning or end.
 local function format_cursor(stopped)
   return stopped and whole(stopped[1]) .. ':' .. stopped[2] or ''
@@ -36,20 +33,31 @@ local function class_candidates(selector, class, after, wanted)
   return read_members(K_RANKED .. scope, low, high, wanted)
 end
 
--- Of one class or several, those together in one order: their positions leave the class out, so that an item that
--- moves from one to another stays where it is.
+-- The classes that a selector takes unclaimed items from; `some_abandoned` = whether there may be abandoned ones.
+local function claimable_classes(selector, some_abandoned)
+  local role = selector.role or QUEUE
+  if not some_abandoned then return {role * STATES + READY} end
+  if not selector.role then return {QUEUE * STATES + READY, WORK * STATES + ABANDONED, REVIEW * STATES + ABANDONED} end
+  if role == WORK or role == REVIEW then return {role * STATES + READY, role * STATES + ABANDONED} end
+  return {role * STATES + READY}
+end
+
+-- Of one class or several, those together in one order by (position, id), with the positions of include/positions.lua.
 local function candidates(selector, classes, after, wanted)
-  if not classes[2] then return class_candidates(selector, classes[1], after, wanted) end
-  local runs = {}
-  local function step(run)
-    run.position, run.id = run.next()
-    if run.id and orders_by_rank(selector) then run.position = run.position % CLASS_SIZE end
+  local by_rank, runs = orders_by_rank(selector), {}
+  local function read(run)
+    local score, id = run.next()
+    return score and by_rank and position_of(selector, run.class, score) or score, id
   end
   for n, class in ipairs(classes) do
-    local behind = after and orders_by_rank(selector) and {class * CLASS_SIZE + after[1], after[2]} or after
-    runs[n] = {next = class_candidates(selector, class, behind, wanted)}
-    step(runs[n])
+    local behind = after and by_rank and {score_at(selector, class, after[1]), after[2]} or after
+    runs[n] = {class = class, next = class_candidates(selector, class, behind, wanted)}
   end
+  if not runs[2] then
+    return function() return read(runs[1]) end
+  end
+  local function step(run) run.position, run.id = read(run) end
+  for _, run in ipairs(runs) do step(run) end
   return merge_streams(runs, step)
 end
 
@@ -59,26 +67,27 @@ local function is_kept_from(agent, id, now, scope)
   return parent and is_shielded({pa = parent}, agent, now, scope)
 end
 
--- Calls visit(item) for matching items of the classes (of several only without an agent) that are not shielded from
--- the agent ('' for nobody, false: never mind shields), in the wanted order, until it returns true, which is likely
+-- Calls visit(item) for matching items of the classes that are not shielded from the agent ('' for nobody, false: never mind shields), in the wanted order, until it returns true, which is likely
 -- after `wanted` items, or `budget` candidates were looked at; without `visit` until there is one. Returns {position,
 -- id} of the last one looked at, nil when there are no more, and the item that it ended with.
 local function select_items(selector, classes, agent, now, after, budget, wanted, visit)
   local spent, stopped, found, walk = 0, nil, nil, nil
-  local scope = named_scope(selector)
+  local SKIP_COST = 0.3 -- what passing over an item below a held one costs, of what a look at an item does
+  local SKIPS_MAX = 4 -- such items that are passed over one by one before a walk of the tree is tried
+  local scope = selector.parent or selector.ancestor
   local skips_left = agent and (selector.ancestor and 0 or SKIPS_MAX) -- false where no walk is to be tried (any more)
   local after_shielded = false -- where one item is below a held one, the next are likely to be
   local next_candidate, last_position, last_id = nil, after and after[1], after and after[2]
   while true do
     if skips_left == 0 then
       skips_left = false
-      walk = start_tree_walk(selector, classes[1], agent, now, last_position and {last_position, last_id})
+      walk = start_tree_walk(selector, classes, agent, now, last_position and {last_position, last_id})
       next_candidate = walk and walk.next or next_candidate
     end
     next_candidate = next_candidate or candidates(selector, classes, after, wanted)
     local position, id = next_candidate()
     if not id then
-      stopped = walk and walk.over and {last_position or classes[1] * CLASS_SIZE, last_id or ''} or nil
+      stopped = walk and walk.over and {last_position or 0, last_id or ''} or nil
       break
     end
     -- An item with two of the tags comes twice, one after the other.

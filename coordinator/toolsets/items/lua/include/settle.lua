@@ -25,17 +25,15 @@ local function pay_counts(list)
   return writes
 end
 
--- The same for a debt of offers.
-local function pay_offers(ids)
-  for _, id in ipairs(ids) do
-    local item = load_item_partly(id)
-    if item then set_class(item, item.class) end
-  end
-  return #ids
-end
-
 -- `settle_debts` where something is owed.
 local function pay_debts(now)
+  local function pay_offers(ids)
+    for _, id in ipairs(ids) do
+      local item = load_item_partly(id)
+      if item then set_class(item, item.class) end
+    end
+    return #ids
+  end
   local left, part = WRITES_MAX, redis.call('LPOP', K_OWED)
   while part do
     local list = cmsgpack.unpack(part)

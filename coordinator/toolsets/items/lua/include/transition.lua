@@ -42,22 +42,31 @@ local function label_after(item, to, trigger, run)
   return label
 end
 
+-- Puts on record that the item went from a role to its present one; `save_item` is to follow.
+local function record_transition(item, before, trigger, from_label, run, author)
+  local row = {
+    item.id, before, item.role, trigger, from_label or '', item.lb or '', author.summary, author.actor,
+    author.verification, item.tl,
+  }
+  local entry = redis.call('XADD', K_TRANSITIONS, 'MAXLEN', '~', run.events_max, '*', 'r', cmsgpack.pack(row))
+  set_field(item, 'tl', entry)
+  emit(run.events_max, 'transition', item.id, 'g', trigger, 'f', before, 't', item.role, 'a', author.id)
+end
+
 -- Changes the role and all that depends on it; returns the items that this leaves unblocked.
 local function change_role(item, to, trigger, label, run, author)
   local before, from_label = item.role, item.lb
   set_field(item, 'pr', to == BLOCKED and tostring(before))
   set_field(item, 'lb', label)
-  set_field(item, 'ra', whole(run.now))
+  -- Later than the claim with which it comes to review, so that a reviewer's claim can be told from that.
+  set_field(item, 'ra', whole(to == REVIEW and item.fence and math.max(run.now, item.fence + 1) or run.now))
+  set_field(item, 'tk', nil)
+  local by_itself = trigger == 'cascade' or before == TERMINAL or item.u
+  set_field(item, 'u', to ~= TERMINAL and item.fence and not item.holder and by_itself and '1')
   set_modified(item, run.now)
   move_to_class(item, is_held(item) and to * STATES + HELD or unclaimed_class(item, to))
-  local row = {
-    item.id, before, to, trigger, from_label or '', label or '', author.summary, author.actor, author.verification,
-    item.tl,
-  }
-  local entry = redis.call('XADD', K_TRANSITIONS, 'MAXLEN', '~', run.events_max, '*', 'r', cmsgpack.pack(row))
-  set_field(item, 'tl', entry)
+  record_transition(item, before, trigger, from_label, run, author)
   save_item(item)
-  emit(run.events_max, 'transition', item.id, 'g', trigger, 'f', before, 't', to, 'a', author.id)
   return update_dependents(item, before, run.events_max)
 end
 

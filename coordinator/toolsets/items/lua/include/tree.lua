@@ -1,39 +1,41 @@
 -- @include candidates
+-- @include positions
 -- @include beneath
 -- Yields candidates that are not below items held by others, best first. The search goes down from the roots, or an
 -- ancestor, to where the best candidates are. An item held by another is passed over once, with all that is below it.
 
-local VISITS_MAX = 100 -- items that one run looks below
-
--- By score; at equal scores, items that may have candidates below them come first, then the order is by id.
-local function precedes(one, other)
-  if one.score ~= other.score then return one.score < other.score end
-  if one.inner ~= other.inner then return one.inner end
-  return one.id < other.id
-end
-
--- Walks the items of a class, for an agent ('' for nobody), from `after` on (as in include/candidates.lua). The walk's
--- next() gives (position, id); nil at the end, or with `over` set when this run has done enough. Call mend() then, or
--- when enough was found. It merges two kinds of streams: children, each at its score, and bounds (`inner`), each for
+-- Walks the items of some classes, for an agent ('' for nobody), from `after` on (as in include/candidates.lua). The walk's
+-- next() gives (position, id), positions as in include/positions.lua; nil at the end, or with `over` set when this run has done enough. Call mend() then, or
+-- when enough was found. It merges two kinds of streams: children, each at its position, and bounds (`inner`), each for
 -- what is below one child; when the turn of a bound comes, the items below that child are opened as another stream.
-local function walk_tree(selector, class, agent, now, after)
+local function walk_tree(selector, classes, agent, now, after)
+  local VISITS_MAX = 100 -- items that one run looks below
   local walk, streams, visits, from = {}, {}, 0, after and after[1] or 0
   local mends = {} -- bounds that turned out too low: {key, member, score or nil, aside = id of a held item}
   local own_id = agent ~= '' and redis.call('HGET', K_AGENTS, agent)
   local own, scope = own_id and load_item_partly(own_id), selector.ancestor
 
+  -- By position; at equal ones, items that may have candidates below them come first, then the order is by id.
+  local function precedes(one, other)
+    if one.position ~= other.position then return one.position < other.position end
+    if one.inner ~= other.inner then return one.inner end
+    return one.id < other.id
+  end
+
   -- Reads on; what stands after `last` is not asked for.
   local function read_on(stream)
     stream.score, stream.id = stream.next()
+    stream.position = stream.id and position_of(selector, stream.class, stream.score)
     return stream.id and stream.score <= stream.last
   end
 
   -- Opens a stream of a set from `low` to `high`, if it has something up to `last`. Returns the set's first score.
   local function open(key, low, high, last, inner)
-    local stream = {key = key, last = last, inner = inner, next = read_members(key, low, high, 1)}
+    local class = math.floor(low / CLASS_SIZE)
+    local stream = {key = key, class = class, last = last, inner = inner, next = read_members(key, low, high, 1)}
     local more, first = read_on(stream), stream.score
-    if more and not inner and first < from then
-      stream.next = read_members(key, from, high, 1)
+    if more and not inner and stream.position < from then
+      stream.next = read_members(key, score_at(selector, class, from), high, 1)
       more = read_on(stream)
     end
     if more then streams[#streams + 1] = stream end
@@ -70,7 +72,7 @@ local function walk_tree(selector, class, agent, now, after)
       end
       local stream = streams[at]
       if not stream then return nil end
-      local score, id = stream.score, stream.id
+      local position, id = stream.position, stream.id
       if stream.inner then
         walk.over = visits >= VISITS_MAX and #mends > 0 -- a run that mends nothing would only be made again
         if walk.over then return nil end
@@ -81,7 +83,7 @@ local function walk_tree(selector, class, agent, now, after)
         streams[at] = streams[#streams]
         streams[#streams] = nil
       end
-      if not stream.inner then return score, id end
+      if not stream.inner then return position, id end
     end
   end
 
@@ -102,10 +104,11 @@ local function walk_tree(selector, class, agent, now, after)
     end
   end
 
-  for _, range in ipairs(score_ranges(selector, class)) do
-    open_below(scope or '', range[1], range[2], range[2])
-    if own and (not scope or is_below(own, scope)) and not is_shielded(own, agent, now, scope) then
-      open_below(own_id, range[1], range[2], range[2])
+  local own_too = own and (not scope or is_below(own, scope)) and not is_shielded(own, agent, now, scope)
+  for _, class in ipairs(classes) do
+    for _, range in ipairs(score_ranges(selector, class)) do
+      open_below(scope or '', range[1], range[2], range[2])
+      if own_too then open_below(own_id, range[1], range[2], range[2]) end
     end
   end
   return walk
@@ -113,8 +116,8 @@ end
 
 -- A walk, where that is a way to what is asked for (role, priority, complexity, ancestor, in the order of rank), else
 -- nil. Arguments as of `walk_tree`.
-local function start_tree_walk(selector, class, agent, now, after)
+local function start_tree_walk(selector, classes, agent, now, after)
   if selector.parent or selector.type or selector.tags or age_range(selector) then return nil end
   if selector.changed_from or selector.changed_to or not orders_by_rank(selector) then return nil end
-  return bounds_complete() and walk_tree(selector, class, agent, now, after) or nil
+  return bounds_complete() and walk_tree(selector, classes, agent, now, after) or nil
 end

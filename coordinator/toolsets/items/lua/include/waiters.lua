@@ -14,12 +14,11 @@
 --   K_WAITING  queues by when the last call of each ends
 --   K_WANTED   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
 --   K_ALIVE    process: it lives and can take a call
--- A place is a scope and a class as in include/classes.lua, or what is below an item at any depth and a class: an item
+-- A place is a scope and a class as in include/classes.lua, or what is below an item at any depth ('a' .. id) and a class: an item
 -- leads to the selectors that may suit it and to no others, however many there are. All these keys expire some time after their calls, so those of dead processes do not
 -- stay.
 
 local WAKE_CHANNEL = 'fc:wake:'
-local BELOW = 'a' -- with an id in place of a scope: what is below that item
 local GRACE = 10000 -- ms that a waiter outlives its call
 
 -- Publishes to the processes of a call, with the call's project and the waiter's name: its reply, or '' for it to ask
@@ -36,13 +35,14 @@ local function places_of(selector)
   if selector.parent then
     selector_scopes = {'p' .. selector.parent}
   elseif selector.ancestor then
-    selector_scopes = {BELOW .. selector.ancestor}
+    selector_scopes = {'a' .. selector.ancestor}
   elseif selector.type then
     selector_scopes = {'y' .. selector.type}
   elseif selector.tags then
     for n, tag in ipairs(selector.tags) do selector_scopes[n] = 'g' .. tag end
   end
   local places = {}
+  -- What is abandoned leads to both kinds: without a role, and with its role.
   for n, scope in ipairs(selector_scopes) do places[n] = scope .. ':' .. (selector.role or QUEUE) * STATES end
   return places
 end

@@ -22,12 +22,16 @@ local function selectors_at(place, now)
   return known_selectors[place]
 end
 
--- The scopes of an item in the ranked index, and what it is below.
-local function scopes_around(item)
-  local list, above = scopes_of(item), item.pa
+-- The places that an item leads to.
+local function places_around(item)
+  local scopes, above, list, class = scopes_of(item), item.pa, {}, item.role * STATES
   while above do
-    list[#list + 1] = BELOW .. above
+    scopes[#scopes + 1] = 'a' .. above
     above = redis.call('HGET', K_ITEM .. above, 'pa')
+  end
+  for _, scope in ipairs(scopes) do
+    list[#list + 1] = scope .. ':' .. class
+    if item.class ~= class then list[#list + 1] = scope .. ':' .. QUEUE * STATES end -- abandoned
   end
   return list
 end
@@ -35,13 +39,15 @@ end
 -- The waiter that has waited longest for an item; nil: nobody waits for it.
 local function longest_waiter(item, now)
   local best
-  for _, scope in ipairs(scopes_around(item)) do
-    for queue, selector in pairs(selectors_at(scope .. ':' .. item.class, now)) do
+  for _, place in ipairs(places_around(item)) do
+    for queue, selector in pairs(selectors_at(place, now)) do
       comparisons = comparisons + 1
       if not none_before(queue, best and best.order or math.huge) and matches(item, selector) then
-        local agent = holder_above(item, now, named_scope(selector)) -- whose alone it may be, nil for anybody's
+        local agent = holder_above(item, now, selector.parent or selector.ancestor) -- whose alone it may be, nil for anybody's
         local waiter = agent ~= false and front_waiter(queue, agent, now)
-        if waiter and (not best or waiter.order < best.order) then best = waiter end
+        if waiter and (not best or waiter.order < best.order) then
+          best, waiter.selector = waiter, selector
+        end
       end
     end
   end
