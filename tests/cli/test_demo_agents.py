@@ -39,7 +39,7 @@ class Fleet:
         self.claims: dict[str, list[str]] = {}
         """Item -> outcomes of the claims on it, in order; success when there is none left."""
         self.fence = 1
-        self.role = "queue"
+        self.takeover = False
         self.applied = True
 
     async def call(
@@ -53,9 +53,6 @@ class Fleet:
                 self.stop.set()
                 return {"recommendations": []}
             return {"recommendations": [{"itemId": item, "role": role} for item, role in self.offers.pop(0)]}
-        if tool == "query_items":
-            self.asked.append(("get", arguments["id"]))
-            return {"role": self.role}
         if tool == "advance_item":
             (transition,) = arguments["transitions"]
             assert transition["fenceToken"] == self.fence
@@ -65,14 +62,12 @@ class Fleet:
         if "waitMs" in arguments:
             assert waits
             (claim,) = arguments["claims"]
-            role = claim["selector"]["role"]
-            self.asked.append(("wait", role))
+            self.asked.append(("wait", claim["selector"]))
             if not self.offers:
                 self.stop.set()
                 await asyncio.Event().wait()
             if offers := self.offers.pop(0):
-                ((item, offered),) = offers
-                assert offered == role
+                ((item, _),) = offers
                 return {"claimResults": [self._claimed(item)]}
             return {"claimResults": [{"outcome": "no_match", "kind": "transient"}]}
         if "releases" in arguments:
@@ -83,7 +78,7 @@ class Fleet:
 
     def _claimed(self, item: str) -> dict[str, Any]:
         outcome = self.claims[item].pop(0) if self.claims.get(item) else "success"
-        return {"itemId": item, "outcome": outcome, "fenceToken": self.fence}
+        return {"itemId": item, "outcome": outcome, "fenceToken": self.fence, "takeover": self.takeover}
 
 
 @asynccontextmanager
@@ -99,7 +94,7 @@ async def agent_on(
         idle_limit=0.01,
         wait_ms=more.get("wait_ms", 0),
     )
-    agent = Agent("a1", fleet, behaviour, random.Random(1), stop, counts, resumes=bool(more.get("resumes")))
+    agent = Agent("a1", fleet, behaviour, random.Random(1), stop, counts)
     async with asyncio.timeout(60):
         yield fleet, agent.run, counts
 
@@ -115,38 +110,33 @@ async def test_an_item_is_claimed_begun_done_and_given_back() -> None:
 async def test_an_agent_that_waits_takes_what_it_is_given_and_polls_nothing() -> None:
     async with agent_on([[(ITEM, "queue")], [(OTHER, "queue")]], wait_ms=50) as (fleet, run, counts):
         assert await run() is None
-    one = [("wait", "queue"), ("start", ITEM), ("complete", ITEM), ("release", ITEM)]
-    other = [("wait", "queue"), ("start", OTHER), ("complete", OTHER), ("release", OTHER)]
-    assert fleet.asked == [*one, *other, ("wait", "queue")]
+    one = [("wait", {}), ("start", ITEM), ("complete", ITEM), ("release", ITEM)]
+    other = [("wait", {}), ("start", OTHER), ("complete", OTHER), ("release", OTHER)]
+    assert fleet.asked == [*one, *other, ("wait", {})]
     assert counts["done"] == 2
     assert counts["polls"] == 0
 
 
-@pytest.mark.parametrize(("resumes", "roles"), [(0, ["queue", "work", "queue"]), (1, ["work", "queue", "work"])])
-async def test_who_waited_in_vain_tries_the_other_role_once(resumes: int, roles: list[str]) -> None:
-    async with agent_on([[], []], wait_ms=50, resumes=resumes) as (fleet, run, counts):
+async def test_who_waited_in_vain_waits_again() -> None:
+    async with agent_on([[], []], wait_ms=50) as (fleet, run, counts):
         await run()
-    assert [role for asked, role in fleet.asked if asked == "wait"] == roles
+    assert fleet.asked == [("wait", {})] * 3
     assert counts["polls"] == 2
 
 
-async def test_work_that_a_crashed_agent_had_begun_is_ended() -> None:
-    async with agent_on([[(ITEM, "work")]], wait_ms=50, resumes=1) as (fleet, run, _):
+@pytest.mark.parametrize("wait_ms", [0, 50])
+async def test_work_that_a_crashed_agent_had_begun_is_begun_again(wait_ms: int) -> None:
+    """As the claim says `takeover`, `start` leaves the item in work."""
+    async with agent_on([[(ITEM, "work")]], wait_ms=wait_ms) as (fleet, run, _):
+        fleet.takeover = True
         await run()
-    assert fleet.asked[:3] == [("wait", "work"), ("complete", ITEM), ("release", ITEM)]
+    assert fleet.asked[1:4] == [("start", ITEM), ("complete", ITEM), ("release", ITEM)]
 
 
-async def test_work_that_somebody_had_begun_is_not_begun_again() -> None:
+async def test_an_agents_own_work_is_not_begun_again() -> None:
     async with agent_on([[(ITEM, "work")]]) as (fleet, run, _):
         await run()
     assert [asked for asked, _ in fleet.asked] == ["claim", "complete", "release"]
-
-
-async def test_an_item_that_may_have_had_an_owner_since_is_looked_at_before_it_is_begun() -> None:
-    async with agent_on([[(ITEM, "queue")]], ttl_seconds=0) as (fleet, run, _):
-        fleet.role = "work"
-        await run()
-    assert [asked for asked, _ in fleet.asked if asked != "claim"] == ["get", "complete", "release"]
 
 
 async def test_another_item_is_taken_where_somebody_was_faster() -> None:

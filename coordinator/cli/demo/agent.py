@@ -58,7 +58,8 @@ class Held(msgspec.Struct):
     """An item that this agent has claimed."""
 
     item: str
-    role: str
+    begin: bool
+    """Whether to start it: not one that this agent had begun before it lost its claim."""
     fence: int
     renewed: float
     """When the claim was asked for last (monotonic)."""
@@ -77,7 +78,6 @@ class Agent:
         rng: what it decides by.
         stop: set when it is to finish what it holds and end.
         counts: shared by the agents of a process: what they did.
-        resumes: whether it is to take up what crashed agents had begun, where it waits for work.
     """
 
     def __init__(
@@ -88,7 +88,6 @@ class Agent:
         rng: random.Random,
         stop: asyncio.Event,
         counts: Counter[str],
-        resumes: bool = False,
     ) -> None:
         self.name = name
         self._calls = calls
@@ -98,8 +97,6 @@ class Agent:
         self._counts = counts
         self._actor = {"id": name, "kind": "subagent", "parent": "fleet-demo"}
         self._rounds = rng.randrange(4)
-        self._resumes = resumes
-        self._in_vain = False
 
     async def run(self) -> Crash | None:
         """Works until told to stop, or until it crashes: then what it held.
@@ -136,21 +133,14 @@ class Agent:
             return await self._wait_for_one()
         # Work that a crashed agent had begun waits in the role "work".
         for role in ("queue", "work") if self._rounds % 4 else ("work", "queue"):
-            offered = time.monotonic()
             answer = await self._calls.call("get_next_item", {"role": role, "limit": _OFFERS})
-            offers = {offer["itemId"]: offer["role"] for offer in answer["recommendations"]}
-            if offers:
-                return await self._claim(offers, offered)
+            if offers := {offer["itemId"]: offer["role"] for offer in answer["recommendations"]}:
+                return await self._claim(offers)
         return None
 
     async def _wait_for_one(self) -> Held | None:
-        """A claim on the best item of a role as soon as there is one; None when there was none for too long.
-
-        Most agents take items that nobody has begun; one in ten takes up what crashed agents had.
-        Whoever waited in vain tries the other once.
-        """
-        role = "work" if self._resumes != self._in_vain else "queue"
-        claims = [{"selector": {"role": role}, "ttlSeconds": self._behaviour.ttl_seconds}]
+        """A claim on the best item as soon as there is one, new or abandoned; None when there was none for too long."""
+        claims = [{"selector": {}, "ttlSeconds": self._behaviour.ttl_seconds}]
         arguments = self._signed(claims=claims, waitMs=self._behaviour.wait_ms)
         call = asyncio.ensure_future(self._calls.call("claim_item", arguments, waits=True))
         stopped = asyncio.ensure_future(self._stop.wait())
@@ -163,16 +153,14 @@ class Agent:
             call.cancel()
             stopped.cancel()
         self._counts[f"claim_{result['outcome']}"] += 1
-        self._in_vain = result["outcome"] != "success" and not self._in_vain
         if result["outcome"] != "success":
             self._counts["polls"] += 1
             return None
-        # The selector's role is the item's: they are compared and claimed in one step. The claim is as old
-        # as the answer was on its way, which half the time to live has room for.
-        return Held(result["itemId"], role, result["fenceToken"], time.monotonic())
+        # The claim is as old as the answer was on its way, which half the time to live has room for.
+        return Held(result["itemId"], True, result["fenceToken"], time.monotonic())
 
-    async def _claim(self, offers: dict[str, str], offered: float) -> Held | None:
-        """Claims one of the items (id -> role) that were offered then; None if others were faster."""
+    async def _claim(self, offers: dict[str, str]) -> Held | None:
+        """Claims one of the items (id -> role); None if others were faster."""
         asked = time.monotonic()
         candidates = self._rng.sample(sorted(offers), min(_CANDIDATES, len(offers)))
         results = await self._ask_for_claims(candidates)
@@ -184,20 +172,15 @@ class Agent:
         if won is None:
             self._counts["claims_in_vain"] += 1
             return None
-        item, role = won["itemId"], offers[won["itemId"]]
-        if time.monotonic() - offered >= self._behaviour.ttl_seconds:
-            # Somebody may have begun it since it was offered and lost it again; `start` on an item that is in work
-            # already would end it.
-            found = await self._calls.call("query_items", {"operation": "get", "id": item}, urgent=True)
-            role = found["role"]
-        return Held(item, role, won["fenceToken"], asked)
+        begin = offers[won["itemId"]] == "queue" or won.get("takeover", False)
+        return Held(won["itemId"], begin, won["fenceToken"], asked)
 
     async def _work(self, held: Held) -> bool:
         """Does the work on an item. Returns whether the agent crashed meanwhile."""
         crash = self._rng.random() < self._behaviour.crash_rate
         if crash and self._rng.random() < 0.5:
             return True
-        if held.role == "queue":
+        if held.begin:
             await self._advance(held, "start")
         left = self._behaviour.work_ms / 1000 * self._rng.uniform(0.5, 1.5)
         if crash:

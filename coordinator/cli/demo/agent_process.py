@@ -26,8 +26,6 @@ _PROGRESS_SECONDS = 0.25
 _LAST_SECONDS = 10.0
 """How long agents may finish their items after they are told to stop."""
 _MAX_FAILURES = 5
-_RESUMERS = 10
-"""One in this many agents resumes what crashed agents had begun."""
 _CAREFUL = 25
 """One in this many agents checks every answer against its published schema."""
 
@@ -72,8 +70,7 @@ class AgentProcess:
                 careful = number % _CAREFUL == 1
                 async with Caller(self._endpoint, careful) as caller:
                     self._connected += 1
-                    resumes = number % _RESUMERS == _RESUMERS - 1
-                    agent = Agent(name, caller, self._orders.behaviour, rng, self._stop, self._counts, resumes)
+                    agent = Agent(name, caller, self._orders.behaviour, rng, self._stop, self._counts)
                     crash = await agent.run()
                 if crash is not None:
                     self._crashes.append(crash)

@@ -35,8 +35,8 @@ QUEUE, WORK, TERMINAL = ROLE_CODES["queue"], ROLE_CODES["work"], ROLE_CODES["ter
 SLACK_MS = 250
 """A script looks at the clock once, at its start; its entries carry the time of their writing, a little later."""
 
-_STEP = {("start", QUEUE, WORK), ("complete", WORK, TERMINAL)}
-"""All that may become of a step."""
+_STEP = {("start", QUEUE, WORK), ("start", WORK, WORK), ("complete", WORK, TERMINAL)}
+"""All that may become of a step. An abandoned one is started again in work."""
 
 Rule = Literal[
     "complete", "order", "done once", "one claim", "fences", "expiry", "steps", "holder", "dependencies", "crashes"

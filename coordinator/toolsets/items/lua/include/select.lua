@@ -61,6 +61,14 @@ local function candidates(selector, classes, after, wanted)
   return merge_streams(runs, step)
 end
 
+-- A walk, where that is a way to what is asked for (role, priority, complexity, ancestor, by rank), else nil. Arguments
+-- as of `walk_tree`.
+local function start_tree_walk(selector, classes, agent, now, after)
+  if selector.parent or selector.type or selector.tags or age_range(selector) then return nil end
+  if selector.changed_from or selector.changed_to or not orders_by_rank(selector) then return nil end
+  return bounds_complete() and walk_tree(selector, classes, agent, now, after) or nil
+end
+
 -- Whether the item stands below one that keeps it from the agent. Less work than `load_item`.
 local function is_kept_from(agent, id, now, scope)
   local parent = redis.call('HGET', K_ITEM .. id, 'pa')

@@ -17,9 +17,8 @@ local function walk_tree(selector, classes, agent, now, after)
 
   -- By position; at equal ones, items that may have candidates below them come first, then the order is by id.
   local function precedes(one, other)
-    if one.position ~= other.position then return one.position < other.position end
-    if one.inner ~= other.inner then return one.inner end
-    return one.id < other.id
+    if one.position == other.position and one.inner ~= other.inner then return one.inner end
+    return comes_before(one.position, one.id, other.position, other.id)
   end
 
   -- Reads on; what stands after `last` is not asked for.
@@ -31,11 +30,11 @@ local function walk_tree(selector, classes, agent, now, after)
 
   -- Opens a stream of a set from `low` to `high`, if it has something up to `last`. Returns the set's first score.
   local function open(key, low, high, last, inner)
-    local class = math.floor(low / CLASS_SIZE)
-    local stream = {key = key, class = class, last = last, inner = inner, next = read_members(key, low, high, 1)}
+    local stream = {class = math.floor(low / CLASS_SIZE), key = key, last = last, inner = inner}
+    stream.next = read_members(key, low, high, 1)
     local more, first = read_on(stream), stream.score
     if more and not inner and stream.position < from then
-      stream.next = read_members(key, score_at(selector, class, from), high, 1)
+      stream.next = read_members(key, score_at(selector, stream.class, from), high, 1)
       more = read_on(stream)
     end
     if more then streams[#streams + 1] = stream end
@@ -112,12 +111,4 @@ local function walk_tree(selector, classes, agent, now, after)
     end
   end
   return walk
-end
-
--- A walk, where that is a way to what is asked for (role, priority, complexity, ancestor, in the order of rank), else
--- nil. Arguments as of `walk_tree`.
-local function start_tree_walk(selector, classes, agent, now, after)
-  if selector.parent or selector.type or selector.tags or age_range(selector) then return nil end
-  if selector.changed_from or selector.changed_to or not orders_by_rank(selector) then return nil end
-  return bounds_complete() and walk_tree(selector, classes, agent, now, after) or nil
 end
