@@ -112,6 +112,11 @@ CATALOGUE: dict[str, ErrorCode] = {
         "the store does not answer, so nothing can be said about the outcome",
         "retry with the same requestId after retryAfterMs",
     ),
+    "store_changed": ErrorCode(
+        "transient",
+        "the store is not the one that the fleet had, so nothing is read from it or written to it",
+        "retry with the same requestId; an operator has to bring the store back, or to accept this one",
+    ),
     "store_full": ErrorCode(
         "shedding",
         "the store has reached its memory limit and takes no writes; reads and deletions still work",

@@ -25,9 +25,19 @@ from coordinator.steps.handoff import Handoff, queue_names
 from coordinator.steps.run_kind import Isolated, RunKind, opened
 from coordinator.steps.store import StepStore
 from coordinator.steps.times import STORE_RETRY_SECONDS
-from coordinator.store import AddressError, Store, StoreError, StoreTooOld, clients, key_space, permissions
+from coordinator.store import (
+    AddressError,
+    Store,
+    StoreError,
+    StoreIdentity,
+    StoreTooOld,
+    clients,
+    key_space,
+    permissions,
+)
 from coordinator.store.address import parse
 from coordinator.store.drains import Drains
+from coordinator.store.identity import remembered
 from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.heartbeat import Heartbeat, heartbeat_client
@@ -120,7 +130,7 @@ class WorkerProcess:
 
     async def _with_stores(self) -> None:
         settings = self._settings
-        store = self.store = await self._open(settings.redis_url)
+        store = self.store = await self._open(settings.redis_url, remembered(settings, settings.redis_url))
         if store is None:
             return
         queue = await self._open(settings.steps.queue_url) if settings.steps.queue_url else store
@@ -138,11 +148,11 @@ class WorkerProcess:
                 await queue.close()
             await store.close()
 
-    async def _open(self, url: str) -> Store | None:
+    async def _open(self, url: str, identity: StoreIdentity | None = None) -> Store | None:
         """Opens a store, however long that takes. Returns None if the worker is told to stop meanwhile."""
         while not self._stop.is_set():
             try:
-                store = Store(url, self._settings.redis_timeout_ms)
+                store = Store(url, self._settings.redis_timeout_ms, identity=identity)
                 await store.open()
             except (AddressError, StoreTooOld):
                 raise

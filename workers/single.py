@@ -24,6 +24,7 @@ from coordinator.steps.run_kind import opened
 from coordinator.steps.store import Report, StepStore, Taken
 from coordinator.store import Store
 from coordinator.store.clients import address_of
+from coordinator.store.identity import remembered
 from workers.attempts import Attempt
 from workers.engine import Engine
 from workers.heartbeat import Heartbeat, heartbeat_client
@@ -63,7 +64,7 @@ async def run_one(project: str, job: str) -> str:
     settings = load_settings({}, os.environ, None).settings
     url = settings.redis_url or _url_of_job()
     _trace(settings)
-    store = Store(url, settings.redis_timeout_ms)
+    store = Store(url, settings.redis_timeout_ms, identity=remembered(settings, url))
     store.observe = tracing.observing(lambda script, seconds, outcome: None)
     try:
         await store.open()

@@ -88,6 +88,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
         start later, until it is ended with --end.
         """,
     ),
+    "store accept": (
+        "coordinator.cli.store:accept",
+        """Have the store that is there now take the place of the one that the fleet had.
+
+        Processes refuse every call (`store_changed`) when they find another store, or an emptied one. If that is
+        what you want, accept it: they serve it within a second or two, on every host. Where the embedded store
+        does not run, the next `fleet up` takes the data that it finds.
+        """,
+    ),
     "top": (
         "coordinator.cli.top.command:top",
         """Show what the fleet does right now: calls, latencies, shedding, claims, contention, store and workers.
@@ -227,6 +236,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 GROUPS: dict[str, str] = {
     "config": "Show settings and where they come from; check a config file.",
     "token": "Make, list and revoke the bearer tokens of callers.",
+    "store": "Accept another store, or an emptied one.",
     "definitions": "Check definitions of workflows.",
     "flows": "Show workflows and their steps; cancel them, or run them again.",
     "gateway": "Check a gateway's configuration; show its audit; answer approvals.",

@@ -21,7 +21,7 @@ from coordinator.cli.authentication import build_authenticator
 from coordinator.cli.described import described_toolsets
 from coordinator.cli.operators import QuietServer, operators_port, server_config
 from coordinator.cli.reload import SettingsInForce
-from coordinator.cli.stores import open_store, settled
+from coordinator.cli.stores import open_for_serving
 from coordinator.cli.supervision.lifecycle import ORPHAN_SECONDS, Lifecycle
 from coordinator.cli.supervision.sockets import BACKLOG, listening
 from coordinator.identity.actors import Actors
@@ -80,7 +80,7 @@ def run_frontend(settings: Settings, recorder: Recorder, metrics_dir: Path, life
 async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, lifecycle: Lifecycle) -> None:
     lifecycle.begun()
     async with contextlib.AsyncExitStack() as stack:
-        store = await settled(await open_store(settings.redis_url, settings.redis_timeout_ms))
+        store = await open_for_serving(settings, settings.redis_url)
         stack.push_async_callback(store.close)
         actors = Actors(settings.actor_authentication, store)
         stack.push_async_callback(actors.aclose)

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from coordinator.cli.authentication import running_authenticator, stdio_principal
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import given_url, open_store, settled, store_failed
+from coordinator.cli.stores import given_url, open_for_serving, store_failed
 from coordinator.cli.supervision.roles import start_tracing
 from coordinator.cli.terminal import absent
 from coordinator.identity.actors import Actors
@@ -127,7 +127,7 @@ class _Session:
         """
         try:
             url = await self._store_url()
-            store = await settled(await open_store(url, self._settings.redis_timeout_ms))
+            store = await open_for_serving(self._settings, url)
             try:
                 return await self._serve(store, url)
             finally:

@@ -14,9 +14,19 @@ import structlog
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.store import AddressError, Store, StoreError, StoreTooOld, StoreUnreachable, key_space, permissions
+from coordinator.store import (
+    AddressError,
+    Store,
+    StoreError,
+    StoreIdentity,
+    StoreTooOld,
+    StoreUnreachable,
+    key_space,
+    permissions,
+)
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedError, ServerFailed, find_running
+from coordinator.store.identity import remembered
 from coordinator.store.server_binary import ServerMissing
 
 R = TypeVar("R")
@@ -56,7 +66,9 @@ def running_url(settings: Settings) -> str:
     return url
 
 
-async def open_store(url: str, timeout_ms: int, patience: float = PATIENCE_SECONDS) -> Store:
+async def open_store(
+    url: str, timeout_ms: int, patience: float = PATIENCE_SECONDS, identity: StoreIdentity | None = None
+) -> Store:
     """Opens the store; if it does not answer, tries again for ``patience`` seconds.
 
     Raises:
@@ -66,7 +78,7 @@ async def open_store(url: str, timeout_ms: int, patience: float = PATIENCE_SECON
     pause, told = 0.05, ""
     while True:
         try:
-            store = Store(url, timeout_ms)
+            store = Store(url, timeout_ms, identity=identity)
             await store.open()
         except StoreUnreachable as error:
             if time.monotonic() + pause > deadline:
@@ -82,12 +94,18 @@ async def open_store(url: str, timeout_ms: int, patience: float = PATIENCE_SECON
         pause = min(pause * 2, 1.0)
 
 
-async def settled(store: Store) -> Store:
-    """The store, after checking for a serving process that it can be served from.
+async def open_for_serving(settings: Settings, url: str) -> Store:
+    """The store, opened and found fit to be served from.
 
     Raises:
-        CommandFailed: its keys have another layout, or its user lacks permissions; the store is closed.
+        CommandFailed: it cannot be used, is another one than before, its keys have another layout, or its user lacks
+            permissions.
     """
+    try:
+        identity = remembered(settings, url)
+    except AddressError as error:
+        raise store_failed(error) from None
+    store = await open_store(url, settings.redis_timeout_ms, identity=identity)
     try:
         await key_space.settle(store)
         await permissions.require(store)

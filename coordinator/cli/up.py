@@ -15,7 +15,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.cli.reload import Rereader
-from coordinator.cli.stores import given_url, open_store, settled
+from coordinator.cli.stores import given_url, open_for_serving
 from coordinator.cli.supervision.brief import Role
 from coordinator.cli.supervision.roles import open_recorder, slots
 from coordinator.cli.supervision.running import Announcer, apply_reload, metrics_dir, run_until_told
@@ -127,7 +127,7 @@ class _Up:
             self._embedded = StoreSupervisor(server, self._store_moved, self._write)
             await self._embedded.start()
             url = self._embedded.url
-        store = await settled(await open_store(url, self._settings.redis_timeout_ms))
+        store = await open_for_serving(self._settings, url)
         await store.close()
 
     async def _keep_processes(self, stop: asyncio.Event, frontends: Sequence[str], workers: Sequence[str]) -> None:

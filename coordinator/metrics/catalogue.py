@@ -122,6 +122,19 @@ BREAKER_STATE = Metric(
     (Label("state", ("closed", "open", "half-open")),),
 )
 
+STORE_CHANGED = Metric(
+    "coordinator_store_changed",
+    "gauge",
+    "processes",
+    "Processes that refuse every call since the store is not the one that it was: another one, or an emptied one.",
+)
+STORE_WENT_BACK = Metric(
+    "coordinator_store_went_back_total",
+    "counter",
+    "times",
+    "How often a process found that the store had lost what it acknowledged last, by a restore, a failover or a crash.",
+)
+
 CLAIMS = Metric(
     "coordinator_claims_total",
     "counter",
@@ -262,8 +275,9 @@ STORE_ERRORS = Metric(
     "counter",
     "errors",
     "Store calls without a result. unavailable: no answer in time or no connection, full: no memory for writes, "
-    "over_capacity: too many calls in flight, cancelled: the caller went away, defect: a fault of ours.",
-    (Label("kind", ("unavailable", "full", "over_capacity", "cancelled", "defect", OTHER)),),
+    "over_capacity: too many calls in flight, cancelled: the caller went away, changed: it is not the store that it "
+    "was, defect: a fault of ours.",
+    (Label("kind", ("unavailable", "changed", "full", "over_capacity", "cancelled", "defect", OTHER)),),
 )
 
 WORKER_JOBS = Metric(
@@ -518,6 +532,8 @@ CATALOGUE: tuple[Metric, ...] = (
     SATURATION,
     ADMISSION_WAITING,
     BREAKER_STATE,
+    STORE_CHANGED,
+    STORE_WENT_BACK,
     CLAIMS,
     CLAIM_CONFLICTS,
     CLAIM_HOLD,

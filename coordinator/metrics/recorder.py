@@ -47,6 +47,8 @@ class Recorder:
         self._saturation = Family(catalogue.SATURATION, cells.number)
         self._waiting = Family(catalogue.ADMISSION_WAITING, cells.number)
         self._breaker = Family(catalogue.BREAKER_STATE, cells.number)
+        self._store_changed = Family(catalogue.STORE_CHANGED, cells.number)
+        self._store_went_back = Family(catalogue.STORE_WENT_BACK, cells.number)
         self._claims = Family(catalogue.CLAIMS, cells.number)
         self._conflicts = Family(catalogue.CLAIM_CONFLICTS, cells.number)
         self._holds = Family(catalogue.CLAIM_HOLD, cells.histogram)
@@ -299,6 +301,14 @@ class Recorder:
     def loop_lag(self, role: str, seconds: float) -> None:
         """A timer of the event loop ran this late."""
         self._loop_lag(role).observe(seconds)
+
+    def store_changed(self, changed: bool) -> None:
+        """The store is another than it was, or is the right one again."""
+        self._store_changed().set(float(changed))
+
+    def store_went_back(self) -> None:
+        """The store has lost what it acknowledged last."""
+        self._store_went_back().inc()
 
     def processes(self, role: str, count: int) -> None:
         """Processes that a supervisor keeps up now."""

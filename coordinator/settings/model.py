@@ -195,6 +195,26 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             extra={"unit": "milliseconds"},
         ),
     ] = 500
+    store_id: Annotated[
+        str,
+        Meta(
+            description=(
+                "Identity that the store has to have, for processes whose data directory does not last; "
+                "`fleet store accept` gives it to a new store. Empty: what the data directory remembers."
+            ),
+            pattern="^([A-Za-z0-9][A-Za-z0-9._-]{0,62})?$",
+            extra={"allowed": "letters, digits, '.', '_' and '-', at most 63, or empty"},
+        ),
+    ] = ""
+    store_accept: Annotated[
+        Literal["operator", "auto"],
+        Meta(
+            description=(
+                "Who accepts another store than the fleet had, or an emptied one: 'operator', by `fleet store accept`, "
+                "every call being refused before; 'auto', any process at once."
+            )
+        ),
+    ] = "operator"
     embedded_fsync: Annotated[
         Literal["always", "everysec"],
         Meta(

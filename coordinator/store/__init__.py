@@ -22,10 +22,12 @@ from coordinator.store.errors import (
     ScriptError,
     ScriptFailure,
     ServerError,
+    StoreChanged,
     StoreError,
     StoreTooOld,
     StoreUnreachable,
 )
+from coordinator.store.identity import StoreIdentity
 from coordinator.store.scripts import Script
 from coordinator.store.store import Store
 
@@ -38,7 +40,9 @@ __all__ = [
     "ScriptFailure",
     "ServerError",
     "Store",
+    "StoreChanged",
     "StoreError",
+    "StoreIdentity",
     "StoreTooOld",
     "StoreUnreachable",
 ]

@@ -43,6 +43,8 @@ class Connection(asyncio.Protocol):
         self._tick = timeout / 20
         self._limit = limit
         self._on_lost = on_lost
+        self.on_flush: Callable[[], None] | None = None
+        """Called when the server says that keys were deleted wholesale; may drop the connection."""
         self._transport: asyncio.Transport | None = None
         self._closed = asyncio.Event()
         self._reader = hiredis.Reader(replyError=ServerError, protocolError=StoreError, notEnoughData=_MISSING)
@@ -127,6 +129,11 @@ class Connection(asyncio.Protocol):
         try:
             while (reply := gets()) is not _MISSING:
                 if type(reply) is _Push:
+                    # What clients that track keys are told: of FLUSHALL and FLUSHDB with no names.
+                    if reply[0] == b"invalidate" and reply[1] is None and self.on_flush is not None:
+                        self.on_flush()
+                        if self.lost:
+                            return
                     continue
                 answered += 1
                 try:

@@ -83,17 +83,20 @@ class Drains:
     async def follow(self, slot: str, apply: Callable[[str], Awaitable[None]]) -> None:
         """Watches, until it is cancelled, whether the process ``slot`` of this host is being drained.
 
-        It also tells that the process runs. While the store does not answer, nothing changes.
+        It also tells that the process runs, once a second while it writes (``identity.py``). While the store does not
+        answer, nothing changes.
 
         Args:
             apply: called at each change, with the scope that drains the process; '' when none does any more.
         """
         host, known, told = socket.gethostname(), "", -_NOTE_SECONDS
         while True:
-            if (now := time.monotonic()) - told >= _NOTE_SECONDS:
+            if (now := time.monotonic()) - told >= _NOTE_SECONDS or self._store.written:
+                self._store.written = False
                 # A store that takes no writes can still say what is drained.
                 with contextlib.suppress(ToolFailure, StoreError):
-                    await self._store.run(_NOTE, keys.FLEET, f"{host}/{slot}", _GONE_SECONDS)
+                    noted = await self._store.run(_NOTE, keys.FLEET, f"{host}/{slot}", _GONE_SECONDS)
+                    self._store.identity.saw(noted)
                     told = now
             with contextlib.suppress(ToolFailure, StoreError):
                 asked = scope_of(await self.read(), host, slot)

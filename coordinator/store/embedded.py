@@ -330,12 +330,13 @@ class _PortTaken(ServerFailed):
 
 def find_running(data_dir: Path | str) -> str | None:
     """The URL (with password) of the server that runs on a data directory, or None."""
-    directory = Path(data_dir).absolute()
-    url = _known_url(directory)
+    url = known_url(data_dir)
     return url if url is not None and _state(url) is not None else None
 
 
-def _known_url(directory: Path) -> str | None:
+def known_url(data_dir: Path | str) -> str | None:
+    """The URL (with password) of the server on a data directory, whether it runs or not; None: it has none yet."""
+    directory = Path(data_dir).absolute()
     try:
         password = (directory / "redis.password").read_text(encoding="ascii").strip()
         port_file = directory / "redis.port"
@@ -375,7 +376,7 @@ def _state(url: str) -> Literal["ready", "loading"] | None:
 
 def _shut_down(directory: Path) -> None:
     """Asks a server that has lost its owner to save and end."""
-    url = _known_url(directory)
+    url = known_url(directory)
     if url is not None:
         # Errors do not matter: the lock shows whether the server has ended.
         with contextlib.closing(_client(url)) as client, contextlib.suppress(redis.RedisError, OSError):

@@ -26,6 +26,10 @@ class KeySpaceDiffers(StoreError):
     """Another release, with another layout of keys, uses the store (``key_space.py``)."""
 
 
+class StoreChanged(StoreError):
+    """The store is another than the one that the fleet had, or was emptied (``identity.py``)."""
+
+
 class CommandsDenied(StoreError):
     """The Redis user lacks permissions (``permissions.py``)."""
 

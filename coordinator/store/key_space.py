@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
-from coordinator.store.errors import KeySpaceDiffers
+from coordinator.store.errors import KeySpaceDiffers, StoreChanged
 from coordinator.store.store import Store
 
 VERSION = 2
@@ -31,22 +31,34 @@ async def noted(store: Store) -> int | None:
 
 
 async def settle(store: Store) -> None:
-    """Makes sure, before a process serves, that the store has this release's layout of keys.
+    """Makes sure, before a process serves, that the store has this release's layout of keys, and an identity.
 
     Does nothing if the store does not answer or takes no writes: a process may start nevertheless.
 
     Raises:
         KeySpaceDiffers: it has the layout of another release.
+        StoreChanged: somebody has used it, but it has no identity.
     """
     try:
         found = await noted(store)
         if found is None:
+            await store.establish()
             await store.command("SET", keys.key_space.key(keys.FLEET), VERSION, "NX")
             found = await noted(store)
     except ToolFailure:
         return
+    if found == VERSION and not await _has_identity(store):
+        raise StoreChanged("the store is in use but has no identity: have it served nevertheless: fleet store accept")
     if found not in (None, VERSION):
         raise KeySpaceDiffers(f"{differs(found)}: {ADVICE}")
+
+
+async def _has_identity(store: Store) -> bool:
+    """Whether it has one; another process may have begun to serve since this one connected."""
+    try:
+        return bool(store.identity.known or await store.command("HEXISTS", keys.identity.key(keys.FLEET), "id"))
+    except ToolFailure:
+        return True
 
 
 def differs(found: int | None) -> str:

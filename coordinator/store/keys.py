@@ -213,6 +213,10 @@ drains = Family("dr", "hash", single=True, scope="fleet", reason="until an opera
                 doc="what is asked to take no new work, and since when")  # fmt: skip
 processes = Family("pr", "zset", single=True, scope="fleet", reason="those that are gone are dropped",
                    doc="processes, as host/slot, by when they last told that they run, in s")  # fmt: skip
+identity = Family("id", "hash", single=True, scope="fleet", reason="one record",
+                  doc="which store this is, and which ones it takes the place of")  # fmt: skip
+moment = Family("mo", "string", single=True, scope="fleet", reason="one number",
+                doc="the latest time of the server, in ms, that a process has noted")  # fmt: skip
 key_space = Family("v", "string", single=True, scope="fleet", reason="one number", doc="which layout the keys have")
 fleet_events = Family("ev", "stream", single=True, scope="fleet", reason="capped at 10000 entries",
                       doc="what happened to the fleet as a whole")  # fmt: skip

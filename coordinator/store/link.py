@@ -27,7 +27,7 @@ import asyncio
 import random
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import structlog
@@ -36,8 +36,9 @@ from coordinator.errors import ToolFailure
 from coordinator.store.address import Address
 from coordinator.store.clients import Resolver
 from coordinator.store.connection import MAX_IN_FLIGHT, Connection, over_capacity
-from coordinator.store.errors import ServerError, StoreError, StoreTooOld, StoreUnreachable
-from coordinator.store.replies import unavailable
+from coordinator.store.errors import ServerError, StoreChanged, StoreError, StoreTooOld, StoreUnreachable
+from coordinator.store.identity import Ask
+from coordinator.store.replies import changed, unavailable
 from coordinator.store.scripts import pack
 
 _log = structlog.get_logger(__name__)
@@ -63,6 +64,8 @@ class Link:
         resolve: gives the address of the primary before each attempt to connect; None: always ``address``.
         max_in_flight: how many calls may wait for a reply at once.
         on_connected: called for each new connection, before waiting calls are sent.
+        check: makes sure of a new connection before anything else is sent; raises StoreChanged. It is asked again after
+            keys were deleted wholesale: the connection is replaced then.
     """
 
     submit: Submit
@@ -78,6 +81,7 @@ class Link:
         resolve: Resolver | None = None,
         max_in_flight: int = MAX_IN_FLIGHT,
         on_connected: Callable[[], None] | None = None,
+        check: Callable[[Ask], Awaitable[None]] | None = None,
     ) -> None:
         if protocol not in (2, 3):
             raise StoreError(f"protocol must be 2 or 3, not {protocol}")
@@ -87,11 +91,14 @@ class Link:
         self._resolve = resolve
         self._limit = max_in_flight
         self._on_connected = on_connected
+        self._check = check
         self._connection: Connection | None = None
         self._parked: list[tuple[asyncio.Future[Any], bytes]] = []
         self._reconnecting: asyncio.Task[None] | None = None
         self._gone = asyncio.Event()
         self._why = "is not connected yet"
+        self._changed = ""
+        """Why the store that was found is not the right one."""
         self.connects = 0
         """Connections made so far."""
         self.submit = self._refuse
@@ -144,8 +151,15 @@ class Link:
             raise reply
         return reply
 
+    async def ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
+        """Sends commands in one write and returns the replies, errors as values. Raises ToolFailure as ``execute``."""
+        return await asyncio.gather(*(self.submit(pack(words)) for words in commands))
+
     def _refuse(self, command: bytes) -> asyncio.Future[Any]:
-        raise unavailable(f"{self._why}; nothing was sent")
+        raise self._failure()
+
+    def _failure(self) -> ToolFailure:
+        return changed(self._changed) if self._changed else unavailable(f"{self._why}; nothing was sent")
 
     def _park(self, command: bytes) -> asyncio.Future[Any]:
         if len(self._parked) >= self._limit:
@@ -158,10 +172,11 @@ class Link:
         parked, self._parked = self._parked, []
         for future, _ in parked:
             if not future.done():
-                future.set_exception(unavailable(f"{self._why}; nothing was sent"))
+                future.set_exception(self._failure())
 
     def _use(self, connection: Connection) -> None:
         self._connection = connection
+        self._changed = ""
         self._gone.clear()
         self.connects += 1
         self.submit = connection.submit
@@ -198,6 +213,9 @@ class Link:
                 attempts += 1
                 try:
                     self._use(await self._connect())
+                except StoreChanged as error:
+                    self._changed = str(error)
+                    self._give_up_for_now()
                 except Exception as error:  # a resolver may raise anything, and there must be a next attempt
                     # Callers must not learn the store's address.
                     self._why = "cannot be reached"
@@ -221,6 +239,7 @@ class Link:
             async with asyncio.timeout(self._timeout):
                 connection = await self._dial(address)
                 await self._greet(connection, address)
+                await self._make_sure(connection)
             ready = not connection.lost
             if ready:
                 return connection
@@ -244,6 +263,20 @@ class Link:
             if connection is not None and not ready:
                 connection.drop("was left")
         raise StoreUnreachable(f"no usable store at {address}: {problem}")
+
+    async def _make_sure(self, connection: Connection) -> None:
+        """Has the connection checked, and told from then on when keys are deleted wholesale."""
+        if self._check is None:
+            return
+
+        async def ask(commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
+            return await asyncio.gather(*(connection.submit(pack(words)) for words in commands))
+
+        if self._protocol == 3:
+            # Without any key to track, this costs the server nothing. It may be denied.
+            connection.on_flush = lambda: connection.drop("has lost keys wholesale")
+            await ask([("CLIENT", "TRACKING", "ON", "OPTIN")])
+        await self._check(ask)
 
     async def _dial(self, address: Address) -> Connection:
         loop = asyncio.get_running_loop()

@@ -39,6 +39,11 @@ def unavailable(why: str) -> ToolFailure:
     return ToolFailure("store_unavailable", f"the store {why}", retry_after_ms=RETRY_MS)
 
 
+def changed(why: str) -> ToolFailure:
+    """The store is not the one that it was, so nothing was sent to it; ``why`` is a sentence for operators, too."""
+    return ToolFailure("store_changed", f"{why}; nothing was sent", retry_after_ms=4 * RETRY_MS)
+
+
 def decoded(decode: Callable[[Any], R], reply: Any) -> R:
     """What a script answered.
 

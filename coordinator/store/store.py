@@ -21,10 +21,12 @@ from coordinator.store.errors import (
     ScriptError,
     ScriptFailure,
     ServerError,
+    StoreChanged,
     StoreError,
     StoreTooOld,
     StoreUnreachable,
 )
+from coordinator.store.identity import StoreIdentity
 from coordinator.store.link import Link
 from coordinator.store.scripts import Script, pack, pack_key
 from coordinator.store.server_binary import MINIMUM_VERSION
@@ -40,6 +42,7 @@ OUTCOMES = (
     "refused",
     "mismatch",
     "unavailable",
+    "changed",
     "full",
     "over_capacity",
     "cancelled",
@@ -91,6 +94,7 @@ class Store:
         url: as ``address.py`` says, with the password if there is one.
         timeout_ms: how long a call may take before it fails as ``store_unavailable``.
         protocol: RESP version, 2 or 3.
+        identity: which store it has to be; None: any, but the same with each connection.
 
     Raises:
         AddressError: the URL cannot be understood.
@@ -99,16 +103,22 @@ class Store:
     observe: Observe | None = None
     """Set by the process's metrics."""
 
-    def __init__(self, url: str, timeout_ms: int = 500, protocol: int = 3) -> None:
+    def __init__(
+        self, url: str, timeout_ms: int = 500, protocol: int = 3, identity: StoreIdentity | None = None
+    ) -> None:
         self._address = address.parse(url)
         self._timeout = timeout_ms / 1000
         self._protocol = protocol
+        self.identity = identity or StoreIdentity()
+        self.written = False
+        """Set with each call that is remembered; whoever notes the time in the store unsets it."""
         self._link = Link(
             self._address,
             timeout=self._timeout,
             protocol=protocol,
             resolve=clients.resolver(self._address, self._timeout),
             on_connected=self._on_connected,
+            check=self.identity.check,
         )
         self._keys: dict[str, bytes] = {}
         self._loads: dict[str, asyncio.Future[Any]] = {}
@@ -125,6 +135,7 @@ class Store:
         Raises:
             StoreUnreachable: nobody answers, not in time, or the server turns us away.
             StoreTooOld: the server is older than 7.0.
+            StoreChanged: it is not the store that it has to be.
             ScriptError: the server does not accept a script.
             StoreError: it refuses a command.
         """
@@ -176,6 +187,8 @@ class Store:
             reply = await self._link.submit(command)
             while type(reply) is ServerError:
                 reply = await self._recover(script, command, reply)
+            if script.remembers:
+                self.written = True
             outcome = "new" if script.remembers and args[0] else "ok"
             rest = None
             if type(reply) is list and (script.remembers or script.rest):
@@ -214,6 +227,18 @@ class Store:
         if type(reply) is ServerError:
             raise self._failure(reply)
         return reply
+
+    async def ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
+        """Sends plain commands in one write and returns the replies, errors as values. Raises ToolFailure."""
+        return await self._link.ask(commands)
+
+    async def establish(self) -> None:
+        """Gives an identity to a store that has none. Raises ToolFailure as ``command`` says."""
+        await self.identity.establish(self.ask)
+
+    async def accept(self, instead_of: str = "") -> str:
+        """Has this store take the place of the known one (``StoreIdentity.accept``). Raises as ``command``."""
+        return await self.identity.accept(self.ask, instead_of)
 
     async def time(self) -> int:
         """The server's time in Unix milliseconds. Raises ToolFailure as ``command`` says."""
@@ -313,6 +338,7 @@ class Store:
         for _ in range(_LOAD_ATTEMPTS):
             if not replies.lacks_function(error):
                 break
+            await self._make_sure()
             load = self._load(script)
             reply = await self._link.submit(command)
             if type(reply) is not ServerError or replies.wants_again(reply, script):
@@ -321,6 +347,18 @@ class Store:
             if load.done() and isinstance(load.result(), ServerError):
                 raise self._load_failure(script, load.result())
         raise self._failure(error, script)
+
+    async def _make_sure(self) -> None:
+        """Makes sure, where the server has lost functions, that it has not lost everything else.
+
+        Raises:
+            ToolFailure: store_changed.
+        """
+        try:
+            await self.identity.check(self.ask)
+        except StoreChanged as error:
+            self._link.recycle("is another one")
+            raise replies.changed(str(error)) from None
 
     def _load(self, script: Script[Any]) -> asyncio.Future[Any]:
         """Loads a function into the server, unless that is under way; gives the reply, error replies as values."""
@@ -423,11 +461,17 @@ def _blocks(words: tuple[str | bytes | int, ...]) -> bool:
     return any((word if isinstance(word, bytes) else str(word).encode()).upper() == b"BLOCK" for word in words[1:])
 
 
+_FAILURES = {
+    "store_unavailable": "unavailable",
+    "store_changed": "changed",
+    "store_full": "full",
+    "over_capacity": "over_capacity",
+}
+
+
 def _outcome(error: BaseException) -> str:
     if isinstance(error, ScriptFailure):
         return "mismatch" if error.code == "REQUEST_ID_REUSED" else "refused"
     if isinstance(error, ToolFailure):
-        return {"store_unavailable": "unavailable", "store_full": "full", "over_capacity": "over_capacity"}.get(
-            error.code, "refused"
-        )
+        return _FAILURES.get(error.code, "refused")
     return "cancelled" if isinstance(error, asyncio.CancelledError) else "defect"

@@ -91,6 +91,10 @@ CASES: dict[str, Case] = {
             'coordinator_store_errors_total{kind="unavailable"}': "9x60",
         },
     ),
+    "StoreChanged": Case({"coordinator_store_changed": "2x60"}, {"coordinator_store_changed": "0x60"}),
+    "StoreWentBack": Case(
+        {"coordinator_store_went_back_total": "0+1x60"}, {"coordinator_store_went_back_total": "3x60"}
+    ),
     "StoreFull": Case(
         {'coordinator_store_errors_total{kind="full"}': "0+1x60"},
         {'coordinator_store_errors_total{kind="full"}': "3x60"},

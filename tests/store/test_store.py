@@ -268,6 +268,7 @@ async def test_plain_commands_answer_or_raise(store: Store, project: str) -> Non
 
 
 async def test_messages_that_the_server_pushes_disturb_nobody(store: Store, project: str) -> None:
+    await store.command("CLIENT", "TRACKING", "OFF")
     await store.command("CLIENT", "TRACKING", "ON", "BCAST", "NOLOOP")
     calls = []
     for n in range(50):

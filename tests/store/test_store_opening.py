@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 async def tell(peer: Peer, info: str) -> None:
     """Answers the greeting and the question for the version."""
-    await peer.greet()
+    await peer.introduce()
     assert await peer.command() == [b"INFO", b"server"]
     peer.send(bulk(info.encode()))
 
@@ -79,7 +79,7 @@ async def test_a_server_is_taken_for_what_it_is(
 
 async def test_a_server_that_refuses_what_is_needed_is_told(start_fake: StartFake, make_store: MakeStore) -> None:
     async def talk(peer: Peer) -> None:
-        await peer.greet(CLIENT=b"-NOPERM no permission to name itself\r\n")
+        await peer.introduce(CLIENT=b"-NOPERM no permission to name itself\r\n")
         await peer.command()
         peer.send(b"-NOPERM this user has no permissions to run the 'info' command\r\n")
         await peer.echo()
@@ -94,7 +94,7 @@ async def test_a_server_that_falls_silent_does_not_hold_up_the_start(
     start_fake: StartFake, make_store: MakeStore
 ) -> None:
     async def talk(peer: Peer) -> None:
-        await peer.greet()
+        await peer.introduce()
         await asyncio.Event().wait()
 
     store = make_store((await start_fake(talk)).url, timeout_ms=1000)
@@ -107,7 +107,7 @@ async def test_a_server_that_falls_silent_does_not_hold_up_the_start(
 async def test_a_server_that_is_slow_at_first_is_asked_again(start_fake: StartFake) -> None:
     async def talk(peer: Peer) -> None:
         if peer.number == 1:
-            await peer.greet()
+            await peer.introduce()
             await asyncio.Event().wait()
         await tell(peer, "redis_version:7.0.15\r\n")
         await know_all(peer)
@@ -131,7 +131,7 @@ async def test_a_new_server_gets_the_scripts_even_if_that_fails_at_first(
             await know_all(peer)
             await leave.wait()
             return
-        await peer.greet()
+        await peer.introduce()
         while True:
             words = await peer.command()
             if words[:2] == [b"FUNCTION", b"LIST"]:

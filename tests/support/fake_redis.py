@@ -48,6 +48,13 @@ class Peer:
             assert (await self.command())[0] == name
             self.send(answers[name])
 
+    async def introduce(self, **changes: bytes) -> None:
+        """The same, and what a store asks before it sends anything: this one has no identity."""
+        await self.greet(**changes)
+        for name, answer in ((b"CLIENT", b"+OK\r\n"), (b"HMGET", b"*2\r\n$-1\r\n$-1\r\n"), (b"GET", b"$-1\r\n")):
+            assert (await self.command())[0] == name
+            self.send(answer)
+
     async def echo(self) -> None:
         """Answers ECHO commands from now on."""
         while True:

@@ -20,8 +20,18 @@ from coordinator.cli.stores import open_store, running_url
 from coordinator.cli.terminal import print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
-from coordinator.store import KeySpaceDiffers, Store, StoreError, key_space, permissions
+from coordinator.store import (
+    KeySpaceDiffers,
+    Store,
+    StoreChanged,
+    StoreError,
+    StoreIdentity,
+    key_space,
+    keys,
+    permissions,
+)
 from coordinator.store.drains import Drains
+from coordinator.store.identity import identity_file
 
 _PINGS = 5
 _ANSWER_SECONDS = 30.0
@@ -42,7 +52,8 @@ def doctor(
     """
     findings = list(host.check(loaded.settings))
     url, timeout_ms = running_url(loaded.settings), loaded.settings.redis_timeout_ms
-    findings += asyncio.run(_check_store(url, timeout_ms))
+    known = loaded.settings.store_id or identity_file(loaded.settings.data_dir, url).read()
+    findings += asyncio.run(_check_store(url, timeout_ms, known))
     findings += asyncio.run(_check_queues(loaded.settings.steps.queue_url or url, timeout_ms))
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
     if format == "json":
@@ -65,11 +76,11 @@ async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
         await opened.close()
 
 
-async def _check_store(url: str, timeout_ms: int) -> list[Finding]:
+async def _check_store(url: str, timeout_ms: int, known: str) -> list[Finding]:
     opened = await open_store(url, timeout_ms)
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            return await _measure(opened)
+            return await _measure(opened, known)
     except KeySpaceDiffers as error:
         raise CommandFailed(str(error)) from None
     except (RedisError, StoreError, ToolFailure, TimeoutError) as error:
@@ -79,7 +90,7 @@ async def _check_store(url: str, timeout_ms: int) -> list[Finding]:
         await opened.close()
 
 
-async def _measure(opened: Store) -> list[Finding]:
+async def _measure(opened: Store, known: str) -> list[Finding]:
     client = opened.client
     waits = []
     for _ in range(_PINGS):
@@ -104,7 +115,16 @@ async def _measure(opened: Store) -> list[Finding]:
         drained = await Drains(opened).read()
     except ToolFailure:  # other checks say why
         drained = {}
-    return [*store.check(info, text, min(waits), offset, key_version, denied, refusal), *_drained(drained)]
+    try:
+        await StoreIdentity(known).check(opened.ask)
+        different = ""
+    except StoreChanged as found:
+        different = str(found)
+    moment = int(await client.get(keys.moment.key(keys.FLEET)) or 0)
+    findings = store.check(
+        info, text, min(waits), offset, key_version, denied, refusal, changed=different, moment_ms=moment
+    )
+    return [*findings, *_drained(drained)]
 
 
 def _drained(scopes: Mapping[str, int]) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ Info = Mapping[str, Any]
 
 LISTPACK_BYTES = 512
 _CLOCK_SECONDS = 5.0
+_STEP_SECONDS = 0.5
 _MEMORY_SHARE = 0.8
 _SLOW_MS = 5.0
 
@@ -26,6 +27,8 @@ def check(
     key_version: int | None = None,
     denied: Sequence[str] = (),
     refusal: str = "",
+    changed: str = "",
+    moment_ms: int = 0,
 ) -> Iterator[Finding]:
     """Checks a server.
 
@@ -37,7 +40,10 @@ def check(
         key_version: the key-space version in the store; None: it has none yet.
         denied: commands of the scripts that our user may not run.
         refusal: why the server takes no writes at present; empty: it takes them.
+        changed: why it is not the store that the fleet had; empty: it is, or nobody knows.
+        moment_ms: the latest time that processes noted in the store, by its clock.
     """
+    yield _identity(changed)
     yield _version(info)
     yield _keys(key_version)
     yield _permissions(denied)
@@ -47,6 +53,7 @@ def check(
     yield _memory(info)
     yield _replication(info, config)
     yield _clock(offset_seconds)
+    yield _clock_rises(offset_seconds, moment_ms)
     yield _latency(latency_ms)
     yield from _layout(config)
 
@@ -151,6 +158,25 @@ def _clock(offset: float) -> Finding:
             "synchronise both: expiry goes by the server's, tokens and logs by this one's",
         )
     return Finding("ok", "store.clock", f"{offset:+.3f} s off this host's")
+
+
+def _clock_rises(offset: float, moment_ms: int) -> Finding:
+    behind = moment_ms / 1000 - (time.time() + offset)
+    if behind > _STEP_SECONDS:
+        return Finding(
+            "fails",
+            "store.clock",
+            f"the server's clock has stepped back: it is {behind:.1f} s behind the latest time noted in the store",
+            "have it slewed, not stepped (chrony: makestep only at boot): until it has caught up, claims last longer, "
+            "and a restored copy may grant fences again",
+        )
+    return Finding("ok", "store.clock", "it has not stepped back")
+
+
+def _identity(changed: str) -> Finding:
+    if changed:
+        return Finding("fails", "store.identity", changed.partition(";")[0], changed.partition("; ")[2])
+    return Finding("ok", "store.identity", "it is the store that the fleet has")
 
 
 def _latency(latency_ms: float) -> Finding:

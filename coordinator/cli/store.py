@@ -1,0 +1,72 @@
+"""``fleet store accept``: has the store that is there now take the place of the one that the fleet had."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.stores import STORE_SETTINGS, given_url, open_store, store_failed
+from coordinator.errors import ToolFailure
+from coordinator.settings import LoadedSettings, Settings
+from coordinator.store import AddressError, StoreIdentity
+from coordinator.store.embedded import find_running
+from coordinator.store.identity import identity_file
+
+
+@with_settings(only=(*STORE_SETTINGS, "store_id"))
+def accept(
+    loaded: LoadedSettings,
+    *,
+    instead_of: Annotated[
+        str,
+        Parameter(help="Identity of the store that the fleet had. Default: the one that the data directory remembers."),
+    ] = "",
+) -> int:
+    """Accepts the store; processes that refuse calls serve it within a second or two.
+
+    Raises:
+        CommandFailed: the store cannot be used, or nobody knows which one it takes the place of.
+    """
+    settings = loaded.settings
+    url = given_url(settings) or find_running(settings.data_dir)
+    if url is None:
+        # The embedded store runs only while its fleet does: the next start takes what is there then.
+        file = identity_file(settings.data_dir, "")
+        if not file.read():
+            raise CommandFailed(f"no store runs, and the data directory {settings.data_dir} remembers none")
+        file.keep("")
+        print(f"the next `fleet up` takes the data that it finds in {settings.data_dir} for the fleet's")
+        return Exit.OK
+    return asyncio.run(_accept(settings, url, instead_of))
+
+
+async def _accept(settings: Settings, url: str, instead_of: str) -> int:
+    try:
+        file = identity_file(settings.data_dir, url)
+    except AddressError as error:
+        raise store_failed(error) from None
+    remembered = instead_of or file.read()
+    store = await open_store(url, settings.redis_timeout_ms)
+    try:
+        found = store.identity.known
+        if found and found == (settings.store_id or remembered):
+            print(f"the store {found} is the one that the fleet has")
+            return Exit.OK
+        if found and not (settings.store_id or remembered):
+            raise CommandFailed(
+                f"the store has the identity {found}, and nothing here says which one the fleet had: give --instead-of "
+                "(/readyz of a process that refuses calls names it)",
+                Exit.USAGE,
+            )
+        store.identity = StoreIdentity(found, settings.store_id, keep=file.keep)
+        identity = await store.accept(remembered)
+    except ToolFailure as failure:
+        raise CommandFailed(failure.message, Exit.STORE_UNREACHABLE) from None
+    finally:
+        await store.close()
+    print(f"the store is {identity} now, in place of {remembered or settings.store_id or 'none'}")
+    return Exit.OK

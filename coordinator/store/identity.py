@@ -1,0 +1,218 @@
+"""Which store this is: whether a connection leads to the one that the fleet had, and whether that kept what it said.
+
+The first process that serves from an empty store gives it an identity, a fleet key. Every process remembers it, also in
+its data directory, or is told it by the setting ``store_id``. On each new connection it asks for the identity before
+anything else is sent. If it is another, or there is none, the store is a foreign or an emptied one: every call is
+refused with ``store_changed``, so that nobody takes an empty store for the truth, until an operator accepts the store
+(``fleet store accept``), or at once where the setting ``store_accept`` says so. Accepting notes in the store which
+identities it takes the place of, and by that all other processes know it. Where keys are deleted under a connection
+that stays (FLUSHALL), the server says so on that connection, before it answers anything else (client-side caching), and
+the connection is replaced.
+
+A store that has its identity but has lost its last writes (a restored copy, a failover, a crash before a flush to disk)
+is served: fences rise nevertheless. Processes that write note the time of the server there once a second; one that has
+seen a later time than the store knows of tells so, in the log, a metric and an event.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import structlog
+
+from coordinator.metrics import recorder
+from coordinator.store import keys
+from coordinator.store.address import parse
+from coordinator.store.embedded import known_url
+from coordinator.store.errors import StoreChanged
+
+if TYPE_CHECKING:
+    from coordinator.settings import Settings
+
+Ask = Callable[[Sequence[tuple[str | bytes | int, ...]]], Awaitable[list[Any]]]
+"""Sends commands over one connection, and returns the replies, errors as values."""
+Accept = Literal["operator", "auto"]
+
+_KEY = keys.identity.key(keys.FLEET)
+_MOMENT = keys.moment.key(keys.FLEET)
+_REPLACED_MOST = 50
+_FILE = "store.json"
+_EVENTS_MOST = 10_000
+_log = structlog.get_logger(__name__)
+
+
+class StoreIdentity:
+    """What one process knows of its store.
+
+    Args:
+        known: the identity that the store has to have; empty: any will do, and the first that is seen stays.
+        pinned: the identity by the setting ``store_id``; counts for more than ``known``.
+        accept: whether another store has to be accepted by an operator.
+        keep: told of each new identity, to remember it.
+    """
+
+    def __init__(
+        self,
+        known: str = "",
+        pinned: str = "",
+        accept: Accept = "operator",
+        keep: Callable[[str], None] = lambda identity: None,
+    ) -> None:
+        self.known = pinned or known
+        self._pinned = pinned
+        self._accepts = accept == "auto"
+        self._keep = keep
+        self._latest = 0
+        """The latest time (ms) that the store has acknowledged to know of."""
+        self._refused = ""
+        self.found = ""
+        """What the store had when it was last asked."""
+
+    async def check(self, ask: Ask) -> None:
+        """Makes sure that a connection leads to the right store; to be called before anything else is sent.
+
+        Raises:
+            StoreChanged: it does not.
+        """
+        (identity, replaced, moment) = await _read(ask)
+        self.found = identity
+        if self.known and identity != self.known and self.known not in replaced:
+            if not self._accepts:
+                self._refuse(identity)
+            identity = await self.accept(ask)
+        if self._refused:
+            self._refused = ""
+            recorder().store_changed(False)
+            _log.info("the store is served again", identity=identity)
+        if identity and identity != self.known:
+            self._adopt(identity)
+        if moment < self._latest:
+            await self._went_back(ask, moment)
+
+    async def establish(self, ask: Ask) -> None:
+        """Gives an identity to a store that has none, and that this process may serve from."""
+        await ask([("HSETNX", _KEY, "id", self.known or _new())])
+        await self.check(ask)
+
+    async def accept(self, ask: Ask, instead_of: str = "") -> str:
+        """Has this store take the place of the known one, for all processes of the fleet; returns its identity.
+
+        Args:
+            instead_of: an identity that it takes the place of, beside the known one.
+        """
+        (identity, replaced, _) = await _read(ask)
+        if self._pinned:
+            await ask([("HSET", _KEY, "id", self._pinned)])
+        elif not identity:
+            await ask([("HSETNX", _KEY, "id", _new())])  # of two that accept it at once, one decides
+        (now, *_) = await _read(ask)
+        others = dict.fromkeys([*replaced, identity, self.known, instead_of])
+        was = " ".join([one for one in others if one and one != now][-_REPLACED_MOST:])
+        event = ("XADD", keys.fleet_events.key(keys.FLEET), "MAXLEN", "~", _EVENTS_MOST, "*")
+        await ask([("HSET", _KEY, "was", was), (*event, "k", "store.accepted", "i", now, "was", was)])
+        _log.warning("the store was accepted in place of another", identity=now, replaced=was)
+        self._adopt(now)
+        return now
+
+    def saw(self, moment: int) -> None:
+        """The store has acknowledged that it knows of this time (ms)."""
+        self._latest = moment
+
+    def _adopt(self, identity: str) -> None:
+        self.known = identity
+        self._latest = 0
+        self._keep(identity)
+
+    def _refuse(self, identity: str) -> None:
+        why = changed(self.known, identity)
+        if why != self._refused:
+            self._refused = why
+            recorder().store_changed(True)
+            _log.error("the store is not the one that it was: everything is refused", reason=why)
+        raise StoreChanged(why)
+
+    async def _went_back(self, ask: Ask, moment: int) -> None:
+        lost = self._latest - moment
+        self._latest = moment
+        recorder().store_went_back()
+        _log.error(
+            "the store has gone back in time: what it acknowledged last is lost; it is served nevertheless",
+            seconds=round(lost / 1000, 3),
+        )
+        event = ("XADD", keys.fleet_events.key(keys.FLEET), "MAXLEN", "~", _EVENTS_MOST, "*")
+        await ask([(*event, "k", "store.went_back", "i", self.known, "ms", lost)])
+
+
+def changed(known: str, found: str) -> str:
+    """The problem, in words."""
+    what = f"it has the identity {found}" if found else "it has no identity, as an empty one"
+    return (
+        f"the store is not the one that the fleet had ({known}): {what}; "
+        "bring that one back, or have this one take its place: fleet store accept"
+    )
+
+
+class IdentityFile:
+    """The identities that processes of a data directory remember: by the store's address, without secrets."""
+
+    def __init__(self, data_dir: str | Path, address: str) -> None:
+        self._path = Path(data_dir) / _FILE
+        self._address = address
+
+    def read(self) -> str:
+        """The remembered identity, or ''."""
+        return self._all().get(self._address, "")
+
+    def keep(self, identity: str) -> None:
+        """Remembers an identity; '' forgets it. Does nothing where the directory cannot be written."""
+        found = self._all()
+        if found.get(self._address, "") == identity:
+            return
+        found[self._address] = identity
+        fresh = self._path.with_name(f".{_FILE}.{secrets.token_hex(4)}")
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fresh.write_bytes(msgspec.json.encode({address: one for address, one in found.items() if one}))
+            fresh.replace(self._path)
+        except OSError as error:
+            _log.warning("the identity of the store cannot be remembered", file=str(self._path), reason=str(error))
+
+    def _all(self) -> dict[str, str]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
+        except (OSError, msgspec.DecodeError):
+            return {}
+
+
+def identity_file(data_dir: str, url: str) -> IdentityFile:
+    """Where this host remembers the identity of the store at ``url``; empty: of the embedded one.
+
+    Raises:
+        AddressError: the URL cannot be understood.
+    """
+    embedded = not url or url == known_url(data_dir)
+    return IdentityFile(data_dir, "embedded" if embedded else str(parse(url)))
+
+
+def remembered(settings: Settings, url: str) -> StoreIdentity:
+    """Which store a process that serves has to find at ``url``. Raises AddressError."""
+    file = identity_file(settings.data_dir, url)
+    return StoreIdentity(file.read(), settings.store_id, settings.store_accept, file.keep)
+
+
+async def _read(ask: Ask) -> tuple[str, list[str], int]:
+    """The identity or '', those that it takes the place of, and the latest time (ms) that the store knows of."""
+    fields, moment = await ask([("HMGET", _KEY, "id", "was"), ("GET", _MOMENT)])
+    for reply in (fields, moment):
+        if isinstance(reply, Exception):
+            raise reply
+    identity, replaced = ((value or b"").decode(errors="replace") for value in fields)
+    return identity, replaced.split(), int(moment or 0)
+
+
+def _new() -> str:
+    return secrets.token_hex(8)

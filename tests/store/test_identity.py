@@ -1,0 +1,263 @@
+"""Which store a process serves from: another one, or an emptied one, is refused until it is accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from structlog.testing import capture_logs
+
+from coordinator.errors import ToolFailure
+from coordinator.store import Store, StoreChanged, StoreIdentity, key_space, keys
+from coordinator.store.address import parse
+from coordinator.store.drains import Drains
+from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.identity import IdentityFile
+from tests.store.calls import BUMP
+from tests.store.conftest import MakeStore
+from tests.support.servers import kill
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+Serve = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """The event loop of the product only."""
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[EmbeddedServer]:
+    server = EmbeddedServer(tmp_path / "data")
+    await asyncio.to_thread(server.start)
+    yield server
+    await asyncio.to_thread(server.stop)
+
+
+@pytest.fixture
+def serve(server: EmbeddedServer, make_store: MakeStore) -> Serve:
+    """Opens a store as a serving process does."""
+
+    async def opened(identity: StoreIdentity | None = None, url: str = "") -> Store:
+        store: Store = make_store(url or server.url, timeout_ms=5000, identity=identity)
+        await store.open()
+        await key_space.settle(store)
+        return store
+
+    return opened
+
+
+async def bump(store: Store) -> int | str:
+    """What a call that writes gives: a count, or the code of the failure."""
+    try:
+        return int(await store.run(BUMP, "default", "count"))
+    except ToolFailure as failure:
+        return failure.code
+
+
+async def refused(store: Store) -> None:
+    async def changed() -> bool:
+        found = await bump(store)
+        assert not isinstance(found, int), "the emptied store was believed"
+        return found == "store_changed"
+
+    await wait_until(changed, what="the refusal")
+
+
+async def served(store: Store) -> None:
+    async def answers() -> bool:
+        return isinstance(await bump(store), int)
+
+    await wait_until(answers, what="an answer")
+
+
+async def test_an_empty_store_gets_one_identity_from_all_that_begin_at_once(serve: Serve) -> None:
+    stores = await asyncio.gather(*(serve() for _ in range(5)))
+    (identity,) = {store.identity.known for store in stores}
+    assert identity
+    assert await stores[0].command("HGET", keys.identity.key(keys.FLEET), "id") == identity.encode()
+
+
+async def test_a_store_that_is_emptied_under_its_connections_is_refused_from_the_next_answer_on(
+    serve: Serve, server: EmbeddedServer
+) -> None:
+    """No connection drops, and the functions stay: the server tells of it before anything else."""
+    one, other = await serve(), await serve()
+    assert [await bump(one), await bump(other)] == [1, 2]
+    assert await one.command("FLUSHALL") == b"OK"
+    assert await bump(other) in ("store_unavailable", "store_changed")
+    for store in (one, other):
+        await refused(store)
+        with pytest.raises(ToolFailure, match="has no identity, as an empty one") as raised:
+            await store.ping()
+        assert (raised.value.code, raised.value.kind) == ("store_changed", "transient")
+        assert raised.value.retry_after_ms
+    assert await asyncio.to_thread(dbsize, server) == 0, "nothing was written"
+
+
+def server_of(store: Store) -> str:
+    return store._address.url()
+
+
+async def test_calls_that_wait_for_a_connection_are_not_sent_to_another_store(
+    serve: Serve, server: EmbeddedServer
+) -> None:
+    store = await serve()
+    assert await bump(store) == 1
+    kill(server)
+    await wait_until(lambda: server.poll() is not None, what="the server's end")
+    for path in (server.data_dir / "redis").iterdir():
+        shutil.rmtree(path)
+    waiting = [asyncio.create_task(bump(store)) for _ in range(20)]
+    server._served = False  # as a supervisor that starts anew
+    await asyncio.to_thread(server.start)
+    assert not [one for one in await asyncio.gather(*waiting) if isinstance(one, int)]
+    await refused(store)
+    assert await asyncio.to_thread(dbsize, server) == 0
+
+
+def dbsize(server: EmbeddedServer) -> int:
+    with redis.Redis(**parse(server.url).client_options()) as client:
+        return int(client.dbsize())  # type: ignore[arg-type]
+
+
+async def test_lost_functions_are_not_loaded_into_another_store(serve: Serve, server: EmbeddedServer) -> None:
+    """As behind a proxy: the connection stays, the server behind it is another."""
+    store = await serve()
+    assert await bump(store) == 1
+    other = await serve()
+    await other.command("HSET", keys.identity.key(keys.FLEET), "id", "stranger")
+    await other.command("FUNCTION", "FLUSH")
+    assert await bump(store) == "store_changed"
+    assert await other.command("FUNCTION", "LIST") == []
+    # Where only the functions are gone, they are loaded again.
+    await other.command("HSET", keys.identity.key(keys.FLEET), "id", store.identity.known)
+    await served(store)
+
+
+async def test_an_operators_acceptance_reaches_every_process(
+    serve: Serve, make_store: MakeStore, tmp_path: Path
+) -> None:
+    files = [IdentityFile(tmp_path / name, "here") for name in ("a", "b")]
+    stores = [await serve(StoreIdentity(keep=file.keep)) for file in files]
+    before = stores[0].identity.known
+    assert [file.read() for file in files] == [before, before]
+    await stores[0].command("FLUSHALL")
+    for store in stores:
+        await refused(store)
+    operator = make_store(server_of(stores[0]))
+    await operator.open()
+    after = await operator.accept(before)
+    assert after != before
+    for store, file in zip(stores, files, strict=True):
+        await served(store)
+        assert store.identity.known == file.read() == after
+    late = await serve(StoreIdentity(before))  # a host that was away meanwhile
+    assert late.identity.known == after
+
+
+async def test_a_foreign_store_is_refused_and_can_be_accepted(
+    serve: Serve, make_store: MakeStore, tmp_path: Path
+) -> None:
+    ours = await serve()
+    foreign = EmbeddedServer(tmp_path / "foreign")
+    await asyncio.to_thread(foreign.start)
+    try:
+        theirs = await serve(url=foreign.url)
+        with pytest.raises(StoreChanged, match=theirs.identity.known):
+            await serve(StoreIdentity(ours.identity.known), url=foreign.url)
+        assert await theirs.accept(ours.identity.known) == theirs.identity.known
+        joined = await serve(StoreIdentity(ours.identity.known), url=foreign.url)
+        assert joined.identity.known == theirs.identity.known
+        for store in (theirs, joined):
+            await store.close()
+    finally:
+        await asyncio.to_thread(foreign.stop)
+
+
+async def test_any_process_accepts_where_the_setting_says_so(serve: Serve) -> None:
+    stores = [await serve(StoreIdentity(accept="auto")) for _ in range(4)]
+    before = stores[0].identity.known
+    await stores[0].command("FLUSHALL")
+    for store in stores:
+        await served(store)
+    (after,) = {store.identity.known for store in stores}
+    assert after != before
+    events = await stores[0].client.xrange(keys.fleet_events.key(keys.FLEET))
+    assert {(fields[b"k"], fields[b"i"]) for _, fields in events} == {(b"store.accepted", after.encode())}
+
+
+async def test_a_pinned_identity_is_given_by_the_operator_only(serve: Serve, make_store: MakeStore) -> None:
+    with pytest.raises(StoreChanged, match="the store is not the one that the fleet had \\(prod-1\\): it has no"):
+        await serve(StoreIdentity(pinned="prod-1"))
+    operator = make_store(server_of(await unserved(serve)), identity=StoreIdentity())
+    await operator.open()
+    operator.identity = StoreIdentity(pinned="prod-1")
+    assert await operator.accept() == "prod-1"
+    assert (await serve(StoreIdentity(pinned="prod-1"))).identity.known == "prod-1"
+    assert (await serve(StoreIdentity("else", pinned="prod-1"))).identity.known == "prod-1"
+
+
+async def unserved(serve: Serve) -> Store:
+    store: Store = await serve(StoreIdentity())
+    await store.command("FLUSHALL")
+    return store
+
+
+async def test_data_without_an_identity_are_not_served(serve: Serve) -> None:
+    store = await serve()
+    await store.command("DEL", keys.identity.key(keys.FLEET))
+    with pytest.raises(StoreChanged, match="in use but has no identity"):
+        await serve()
+
+
+async def test_a_store_that_went_back_in_time_is_served_and_told(
+    serve: Serve, server: EmbeddedServer, tmp_path: Path
+) -> None:
+    store = await serve()
+    following = asyncio.create_task(Drains(store).follow("fe-0", ignore))
+    try:
+        await wait_until(lambda: store.identity._latest, what="a noted time")
+        shutil.copytree(server.data_dir / "redis", tmp_path / "copy")
+        copied = store.identity._latest
+        await bump(store)
+        store.written = True
+        await wait_until(lambda: store.identity._latest > copied, what="a later one")
+        kill(server)
+        await wait_until(lambda: server.poll() is not None, what="the server's end")
+        shutil.rmtree(server.data_dir / "redis")
+        shutil.copytree(tmp_path / "copy", server.data_dir / "redis")
+        with capture_logs() as logged:
+            await asyncio.to_thread(server.start)
+            await served(store)
+            await wait_until(lambda: any("back in time" in line["event"] for line in logged), what="the log")
+        events = await store.client.xrange(keys.fleet_events.key(keys.FLEET))
+        assert [fields[b"k"] for _, fields in events] == [b"store.went_back"]
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+
+
+async def ignore(scope: str) -> None:
+    pass
+
+
+def test_a_file_that_cannot_be_read_or_written_is_as_none(tmp_path: Path) -> None:
+    file = IdentityFile(tmp_path, "redis://a/0")
+    assert file.read() == ""
+    file.keep("one")
+    IdentityFile(tmp_path, "redis://b/0").keep("two")
+    assert (file.read(), IdentityFile(tmp_path, "redis://b/0").read()) == ("one", "two")
+    file.keep("")
+    assert file.read() == ""
+    (tmp_path / "store.json").write_text("{")
+    assert file.read() == ""
+    IdentityFile(tmp_path / "store.json" / "below", "x").keep("three")
