@@ -306,6 +306,11 @@ class Recorder:
         """The store is another than it was, or is the right one again."""
         self._store_changed().set(float(changed))
 
+    def store_watched(self) -> None:
+        """This process watches which store it serves from; shows that nothing is wrong yet."""
+        self._store_changed().set(0.0)
+        self._store_went_back().inc(0)
+
     def store_went_back(self) -> None:
         """The store has lost what it acknowledged last."""
         self._store_went_back().inc()

@@ -201,6 +201,7 @@ def identity_file(data_dir: str, url: str) -> IdentityFile:
 def remembered(settings: Settings, url: str) -> StoreIdentity:
     """Which store a process that serves has to find at ``url``. Raises AddressError."""
     file = identity_file(settings.data_dir, url)
+    recorder().store_watched()
     return StoreIdentity(file.read(), settings.store_id, settings.store_accept, file.keep)
 
 

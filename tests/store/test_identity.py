@@ -126,7 +126,7 @@ async def test_calls_that_wait_for_a_connection_are_not_sent_to_another_store(
 
 def dbsize(server: EmbeddedServer) -> int:
     with redis.Redis(**parse(server.url).client_options()) as client:
-        return int(client.dbsize())  # type: ignore[arg-type]
+        return int(client.dbsize())
 
 
 async def test_lost_functions_are_not_loaded_into_another_store(serve: Serve, server: EmbeddedServer) -> None:

@@ -76,7 +76,7 @@ async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
         await opened.close()
 
 
-async def _check_store(url: str, timeout_ms: int, known: str) -> list[Finding]:
+async def _check_store(url: str, timeout_ms: int, known: str = "") -> list[Finding]:
     opened = await open_store(url, timeout_ms)
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
