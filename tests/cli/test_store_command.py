@@ -1,0 +1,76 @@
+"""A fleet whose store is emptied refuses everything until ``fleet store accept``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import redis
+
+from coordinator.cli.exits import Exit
+from coordinator.store.address import parse
+from coordinator.store.embedded import EmbeddedServer
+from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, call_body, fleet_command, once
+from tests.support.wait import wait_until_sync
+
+
+def test_an_emptied_store_is_refused_until_it_is_accepted(own_server: EmbeddedServer, tmp_path: Path) -> None:
+    env = {"FLEET_REDIS_URL": own_server.url, "FLEET_DATA_DIR": str(tmp_path / "data")}
+    with (
+        redis.Redis(**parse(own_server.url).client_options()) as server,
+        RunningCommand(tmp_path / "serve", "serve", "--port", "0", "--frontends", "1", **env) as serve,
+        RunningCommand(tmp_path / "worker", "worker", **env) as worker,
+    ):
+        worker.wait_ready()
+        port = int(serve.wait_ready().split("ready at ")[1].split()[0].rsplit(":", 1)[1])
+        with Http(port) as client:
+
+            def create() -> dict[str, object]:
+                body = call_body("manage_items", {"operation": "create", "items": [{"title": "work"}]})
+                client.connection.request("POST", "/mcp", body, MCP_HEADERS)
+                answer = msgspec.json.decode(client.connection.getresponse().read())
+                return dict(answer["result"]["structuredContent"])
+
+            assert create()["created"] == 1
+            server.flushall()
+            refusals = [create() for _ in range(20)]
+            assert not [one for one in refusals if "created" in one], "an emptied store was taken for the truth"
+            wait_until_sync(lambda: "store_changed" in str(create()), what="the refusal")
+            error = create()["error"]
+            assert isinstance(error, dict)
+            assert (error["kind"], error["code"]) == ("transient", "store_changed")
+            wait_until_sync(lambda: once(port, "/readyz")[0] == 503, what="the fleet to be unready")
+            assert b"it has no identity" in once(port, "/readyz")[1]
+            assert server.dbsize() == 0
+            found = fleet_command("doctor", "--verbose", **env)
+            assert found.returncode == Exit.FAILED
+            assert "store.identity" in found.stdout
+            done = fleet_command("store", "accept", **env)
+            assert done.returncode == 0, done.stderr
+            wait_until_sync(lambda: "created" in create(), what="the accepted store")
+            wait_until_sync(lambda: once(port, "/readyz")[0] == 200, what="readiness")
+            again = fleet_command("store", "accept", **env)
+            assert "is the one that the fleet has" in again.stdout
+        assert worker.end() == 0
+        assert serve.end() == 0
+        server.flushall()
+
+
+def test_a_data_directory_remembers_its_embedded_store(tmp_path: Path) -> None:
+    """Its data are replaced by those of another fleet while it does not run."""
+    homes = [tmp_path / name for name in ("ours", "theirs")]
+    up = ("up", "--port", "0", "--frontends", "1", "--workers", "0")
+    for home in homes:
+        with RunningCommand(tmp_path / f"up-{home.name}", *up, FLEET_DATA_DIR=str(home)) as fleet:
+            fleet.wait_ready()
+            assert fleet.end() == 0
+    (homes[0] / "redis").rename(tmp_path / "aside")
+    (homes[1] / "redis").rename(homes[0] / "redis")
+    refused = fleet_command(*up, FLEET_DATA_DIR=str(homes[0]))
+    assert refused.returncode == Exit.FAILED
+    assert "the store is not the one that the fleet had" in refused.stderr
+    accepted = fleet_command("store", "accept", FLEET_DATA_DIR=str(homes[0]))
+    assert "the next `fleet up` takes the data" in accepted.stdout
+    with RunningCommand(tmp_path / "again", *up, FLEET_DATA_DIR=str(homes[0])) as fleet:
+        fleet.wait_ready()
+        assert fleet.end() == 0
