@@ -177,6 +177,20 @@ async def test_in_a_loop_there_is_one_child_for_each_item(tree: Tree, client: Ma
     assert now["completed"]
 
 
+async def test_of_several_loops_the_one_with_the_step_that_is_called_for_it_runs_the_child(
+    tree: Tree, client: Make
+) -> None:
+    loops = [loop("plan", "think"), loop("make", "trigger-it")]
+    write(tree, {"id": "a", "loops": loops, "triggers": trigger("child")})
+    other(tree, "child")
+    nav = client()
+    now = await nav.must(await nav.start("w"), "advance_loop", loop_id="plan", loop_items=["p"])
+    now = await nav.must(now, "complete_step", step_id="think")
+    now = await nav.must(now, "advance_loop", loop_id="plan")
+    now = await nav.must(now, "advance_loop", loop_id="make", loop_items=["p"])
+    assert offered(now) == ["nav_start"]
+
+
 async def test_no_item_no_child(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "loops": [loop("each", over="items")], "triggers": trigger("child")})
     other(tree, "child")

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from coordinator.definitions import Loop, holds, lookup, text
-from coordinator.toolsets.navigator.rules import progress, triggers, variables
+from coordinator.toolsets.navigator.rules import progress, triggers, variables, wanted
 from coordinator.toolsets.navigator.rules.actions import Refused, Walk, how_to_run
 from coordinator.toolsets.navigator.rules.state import LoopState, State
 
@@ -33,9 +33,9 @@ def advance(walk: Walk, loop_id: str, items: list[Any] | None) -> str:
         return _begin(walk, loop, items)
     if inner.loop.id != loop_id:
         raise Refused("LOOP_NOT_CURRENT", f"Loop '{inner.loop.id}' is under way within it and has to end first")
-    wanted, _ = progress.open_steps(inner.places, state.loop_steps.get(loop_id, ()), state)
-    if wanted:
-        names = ", ".join(f"'{place.step.id}'" for place in wanted)
+    open_steps, _ = progress.open_steps(inner.places, state.loop_steps.get(loop_id, ()), state)
+    if open_steps:
+        names = ", ".join(f"'{place.step.id}'" for place in open_steps)
         raise Refused("LOOP_STEPS_INCOMPLETE", f"Steps of this iteration are left: {names}")
     for trigger in triggers.unrun(triggers.at_end(activity, loop), triggers.key(loop), state):
         raise Refused("WORKFLOW_NOT_RUN", f"This iteration runs workflow '{trigger.workflow}', which must be completed "
@@ -64,7 +64,9 @@ def _begin(walk: Walk, loop: Loop, items: list[Any] | None) -> str:
         state.completed_loops.append(loop.id)
         return f"Completed loop '{loop.id}' without an iteration: there are no items"
     if loop.condition is not UNSET and not progress.startable(loop, state):
-        raise Refused("LOOP_CONDITION_NOT_MET", f"Loop '{loop.id}' needs {text(loop.condition)}")
+        names = wanted.names(wanted.wants(loop.condition, state.variables))
+        raise Refused("LOOP_CONDITION_NOT_MET", f"Loop '{loop.id}' needs {text(loop.condition)}. Report {names} in the "
+                      "argument variables, if that has changed")  # fmt: skip
     total = min(len(given), loop.max_iterations) if given else loop.max_iterations
     active = LoopState(loop_id=loop.id, current_iteration=0, total_items=total)
     if items and len(msgspec.json.encode(items)) <= MOST_CARRIED_BYTES:

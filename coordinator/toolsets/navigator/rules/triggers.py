@@ -1,8 +1,8 @@
 """The workflows that an activity runs (seed 002, Cross-Workflow Triggering): where they stand, and which are next.
 
 A trigger stands on a step: its workflow is run before the step can be completed. Or it stands on an activity. If this
-has a loop over items, the workflow is run in each iteration, else once: in the place of the step that is called for it
-(its id begins with ``trigger``), else when everything else is done.
+has loops over items, the workflow is run in each iteration of one of them, else once: in the place of the step that is
+called for it (its id begins with ``trigger``), else when everything else is done, in the iteration or the activity.
 """
 
 from __future__ import annotations
@@ -30,13 +30,18 @@ def looped(activity: Activity) -> set[str]:
 
 def seat(activity: Activity) -> tuple[Loop | None, Step | None]:
     """Where the activity's own triggers are: in which loop, None for no loop; on which step, None for the end of it."""
-    loop = next((one for one in activity.loops if one.type == "forEach"), None)
-    if loop is not None:
-        steps: Sequence[Step] = body(activity, loop)
-    else:
-        inside = looped(activity)
-        steps = [step for step in activity.steps if step.id not in inside]
-    return loop, next((step for step in steps if step.id.startswith(_CALLED)), None)
+    loops = [loop for loop in activity.loops if loop.type == "forEach"]
+    for loop in loops:
+        if (step := _called(body(activity, loop))) is not None:
+            return loop, step
+    if loops:
+        return loops[0], None
+    inside = looped(activity)
+    return None, _called([step for step in activity.steps if step.id not in inside])
+
+
+def _called(steps: Sequence[Step]) -> Step | None:
+    return next((step for step in steps if step.id.startswith(_CALLED)), None)
 
 
 def at_step(activity: Activity, step: Step) -> tuple[Trigger, ...]:
