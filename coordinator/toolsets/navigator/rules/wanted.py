@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
@@ -38,13 +38,13 @@ def wants(condition: Condition, variables: Mapping[str, Any], truth: bool = True
         return wants(condition.condition, variables, not truth)
     parts = [wants(one, variables, truth) for one in condition.conditions]
     if isinstance(condition, And) is truth:
-        return tuple(dict.fromkeys(want for part in parts for want in part))
+        return _distinct(want for part in parts for want in part)
     return min(parts, key=lambda part: (_changes(part, variables), len(part)), default=())
 
 
 def opposites(found: Sequence[Want]) -> tuple[Want, ...]:
     """What the variables have to become, so that none of this is so."""
-    return tuple(dict.fromkeys(_made(want.name, _OPPOSITE[want.operator], want.value) for want in found))
+    return _distinct(_made(want.name, _OPPOSITE[want.operator], want.value) for want in found)
 
 
 def names(found: Sequence[Want]) -> str:
@@ -61,7 +61,14 @@ def _made(name: str, operator: str, value: Any) -> Want:
         return Want(name, "==", not value)
     if operator == "notExists":
         return Want(name, "==", None)
-    return Want(name, operator, UNSET if operator == "exists" else value)
+    if operator == "exists" or (operator == "!=" and value is None):
+        return Want(name, "exists", UNSET)
+    return Want(name, operator, value)
+
+
+def _distinct(found: Iterable[Want]) -> tuple[Want, ...]:
+    # For Python, true equals 1.
+    return tuple({(want.name, want.operator, repr(want.value)): want for want in found}.values())
 
 
 def _changes(found: Sequence[Want], variables: Mapping[str, Any]) -> int:
