@@ -371,8 +371,9 @@ class FastPath:
         if len(meta) > _LONGEST_META:
             return False
         meta.decode()
-        # It is two levels down: in the message and in its params.
-        return not nested_deeper(meta, self._max_depth - 2)
+        # It is two levels down: in the message and in its params. Each level takes two bytes.
+        depth = self._max_depth - 2
+        return len(meta) <= 2 * depth or not nested_deeper(meta, depth)
 
     def _known_client(self, raw: bytes, body: bytes) -> ModernMeta | None:
         """The decoded ``_meta``, if it is readable and the client's description in it is known to be well-formed.

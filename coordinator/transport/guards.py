@@ -109,8 +109,8 @@ def unread_coding(head: Mapping[bytes, bytes]) -> Refusal | None:
     if coding.lower() != b"chunked":
         shown = coding[:100].decode("latin-1")
         return Refusal(501, f"transfer-encoding '{shown}' is not supported; chunked is")
-    coding = head.get(b"content-encoding", b"identity")
-    if coding.lower() != b"identity":
+    coding = head.get(b"content-encoding", b"")
+    if not {part.strip() for part in coding.lower().split(b",")} <= {b"", b"identity"}:
         shown = coding[:100].decode("latin-1")
         return Refusal(415, f"content-encoding '{shown}' is not supported; send the body as it is")
     return None

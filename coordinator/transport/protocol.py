@@ -29,6 +29,7 @@ from typing import Any, ClassVar
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.transport.replies import GONE
 
 ARRIVAL_SECONDS = 30.0
@@ -40,6 +41,8 @@ MOST_UNFINISHED = 4_096
 _LOOKS = 8
 
 _UPGRADING = frozenset((b"upgrade", b"http2-settings"))
+
+_warn = ThrottledWarnings()
 
 _OWN_TARGETS = (b"/", b"*")
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
@@ -229,6 +232,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         for one in list(islice(self.unfinished, _LOOKS)):
             if not one._owes_answer():
                 one._refuse(b"408 Request Timeout")
+                _warn("unfinished", "closed connections whose requests did not arrive", most=self.most_unfinished)
                 return
 
     def _arrived(self) -> None:
