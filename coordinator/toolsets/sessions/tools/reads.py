@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import msgspec
@@ -47,7 +48,11 @@ class Reads:
         read = await self._backend.reading(call, "get_workflow", args.session_token, _workflow)
         token = await self._backend.token(read.shown, read.state)
         skill, workflow = read.made
-        text = texts.summary(workflow, token) if args.summary else texts.whole(workflow, token)
+        if args.summary:
+            text = texts.summary(workflow, token)
+        else:
+            # In a thread, because the first time takes a while for a long definition.
+            text = await asyncio.to_thread(texts.whole, workflow, token)
         return in_text(skill + text, meta(token, read.warnings))
 
     async def get_activity(self, call: Call, args: SessionOnly) -> Reply:
