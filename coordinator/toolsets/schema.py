@@ -20,6 +20,8 @@ from coordinator.toolsets.host_schema import REF as _REF
 from coordinator.toolsets.host_schema import inlined, references, typed
 from coordinator.toolsets.tool import Tool
 
+MAX_RESULT = "anthropic/maxResultSizeChars"
+"""Key of a tool's ``_meta``: up to how many characters Claude Code shows a result whole to its model."""
 Outputs = Literal["lean", "full", "none"]
 """How much ``tools/list`` says about results."""
 LEAN_BYTES = 1_500
@@ -159,6 +161,7 @@ def describe(
         "inputSchema": identified_schema(tool.arguments) if identified else input_schema(tool.arguments),
         **results,
         "annotations": behaviour(tool),
+        **({"_meta": {MAX_RESULT: tool.result_chars}} if tool.result_chars else {}),
     }
 
 

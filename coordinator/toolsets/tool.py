@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from coordinator.toolsets.caller import Caller
 
 
+RESULT_CHARS = 100_000
+"""``Tool.result_chars`` of tools whose answers come in pages: JSON with many ids has more tokens than its characters
+suggest, so hosts would cut these answers by default."""
+
+
 class Criticality(IntEnum):
     """How important a call is: an overloaded front-end turns away the lowest class first."""
 
@@ -134,6 +139,8 @@ class Tool:
     """For how many milliseconds a call that waits asks to do so; None: it does not say."""
     parks: bool = False
     """Whether a waiting call spends almost all of its time waiting for an event, and so needs hardly any resources."""
+    result_chars: int = 0
+    """Up to how many characters hosts should show an answer whole to their model; 0: it is never long."""
     criticality: Criticality | Callable[[Any], Criticality] | None = None
     """How important calls are, possibly by their arguments; None: READ or NORMAL, by ``read_only``."""
     refusal: Callable[[ToolFailure], Reply] | None = None

@@ -51,7 +51,7 @@ class Agent:
         return int((await self("workflow_create", name=name, flow=flow, **more))["id"])
 
     async def get(self, workflow: int) -> Json:
-        found: Json = await self("workflow_get", id=workflow)
+        found: Json = await self("workflow_get", id=workflow, whole=True)
         return found
 
     async def until(self, workflow: int, reached: Callable[[Json], bool], what: str, timeout: float = PATIENCE) -> Json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 import os
 import signal
 import sys
@@ -27,7 +28,8 @@ from tests.support.wait import process_alive, wait_until
 pytestmark = pytest.mark.anyio
 
 CALLABLES = '''
-import asyncio, os, subprocess, time
+import asyncio
+import json, os, subprocess, time
 
 def square(number):
     """Squares a number, in a process of its own."""
@@ -288,6 +290,36 @@ async def test_a_long_result_is_cut_and_the_step_is_done(agent: Agent) -> None:
     assert found["truncated"] is True
     assert found["bytes"] > 1_400_000
     assert len(step["result_json"]) <= 1_048_576
+
+
+async def test_an_answer_shows_the_beginning_of_results_that_it_cannot_hold(agent: Agent) -> None:
+    """And each of them whole to whoever asks for it."""
+    names = [f"s{number}" for number in range(20)]
+    flow: Json = {
+        "start": {"name": "fork", "tool": None, "parallel": names},
+        "end": {"name": "end", "tool": "get_counter", "done": True},
+    }
+    for number, name in enumerate(names):
+        args = {"value": "{{input.long}}" if number < 15 else name}
+        flow[name] = {"name": name, "tool": "echo", "args": args, "join": "end"}
+    done = await agent.run(flow, input={"long": '"' * 30_000})
+    workflow = (await agent("workflow_list"))[0]["id"]
+    answer = await agent("workflow_get", id=workflow)
+    assert len(json.dumps(answer, ensure_ascii=False)) <= 60_000
+    assert "next_after" not in answer
+    shown = {step["name"]: step for step in answer["steps"]}
+    assert shown.keys() == done.keys()
+    cut = [name for name, step in shown.items() if step["result_json"] != done[name]["result_json"]]
+    assert len(cut) in range(13, 16)
+    assert set(cut) <= set(names[:15]), "small ones are whole"
+    for name in cut:
+        head = result(shown[name])
+        whole = done[name]["result_json"]
+        assert (head["truncated"], head["bytes"]) == (True, len(whole))
+        assert whole.startswith(head["beginning"])
+        (step,) = (await agent("workflow_get", id=workflow, step=shown[name]["id"]))["steps"]
+        assert step == done[name]
+    assert (await agent.refusal("workflow_get", id=workflow, step=workflow))["code"] == "VALIDATION_ERROR"
 
 
 async def test_delays(agent: Agent) -> None:

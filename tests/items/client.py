@@ -94,6 +94,16 @@ class Client:
         answer: Json = json.loads(await self.answer(tool, **arguments))
         return answer
 
+    async def pages(self, tool: str, name: str, **arguments: Any) -> list[Json]:
+        """All entries of a list that comes in pages."""
+        found: list[Json] = []
+        offset: int | None = 0
+        while offset is not None:
+            page = await self(tool, **arguments, **({"offset": offset} if offset else {}))
+            found += page[name]
+            offset = page.get("nextOffset")
+        return found
+
     async def refusal(self, tool: str, **arguments: Any) -> ToolFailure:
         """The failure of a call that must fail as a whole."""
         result = await self.attempt(tool, **arguments)

@@ -136,28 +136,35 @@ async def test_a_role_with_more_items_than_a_list_holds_is_cut_at_the_best(with_
     tools = with_schemas
     best = await tools.add(role="work", priority="high")
     await tools.add_many(199, role="work", type="bug")
-    assert "truncated" not in await tools("get_context")
+    assert "truncated" not in await tools("get_context", limit=200)
     worst = await tools.add(role="work", priority="low", type="bug")
     for since in ({}, {"since": EPOCH}):
         answer = await tools("get_context", **since)
-        assert len(answer["activeItems"]) == 200
+        assert len(answer["activeItems"]) == answer["nextOffset"] == 50
         assert answer["activeItems"][0]["id"] == best
-        assert worst not in ids(answer["activeItems"])
-        assert len(answer["stalledItems"]) == 199
+        assert ids(answer["stalledItems"]) == ids(answer["activeItems"])[1:]
+        assert answer["totals"]["activeItems"] == 201
         assert answer["truncated"] is True
+        active = await tools.pages("get_context", "activeItems", **since)
+        assert (len(active), active[-1]["id"]) == (201, worst)
+        assert len({entry["id"] for entry in await tools.pages("get_context", "stalledItems", **since)}) == 200
 
 
 async def test_blocked_items_of_all_kinds_that_are_more_than_a_list_holds_are_cut_at_the_best(tools: Client) -> None:
     await tools.add_many(199, role="blocked")
     held = await tools.add(role="blocked", priority="high")
     await tools.claim("holder", held)
-    assert "truncated" not in await tools("get_context")
+    assert "truncated" not in await tools("get_context", limit=200)
     worst = await tools.add(role="blocked", priority="low")
-    answer = await tools("get_context")
+    answer = await tools("get_context", limit=200)
     assert len(answer["blockedItems"]) == 200
     assert answer["blockedItems"][0]["id"] == held
     assert worst not in ids(answer["blockedItems"])
     assert answer["truncated"] is True
+    assert answer["totals"] == {"activeItems": 0, "blockedItems": 201}
+    rest = await tools("get_context", offset=200)
+    assert ids(rest["blockedItems"]) == [worst]
+    assert "nextOffset" not in rest
 
 
 # --- claims

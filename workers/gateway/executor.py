@@ -203,7 +203,7 @@ class GatewayExecutor:
             if isinstance(outcome, Failure):
                 return outcome
             return Success({"id": outcome.value["id"], "status": "running"})
-        outcome = await self._call_own(_GET, step, {"id": int(task.wait)}, caller)
+        outcome = await self._call_own(_GET, step, {"id": int(task.wait), "whole": True}, caller)
         if isinstance(outcome, Failure):
             return outcome
         found = outcome.value

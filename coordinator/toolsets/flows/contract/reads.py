@@ -59,6 +59,9 @@ class WorkflowGet(Arguments, kw_only=True):
     """Get a workflow with its step history."""
 
     id: WorkflowRef
+    step: Annotated[Id | None, Meta(description="Only this step, by its id, with its whole result.")] = None
+    after: Annotated[Id | None, Meta(description="Only steps after this one: next_after of the page before.")] = None
+    whole: Annotated[bool, Meta(description="All results whole, however large the answer; for programs.")] = False
 
 
 class StepRow(Result, kw_only=True):
@@ -78,7 +81,10 @@ class StepRow(Result, kw_only=True):
     attempt: Annotated[int, Meta(description="Number of its present or last attempt, from 1.")]
     result_json: Annotated[
         str | None,
-        Meta(description='JSON of what it returned; failed: {"error","type"}; null: not finished.'),
+        Meta(
+            description='JSON of what it returned; failed: {"error","type"}; null: not finished. Large ones are '
+            '{"truncated":true,"bytes","beginning"} where the answer has no room: ask with step.'
+        ),
     ]
     started_at: Annotated[Millis | None, Meta(description="When it began, ms; null: not yet.")]
     completed_at: Annotated[Millis | None, Meta(description="When it ended, ms; null: not yet.")]
@@ -97,3 +103,6 @@ class Workflow(Result, kw_only=True):
     reason: Annotated[str, Meta(description="Why it failed; absent: it did not.")] | UnsetType = UNSET
     parent: Parent | UnsetType = UNSET
     steps: Annotated[list[StepRow], Meta(description="Its steps so far, in order of creation.")]
+    next_after: Annotated[int, Meta(description="after of the next page; absent: this is the last.")] | UnsetType = (
+        UNSET
+    )

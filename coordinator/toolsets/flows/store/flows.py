@@ -138,6 +138,11 @@ class _Read(NamedTuple):
     """Its finished steps, as ``pack_row`` in history.lua writes them."""
     open_steps: list[list[bytes]]
 
+    def only(self, flow: int, step: int) -> _Read:
+        """The same with this step alone, if there is one."""
+        rows = [row for row in self.rows if flow + row[0] == step]
+        return self._replace(rows=rows, open_steps=[values for values in self.open_steps if int(values[0]) == step])
+
     def record(self, flow: int) -> FlowRecord:
         steps = [*(_finished(flow, row) for row in self.rows), *(_open(*values) for values in self.open_steps)]
         steps.sort(key=lambda step: step.id)
@@ -175,11 +180,17 @@ class FlowStore(RunStore):
         reply = await recorded_reply(self._store, project, request)
         return None if reply is None else int(_unpack(reply)[0])
 
-    async def get(self, project: str, flow: int) -> FlowRecord | None:
-        """A workflow with all its steps; None if it is unknown, or if its retention is over."""
+    async def get(self, project: str, flow: int, step: int = 0) -> FlowRecord | None:
+        """A workflow with its steps; None if it is unknown, or if its retention is over.
+
+        Args:
+            step: the id of the only step that is wanted; 0: all of them.
+        """
         found = None
         for _ in range(_MOST_READS):
             found = await self._read(project, flow)
+            if found is not None and step:
+                found = found.only(flow, step)
             if found is None or await self._take_long_results(project, flow, found.rows):
                 break
             # It has begun again meanwhile, or is gone.

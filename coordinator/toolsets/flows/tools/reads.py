@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import invalid
+from coordinator.toolsets import pages
 from coordinator.toolsets.flows.contract.base import WORKFLOW_STATUSES
 from coordinator.toolsets.flows.contract.reads import (
     MAX_LIMIT,
@@ -25,10 +26,15 @@ _LIST = (
     "List workflows with their status, newest first. A list that looks for few among very many may stop before it has "
     "looked at all: then the result's _meta has fleet-coordinator/before, the value of before to go on with."
 )
+_WHOLE_CHARS = 500_000
+"""As much as a host may show of one result that was asked for."""
+_BEGINNING = 200
+"""Characters shown of a result that is too large."""
 _BEFORE = "fleet-coordinator/before"
 _GET = (
     "Get a workflow with its steps so far. A gate that waits for workflow_step_ready is a step with status running and "
-    "tool null. result_json is the JSON text of what a step returned, or of its error."
+    "tool null. result_json is the JSON text of what a step returned, or of its error; of the largest, only size and "
+    "beginning where one answer cannot hold them all: step=<its id> shows one whole."
 )
 
 
@@ -63,12 +69,16 @@ class Reads:
     async def workflow_get(self, call: Call, args: WorkflowGet) -> Workflow:
         """A workflow with its steps so far."""
         admitted(call.caller, read_only=True)
-        found = await self._flows.get(call.project, args.id)
+        found = await self._flows.get(call.project, args.id, args.step or 0)
         if found is None:
             raise unknown_workflow()
         spec = unpack(found.spec)
         if not may_read(call.caller, found.row.creator, approver_roles(spec)):
             raise unknown_workflow()
+        if args.step and not found.steps:
+            raise invalid("step", "the workflow has no such step; allowed: an id from the steps of workflow_get")
+        steps = [_shown(step, spec) for step in found.steps if step.id > (args.after or 0)]
+        held = steps if args.step or args.whole else _fitting(steps)
         return Workflow(
             id=found.row.id,
             name=found.row.name,
@@ -76,7 +86,8 @@ class Reads:
             created_by=found.row.creator,
             reason=found.row.error or UNSET,
             parent=int(found.row.parent) if found.row.parent else UNSET,
-            steps=[_shown(step, spec) for step in found.steps],
+            steps=held,
+            next_after=held[-1].id if len(held) < len(steps) else UNSET,
         )
 
 
@@ -94,7 +105,16 @@ def tools(flows: FlowStore) -> tuple[Tool, ...]:
             idempotent=True,
             criticality=Criticality.SHEDDABLE,
         ),
-        Tool("workflow_get", _GET, WorkflowGet, (Workflow,), handle.workflow_get, read_only=True, idempotent=True),
+        Tool(
+            "workflow_get",
+            _GET,
+            WorkflowGet,
+            (Workflow,),
+            handle.workflow_get,
+            read_only=True,
+            idempotent=True,
+            result_chars=_WHOLE_CHARS,
+        ),
     )
 
 
@@ -108,6 +128,20 @@ def _listed(row: FlowRow) -> WorkflowRow:
         cancelled_at=row.cancelled_at if row.cancelled_at is not None else UNSET,
         parent=int(row.parent) if row.parent else UNSET,
     )
+
+
+def _fitting(steps: list[StepRow]) -> list[StepRow]:
+    """As many steps as an answer can hold. Of the largest results only the beginning is shown, where all do not fit."""
+    sizes = {step.id: pages.size(step) for step in steps}
+    left = pages.ANSWER_CHARS - sum(sizes.values())
+    for step in sorted(steps, key=lambda step: len(step.result_json or ""), reverse=True):
+        result = step.result_json or ""
+        if left >= 0 or len(result) <= _BEGINNING:
+            break
+        cut = {"truncated": True, "bytes": len(result.encode()), "beginning": result[:_BEGINNING]}
+        step.result_json = msgspec.json.encode(cut).decode()
+        left += sizes[step.id] - pages.size(step)
+    return steps[: pages.fitting(steps)] if left < 0 else steps
 
 
 def _shown(step: StepRecord, spec: Spec) -> StepRow:

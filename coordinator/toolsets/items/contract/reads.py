@@ -20,7 +20,6 @@ from coordinator.toolsets.items.contract.base import (
     GuidancePointer,
     ItemId,
     ItemRef,
-    Listed,
     NullableTags,
     OriginalClaimedAt,
     Priority,
@@ -36,10 +35,12 @@ from coordinator.toolsets.items.contract.base import (
 )
 from coordinator.toolsets.items.contract.dependencies import TYPES, Dependency, ThresholdRole, UnblockAt
 from coordinator.toolsets.items.contract.work import Blocker, ItemTransition, MissingKeys
+from coordinator.toolsets.pages import DEFAULT_LIMIT, Limit, Offset
 
 DIRECTIONS = ("incoming", "outgoing", "all")
 
 EffectiveUnblockRole = Annotated[ThresholdRole, Meta(description="The threshold in force.")]
+NextOffset = Annotated[int | UnsetType, Meta(description="offset of the next page; absent: this is the last.")]
 Truncated = Annotated[bool | UnsetType, Meta(description="True if there is more than one answer can hold.")]
 
 
@@ -61,6 +62,8 @@ class QueryDependencies(Arguments, kw_only=True):
     neighbors_only: Annotated[
         bool, Meta(description="False: add the whole graph that the item is in, ordered blocker first.")
     ] = True
+    limit: Limit = DEFAULT_LIMIT
+    offset: Offset = 0
 
 
 class ItemInfo(Result, kw_only=True):
@@ -98,7 +101,9 @@ class DependencyGraph(Result, kw_only=True):
 class QueryDependenciesResult(Result, kw_only=True):
     """The edges that were asked for."""
 
-    dependencies: Annotated[list[DependencyView], Meta(description="Those that pass the filters.")]
+    dependencies: Annotated[list[DependencyView], Meta(description="A page of those that pass the filters.")]
+    total: Annotated[Count | UnsetType, Meta(description="How many pass the filters; absent: this is all.")] = UNSET
+    next_offset: NextOffset = UNSET
     counts: DependencyCounts
     graph: DependencyGraph | UnsetType = UNSET
     truncated: Truncated = UNSET
@@ -151,8 +156,9 @@ class GetContext(Arguments, kw_only=True):
     include_ancestors: WantsAncestors = False
     limit: Annotated[
         Annotated[int, Meta(ge=1, le=200)] | None,
-        Meta(description="With since: most transitions listed, default 50."),
+        Meta(description="Without itemId: most entries of each list, default 50."),
     ] = None
+    offset: Offset = 0
 
 
 class ContextItem(Result, kw_only=True):
@@ -233,7 +239,14 @@ class RecentTransition(ItemTransition, kw_only=True):
 
 
 ActiveItems = Annotated[list[ListedItem], Meta(description="In work, then in review; best first.")]
-StalledItems = Annotated[list[StalledItem], Meta(description="Active ones that lack required notes.")]
+StalledItems = Annotated[list[StalledItem], Meta(description="Those of activeItems that lack required notes.")]
+
+
+class Totals(Result, kw_only=True):
+    """Lengths of the whole lists, where an answer has only a page of them."""
+
+    active_items: Annotated[Count, Meta(description="In work or review.")]
+    blocked_items: Annotated[Count, Meta(description="In role blocked.")] | UnsetType = UNSET
 
 
 class SessionResumeResult(Result, kw_only=True):
@@ -244,6 +257,8 @@ class SessionResumeResult(Result, kw_only=True):
     active_items: ActiveItems
     recent_transitions: Annotated[list[RecentTransition], Meta(description="At or after since, newest first.")]
     stalled_items: StalledItems
+    totals: Totals | UnsetType = UNSET
+    next_offset: NextOffset = UNSET
     truncated: Truncated = UNSET
 
 
@@ -262,6 +277,8 @@ class HealthCheckResult(Result, kw_only=True):
     blocked_items: Annotated[list[ListedItem], Meta(description="In role blocked; best first.")]
     stalled_items: StalledItems
     claim_summary: ActiveClaims | UnsetType = UNSET
+    totals: Totals | UnsetType = UNSET
+    next_offset: NextOffset = UNSET
     truncated: Truncated = UNSET
 
 
@@ -271,6 +288,8 @@ class GetBlockedItems(Arguments, kw_only=True):
     parent_id: ChildrenOf = None
     include_item_details: Annotated[bool, Meta(description="Add summary and tags.")] = False
     include_ancestors: WantsAncestors = False
+    limit: Limit = DEFAULT_LIMIT
+    offset: Offset = 0
 
 
 class BlockedBy(Result, kw_only=True):
@@ -300,7 +319,10 @@ class BlockedItem(Result, kw_only=True):
         ),
     ]
     blocked_by: Annotated[list[BlockedBy], Meta(description="What it depends on, satisfied or not.")]
-    blocker_count: Annotated[Count, Meta(description="How many of these are not satisfied.")]
+    blocked_by_total: Annotated[
+        Count | UnsetType, Meta(description="How many that are, where more than 20: query_dependencies lists them.")
+    ] = UNSET
+    blocker_count: Annotated[Count, Meta(description="How many of all of these are not satisfied.")]
     summary: Summary | UnsetType = UNSET
     tags: Tags | UnsetType = UNSET
     ancestors: Ancestors | UnsetType = UNSET
@@ -310,5 +332,6 @@ class GetBlockedItemsResult(Result, kw_only=True):
     """Explicitly blocked items first; then by role queue, work, review, each by priority and age."""
 
     blocked_items: Annotated[list[BlockedItem], Meta(description="Explicitly blocked ones first.")]
-    total: Listed
+    total: Annotated[Count, Meta(description="How many are blocked, up to 500 of a role.")]
+    next_offset: NextOffset = UNSET
     truncated: Truncated = UNSET

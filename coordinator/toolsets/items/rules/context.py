@@ -1,4 +1,4 @@
-"""get_context: its limits, and an item's notes compared with its schema."""
+"""get_context: an item's notes compared with its schema."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ from coordinator.toolsets.items.contract.base import NoteProgress
 from coordinator.toolsets.items.contract.reads import GateStatus, SchemaNote
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, expected, phase
-
-LISTED_PER_ROLE = 200
-"""How many items of one role get_context lists."""
-DEFAULT_TRANSITIONS = 50
 
 
 class Standing:

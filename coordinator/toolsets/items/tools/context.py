@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
+from coordinator.toolsets import pages
 from coordinator.toolsets.items.contract.reads import (
     ActiveClaims,
     ClaimDetail,
@@ -18,6 +19,7 @@ from coordinator.toolsets.items.contract.reads import (
     RecentTransition,
     SessionResumeResult,
     StalledItem,
+    Totals,
 )
 from coordinator.toolsets.items.rules import classes
 from coordinator.toolsets.items.rules import context as rules
@@ -28,14 +30,15 @@ from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore, Row
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
-from coordinator.toolsets.tool import Call, Criticality, Tool
+from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 
 _ACTIVE = ("work", "review")
 _DESCRIPTION = (
     "A snapshot in one of three modes. With itemId: the item's note schema, which notes are filled, whether it can "
     "move forward, and who holds its claim. With since: active items, role transitions since then (newest first) and "
     "stalled items. Without either: active, blocked and stalled items and the number of claims. Active items are in "
-    "work or review; stalled ones lack required notes of that phase. Lists hold up to 200 items of a role, best first."
+    "work or review; stalled ones lack required notes of that phase. Lists come in pages (limit, offset), best first; "
+    "stalledItems shows those of the page's activeItems."
 )
 
 
@@ -81,20 +84,27 @@ class Contexts:
 
     async def _session_resume(self, call: Call, args: GetContext, since: str) -> SessionResumeResult:
         start = max(0, instant(since, "since"))
-        found, truncated = await self._of_roles(call, args, *_ACTIVE)
+        found, totals = await self._page_of_roles(call, args, *_ACTIVE)
         items, stalled = self._active(args, found)
-        rows, more = await self._reads.transitions(call.project, start, args.limit or rules.DEFAULT_TRANSITIONS)
+        end = args.offset + (args.limit or pages.DEFAULT_LIMIT)
+        rows, more = await self._reads.transitions(call.project, start, end + 1)
+        shown = [_transition(row) for row in rows[args.offset : end]]
+        held = pages.fitting(items, shown, stalled)
+        end = args.offset + held
+        left = end < totals.active_items
         return SessionResumeResult(
             mode="session-resume",
             since=since,
-            active_items=items,
-            recent_transitions=[_transition(row) for row in rows],
-            stalled_items=stalled,
-            truncated=True if truncated or more else UNSET,
+            active_items=items[:held],
+            recent_transitions=shown[:held],
+            stalled_items=_stalled_of(items[:held], stalled),
+            totals=totals if left or args.offset else UNSET,
+            next_offset=end if left or end < len(rows) else UNSET,
+            truncated=True if left or more else UNSET,
         )
 
     async def _health_check(self, call: Call, args: GetContext) -> HealthCheckResult:
-        found, truncated = await self._of_roles(call, args, *_ACTIVE, "blocked")
+        found, totals = await self._page_of_roles(call, args, *_ACTIVE, "blocked")
         items, stalled = self._active(args, found)
         try:
             live, expired = await self._reads.claims(call.project)
@@ -102,30 +112,40 @@ class Contexts:
             summary = None  # the rest is still worth having (seed 004)
         else:
             summary = ActiveClaims(active=live, expired=expired)
+        blocked = [_listed(entry, "blocked", args) for entry in found["blocked"]]
+        held = pages.fitting(items, blocked, stalled)
+        end = args.offset + held
+        left = end < max(totals.active_items, totals.blocked_items or 0)
         return HealthCheckResult(
             mode="health-check",
-            active_items=items,
-            blocked_items=[_listed(entry, "blocked", args) for entry in found["blocked"]],
-            stalled_items=stalled,
+            active_items=items[:held],
+            blocked_items=blocked[:held],
+            stalled_items=_stalled_of(items[:held], stalled),
             claim_summary=summary or UNSET,
-            truncated=True if truncated else UNSET,
+            totals=totals if left or args.offset else UNSET,
+            next_offset=end if left else UNSET,
+            truncated=True if left else UNSET,
         )
 
-    async def _of_roles(self, call: Call, args: GetContext, *roles: str) -> tuple[dict[str, list[Listed]], bool]:
-        """The best items of each role, and whether there are more.
+    async def _page_of_roles(self, call: Call, args: GetContext, *roles: str) -> tuple[dict[str, list[Listed]], Totals]:
+        """A page of the active items, and one of the blocked ones if they are asked for; best first.
 
         All roles are read in one run, so that an item that changes its role meanwhile is in one list only.
         """
         letters = [classes.OF_ROLE[role] for role in roles]
-        ranked = await self._reads.ranked(call.project, "", "".join(letters), rules.LISTED_PER_ROLE)
-        ids: list[str] = []
-        for best in classes.best_of_each(ranked, letters):
-            ids += islice(best, rules.LISTED_PER_ROLE)
+        end = args.offset + (args.limit or pages.DEFAULT_LIMIT)
+        ranked = await self._reads.ranked(call.project, "", "".join(letters), end)
+        best = [list(islice(ids, end)) for ids in classes.best_of_each(ranked, letters)]
+        left = iter(ranked)
+        sizes = [sum(group.size for group in islice(left, len(these))) for these in letters]
+        active, blocked = chain.from_iterable(best[: len(_ACTIVE)]), chain.from_iterable(best[len(_ACTIVE) :])
+        ids = [*islice(active, args.offset, end), *islice(blocked, args.offset, end)]
         found: dict[str, list[Listed]] = {role: [] for role in roles}
         codes = [ROLE_CODES[role] for role in roles]
         for entry in await self._reads.listed(call.project, codes, ids, args.include_ancestors):
             found[ROLE_NAMES[entry.role]].append(entry)
-        return found, sum(group.size for group in ranked) > len(ids)
+        counted = sizes[len(_ACTIVE)] if len(sizes) > len(_ACTIVE) else UNSET
+        return found, Totals(active_items=sum(sizes[: len(_ACTIVE)]), blocked_items=counted)
 
     def _active(self, args: GetContext, found: dict[str, list[Listed]]) -> tuple[list[ListedItem], list[StalledItem]]:
         schemas = self._reads.schemas.current
@@ -138,6 +158,12 @@ class Contexts:
                 if standing.missing:
                     stalled.append(_stalled(entry, role, standing, args))
         return items, stalled
+
+
+def _stalled_of(items: list[ListedItem], stalled: list[StalledItem]) -> list[StalledItem]:
+    """Those of the active items that are shown."""
+    shown = {item.id for item in items}
+    return [item for item in stalled if item.id in shown]
 
 
 def tools(reads: ReadStore) -> tuple[Tool, ...]:
@@ -153,6 +179,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             read_only=True,
             idempotent=True,
             criticality=_weigh,
+            result_chars=RESULT_CHARS,
         ),
     )
 

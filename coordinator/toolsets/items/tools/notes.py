@@ -38,7 +38,7 @@ from coordinator.toolsets.items.rules.specs import MAX_NOTE_KEY, long_text, not_
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
 from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed
 from coordinator.toolsets.timestamp import iso
-from coordinator.toolsets.tool import Call, Services, Tool
+from coordinator.toolsets.tool import RESULT_CHARS, Call, Services, Tool
 
 MAX_NOTES = 500
 
@@ -174,6 +174,7 @@ def tools(notes: NoteStore, services: Services) -> tuple[Tool, ...]:
             handle.query_notes,
             read_only=True,
             idempotent=True,
+            result_chars=RESULT_CHARS,
         ),
     )
 

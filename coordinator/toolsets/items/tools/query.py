@@ -30,7 +30,7 @@ from coordinator.toolsets.items.rules.specs import names_in, not_blank, with_tra
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
-from coordinator.toolsets.tool import Call, Criticality, Tool
+from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 
 DEFAULT_ROOTS = 20
 
@@ -121,6 +121,7 @@ def tools(items: QueryStore) -> tuple[Tool, ...]:
             idempotent=True,
             waits=rules.may_take_long,
             criticality=_weigh,
+            result_chars=RESULT_CHARS,
         ),
     )
 

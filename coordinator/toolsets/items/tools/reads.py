@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
+from coordinator.toolsets import pages
 from coordinator.toolsets.items.contract.reads import (
     DIRECTIONS,
     BlockedBy,
@@ -26,15 +27,18 @@ from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, o
 from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.store.reads import READ_SLICE, Blocked, BlockerRow, ReadStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
-from coordinator.toolsets.tool import Call, Criticality, Tool
+from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 
 MAX_LISTED_EDGES = 5_000
 BLOCKED_PER_ROLE = 500
+LISTED_BLOCKERS = 20
+"""How many blockers of an item get_blocked_items lists."""
 
 _DEPENDENCIES = (
     "The dependencies of an item. direction incoming: what it waits for; outgoing: what waits for it. counts cover all "
     "of its dependencies, whatever the filters. neighborsOnly=false adds the graph: all items that blocking "
-    "dependencies connect with this one, blockers first, and the number of edges on the longest path (depth)."
+    "dependencies connect with this one, blockers first, and the number of edges on the longest path (depth). "
+    "Long lists come in pages (limit, offset)."
 )
 _STATUS = (
     "What an item's next transition would be, without making it: Ready with nextRole and trigger, Blocked with the "
@@ -43,7 +47,7 @@ _STATUS = (
 _BLOCKED = (
     "All items that are blocked: explicitly (role blocked), and those in queue, work or review that wait for an "
     "unsatisfied dependency. blockedBy lists satisfied dependencies too; blockerCount counts the unsatisfied ones. "
-    "parentId restricts it to that item's children. Up to 500 items of a role, best first."
+    "parentId restricts it to that item's children. Up to 500 items of a role, best first, in pages (limit, offset)."
 )
 
 
@@ -67,13 +71,22 @@ class Reads:
             for edge in edges
             if direction in ("all", edge.direction) and (wanted_type is None or edge.type == wanted_type)
         ]
+        total = len(shown)
+        if args.offset or total > args.limit:
+            # The store gives them in any order, which may change between two pages.
+            shown = sorted(shown, key=lambda edge: (edge.code, edge.other))[args.offset : args.offset + args.limit]
         heads: dict[str, graph.Head] = {}
         if args.include_item_info and shown:
             heads = await self._reads.heads(call.project, [item, *(edge.other for edge in shown)])
+        rows = [graph.dependency(item, edge, heads) for edge in shown]
+        rows = rows[: pages.fitting(rows)]
+        end = args.offset + len(rows)
         return QueryDependenciesResult(
-            dependencies=[graph.dependency(item, edge, heads) for edge in shown],
+            dependencies=rows,
+            total=total if args.offset or end < total else UNSET,
+            next_offset=end if end < total else UNSET,
             counts=graph.counts(edges),
-            graph=UNSET if args.neighbors_only else await self._graph_of(call.project, item),
+            graph=UNSET if args.neighbors_only else await self._graph_of(call.project, item, pages.size(rows)),
             truncated=UNSET if complete else True,
         )
 
@@ -102,15 +115,26 @@ class Reads:
             for entry in found:
                 shown[ROLE_NAMES[entry.role]].append(_blocked(entry, args))
         items = [entry for entries in shown.values() for entry in entries]
-        return GetBlockedItemsResult(blocked_items=items, total=len(items), truncated=True if truncated else UNSET)
+        page = items[args.offset : args.offset + args.limit]
+        page = page[: pages.fitting(page)]
+        end = args.offset + len(page)
+        return GetBlockedItemsResult(
+            blocked_items=page,
+            total=len(items),
+            next_offset=end if end < len(items) else UNSET,
+            truncated=True if truncated else UNSET,
+        )
 
-    async def _graph_of(self, project: str, item: str) -> DependencyGraph:
+    async def _graph_of(self, project: str, item: str, used: int) -> DependencyGraph:
+        """The graph, with as many ids as an answer can hold that has ``used`` characters already."""
         walk = graph.Walk(item)
         while wanted := walk.wanted(READ_SLICE):
             walk.add(wanted, *await self._reads.edges(project, wanted, walk.edges_left, walk.before(wanted)))
         chain, depth, truncated = walk.graph()
+        listed = [dashed(item) for item in chain]
+        held = pages.fitting(listed, chars=pages.ANSWER_CHARS - used)
         return DependencyGraph(
-            chain=[dashed(item) for item in chain], depth=depth, truncated=True if truncated else UNSET
+            chain=listed[:held], depth=depth, truncated=True if truncated or held < len(listed) else UNSET
         )
 
 
@@ -126,6 +150,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             handle.query_dependencies,
             read_only=True,
             idempotent=True,
+            result_chars=RESULT_CHARS,
         ),
         Tool(
             "get_next_status",
@@ -145,6 +170,7 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
             read_only=True,
             idempotent=True,
             criticality=Criticality.SHEDDABLE,
+            result_chars=RESULT_CHARS,
         ),
     )
 
@@ -152,6 +178,9 @@ def tools(reads: ReadStore) -> tuple[Tool, ...]:
 def _blocked(entry: Blocked, args: GetBlockedItems) -> BlockedItem:
     role, details = ROLE_NAMES[entry.role], args.include_item_details
     rows = [_blocked_by(row) for row in entry.blockers]
+    listed = rows
+    if len(rows) > LISTED_BLOCKERS:
+        listed = sorted(rows, key=lambda row: row.satisfied)[:LISTED_BLOCKERS]
     return BlockedItem(
         item_id=dashed(entry.id),
         title=entry.title,
@@ -159,7 +188,8 @@ def _blocked(entry: Blocked, args: GetBlockedItems) -> BlockedItem:
         priority=PRIORITY_NAMES[entry.priority],
         complexity=entry.complexity or None,
         block_type="explicit" if role == "blocked" else "dependency",
-        blocked_by=rows,
+        blocked_by=listed,
+        blocked_by_total=len(rows) if len(rows) > len(listed) else UNSET,
         blocker_count=sum(not row.satisfied for row in rows),
         summary=or_unset(entry.summary) if details else UNSET,
         tags=or_unset(entry.tags) if details else UNSET,

@@ -1,0 +1,40 @@
+"""Pages of long lists, so that no answer is larger than hosts take.
+
+Hosts cut an answer at about 25,000 tokens. A page ends at its limit, or before it gets too large; at least one row is
+shown, so every page leads further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 200
+MAX_OFFSET = 10_000
+ANSWER_CHARS = 50_000
+"""Characters of the rows of one answer. With all that surrounds them, it stays below 60,000."""
+Limit = Annotated[
+    int, Meta(description="Most entries listed. A page with large ones ends earlier.", ge=1, le=MAX_LIMIT)
+]
+Offset = Annotated[int, Meta(description="How many to skip: nextOffset of the page before.", ge=0, le=MAX_OFFSET)]
+
+_encode = msgspec.json.Encoder().encode
+
+
+def size(value: Any) -> int:
+    """Characters of a value as JSON, at most."""
+    return len(_encode(value)) + 1
+
+
+def fitting(*lists: Sequence[Any], chars: int = ANSWER_CHARS) -> int:
+    """How many rows of each list an answer can hold: as many of each, and one at least."""
+    longest = max(map(len, lists))
+    for position in range(longest):
+        chars -= sum(size(rows[position]) for rows in lists if position < len(rows))
+        if chars < 0:
+            return max(1, position)
+    return longest
