@@ -109,6 +109,8 @@ async def open_for_serving(settings: Settings, url: str) -> Store:
     try:
         await key_space.settle(store)
         await permissions.require(store)
+        if problem := await store.failover_problem():
+            _log.warning("the timeout does not fit the Sentinels", problem=problem)
     except StoreError as error:
         await store.close()
         raise store_failed(error) from None

@@ -104,6 +104,21 @@ def resolver(address: Address, timeout: float) -> Resolver | None:
     return primary
 
 
+async def down_after(address: Address, timeout: float) -> float | None:
+    """After how many silent seconds Sentinels call the primary down; None: there are no Sentinels, or none answers."""
+    if not address.sentinels:
+        return None
+    for one in _sentinel(address, timeout).sentinels:
+        try:
+            state: Any = await one.sentinel_master(address.service)
+            return int(state["down-after-milliseconds"]) / 1000
+        except (RedisError, OSError, KeyError, ValueError):
+            continue
+        finally:
+            await one.connection_pool.disconnect(inuse_connections=False)
+    return None
+
+
 class _Sentinel(redis.asyncio.sentinel.Sentinel):
     """Closes its connections after each question: the next one may be days later, and no client of ours closes them."""
 

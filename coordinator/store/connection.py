@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Any, cast
 
 import hiredis
@@ -16,8 +17,16 @@ from coordinator.store.replies import unavailable
 FLUSH_AT = 4
 """With so many commands, the output is written before the end of the event loop's turn."""
 MAX_IN_FLIGHT = 2048
+_IDLE = 0.5
+"""After this share of the timeout without calls, the server is asked for a sign of life."""
+FRESH = 1.6
+"""After this multiple of the timeout without a reply, another server may have taken over: a PING is due every half a
+timeout, is answered within a timeout, and some ticks pass until that is noticed. Whoever makes another server the
+primary has to wait for longer."""
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
+_PING = hiredis.pack_command(("PING",))
 _Push = hiredis.PushNotification
+UNHEARD = "was not heard of for too long"
 _MISSING = object()
 """What the parser returns if it has no whole reply yet. None and False would not do: they are replies."""
 
@@ -25,6 +34,12 @@ _MISSING = object()
 def over_capacity() -> ToolFailure:
     """Too much is in flight to the store; nothing was sent."""
     return ToolFailure("over_capacity", "this process has too many calls to the store in flight", retry_after_ms=100)
+
+
+def _seen(reply: asyncio.Future[Any]) -> None:
+    """Nobody waits for this one, so nobody else looks at why it failed."""
+    if not reply.cancelled():
+        reply.exception()
 
 
 class Connection(asyncio.Protocol):
@@ -41,6 +56,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._timeout = timeout
         self._tick = timeout / 20
+        self._fresh = FRESH * timeout
         self._limit = limit
         self._on_lost = on_lost
         self.on_flush: Callable[[], None] | None = None
@@ -56,6 +72,10 @@ class Connection(asyncio.Protocol):
         self._answered = 0
         self._marks: deque[tuple[float, int]] = deque()
         self._sweep_due = 0.0
+        self._proven, self._swept = inf, 0.0
+        self._proofs = 0
+        self._watched = self._strict = self._idle = False
+        self._on_stale: Callable[[bytes], asyncio.Future[Any]] = self.submit
         self._sweeper: asyncio.TimerHandle | None = None
 
     @property
@@ -72,6 +92,8 @@ class Connection(asyncio.Protocol):
         waiting = self._waiting
         if len(waiting) >= self._limit:
             raise over_capacity()
+        if not self._scheduled and self._loop.time() - self._proven > self._fresh and (self._strict or not waiting):
+            return self._on_stale(command)
         if self._paused:
             if self._unsent_bytes + len(command) > MAX_UNSENT_BYTES:
                 raise over_capacity()
@@ -86,6 +108,19 @@ class Connection(asyncio.Protocol):
         elif len(out) >= FLUSH_AT:
             self._flush()
         return future
+
+    def watch(self, on_stale: Callable[[bytes], asyncio.Future[Any]], strict: bool) -> None:
+        """Asks for proof that the server lives, from now on; it has just answered. Proof is a reply.
+
+        Args:
+            on_stale: given a call in place of sending it, when there was no proof for too long.
+            strict: replies that come then are not believed either.
+        """
+        self._proven = self._swept = self._loop.time()
+        self._proofs = self._answered
+        self._on_stale, self._strict, self._watched = on_stale, strict, True
+        if self._sweeper is None:
+            self._schedule_sweep()
 
     def drop(self, why: str) -> None:
         """Ends the connection at once; waiting calls fail. ``why`` completes "the store ..."."""
@@ -106,6 +141,9 @@ class Connection(asyncio.Protocol):
             self._fail_waiting("is not connected")
             return
         self._flush()
+        if self._idle and self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
         if self._sweeper is None:
             self._schedule_sweep()
 
@@ -123,6 +161,9 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
+        if self._strict and self._loop.time() - self._proven > self._fresh:
+            self.drop(UNHEARD)
+            return
         reader = self._reader
         reader.feed(data)
         gets, next_call, answered = reader.gets, self._waiting.popleft, 0
@@ -173,8 +214,9 @@ class Connection(asyncio.Protocol):
             if not future.done():
                 future.set_exception(unavailable(f"{why}; the call may or may not have taken effect"))
 
-    def _schedule_sweep(self) -> None:
-        self._sweep_due = self._loop.time() + self._tick
+    def _schedule_sweep(self, idle: bool = False) -> None:
+        self._idle = idle
+        self._sweep_due = self._loop.time() + (self._timeout * _IDLE / 2 if idle else self._tick)
         self._sweeper = self._loop.call_at(self._sweep_due, self._sweep)
 
     def _sweep(self) -> None:
@@ -184,14 +226,28 @@ class Connection(asyncio.Protocol):
         been answered once the number of answers has reached the mark's number.
         """
         now, marks = self._loop.time(), self._marks
+        if self._watched and self._answered > self._proofs:
+            self._proofs, self._proven = self._answered, self._swept  # these replies came after the sweep before this
+        self._swept = now
         blocked = now - self._sweep_due
         if blocked > self._tick:
             # Our own event loop stood still; that time does not count against the server.
             self._marks = marks = deque((at + blocked, count) for at, count in marks)
         while marks and marks[0][1] <= self._answered:
             marks.popleft()
+        unheard = now - self._proven
+        if unheard > self._fresh and (self._strict or not self._waiting):
+            self.drop(UNHEARD)
+            return
         if not self._waiting:
-            self._sweeper = None
+            if not self._watched:
+                self._sweeper = None
+                return
+            if unheard >= _IDLE * self._timeout:
+                self._sweeper = None  # the PING brings the next one
+                self.submit(_PING).add_done_callback(_seen)
+            else:
+                self._schedule_sweep(idle=True)
             return
         if marks and now - marks[0][0] >= self._timeout:
             self.drop(f"did not answer within {round(self._timeout * 1000)} ms")

@@ -12,6 +12,10 @@ bookkeeping needed. The rules that keep this correct:
   and checks whether the calls of older notes were answered in time. After a missed deadline the connection is
   dropped, because replies could no longer be matched to calls. Time in which our own event loop was blocked does
   not count against the server.
+* **Proof.** An idle connection is kept alive by PINGs, and one that has not heard from its server for longer than
+  ``FRESH`` timeouts (because this process was paused, say) is replaced before the next call is sent. A primary that
+  stood still while another took its place answers again when it goes on, and what it acknowledges then is lost.
+  Behind Sentinels a new connection is only used if they still name its server after it has answered.
 * **Bounds.** The number of calls in flight, and of bytes that the transport has not taken, is limited; beyond
   that a call is refused at once with ``over_capacity``.
 * **Loss.** All waiting calls fail with ``store_unavailable``. Nothing that was written is sent
@@ -35,7 +39,7 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.store.address import Address
 from coordinator.store.clients import Resolver
-from coordinator.store.connection import MAX_IN_FLIGHT, Connection, over_capacity
+from coordinator.store.connection import MAX_IN_FLIGHT, UNHEARD, Connection, over_capacity
 from coordinator.store.errors import ServerError, StoreChanged, StoreError, StoreTooOld, StoreUnreachable
 from coordinator.store.identity import Ask
 from coordinator.store.replies import changed, unavailable
@@ -179,6 +183,8 @@ class Link:
         self._changed = ""
         self._gone.clear()
         self.connects += 1
+        if self._check is not None:
+            connection.watch(self._submit_anew, strict=self._resolve is not None)
         self.submit = connection.submit
         if self._on_connected is not None:
             self._on_connected()
@@ -186,6 +192,14 @@ class Link:
         for future, command in parked:
             if not future.done():
                 _forward(connection, command, future)
+
+    def _submit_anew(self, command: bytes) -> asyncio.Future[Any]:
+        """Replaces a connection that has proved nothing for too long, before it is given another call."""
+        if self._connection is not None:
+            connection = self._connection
+            connection.drop(UNHEARD)
+            self.submit = self._park  # nothing was sent, so the call may wait for the next connection
+        return self.submit(command)
 
     def _lost(self, connection: Connection, why: str, clean: bool) -> None:
         if connection is not self._connection:
@@ -239,6 +253,9 @@ class Link:
             async with asyncio.timeout(self._timeout):
                 connection = await self._dial(address)
                 await self._greet(connection, address)
+                if self._resolve is not None and await self._resolve() != address:
+                    # It was stopped, say, answers again, and does not know yet that another one has taken over.
+                    raise StoreUnreachable(f"the server at {address} is no longer the primary")
                 await self._make_sure(connection)
             ready = not connection.lost
             if ready:

@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import address, clients, keys, replies
+from coordinator.store.connection import FRESH
 from coordinator.store.errors import (
     ScriptError,
     ScriptFailure,
@@ -227,6 +228,20 @@ class Store:
         if type(reply) is ServerError:
             raise self._failure(reply)
         return reply
+
+    async def failover_problem(self) -> str:
+        """Why a primary that stood still might be believed after another one took its place; empty: it is not.
+
+        It is not, if a silent server is left before Sentinels can call it down.
+        """
+        patience = await clients.down_after(self._address, self._timeout)
+        if patience is None or FRESH * self._timeout < patience:
+            return ""
+        return (
+            f"redis_timeout_ms is {round(self._timeout * 1000)}, and the Sentinels' down-after-milliseconds "
+            f"{round(patience * 1000)}: it has to be over {FRESH} times the former, or writes to a primary that stood "
+            "still can be acknowledged and lost"
+        )
 
     async def ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
         """Sends plain commands in one write and returns the replies, errors as values. Raises ToolFailure."""

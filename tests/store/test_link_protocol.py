@@ -546,23 +546,25 @@ async def test_a_resolver_that_fails_does_not_end_the_link(
 ) -> None:
     if times > 3:
         monkeypatch.setattr(link_module, "_PAUSE_MOST", 0.0)
-    failures = 0
+    failures, opened = 0, asyncio.Event()
 
     async def talk(peer: Peer) -> None:
         await peer.greet()
         if peer.number > 1:
             await peer.echo()
+        await opened.wait()
 
     fake = await start_fake(talk)
 
     async def resolve() -> Address:
         nonlocal failures
-        if fake.connections and failures < times:
+        if opened.is_set() and failures < times:
             failures += 1
             raise RuntimeError("no quorum")
         return parse(fake.url)
 
     link = await open_link("redis://127.0.0.1:1", resolve=resolve)
+    opened.set()
     await wait_until(lambda: fake.connections == 2 and link.connected, what="the recovery")
     assert failures == times
     assert await echo(link, 1) == b"1"

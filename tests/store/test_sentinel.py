@@ -18,7 +18,7 @@ from coordinator.store.subscription import Subscription
 from tests.store.calls import BUMP
 from tests.store.conftest import MakeStore
 from tests.support.sentinels import Watched
-from tests.support.wait import wait_until
+from tests.support.wait import wait_until, wait_until_sync
 
 pytestmark = pytest.mark.anyio
 
@@ -73,6 +73,56 @@ async def test_calls_go_to_the_new_primary(watched_servers: Watched, store: Stor
         assert await bumped(store) == before + 1
         assert await asyncio.to_thread(_read, thread_client) == b"%d" % (before + 1)
         assert await store.client.get(COUNT) == b"%d" % (before + 1)
+
+
+async def _acknowledged(store: Store) -> list[int]:
+    """The results of calls at once, and of one when all has settled."""
+    results = await asyncio.gather(*(bumped(store) for _ in range(50)))
+    results.append(await wait_until(lambda: bumped(store), what="an answer"))
+    return [one for one in results if one]
+
+
+@pytest.mark.parametrize("how", ["idle", "paused", "paused with calls under way"])
+async def test_a_primary_that_stood_still_is_not_believed(
+    watched_servers: Watched, make_store: MakeStore, how: str
+) -> None:
+    """When it goes on, it acknowledges what it is sent, until the Sentinels tell it that another one has taken over."""
+    store = make_store(watched_servers.url, timeout_ms=500)
+    await store.open()
+    assert await store.failover_problem() == ""
+    assert await bumped(store) == 1
+    await wait_until(watched_servers.replicated, what="the replica")
+    old = watched_servers.primary()
+    new = next(port for port in watched_servers.servers if port != old)
+    pid = watched_servers.pid(old)
+    os.kill(pid, signal.SIGSTOP)
+    under_way = []
+    if how == "idle":
+        await wait_until(lambda: watched_servers.primary() == new, what="another primary")
+        os.kill(pid, signal.SIGCONT)
+    else:
+        if how != "paused":
+            under_way = [asyncio.create_task(bumped(store)) for _ in range(50)]
+            await asyncio.sleep(0)  # they are written
+            await asyncio.sleep(0)
+        # The event loop stands still, as this process would.
+        wait_until_sync(lambda: watched_servers.primary() == new, what="another primary")
+        os.kill(pid, signal.SIGCONT)
+        if under_way:
+            wait_until_sync(lambda: watched_servers.count(old, COUNT) == 51, what="the old primary's answers")
+    acknowledged = [one for one in await asyncio.gather(*under_way) if one]
+    assert acknowledged == []
+    acknowledged = [1, *await _acknowledged(store)]
+    assert len(acknowledged) == len(set(acknowledged)), f"what was acknowledged is lost: {acknowledged}"
+    assert watched_servers.count(new, COUNT) >= len(acknowledged)
+
+
+async def test_a_timeout_that_does_not_fit_the_sentinels_is_told(
+    watched_servers: Watched, make_store: MakeStore
+) -> None:
+    store = make_store(watched_servers.url, timeout_ms=700)
+    await store.open()
+    assert "redis_timeout_ms is 700, and the Sentinels' down-after-milliseconds 1000" in await store.failover_problem()
 
 
 def _read(client: redis.Redis) -> Any:

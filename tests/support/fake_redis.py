@@ -58,7 +58,8 @@ class Peer:
     async def echo(self) -> None:
         """Answers ECHO commands from now on."""
         while True:
-            self.send(bulk((await self.command())[1]))
+            words = await self.command()
+            self.send(bulk(words[1]) if len(words) > 1 else b"+PONG\r\n")
 
     def send(self, data: bytes) -> None:
         self._writer.write(data)

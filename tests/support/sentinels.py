@@ -62,6 +62,11 @@ class Watched:
         with self._client(self.primary(), PASSWORD) as server:
             return int(server.wait(1, 1000)) == 1
 
+    def count(self, port: int, key: bytes) -> int:
+        """The number that a server has under a key."""
+        with self._client(port, PASSWORD) as server:
+            return int(server.get(key) or 0)  # type: ignore[arg-type]
+
     def role(self, port: int) -> str:
         """What a server says of itself: ``master`` or ``slave``."""
         with self._client(port, PASSWORD) as server:

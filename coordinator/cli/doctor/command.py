@@ -124,7 +124,13 @@ async def _measure(opened: Store, known: str) -> list[Finding]:
     findings = store.check(
         info, text, min(waits), offset, key_version, denied, refusal, changed=different, moment_ms=moment
     )
-    return [*findings, *_drained(drained)]
+    return [*findings, _failover(await opened.failover_problem()), *_drained(drained)]
+
+
+def _failover(problem: str) -> Finding:
+    if problem:
+        return Finding("fails", "store.failover", problem, "lower redis_timeout_ms, or raise down-after-milliseconds")
+    return Finding("ok", "store.failover", "a primary that stood still is not believed after a failover")
 
 
 def _drained(scopes: Mapping[str, int]) -> Iterator[Finding]:
