@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import redis
@@ -15,7 +16,7 @@ from tests.support.wait import wait_until_sync
 
 
 def test_an_emptied_store_is_refused_until_it_is_accepted(own_server: EmbeddedServer, tmp_path: Path) -> None:
-    env = {"FLEET_REDIS_URL": own_server.url, "FLEET_DATA_DIR": str(tmp_path / "data")}
+    env: dict[str, Any] = {"FLEET_REDIS_URL": own_server.url, "FLEET_DATA_DIR": str(tmp_path / "data")}
     with (
         redis.Redis(**parse(own_server.url).client_options()) as server,
         RunningCommand(tmp_path / "serve", "serve", "--port", "0", "--frontends", "1", **env) as serve,

@@ -164,7 +164,7 @@ async def test_orders_by_age_take_both_kinds_together(tools: Client, order: str)
 
 @pytest.mark.parametrize("selector", [{"tags": "api"}, {"type": "bug"}, {"complexityMax": 3}, {"priority": "low"}])
 async def test_filters_are_for_both_kinds(tools: Client, selector: Json) -> None:
-    fields = {"tags": "api", "type": "bug", "complexity": 3, "priority": "low"}
+    fields: Json = {"tags": "api", "type": "bug", "complexity": 3, "priority": "low"}
     await left(tools, agent="other")
     await tools.add()
     items = [await left(tools, **fields), await tools.add(**fields)]
