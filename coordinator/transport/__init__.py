@@ -7,12 +7,14 @@ A request takes one of two ways to a tool, and gets the same answer on both:
 - The fast path (``fast_path``, ``envelope``) answers well-formed calls of quick tools at a tenth of the cost.
   ``fast_path_http`` also skips the parsing of HTTP heads that were seen before.
 
-Both run tools through ``calls``. ``authorization`` checks on both who is calling, and with which permissions.
+Both run tools through ``calls``. ``authorization`` checks on both who is calling, and with which permissions; ``media``
+which forms of a body and an answer are meant, and ``cors`` which pages in browsers may read the answer.
 
-``protocol`` bounds how slowly and in what size requests arrive. ``endpoints`` says which tools answer at which
-path. ``health`` answers probes and scrapes; ``admin`` serves these on a separate port. ``stdio`` serves one local
-client. ``app`` puts it all together. The schemas of tools and the decoding of arguments do not depend on the
-transport, so they are in ``coordinator.toolsets`` (``schema``, ``arguments``).
+``protocol`` bounds how slowly, in what size and from how many silent clients requests arrive. ``endpoints`` says
+which tools answer at which path. ``health`` answers probes and scrapes; ``admin`` serves these on a separate port.
+``welcome`` is the page for people who open the address. ``stdio`` serves one local client. ``app`` puts it all
+together. The schemas of tools and the decoding of arguments do not depend on the transport, so they are in
+``coordinator.toolsets`` (``schema``, ``arguments``).
 
 Guaranteed:
 
