@@ -66,7 +66,7 @@ def _walked(front: ToolCalls, workflow: str, first: Json) -> list[Json]:
     visited = {now["position"]["activity"]["id"]}
     while len(seen) < _ACTIONS:
         offers = [*now["availableActions"]["required"], *now["availableActions"]["optional"]]
-        todo = [one for one in offers if one["action"] in ("complete_step", "respond_to_checkpoint")]
+        todo = [one for one in offers if one["action"] in ("complete_step", "respond_to_checkpoint", "advance_loop")]
         ways = [one for one in offers if one["action"] == "transition" and one["activity"] not in visited]
         if not todo and not ways:
             break
@@ -82,6 +82,8 @@ def _arguments(front: ToolCalls, workflow: str, now: Json, offer: Json) -> Json:
         return {**arguments, "step_id": offer["step"]}
     if offer["action"] == "transition":
         return {**arguments, "activity_id": offer["activity"]}
+    if offer["action"] == "advance_loop":
+        return {**arguments, "loop_id": offer["loop"], **({"loop_items": ["one"]} if "loopItems" in offer else {})}
     where = {"workflow_id": workflow, "activity_id": now["position"]["activity"]["id"]}
     found = front.ask(_TOOLSET, "get_checkpoint", **where, checkpoint_id=offer["checkpoint"])
     return {**arguments, "checkpoint_id": offer["checkpoint"], "option_id": found["options"][0]["id"]}

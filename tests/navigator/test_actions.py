@@ -440,6 +440,7 @@ async def test_items_may_come_from_the_variable_or_each_time(tree: Tree, client:
     for size, known in ((MOST_CARRIED_BYTES, True), (MOST_CARRIED_BYTES + 1, False)):
         many = ["p", "x" * (size - len('["p",""]'))]
         now = await nav.must(await nav.start("w"), "advance_loop", loop_id="l", loop_items=many)
+        assert ("loopItems" in now["availableActions"]["required"][0]) is not known
         assert ("item" in (await nav.must(now, "advance_loop", loop_id="l"))["position"]["loop"]) is known
     now = await nav.must(await nav.start("w"), "advance_loop", loop_id="l", loop_items=["a", "b"])
     assert (await nav.must(now, "advance_loop", loop_id="l", loop_items=["c", "d"]))["position"]["loop"]["item"] == "d"

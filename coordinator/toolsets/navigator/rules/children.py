@@ -112,6 +112,8 @@ def start(walk: Walk, workflow: str, given: Mapping[str, Any]) -> Walk:
     passed = _passed(here.trigger, activity, state)
     for name, value in {**_fitting(passed, other), **given}.items():
         variables.assign(values, name, value)
+    if state.status == "completed":
+        state.completed_activities.remove(activity.id)
     state.status, state.waits_at = "suspended", here.place
     kept = walk.stored()
     child = actions.begun(other, other.activities[other.initial_activity or ""].activity, values, walk.now, walk.others)

@@ -197,7 +197,15 @@ def _next_round(walk: Walk, inner: Round) -> Offered:
     words = f"{words}: {loop.name}"
     if ends:
         words += f" (goes on while {text(loop.condition)})"  # type: ignore[arg-type]
-    return Offered(action="advance_loop", loop=loop.id, description=words, variables=_wanted(ends))
+    # Too many items to be kept in the state have to be passed each time.
+    unknown = loops.counted(loop) and not inner.last and inner.at.items is UNSET and not loops.held(walk, loop)
+    return Offered(
+        action="advance_loop",
+        loop=loop.id,
+        description=words,
+        loop_items=loops.items_of(loop) if unknown else UNSET,
+        variables=_wanted(ends),
+    )
 
 
 def _wanted(found: Iterable[Want]) -> list[Wanted] | UnsetType:

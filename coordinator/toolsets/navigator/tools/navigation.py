@@ -64,7 +64,7 @@ class Navigator:
         given = args.initial_variables or {}
         declared = workflow.workflow.variables or ()
         variables.check(given, declared, "initial_variables")
-        if args.state is not None:
+        if args.state:
             return await self._perform(call, args.state, lambda parent: start_child(parent, workflow.id, given))
         first = workflow.activity(workflow.initial_activity or "")
         if first is None:
