@@ -124,7 +124,7 @@ class _Up:
         url = given_url(self._settings)
         if not url:
             server = EmbeddedServer(self._settings.data_dir, self._settings.embedded_fsync)
-            self._embedded = StoreSupervisor(server, self._store_moved, self._write)
+            self._embedded = StoreSupervisor(server, self._store_moved, self._write, self._settings.watchdog_seconds)
             await self._embedded.start()
             url = self._embedded.url
         store = await open_for_serving(self._settings, url)

@@ -275,7 +275,7 @@ class Admission:
 
     def report(self) -> None:
         """Reports the present state to the watcher."""
-        self._watcher.limits(self.in_flight, self.limit.value, self.waiting, self.breaker.state)
+        self._watcher.limits(self.in_flight, self.limit.value, self.waiting, self.breaker.shown(self._clock()))
 
     def _set_class_limits(self) -> None:
         """Derives the limits of the classes, of one actor and of one project from the present limit."""

@@ -60,6 +60,10 @@ class Breaker:
         """For how many seconds it stays open; None: it is not open. Unlike ``refuses``, this lets no probe through."""
         return self._until - now if self.state == "open" and now < self._until else None
 
+    def shown(self, now: float) -> State:
+        """The state for people who watch: one that would let a call through as a probe is half-open, asked or not."""
+        return "half-open" if self.state == "open" and now >= self._until else self.state
+
     def ended(self, ok: bool, now: float) -> None:
         """A call ended; ``ok`` is false when the store gave no answer."""
         if self.state == "half-open":

@@ -1,7 +1,8 @@
 """The server that the fleet starts for itself when it is given no Redis URL.
 
 It is private: it listens on a Unix socket in the data directory (or on loopback, if that path is too long for a
-socket) and always needs a password. The data is next to the socket, written to disk before each answer.
+socket, or has a blank or ``=`` in it) and always needs a password. The data is next to the socket, written to disk
+before each answer.
 
 Two locks protect a data directory. The process that starts servers holds ``owner.lock``; a second such process is
 refused at once. The server itself holds ``server.lock``, because it inherits the open file. So if a server outlives
@@ -16,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
 import socket
 import subprocess
@@ -37,6 +39,8 @@ from coordinator.store.errors import StoreError
 
 _log = structlog.get_logger(__name__)
 
+_UNREADABLE = re.compile(r"[\s=\x00-\x1f\x7f]")
+"""What RQ and other readers of CLIENT LIST cannot bear in the name of a socket."""
 MAX_SOCKET_PATH = 100
 """Bytes; the kernel's limit is 104 to 108."""
 _READY_SECONDS = 300.0
@@ -171,6 +175,26 @@ class EmbeddedServer:
         """The server's exit status if it has ended by itself; None while it runs."""
         return self._process.poll() if self._process is not None else None
 
+    def sign_of_life(self) -> Literal["ready", "loading"] | None:
+        """What the server says within a second, if anything; an error, such as that it is busy, is a sign, too."""
+        client = _client(self._url)
+        try:
+            client.ping()
+        except redis.BusyLoadingError:
+            return "loading"
+        except (redis.ResponseError, redis.AuthenticationError):
+            return "ready"
+        except (redis.RedisError, OSError) as error:
+            return "ready" if "max number of clients" in str(error) else None
+        finally:
+            client.close()
+        return "ready"
+
+    def kill(self) -> None:
+        """Kills a server that stands still. It can be started again."""
+        if self._process is not None:
+            self._process.kill()
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -236,7 +260,7 @@ class EmbeddedServer:
         """A socket path or a free port, and the settings for it."""
         path = self.data_dir / "redis.sock"
         port_file = self.data_dir / "redis.port"
-        if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
+        if len(os.fsencode(path)) <= MAX_SOCKET_PATH and not _UNREADABLE.search(str(path)):
             port_file.unlink(missing_ok=True)
             return str(path), [("port", "0"), ("unixsocket", str(path)), ("unixsocketperm", "700")]
         with socket.socket() as probe:

@@ -533,8 +533,12 @@ def test_asking_whether_a_call_is_refused_takes_no_place_of_a_probe() -> None:
     front = Front()
     for _ in range(10):
         front.admission.breaker.ended(False, front.now)
+    front.admission.report()
+    assert front.watcher.last[2] == "open"
     front.now = 60.0
     for _ in range(20):
         assert front.admission.refusal(NORMAL) is None
     assert front.admission.breaker.state == "open", "nobody was let through"
+    front.admission.report()
+    assert front.watcher.last[2] == "half-open", "whoever watches sees that somebody would be"
     assert front.enter(NORMAL) is not None

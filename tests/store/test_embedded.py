@@ -159,12 +159,20 @@ def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         EmbeddedServer(tmp_path).start()
 
 
-@pytest.mark.parametrize("name", ["with space", 'quo"te', "back\\slash", "new\nline", "ünïcode", "%41?a=b#c", "a'b"])
-def test_a_directory_may_have_any_name(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "socket"),
+    [
+        *((name, True) for name in ('quo"te', "back\\slash", "ünïcode", "%41?ab#c", "a'b")),
+        *((name, False) for name in ("with space", "a=b", "new\nline", "tab\t", "\x1b[0m")),
+    ],
+)
+def test_a_directory_may_have_any_name(tmp_path: Path, name: str, socket: bool) -> None:
+    """Where a list of connections would be unreadable with the socket's name in it, there is none."""
     with EmbeddedServer(tmp_path / name) as server, client(server.url) as one:
         assert one.ping()
-        assert parse(server.url).path == str(tmp_path / name / "redis.sock")
+        assert parse(server.url).path == (str(tmp_path / name / "redis.sock") if socket else "")
         assert find_running(tmp_path / name) == server.url
+        assert len(one.client_list()) >= 1
 
 
 def test_a_path_too_long_for_a_socket_means_loopback_with_the_password(tmp_path: Path, binary: Binary) -> None:

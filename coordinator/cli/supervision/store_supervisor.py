@@ -16,6 +16,8 @@ from coordinator.store.embedded import EmbeddedServer
 _log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 0.05
+_PROBE_SECONDS = 1.0
+_START_SECONDS = 60.0
 
 
 class StoreSupervisor:
@@ -25,16 +27,23 @@ class StoreSupervisor:
         server: the server on the fleet's data directory.
         on_moved: called when a restarted server has another URL than before.
         on_change: called when the server has started or ended.
+        watchdog_seconds: how long the server may give no sign of life before it is killed and replaced; 0: for ever.
     """
 
     def __init__(
-        self, server: EmbeddedServer, on_moved: Callable[[], None], on_change: Callable[[], None] = lambda: None
+        self,
+        server: EmbeddedServer,
+        on_moved: Callable[[], None],
+        on_change: Callable[[], None] = lambda: None,
+        watchdog_seconds: float = 0,
     ) -> None:
         self._server = server
         self._on_moved = on_moved
         self._on_change = on_change
+        self._watchdog_seconds = watchdog_seconds
+        self._hung = False
         self._backoff = Backoff()
-        self._watching: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def url(self) -> str:
@@ -58,13 +67,16 @@ class StoreSupervisor:
         except StoreError as error:
             raise store_failed(error) from None
         recorder().processes("store", 1)
-        self._watching = asyncio.create_task(self._watch(), name="store-supervisor")
+        self._tasks = [asyncio.create_task(self._watch(), name="store-supervisor")]
+        if self._watchdog_seconds:
+            self._tasks.append(asyncio.create_task(self._kill_frozen(), name="store-watchdog"))
 
     async def stop(self) -> None:
         """Stops the server. Everything acknowledged is on disk."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait([self._watching])
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await asyncio.to_thread(self._server.stop)
 
     async def _watch(self) -> None:
@@ -86,8 +98,32 @@ class StoreSupervisor:
                 restart_seconds=round(delay, 3),
             )
             await asyncio.sleep(delay)
-            recorder().restart("store", "signal" if status < 0 else "exit")
+            recorder().restart("store", "hung" if self._hung else "signal" if status < 0 else "exit")
+            self._hung = False
             ready_at = await self._restart()
+
+    async def _kill_frozen(self) -> None:
+        """Kills the server when it has given no sign of life for too long; ``_watch`` starts it again.
+
+        At least two questions go without an answer before, so time in which this process stood still does not count.
+        While it starts and loads its data, it has at least a minute.
+        """
+        loop, pid, alive_at, silent, loaded = asyncio.get_running_loop(), None, 0.0, 0, False
+        while True:
+            await asyncio.sleep(min(self._watchdog_seconds / 4, _PROBE_SECONDS))
+            if self._server.poll() is not None or self._server.pid != pid:
+                pid, alive_at, silent, loaded = self._server.pid, loop.time(), 0, False
+                continue
+            if sign := await asyncio.to_thread(self._server.sign_of_life):
+                alive_at, silent, loaded = loop.time(), 0, sign == "ready"
+                continue
+            silent += 1
+            patience = self._watchdog_seconds if loaded else max(self._watchdog_seconds, _START_SECONDS)
+            if silent < 2 or loop.time() - alive_at < patience or self._server.poll() is not None:
+                continue
+            _log.error("the embedded store hangs, killing it", pid=pid, seconds=round(loop.time() - alive_at, 1))
+            self._hung = True
+            self._server.kill()
 
     async def _restart(self) -> float:
         """Restarts the server, with as many attempts as it takes; returns when it was back."""

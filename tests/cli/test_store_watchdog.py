@@ -1,0 +1,87 @@
+"""The embedded store is started again when it ends, and when it stands still; not while it loads its data."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import redis
+from structlog.testing import capture_logs
+
+from coordinator.cli.supervision import store_supervisor
+from coordinator.cli.supervision.store_supervisor import StoreSupervisor
+from coordinator.store.address import parse
+from coordinator.store.embedded import EmbeddedServer
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def supervisor(tmp_path: Path) -> AsyncIterator[StoreSupervisor]:
+    supervisor = StoreSupervisor(EmbeddedServer(tmp_path), lambda: None, watchdog_seconds=2)
+    await supervisor.start()
+    yield supervisor
+    await supervisor.stop()
+
+
+def answers(supervisor: StoreSupervisor) -> bool:
+    with redis.Redis(**parse(supervisor.url).client_options(), socket_timeout=5) as client:
+        return bool(client.ping())
+
+
+async def test_a_store_that_stands_still_is_replaced(
+    supervisor: StoreSupervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = supervisor._server
+    await wait_until(lambda: server.sign_of_life() == "ready", what="the store")
+    pid = supervisor.pid
+    assert pid is not None
+    with redis.Redis(**parse(supervisor.url).client_options()) as client:
+        client.set("kept", "yes")
+    asked = 0
+    sign = server.sign_of_life
+
+    def counted() -> object:
+        nonlocal asked
+        found = sign()
+        asked += found is not None
+        return found
+
+    monkeypatch.setattr(server, "sign_of_life", counted)
+    await wait_until(lambda: asked > 0, what="a sign of life")
+    with capture_logs() as logged:
+        os.kill(pid, signal.SIGSTOP)
+        await wait_until(lambda: supervisor.pid not in (pid, None) and server.poll() is None, what="another server")
+        await wait_until(lambda: any(line["event"] == "the embedded store is back" for line in logged), what="the log")
+    assert [line["pid"] for line in logged if line["event"] == "the embedded store hangs, killing it"] == [pid]
+    with redis.Redis(**parse(supervisor.url).client_options()) as client:
+        assert client.get("kept") == b"yes"
+
+
+async def test_a_store_that_loads_its_data_is_left_alone(
+    supervisor: StoreSupervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it takes, also where it says nothing for a while."""
+    server, pid = supervisor._server, supervisor.pid
+    signs = iter(["loading", None, None, "loading", None, None, None, "ready", "ready"])
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def says() -> object:
+        found = next(signs, "end")
+        if found == "end":
+            loop.call_soon_threadsafe(asked.set)
+        return found
+
+    monkeypatch.setattr(store_supervisor, "_PROBE_SECONDS", 0.01)
+    monkeypatch.setattr(server, "sign_of_life", says)
+    supervisor._watchdog_seconds = 0.01
+    async with asyncio.timeout(60):
+        await asked.wait()
+    assert supervisor.pid == pid
+    assert await asyncio.to_thread(answers, supervisor)
