@@ -55,6 +55,7 @@ async def test_a_step_runs_its_workflow_before_it_is_completed(tree: Tree, clien
         {"action": "nav_start", "workflow": "child", "passContext": ["target", "absent"], "description": "Run it"}
     ]
     assert now["availableActions"]["optional"] == []
+    assert now["message"] == ("Completed step 'before'. Next, call nav_start with workflow_id 'child' and this state")
     reason = "Workflow 'child' must be run first, so call nav_start with workflow_id 'child' and this state"
     assert now["availableActions"]["blocked"] == [
         {"action": action, "reason": reason} for action in ("complete_step", "advance_loop", "transition")

@@ -20,7 +20,7 @@ from coordinator.toolsets.navigator.contract.navigation import (
     Wanted,
 )
 from coordinator.toolsets.navigator.rules import children, loops, progress, wanted
-from coordinator.toolsets.navigator.rules.actions import Walk
+from coordinator.toolsets.navigator.rules.actions import Walk, how_to_run
 from coordinator.toolsets.navigator.rules.children import Reached
 from coordinator.toolsets.navigator.rules.progress import Place, Round
 from coordinator.toolsets.navigator.rules.routes import Closed
@@ -81,7 +81,10 @@ def situation(walk: Walk) -> str:
 
 
 def hint(offers: AvailableActions) -> str:
-    """How to report what something waits for, as a sentence; empty if nothing does."""
+    """How to do what is not done by nav_action alone, as a sentence: run a workflow, report variables. Else empty."""
+    for one in offers.required:
+        if one.workflow is not UNSET:
+            return f"Next, {how_to_run(one.workflow)}"
     names = dict.fromkeys(want.name for one in offers.blocked for want in one.variables or ())
     if not names:
         return ""
