@@ -88,12 +88,15 @@ async def test_one_submit_counts_for_each_version(fronts: list[Lab], tmp_path: P
 async def test_a_request_that_is_repeated_everywhere_counts_once(fronts: list[Lab]) -> None:
     at = await fronts[0].start("w")
     asked = {**fronts[0].link(at, "noop"), "requestId": "the same"}
+    counted = recorder()._gateway_submits("ok")
+    before = counted.value
     answers = await asyncio.gather(*(lab.reply("workflow.submit", **asked) for lab in fronts * 4))
     # Whoever comes while the first is under way waits for it; afterwards everybody has its answer.
     assert {(body["version"], failed) for body, failed in answers} == {(2, False)}
     again = [await lab("workflow.submit", **asked) for lab in fronts]
     assert again == [again[0]] * len(again)
     assert (await fronts[0].get(at))["context"] == {"n": 1}
+    assert counted.value == before + 1
 
 
 @pytest.mark.parametrize("meanwhile", ["under way", "over"])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from coordinator.store import keys
-from tests.items.client import Client, actor, fresh_id
+from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import ms, server_time
 
 pytestmark = pytest.mark.anyio
@@ -293,6 +293,56 @@ async def test_the_role_of_what_is_unblocked_does_not_matter(tools: Client) -> N
     await tools.link(blocker, working)
     await tools.link(blocker, done)
     assert set(await unblocked(tools, blocker, "cancel")) == {working, done}
+
+
+def titles(entries: list[Json]) -> list[str]:
+    return [entry["title"] for entry in entries]
+
+
+@pytest.mark.parametrize("fillers", [0, 70], ids=["one-run", "several-runs"])
+async def test_what_a_later_transition_blocks_again_is_not_unblocked_by_the_call(tools: Client, fillers: int) -> None:
+    """Rows speak of the moment after them, the call of its end. A repeated call says the same."""
+    blocker, other = await tools.add(), await tools.add()
+    waits, both, free = [await tools.add(title) for title in ("waits", "both", "free")]
+    for item in (waits, both):
+        await tools.link(blocker, item)
+    await tools.link(other, both)
+    await tools.link(other, free)
+    between = [{"itemId": item, "trigger": "start"} for item in (await tools.add_many(fillers) if fillers else [])]
+    steps = [(blocker, "complete"), (other, "complete"), (blocker, "reopen")]
+    first, *rest = [{"itemId": item, "trigger": trigger} for item, trigger in steps]
+    call: Json = {"transitions": [{**one, "actor": actor("a")} for one in (first, *between, *rest)]}
+    call["requestId"] = fresh_id()
+    answer = await tools("advance_item", **call)
+    assert answer["summary"]["succeeded"] == 3 + fillers
+    rows = [titles(row["unblockedItems"]) for row in answer["results"] if row["trigger"] != "start"]
+    assert [sorted(row) for row in rows] == [["waits"], ["both", "free"], []]
+    assert titles(answer["allUnblockedItems"]) == ["free"]
+    assert await tools("advance_item", **call) == answer
+
+
+async def test_what_is_unblocked_twice_is_listed_once_for_the_call(tools: Client) -> None:
+    blocker = await tools.add()
+    await tools.link(blocker, await tools.add("waits"))
+    steps = [{"itemId": blocker, "trigger": trigger} for trigger in ("complete", "reopen", "complete")]
+    answer = await tools("advance_item", transitions=steps)
+    assert [titles(row["unblockedItems"]) for row in answer["results"]] == [["waits"], [], ["waits"]]
+    assert titles(answer["allUnblockedItems"]) == ["waits"]
+
+
+@pytest.mark.parametrize("dependents", [1, 60], ids=["few", "many"])
+async def test_what_a_cascade_blocks_again_is_not_unblocked(tools: Client, dependents: int) -> None:
+    """The child's own change leaves it without a blocker, and then the parent's puts one there."""
+    parent = await tools.add()
+    child = await tools.add(parentId=parent)
+    await tools.move(child, "complete")
+    items = await tools.add_many(dependents)
+    for item in items:
+        await tools.link(child, item, unblockAt="queue")
+    await tools.link(parent, items[0])
+    result = await tools.move(child, "reopen")
+    assert [event["applied"] for event in result["cascadeEvents"]] == [True]
+    assert sorted(entry["itemId"] for entry in result["unblockedItems"]) == sorted(items[1:])
 
 
 async def test_lists_of_a_batch_are_put_together(tools: Client) -> None:

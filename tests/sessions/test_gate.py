@@ -471,6 +471,9 @@ async def test_calls_about_checkpoints_are_counted_by_what_came_of_them(make: Ma
     sessions = make(least_seconds=60)
     pending = await Pending.at(sessions)
     assert counted() == {"yielded": 1}
+    again = await sessions("yield_checkpoint", session_token=pending.tokens[-1], checkpoint_id="go")
+    assert again.token == pending.handle
+    assert counted() == {"yielded": 1}, "a repeated call counts once"
     assert (await pending.respond()).error == "checkpoint_too_early"
     assert counted() == {"yielded": 1, "early": 1}
     await pending.waited(61)

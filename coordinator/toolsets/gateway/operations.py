@@ -255,8 +255,9 @@ class Operations:
                     actor=asked.principal.id,
                 )
             raise
-        failed = snapshot.ending.error if snapshot.ending is not None else None
-        recorder().gateway_submit(failed.code if failed is not None else "ok")
+        if not asked.request.replayed:
+            failed = snapshot.ending.error if snapshot.ending is not None else None
+            recorder().gateway_submit(failed.code if failed is not None else "ok")
         return snapshot
 
     async def _submitted(self, asked: SubmitRequest) -> Snapshot:
@@ -340,6 +341,7 @@ class Operations:
         reply = await recorded_reply(self._store, project, request)
         if reply is None:
             return None
+        request.replayed = True
         # Replies of starts and of submits differ in their first field only.
         started, operation, _ = msgspec.msgpack.decode(reply)
         workflow = workflow or started

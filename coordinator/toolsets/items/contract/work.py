@@ -159,7 +159,9 @@ class TransitionResult(Result, kw_only=True):
     cascade_events: (
         Annotated[list[CascadeEvent], Meta(description="Parents that followed, nearest first.")] | UnsetType
     ) = UNSET
-    unblocked_items: Annotated[list[UnblockedItem], Meta(description="What no longer waits.")] | UnsetType = UNSET
+    unblocked_items: (
+        Annotated[list[UnblockedItem], Meta(description="What no longer waits after this transition.")] | UnsetType
+    ) = UNSET
     expected_notes: (
         Annotated[ExpectedNotes, Meta(description="Notes that its schema asks for in the new role.")] | UnsetType
     ) = UNSET
@@ -187,7 +189,7 @@ class AdvanceItemResult(Result, kw_only=True):
 
     results: Annotated[list[TransitionResult], Meta(description="One per transition, in order.")]
     summary: AdvanceSummary
-    all_unblocked_items: Annotated[list[UnblockedItem], Meta(description="unblockedItems of all results.")]
+    all_unblocked_items: Annotated[list[UnblockedItem], Meta(description="What no longer waits after the whole call.")]
 
 
 class GetNextItem(Arguments, kw_only=True):

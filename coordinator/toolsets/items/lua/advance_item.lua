@@ -6,10 +6,11 @@ guarantee: Each element is applied completely or not at all: ownership, fence, d
 args:      request fingerprint keep_ms events_max config labels transitions
            labels = packed {trigger -> label}; transitions = packed
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0}
-reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification}. If the
-           first transitions change items with very many edges or tags, the list ends early; the caller sends the rest
+reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification, blocked
+           again}. If the first transitions change items with very many edges or tags, the list ends early; the caller
+           sends the rest
            applied: reason ''; cascades {id, title, from, to, applied, missing keys, phases}; unblocked {id, title};
-           verification as recorded
+           verification as recorded; blocked again = ids of items with one more unsatisfied blocker
            refused: in place of cascades, for dependencies {blocker, role, needed}, for gate {missing
            keys, phases}, for claim {expires, whether no actor was given}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
@@ -35,6 +36,7 @@ local run = {now = now, events_max = events_max, config = config, labels = label
 sweep_claims(now, events_max, SWEEP_BATCH)
 
 local function advance(id, trigger, actor, actor_json, verification, summary, fence)
+  blocked_again = {}
   local item = load_item(id)
   if not item then return {id, absence_reason(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
   if is_live(item, now) and item.holder ~= actor then
@@ -64,8 +66,10 @@ local function advance(id, trigger, actor, actor_json, verification, summary, fe
   local unblocked_items = change_role(item, to, trigger, label_after(item, to, trigger, run), run, author)
   local cascades = {}
   cascade_upwards(item, trigger, run, cascades, unblocked_items)
-  local unblocked, inputs = named_unblocked(unblocked_items), schema_inputs(item, config)
-  return {item.id, '', from, to, item.lb or false, cascades, unblocked, title_of(item), inputs, verification}
+  local unblocked, inputs = named_unblocked(unblocked_items, #cascades > 0), schema_inputs(item, config)
+  return {
+    item.id, '', from, to, item.lb or false, cascades, unblocked, title_of(item), inputs, verification, blocked_again,
+  }
 end
 
 local TAG_ENTRIES_MAX = 500 -- of tags and types that a run writes for the items it moves

@@ -181,3 +181,13 @@ def _missing(key: str, role: str, note: NoteSettings | None) -> MissingNote:
         guidance=note.guidance or UNSET,
         skill=note.skill or UNSET,
     )
+
+
+def unblocked_in_the_end(replies: Sequence[Advanced]) -> list[UnblockedItem]:
+    """What no longer waits after all transitions, in the order in which it was unblocked."""
+    found: dict[str, str] = {}
+    for reply in replies:
+        for item in reply.blocked_again:
+            found.pop(item, None)
+        found.update(reply.unblocked)
+    return [UnblockedItem(item_id=dashed(item), title=title) for item, title in found.items()]

@@ -66,6 +66,8 @@ class Advanced(msgspec.Struct, array_like=True):
     title: str
     filled: Filled
     verification: str = ""
+    blocked_again: list[str] = []
+    """Ids of items that got one more unsatisfied blocker; some of them may have lost another one."""
 
 
 class Next(msgspec.Struct, array_like=True):

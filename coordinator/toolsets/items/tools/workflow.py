@@ -17,7 +17,6 @@ from coordinator.toolsets.items.contract.work import (
     GetNextItemResult,
     Recommendation,
     Transition,
-    UnblockedItem,
 )
 from coordinator.toolsets.items.rules import transitions as rules
 from coordinator.toolsets.items.rules.ids import dashed, is_uuid, parse
@@ -64,22 +63,20 @@ class Workflow:
         rules.check_one_actor(transitions)
         trusted = await self._trusted_by_element(transitions)
         schemas = self._work.schemas.current
-        replies = await self._applied(call.project, args, triggers, wanted, trusted)
+        replies, replayed = await self._applied(call.project, args, triggers, wanted, trusted)
         answers: list[Advanced | None] = [*replies] or [None] * len(transitions)
         results = [
             rules.rendered(transition, trigger, who, reply, schemas)
             for transition, trigger, who, reply in zip(transitions, triggers, trusted, answers, strict=True)
         ]
         for result in results:
-            if result.error_code in _COLLISIONS:
+            if result.error_code in _COLLISIONS and not replayed:
                 self._metrics.claim_conflict(_COLLISIONS[result.error_code], call.project, result.item_id)
         succeeded = sum(result.applied for result in results)
         return AdvanceItemResult(
             results=results,
             summary=AdvanceSummary(total=len(results), succeeded=succeeded, failed=len(results) - succeeded),
-            all_unblocked_items=[
-                UnblockedItem(item_id=dashed(item), title=title) for reply in replies for item, title in reply.unblocked
-            ],
+            all_unblocked_items=rules.unblocked_in_the_end(replies),
         )
 
     async def _applied(
@@ -89,8 +86,8 @@ class Workflow:
         triggers: list[str],
         wanted: list[str],
         trusted: list[Trusted | ToolFailure | None],
-    ) -> list[Advanced]:
-        """The store's reply to each transition; empty if the policy trusts none of the actors."""
+    ) -> tuple[list[Advanced], bool]:
+        """The store's reply to each transition, and whether it is a replay; empty if the policy trusts no actor."""
         first = trusted[0]
         record = (
             idempotency_key(first.id, args.request_id, "advance_item", rules.asked(args.transitions))
@@ -99,7 +96,7 @@ class Workflow:
         )
         runnable = [n for n, who in enumerate(trusted) if not isinstance(who, ToolFailure)]
         if not runnable:
-            return []
+            return [], False
         # Only their items are looked up: for an element whose actor was refused, nothing is read.
         ids = dict(zip(runnable, await self._work.resolve(project, [wanted[n] for n in runnable]), strict=True))
         elements = [
@@ -108,7 +105,7 @@ class Workflow:
             else rules.element(ids[n], trigger, who, transition)
             for n, (transition, trigger, who) in enumerate(zip(args.transitions, triggers, trusted, strict=True))
         ]
-        return await self._work.advance(project, record, elements)
+        return await self._work.advance(project, record, elements), record.replayed
 
     async def get_next_item(self, call: Call, args: GetNextItem) -> GetNextItemResult:
         """The best items to work on."""

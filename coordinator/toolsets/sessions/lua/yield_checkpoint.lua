@@ -5,7 +5,8 @@ guarantee: At most one waits at a time. The same call made again gets the same h
            agent took the session over. `again` asks in both cases.
 args:      sid aid act seq entry ttl_ms events_max checkpoint again problem
 reply:     {ok | answered | active | superseded | unclaimed | moved | failed, now, q, activity, condition, pending,
-           completed, {yielded at, q of the handle} | the earlier answer in JSON | who holds the item now}
+           completed, {yielded at, q of the handle, 1: by this call, 0: before} | the earlier answer in JSON | who holds
+           the item now}
 errors:    UNKNOWN_SESSION
 --]]
 -- @include claims
@@ -15,7 +16,7 @@ if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
 if superseded(s) then return refuse(s, 'superseded', 'Superseded') end
 local call = this_call(checkpoint)
 if s.bt == call and (s.b or s.r and again ~= '1') then
-  return reply(s, 'ok', {tonumber(s.by), tonumber(s.bq)})
+  return reply(s, 'ok', {tonumber(s.by), tonumber(s.bq), 0})
 end
 if s.b then
   return refuse(s, 'active', "Cannot yield checkpoint '" .. checkpoint .. "': Checkpoint '" .. s.b
@@ -40,4 +41,4 @@ note(s)
 if s.r then unset(s, 'r') end
 advance(s, 'b', checkpoint, 'by', whole(now), 'bq', whole(s.q + 1), 'bt', call)
 emit(events_max, 'session_yield', sid, 'w', s.w, 'at', act, 'cp', checkpoint, 'by', aid)
-return reply(s, 'ok', {now, tonumber(s.q)})
+return reply(s, 'ok', {now, tonumber(s.q), 1})

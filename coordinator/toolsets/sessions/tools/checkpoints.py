@@ -114,8 +114,9 @@ class Checkpoints:
         refuse(state, shown, problem)
         if state.outcome == "answered":
             return _known(args.checkpoint_id, state, await self._backend.token(shown, state), warnings)
-        recorder().checkpoint("yielded")
-        at, seq = state.details(tuple[int, int])
+        at, seq, new = state.details(tuple[int, int, int])
+        if new:
+            recorder().checkpoint("yielded")
         # The handle depends on the yield alone, so a call that is repeated after a lost reply gets the same one.
         payload = structs.replace(advanced(shown, state, seq=seq), bcp=args.checkpoint_id, ts=at // 1000)
         token = tokens.encode(payload, await self._backend.signer())

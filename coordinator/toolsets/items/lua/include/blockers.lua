@@ -40,6 +40,8 @@ local function load_blocker_count(id)
   return {id = id, nb = values[1], t = values[2]}
 end
 
+local blocked_again = {} -- ids of items that have got one more unsatisfied blocker, as a list
+
 -- After the item's role went from `before` to item.role: moves the counts of everything it blocks.
 -- Returns the blocked items that have no unsatisfied blocker now (seed 004, unblockedItems).
 local function update_dependents(item, before, events_max)
@@ -57,6 +59,7 @@ local function update_dependents(item, before, events_max)
     if blocks_other(code) then
       local change = change_at[threshold_of(edges[n + 1])]
       if change then counts[other] = (counts[other] or 0) + change end
+      if change == 1 then blocked_again[#blocked_again + 1] = other end
       if not seen[other] then
         seen[other] = true
         local whole_item = loaded[other] or edge_count <= EDGES_AT_ONCE

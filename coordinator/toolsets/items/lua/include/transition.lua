@@ -105,11 +105,12 @@ local function cascade_upwards(child, trigger, run, events, unblocked_items)
   end
 end
 
--- {id, title} of each, once; without those that a cascade has blocked again.
-local function named_unblocked(items)
+-- {id, title} of each, once; without those that a cascade has blocked again (`followed`: whether there were cascades).
+local function named_unblocked(items, followed)
   local list, seen = {}, {}
   for _, item in ipairs(items) do
-    if not seen[item.id] and is_unblocked(item) then
+    local now = loaded[item.id] or followed and load_blocker_count(item.id) or item
+    if not seen[item.id] and is_unblocked(now) then
       seen[item.id] = true
       list[#list + 1] = {item.id, title_of(item)}
     end
