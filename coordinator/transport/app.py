@@ -352,7 +352,7 @@ class FrontEnd:
         try:
             await self._slow_path.serve(scope, receive, noting, request_id, body, reason)
         except ClientDisconnected:
-            _log.debug("the client left before its request was whole")
+            _log.debug("the client left before its answer")
         except Refused as refused:
             await refuse(noting, refused)
         except Exception:

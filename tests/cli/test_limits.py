@@ -1,14 +1,25 @@
-"""Limits of the system that commands raise for themselves."""
+"""Limits of the system: commands raise them for themselves, and get along with what they are given."""
 
 from __future__ import annotations
 
+import contextlib
 import resource
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from coordinator.cli.limits import MOST_FILES
+from tests.support.fleets import Http, RunningFleet
+
+
+class FewFiles(RunningFleet):
+    """A fleet whose processes may open 600 files each."""
+
+    prefix = ("/bin/sh", "-c", 'ulimit -n 600; exec "$@"', "sh")
+
 
 HARD = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
@@ -24,3 +35,19 @@ def test_as_many_files_as_allowed_can_be_opened(soft: int, hard: int) -> None:
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.split()[-2:] == [str(expected), str(hard)]
+
+
+def test_silent_clients_lock_nobody_out_of_a_fleet_with_few_files(tmp_path: Path) -> None:
+    fleet = FewFiles(tmp_path / "data", "--port", "0", "--frontends", "1", "--workers", "0")
+    with fleet, contextlib.ExitStack() as silent:
+        fleet.wait_ready()
+        held = []
+        for number in range(700):
+            held.append(silent.enter_context(socket.create_connection(("127.0.0.1", fleet.port), timeout=60)))
+            if number % 2:
+                held[-1].sendall(b"POST /mcp HTTP/1.1\r\nhost: 127")
+        for _ in range(5):
+            with Http(fleet.port) as client:
+                assert client.call("query_items", operation="overview")["items"] == []
+        # The first one was told so, long before the time that a request may take to arrive.
+        assert held[0].recv(100).startswith(b"HTTP/1.1 408 ")
