@@ -21,7 +21,7 @@ from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.steps.store import RENEW
 from coordinator.steps.times import LEASE_MS, RENEW_SECONDS
-from coordinator.store import clients, keys
+from coordinator.store import StoreIdentity, clients, keys
 from coordinator.store.address import parse
 from coordinator.store.replies import lacks_function
 from workers.attempts import GRACE_SECONDS, Attempt
@@ -31,13 +31,14 @@ _ANSWER_SECONDS = 1.0
 _log = structlog.get_logger(__name__)
 
 
-def heartbeat_client(url: str) -> redis.Redis:
+def heartbeat_client(url: str, identity: StoreIdentity | None = None) -> redis.Redis:
     """Makes a client for a heartbeat. It does not retry: the next beat does that, and stopping must not take long."""
     return clients.client(
         parse(url),
         socket_timeout=_ANSWER_SECONDS,
         socket_connect_timeout=_ANSWER_SECONDS,
         retry=Retry(NoBackoff(), 0),
+        redis_connect_func=identity and identity.guard,
     )
 
 

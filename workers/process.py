@@ -168,7 +168,7 @@ class WorkerProcess:
     async def _work(self, store: Store, queue: Store, kinds: Mapping[str, RunKind]) -> None:
         settings, loop = self._settings, asyncio.get_running_loop()
         queue_url = settings.steps.queue_url or settings.redis_url
-        own = heartbeat_client(settings.redis_url)
+        own = heartbeat_client(settings.redis_url, store.identity)
         own_queue = own if queue is store else heartbeat_client(queue_url)
         names = queue_names(settings.steps.pools)
         handoff = Handoff.of(settings)
@@ -195,7 +195,7 @@ class WorkerProcess:
         def lost(attempt: Attempt) -> None:
             loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
-        registered = await self._register(queue_url, names, stop_job, pause)
+        registered = await self._register(queue, queue_url, names, stop_job, pause)
         if registered is None:
             return
         worker = registered
@@ -274,6 +274,7 @@ class WorkerProcess:
 
     async def _register(
         self,
+        queue: Store,
         queue_url: str,
         names: list[str],
         on_stop: Callable[[str], None],
@@ -281,7 +282,10 @@ class WorkerProcess:
     ) -> StepWorker | None:
         """Registers the worker with RQ. Returns None if it is told to stop before RQ's Redis answers."""
         connection = clients.client(
-            parse(queue_url), socket_connect_timeout=_CONNECT_SECONDS, retry=Retry(NoBackoff(), 0)
+            parse(queue_url),
+            socket_connect_timeout=_CONNECT_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+            redis_connect_func=queue.identity.guard,
         )
         while not self._stop.is_set():
             try:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+import redis.exceptions
 import structlog
 
 from coordinator.metrics import recorder
@@ -103,20 +104,43 @@ class StoreIdentity:
 
         Args:
             instead_of: an identity that it takes the place of, beside the known one.
+
+        Raises:
+            ServerError: the store refuses what has to be written.
         """
         (identity, replaced, _) = await _read(ask)
         if self._pinned:
-            await ask([("HSET", _KEY, "id", self._pinned)])
+            await _write(ask, ("HSET", _KEY, "id", self._pinned))
         elif not identity:
-            await ask([("HSETNX", _KEY, "id", _new())])  # of two that accept it at once, one decides
+            await _write(ask, ("HSETNX", _KEY, "id", _new()))  # of two that accept it at once, one decides
         (now, *_) = await _read(ask)
         others = dict.fromkeys([*replaced, identity, self.known, instead_of])
         was = " ".join([one for one in others if one and one != now][-_REPLACED_MOST:])
         event = ("XADD", keys.fleet_events.key(keys.FLEET), "MAXLEN", "~", _EVENTS_MOST, "*")
-        await ask([("HSET", _KEY, "was", was), (*event, "k", "store.accepted", "i", now, "was", was)])
+        await _write(ask, ("HSET", _KEY, "was", was), (*event, "k", "store.accepted", "i", now, "was", was))
         _log.warning("the store was accepted in place of another", identity=now, replaced=was)
         self._adopt(now)
         return now
+
+    def guard(self, connection: Any) -> None:
+        """Makes sure of a new connection of redis-py, as ``redis_connect_func`` of a client.
+
+        Raises:
+            redis.exceptions.ConnectionError: it leads to another store.
+        """
+        connection.on_connect()
+        connection.send_command("HGET", _KEY, "id")
+        self._compare(connection.read_response())
+
+    async def guard_async(self, connection: Any) -> None:
+        """The same for clients of event loops."""
+        await connection.on_connect()
+        await connection.send_command("HGET", _KEY, "id")
+        self._compare(await connection.read_response())
+
+    def _compare(self, found: bytes | None) -> None:
+        if self.known and (found or b"").decode(errors="replace") != self.known:
+            raise redis.exceptions.ConnectionError("the store is not the one that the fleet had")
 
     def saw(self, moment: int) -> None:
         """The store has acknowledged that it knows of this time (ms)."""
@@ -213,6 +237,12 @@ async def _read(ask: Ask) -> tuple[str, list[str], int]:
             raise reply
     identity, replaced = ((value or b"").decode(errors="replace") for value in fields)
     return identity, replaced.split(), int(moment or 0)
+
+
+async def _write(ask: Ask, *commands: tuple[str | bytes | int, ...]) -> None:
+    for reply in await ask(commands):
+        if isinstance(reply, Exception):
+            raise reply
 
 
 def _new() -> str:

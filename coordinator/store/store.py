@@ -253,7 +253,10 @@ class Store:
 
     async def accept(self, instead_of: str = "") -> str:
         """Has this store take the place of the known one (``StoreIdentity.accept``). Raises as ``command``."""
-        return await self.identity.accept(self.ask, instead_of)
+        try:
+            return await self.identity.accept(self.ask, instead_of)
+        except ServerError as error:
+            raise self._failure(error) from None
 
     async def time(self) -> int:
         """The server's time in Unix milliseconds. Raises ToolFailure as ``command`` says."""
@@ -302,6 +305,7 @@ class Store:
                 retry=Retry(NoBackoff(), 0),
                 socket_timeout=None,
                 socket_connect_timeout=self._timeout,
+                redis_connect_func=self.identity.guard_async,
             )
         return self._client
 
@@ -374,6 +378,8 @@ class Store:
         except StoreChanged as error:
             self._link.recycle("is another one")
             raise replies.changed(str(error)) from None
+        except ServerError as error:
+            raise self._failure(error) from None
 
     def _load(self, script: Script[Any]) -> asyncio.Future[Any]:
         """Loads a function into the server, unless that is under way; gives the reply, error replies as values."""

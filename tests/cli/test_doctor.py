@@ -7,6 +7,7 @@ import json
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from coordinator.settings.auth import Auth
 from coordinator.steps.handoff import RQ_PREFIX
 from coordinator.store import ServerError, Store, key_space
 from coordinator.store.embedded import EmbeddedServer
+from coordinator.store.identity import changed
 from tests.support.fleets import RunningFleet, fleet_command
 from tests.support.ports import free_port
 
@@ -211,3 +213,22 @@ def test_without_a_store_it_says_so(tmp_path_factory: pytest.TempPathFactory) ->
     nowhere = fleet_command("doctor", "--data-dir", str(tmp_path_factory.mktemp("none")))
     assert nowhere.returncode == Exit.STORE_UNREACHABLE
     assert "no Redis to work with" in nowhere.stderr
+
+
+def test_a_clock_that_stepped_back_is_told() -> None:
+    """It is behind the latest time that processes noted in the store."""
+    now = int(time.time() * 1000)
+    for ahead_ms, expected in ((-60_000, "ok"), (100, "ok"), (60_000, "fails")):
+        found = store.check(GOOD_INFO, GOOD_CONFIG, 0.1, 0.0, moment_ms=now + ahead_ms)
+        (judged,) = [one for one in found if one.what == "store.clock" and "stepped back" in one.said]
+        assert judged.verdict == expected
+
+
+def test_another_store_is_told() -> None:
+    found = store.check(GOOD_INFO, GOOD_CONFIG, 0.1, 0.0, changed=changed("ours", "theirs"))
+    (judged,) = [one for one in found if one.what == "store.identity"]
+    assert (judged.verdict, judged.said) == (
+        "fails",
+        "the store is not the one that the fleet had (ours): it has the identity theirs",
+    )
+    assert "fleet store accept" in judged.advice

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from structlog.testing import capture_logs
 
 from coordinator.errors import ToolFailure
-from coordinator.store import Store, StoreChanged, StoreIdentity, key_space, keys
+from coordinator.store import Store, StoreChanged, StoreIdentity, clients, key_space, keys
 from coordinator.store.address import parse
 from coordinator.store.drains import Drains
 from coordinator.store.embedded import EmbeddedServer
@@ -127,6 +129,24 @@ async def test_calls_that_wait_for_a_connection_are_not_sent_to_another_store(
 def dbsize(server: EmbeddedServer) -> int:
     with redis.Redis(**parse(server.url).client_options()) as client:
         return int(client.dbsize())
+
+
+async def test_other_clients_of_the_process_are_not_led_to_another_store_either(
+    serve: Serve, server: EmbeddedServer
+) -> None:
+    store = await serve()
+    guarded = clients.client(parse(server.url), redis_connect_func=store.identity.guard, retry=Retry(NoBackoff(), 0))
+    with guarded:
+        assert await store.client.ping()
+        assert await asyncio.to_thread(guarded.ping)
+        stranger = await serve()
+        await stranger.command("HSET", keys.identity.key(keys.FLEET), "id", "stranger")
+        await store.client.connection_pool.disconnect()
+        guarded.connection_pool.disconnect()
+        with pytest.raises(redis.exceptions.ConnectionError, match="not the one that the fleet had"):
+            await store.client.ping()
+        with pytest.raises(redis.exceptions.ConnectionError, match="not the one that the fleet had"):
+            await asyncio.to_thread(guarded.ping)
 
 
 async def test_lost_functions_are_not_loaded_into_another_store(serve: Serve, server: EmbeddedServer) -> None:
