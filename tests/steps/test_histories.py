@@ -60,6 +60,8 @@ class History:
         """What was reported, given back or lost: nobody may hear of it again."""
         self.crashes: Counter[str] = Counter()
         self.recorded: Counter[str] = Counter()
+        self.let: set[str] = set()
+        """Steps that somebody has let begin since the flow was paused."""
 
     def plan(self, step: StepRun) -> Plan:
         value = None if self.flow[step.key].tool is None else self.results.get(step.key)
@@ -70,12 +72,38 @@ class History:
 
     async def turn(self) -> None:
         """Something that a worker, a clock or a person might do."""
-        acts = [self.take, self.report, self.report, self.repeat, self.lose, self.give_back, self.fail, self.release]
+        acts = [
+            self.take,
+            self.report,
+            self.report,
+            self.repeat,
+            self.lose,
+            self.give_back,
+            self.fail,
+            self.release,
+            self.pause,
+            self.resume,
+        ]
         await self.draw(st.sampled_from(acts))()
 
     async def take(self) -> None:
         player = self.draw(st.sampled_from(self.players))
-        self.held += [(player, step) for step in await player.take(self.draw(st.integers(1, 4)))]
+        await self.began(player, await player.take(self.draw(st.integers(1, 4))))
+
+    async def began(self, player: Player, steps: list[StepRun]) -> None:
+        """Steps that a worker has got: of a paused flow only those that were let begin."""
+        if steps and await self.rig.status(self.run) == "paused":
+            assert {step.step for step in steps} <= self.let
+        self.let.difference_update(step.step for step in steps)
+        self.held += [(player, step) for step in steps]
+
+    async def pause(self) -> None:
+        outcome = await self.rig.flows.pause("default", NO_KEY, self.run, "ops")
+        if outcome is not None and outcome[0]:
+            self.let.clear()
+
+    async def resume(self) -> None:
+        await self.rig.flows.pause("default", NO_KEY, self.run, "ops", resume=True)
 
     def _pick(self) -> tuple[Player, StepRun] | None:
         if not self.held:
@@ -90,7 +118,7 @@ class History:
             taken = await player.report(step, "D", self.plan(step), want=self.draw(st.integers(0, 3)))
             assert taken.results[0] in (RECORDED, OVER)
             self.recorded[step.key] += 1
-            self.held += [(player, new) for new in taken.steps]
+            await self.began(player, taken.steps)
 
     async def repeat(self) -> None:
         if self.past:
@@ -132,13 +160,16 @@ class History:
         await self.rig.worker.steps.sweep("default")
 
     async def release(self) -> None:
-        gates = [step.id for step in (await self.rig.flow(self.run)).steps if step.gate]
-        if gates:
-            gate = self.draw(st.sampled_from(gates))
-            assert await self.rig.flows.release("default", NO_KEY, gate, "bob") == (True, "running")
+        """Somebody releases a gate, or lets a step of a paused flow begin."""
+        waits = [step for step in (await self.rig.flow(self.run)).steps if step.gate or step.status == "paused"]
+        if waits:
+            step = self.draw(st.sampled_from(waits))
+            assert await self.rig.flows.release("default", NO_KEY, step.id, "bob") == (True, step.status)
+            self.let.add(str(step.id))
 
     async def finish(self) -> None:
         """What is still open is done, in order."""
+        await self.resume()
         while (await self.rig.status(self.run)) == "running":
             before = await self.rig.flow(self.run)
             for gate in [step.id for step in before.steps if step.gate]:
@@ -163,7 +194,7 @@ def test_whatever_workers_do_a_flow_does_what_it_means(run: Run, program: Any, d
         story = History(rig, flow, results_of(program), data.draw)
         await story.begin()
         for _ in range(data.draw(st.integers(0, 40))):
-            if await rig.status(story.run) != "running":
+            if await rig.status(story.run) not in ("running", "paused"):
                 break
             await story.turn()
         await story.finish()
@@ -205,6 +236,8 @@ class Restless(History):
             self.cancel,
             self.again,
             self.release,
+            self.pause,
+            self.resume,
         ]
         await self.draw(st.sampled_from(acts))()
 
@@ -219,7 +252,7 @@ class Restless(History):
         text = step.arguments if step.verdict == "recorded" else msgspec.json.encode(value).decode()
         plan = planner.after(self.flow, step.key, Success(msgspec.json.decode(text)))
         taken = await player.report(step, "D", plan, text, want=want)
-        self.held += [(player, new) for new in taken.steps]
+        await self.began(player, taken.steps)
 
     async def lose(self) -> None:
         if picked := self._pick():
@@ -240,6 +273,7 @@ class Restless(History):
 
     async def finish(self) -> None:
         """Everything is done, as often as it takes; what is lost by then counts for nothing."""
+        await self.resume()
         await self.again()
         for _ in range(200):
             record = await self.rig.flow(self.run)
