@@ -8,6 +8,9 @@ only here. This module belongs to no subpackage, so that every layer may raise i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 Kind = Literal["transient", "permanent", "shedding"]
@@ -155,6 +158,12 @@ CATALOGUE: dict[str, ErrorCode] = {
 }
 
 
+_MOST_COMPARED = 2_000
+_LONGEST_COMPARED = 200
+"""Bounds for looking for a similar name: names that exist, and characters of the one that does not."""
+_MOST_LISTED = 20
+
+
 class ToolFailure(Exception):
     """A failure that the caller is told about.
 
@@ -192,6 +201,23 @@ class ToolFailure(Exception):
         if self.contended_item_id is not None:
             error["contendedItemId"] = self.contended_item_id
         return {"error": error, **(self.data or {})}
+
+
+def that_exist(name: str, known: Iterable[str]) -> str:
+    """What there is in place of a name that does not exist, for the end of a sentence.
+
+    Args:
+        known: what exists, as far as the caller may see it.
+
+    Returns:
+        ``; did you mean 'x'?``, or ``; there are: a, b`` without a similar name.
+    """
+    names = list(islice(known, _MOST_COMPARED))
+    close = get_close_matches(name[:_LONGEST_COMPARED], names, n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    listed = ", ".join(names[:_MOST_LISTED]) or "none"
+    return f"; there are: {listed}{f' and {len(names) - _MOST_LISTED} more' if len(names) > _MOST_LISTED else ''}"
 
 
 def invalid(field: str, problem: str) -> ToolFailure:

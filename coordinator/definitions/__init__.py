@@ -19,6 +19,7 @@ from coordinator.definitions.files import Problem, valid_id
 from coordinator.definitions.lint import lint
 from coordinator.definitions.loaded import (
     META,
+    Folder,
     Library,
     LoadedActivity,
     LoadedSkill,
@@ -51,6 +52,7 @@ __all__ = [
     "Condition",
     "Definitions",
     "Effect",
+    "Folder",
     "Library",
     "LoadedActivity",
     "LoadedSkill",

@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 
 from coordinator import NAME, __version__
-from coordinator.errors import ToolFailure
+from coordinator.errors import ToolFailure, that_exist
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
@@ -133,7 +133,9 @@ def build_server(
     ) -> types.CallToolResult:
         tool = endpoint.tools.get(params.name)
         if tool is None:
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
+            caller = (await exchange_of(context)).caller
+            known = [name for name in endpoint.tools if caller is None or endpoint.access[name].permits(caller)]
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:200]}{that_exist(params.name, known)}")
         call = Call("", str(context.request_id))
         try:
             exchange = await stdio() if stdio is not None else _exchange(context)

@@ -394,7 +394,7 @@ async def test_advancing_by_itself_takes_its_time(make: Make) -> None:
 async def test_only_checkpoints_of_the_activity_can_be_yielded(sessions: Sessions, checkpoint: str) -> None:
     token = await sessions.at("lab", "prepare")
     refused = await sessions.refusal("yield_checkpoint", session_token=token, checkpoint_id=checkpoint)
-    assert refused.text == f"Checkpoint not found: {checkpoint} in activity prepare"
+    assert refused.text.startswith(f"Checkpoint not found: {checkpoint} in activity prepare; ")
     assert (await sessions("get_workflow_status", session_token=token))["status"] == "active"
 
 
@@ -427,7 +427,9 @@ async def test_a_checkpoint_whose_definition_was_taken_away_waits_until_it_is_ba
     own.refresh()
     for tool, more in (("present_checkpoint", {}), ("respond_checkpoint", {"option_id": "proceed"})):
         refused = await pending.sessions.refusal(tool, checkpoint_handle=pending.handle, **more)
-        assert refused.text.startswith("Checkpoint not found: go in activity prepare. It was there when")
+        assert refused.text.startswith(
+            "Checkpoint not found: go in activity prepare; did you mean 'gone'. It was there when"
+        )
         assert refused.error == "RESOURCE_NOT_FOUND"
     path.write_bytes(text)
     own.refresh()

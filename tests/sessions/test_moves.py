@@ -34,7 +34,8 @@ async def test_an_unknown_activity_is_refused_and_the_session_stays(sessions: Se
     for activity in ("nowhere", "wait", "__terminal__", "workflow-end", "../prepare"):
         refused = await sessions.refusal("next_activity", session_token=token, activity_id=activity)
         ways = ", from 'prepare' the ways are [measure, report]" if activity in TERMINALS else ""
-        assert refused.text == f"Activity not found: {activity}{ways}"
+        exist = "did you mean 'prepare'?" if activity == "../prepare" else "there are: prepare, measure, report"
+        assert refused.text == f"Activity not found: {activity}{ways}; {exist}"
         assert refused.error == "RESOURCE_NOT_FOUND"
     assert (await status(sessions, token))["current_activity"] == "prepare"
 
@@ -84,7 +85,7 @@ async def test_an_end_that_an_activity_does_not_have_is_none(sessions: Sessions)
     refused = await sessions.refusal(
         "next_activity", session_token=await sessions.start("lab"), activity_id="__terminal__"
     )
-    assert refused.text == "Activity not found: __terminal__"
+    assert refused.text == "Activity not found: __terminal__; there are: prepare, measure, report"
 
 
 async def test_the_same_call_again_has_no_second_effect(sessions: Sessions) -> None:
@@ -194,7 +195,7 @@ async def test_a_definition_that_changed_is_warned_about(make: Make, definitions
         definitions.refresh()
         for name, more in (("get_workflow", {}), ("get_activity", {}), ("next_activity", {"activity_id": "report"})):
             refused = await sessions.refusal(name, session_token=token, **more)
-            assert refused.text == "Workflow not found: lab"
+            assert refused.text == "Workflow not found: lab; there are: annex, bare, meta"
         assert (await status(sessions, token))["workflow"] == {"id": "lab"}
     finally:
         path.write_text(lab.LAB)
@@ -246,12 +247,13 @@ async def test_a_skill_that_is_not_there_is_said_so(
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("99", "Resource not found: 99 in workflow lab"),
-        ("0000", "Resource not found: 0000 in workflow lab"),
-        ("nope/01", "Resource not found: 01 in workflow nope"),
-        ("../lab/00", "Resource not found: lab/00 in workflow .."),
-        ("/etc/passwd", "Resource not found: /etc/passwd in workflow lab"),
-        ("notes", "Resource not found: notes in workflow lab"),
+        ("99", "Resource not found: 99 in workflow lab; there are: 00, 01, 07"),
+        ("0000", "Resource not found: 0000 in workflow lab; did you mean '00'?"),
+        ("nope/01", "Workflow not found: nope; there are: annex, bare, lab, meta"),
+        ("labs/01", "Workflow not found: labs; did you mean 'lab'?"),
+        ("../lab/00", "Workflow not found: ..; there are: annex, bare, lab, meta"),
+        ("/etc/passwd", "Resource not found: /etc/passwd in workflow lab; there are: 00, 01, 07"),
+        ("notes", "Resource not found: notes in workflow lab; there are: 00, 01, 07"),
     ],
 )
 async def test_a_resource_that_is_not_there_is_said_so(sessions: Sessions, reference: str, message: str) -> None:
@@ -267,7 +269,7 @@ async def test_where_the_skill_is_of_another_workflow_it_is_said_that_the_resour
     """A number that a borrowed activity's skill names is one of its own workflow's resources."""
     token = await sessions.at("annex", "prepare")
     refused = await sessions.refusal("get_resource", session_token=token, resource_id="01")
-    assert refused.text == "Resource not found: 01 in workflow annex"
+    assert refused.text == "Resource not found: 01 in workflow annex; there are: none"
     token = (await sessions("get_skill", session_token=token, step_id="set-up")).token
     refused = await sessions.refusal("get_resource", session_token=token, resource_id="01")
     assert refused.text == (

@@ -100,8 +100,8 @@ async def test_failures_are_events_with_their_reason(sessions: Sessions) -> None
     answer = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
     failed = [event for event in await whole(sessions, answer.token) if event["s"] == "error"]
     assert [(event["name"], event["err"]) for event in failed] == [
-        ("next_activity", "Activity not found: nowhere"),
-        ("get_resource", "Resource not found: 99 in workflow lab"),
+        ("next_activity", "Activity not found: nowhere; there are: prepare, measure, report"),
+        ("get_resource", "Resource not found: 99 in workflow lab; there are: 00, 01, 07"),
         ("get_skills", "Blocked: Active checkpoint 'go' on activity 'prepare'"),
         ("next_activity", "Cannot transition to 'report': Active checkpoint 'go' on activity 'prepare'"),
     ]
@@ -191,9 +191,9 @@ async def test_bad_trace_tokens_do_not_spoil_good_ones(sessions: Sessions) -> No
     assert all(error.startswith("Invalid trace token") for error in answer["token_errors"])
 
 
-async def test_an_empty_list_of_tokens_means_the_whole_trace(sessions: Sessions) -> None:
+async def test_an_empty_list_of_tokens_resolves_none(sessions: Sessions) -> None:
     answer = await sessions("get_trace", session_token=await sessions.start("lab"), trace_tokens=[])
-    assert (answer["source"], answer["event_count"]) == ("memory", 1)
+    assert (answer["source"], answer["event_count"], answer["events"]) == ("tokens", 0, [])
 
 
 async def test_too_many_tokens_are_refused(sessions: Sessions) -> None:

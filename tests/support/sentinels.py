@@ -65,7 +65,7 @@ class Watched:
     def count(self, port: int, key: bytes) -> int:
         """The number that a server has under a key."""
         with self._client(port, PASSWORD) as server:
-            return int(server.get(key) or 0)  # type: ignore[arg-type]
+            return int(server.get(key) or 0)  # type: ignore[arg-type, unused-ignore]
 
     def role(self, port: int) -> str:
         """What a server says of itself: ``master`` or ``slave``."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from coordinator.errors import that_exist
 from coordinator.settings.gateway.executor import Guard
 from coordinator.settings.gateway.model import Workflow
 from coordinator.toolsets.gateway.rules import machine
@@ -93,24 +94,27 @@ def unknown_workflow(workflow: str) -> Rejected:
     return Rejected(NO_WORKFLOW, f"There is no workflow {_quoted(workflow)} in this project.")
 
 
-def unknown_definition(definition: str) -> Rejected:
-    """No such definition."""
-    return Rejected(NO_DEFINITION, f"There is no workflow definition {_quoted(definition)}.")
+def unknown_definition(definition: str, known: Iterable[str]) -> Rejected:
+    """No such definition; ``known`` are those that there are."""
+    exist = that_exist(definition, known)
+    return Rejected(NO_DEFINITION, f"There is no workflow definition {_quoted(definition)}{exist}")
 
 
-def unknown_capability(name: str) -> Rejected:
-    """No such capability, or none that the caller may see."""
-    return _violated([Violation("input.capability", f"there is no capability {_quoted(name)}; see gateway.search")])
+def unknown_capability(name: str, known: Iterable[str]) -> Rejected:
+    """No such capability, or none that the caller may see; ``known`` are those that he may."""
+    exist = that_exist(name, known)
+    return _violated([Violation("input.capability", f"there is no capability {_quoted(name)}{exist}")])
 
 
-def unknown_item(id: str) -> Rejected:
-    """No such workflow, capability or connection, or none that the caller may see."""
-    return Rejected(NO_ITEM, f"There is nothing with the id {_quoted(id)} here.")
+def unknown_item(id: str, known: Iterable[str]) -> Rejected:
+    """No such workflow, capability or connection, or none that the caller may see; ``known`` are those that he may."""
+    return Rejected(NO_ITEM, f"There is nothing with the id {_quoted(id)} here{that_exist(id, known)}")
 
 
-def unknown_transition(definition: str, transition: str) -> Rejected:
-    """No state of the definition has such a transition."""
-    return Rejected(INVALID, f"The workflow {definition!r} has no transition {_quoted(transition)} in any state.")
+def unknown_transition(definition: str, transition: str, known: Iterable[str]) -> Rejected:
+    """No state of the definition has such a transition; ``known`` are those of all states."""
+    exist = that_exist(transition, known)
+    return Rejected(INVALID, f"The workflow {definition!r} has no transition {_quoted(transition)} in any state{exist}")
 
 
 def fired(
@@ -181,7 +185,7 @@ def called(catalogue: Catalogue, given: dict[str, Any]) -> Called:
         raise _violated([Violation("input.capability", "is required: the id of a capability (string)")])
     capability = catalogue.capabilities.get(name)
     if capability is None:
-        raise unknown_capability(name)
+        raise unknown_capability(name, ())
     rest = {key: value for key, value in given.items() if key != _CAPABILITY}
     if not rest:
         return Called(capability, None)

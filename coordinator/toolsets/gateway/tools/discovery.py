@@ -87,7 +87,7 @@ class Discovery:
         """One workflow or capability in full."""
         found = self._backend.catalogue.items.get(args.id)
         if found is None or not sees(self._backend.catalogue, found.id, Principal.of(call.caller)):
-            return rejected(checks.unknown_item(args.id), Principal.of(call.caller), self._links)
+            return rejected(checks.unknown_item(args.id, self._ids(call)), Principal.of(call.caller), self._links)
         shown = _item(found, self._links)
         return DescribeAnswer(
             id=shown.id,
@@ -106,7 +106,9 @@ class Discovery:
         name = args.definition_id
         workflow = catalogue.sessions() if name == PROXY else catalogue.workflows.get(name)
         if workflow is None:
-            return rejected(checks.unknown_definition(name), Principal.of(call.caller), self._links)
+            return rejected(
+                checks.unknown_definition(name, catalogue.workflows), Principal.of(call.caller), self._links
+            )
         more = self._start_links(name)
         if name == PROXY:
             workflow = seen_sessions(catalogue, workflow, Principal.of(call.caller))
@@ -118,9 +120,13 @@ class Discovery:
             if args.transition in state.transitions
         ]
         if not places:
-            unknown = checks.unknown_transition(name, args.transition)
+            known = dict.fromkeys(one for state in workflow.states.values() for one in state.transitions)
+            unknown = checks.unknown_transition(name, args.transition, known)
             return rejected(unknown, Principal.of(call.caller), self._links, more=[self._links.explain(name)])
         return _transition(name, args.transition, places, more)
+
+    def _ids(self, call: Call) -> list[str]:
+        return [one.id for one in visible(self._backend.catalogue, Principal.of(call.caller))]
 
     def _start_links(self, name: str) -> list[Link]:
         listed = self._backend.catalogue.items.get(name)

@@ -14,7 +14,7 @@ from coordinator.toolsets.gateway.rules import checks, machine
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal
 from coordinator.toolsets.gateway.rules.scope import Scope
-from coordinator.toolsets.gateway.rules.visibility import sees
+from coordinator.toolsets.gateway.rules.visibility import sees, visible
 from coordinator.toolsets.gateway.snapshot import Snapshot
 from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
 from coordinator.toolsets.gateway.tools.backend import Backend
@@ -99,7 +99,7 @@ class Workflows:
         """A workflow in its initial state."""
         packed = self._backend.catalogue.definition(args.definition_id)
         if packed is None:
-            raise checks.unknown_definition(args.definition_id)
+            raise checks.unknown_definition(args.definition_id, self._backend.catalogue.workflows)
         workflow = packed.bundle.definitions[args.definition_id]
         given = checks.checked(workflow.input_schema, args.input, "input")
         hurried = not self.start_may_wait(args)
@@ -113,13 +113,17 @@ class Workflows:
         """A session with a capability; with arguments it is called at once."""
         given = args.input
         name = given.get("capability")
-        if isinstance(name, str) and not sees(self._backend.catalogue, name, principal, _arguments_of(given)):
-            raise checks.unknown_capability(name)
+        catalogue = self._backend.catalogue
+        if isinstance(name, str) and (
+            name not in catalogue.capabilities or not sees(catalogue, name, principal, _arguments_of(given))
+        ):
+            known = (one.id for one in visible(catalogue, principal) if one.id in catalogue.capabilities)
+            raise checks.unknown_capability(name, known)
         called = checks.called(self._backend.catalogue, given)
         capability = called.capability
         packed = self._backend.catalogue.session(capability.id)
         if packed is None:
-            raise checks.unknown_definition(PROXY)
+            raise checks.unknown_definition(PROXY, ())
         if called.arguments is not None:
             # Before a session is made for it.
             checks.passed(capability.guards, Circumstances(principal, Scope({}, called.arguments, given)))

@@ -97,7 +97,7 @@ def _go_on(walk: Walk, loop: Loop, active: LoopState, items: list[Any] | None) -
         return f"Completed loop '{loop.id}' after iteration {number}"
     active.current_iteration = number
     _forget(state, loop)
-    _take_item(walk, loop, active, items or active.items or held(walk, loop))
+    _take_item(walk, loop, active, (active.items or held(walk, loop)) if items is None else items)
     return f"Advanced loop '{loop.id}' to iteration {number + 1} of {active.total_items}"
 
 

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from coordinator import NAME, __version__
-from coordinator.definitions import META, Library
-from coordinator.errors import ToolFailure
+from coordinator.definitions import META, Library, LoadedActivity
 from coordinator.toolsets.navigator.contract.base import NoArguments
 from coordinator.toolsets.navigator.contract.catalogue import (
     GetActivity,
@@ -24,7 +23,7 @@ from coordinator.toolsets.navigator.contract.catalogue import (
     Validity,
 )
 from coordinator.toolsets.navigator.rules import documents, routes
-from coordinator.toolsets.navigator.tools.shared import Documents, missing, workflow_found
+from coordinator.toolsets.navigator.tools.shared import Documents, folder_found, missing, workflow_found
 from coordinator.toolsets.tool import Call, Criticality, Handler, Reply, Tool
 
 _INDEXES = frozenset(
@@ -98,10 +97,15 @@ class Catalogue:
         workflow = workflow_found(self._shown.current, args.workflow_id)
         source = workflow.activity(args.from_activity)
         if source is None:
-            return Validity(valid=False, reason=missing("Source activity not found", args.from_activity).message)
+            return Validity(
+                valid=False,
+                reason=missing("Source activity not found", args.from_activity, workflow.activities).message,
+            )
         targets = routes.targets(source, {name: one.activity for name, one in workflow.activities.items()})
         if args.to_activity not in workflow.activities and args.to_activity not in targets:
-            return Validity(valid=False, reason=missing("Target activity not found", args.to_activity).message)
+            return Validity(
+                valid=False, reason=missing("Target activity not found", args.to_activity, workflow.activities).message
+            )
         if args.to_activity not in targets:
             return Validity(valid=False, reason=f"No valid transition. Valid: {', '.join(targets) or 'none'}")
         return Validity(valid=True)
@@ -131,38 +135,42 @@ class Catalogue:
     async def list_skills(self, call: Call, args: ListSkills) -> Reply:
         """The universal skills, and those of a workflow."""
         workflow = args.workflow_id
-        if workflow is not None and workflow not in self._shown.current.folders:
-            raise missing("Workflow not found", workflow)
+        if workflow is not None:
+            folder_found(self._shown.current, workflow)
         return self._shown.reply(lambda library: documents.listed_skills(library, workflow), "listed skills", workflow)
 
     async def get_skill(self, call: Call, args: GetSkill) -> Reply:
         """One skill."""
-        known = args.workflow_id if args.workflow_id in self._shown.current.folders else None
-        return self._shown.reply(partial(_skill, args), "skill", known, args.skill_id)
+        if args.workflow_id is not None:
+            folder_found(self._shown.current, args.workflow_id)
+        return self._shown.reply(partial(_skill, args), "skill", args.workflow_id, args.skill_id)
 
     async def list_workflow_resources(self, call: Call, args: OfWorkflow) -> Reply:
-        """The resources of a workflow; none of an unknown one."""
-        folder = self._shown.current.folders.get(args.workflow_id)
-        return Reply(structured=[] if folder is None else documents.texts(folder.resources, formats=True))
+        """The resources of a workflow."""
+        folder = folder_found(self._shown.current, args.workflow_id)
+        return Reply(structured=documents.texts(folder.resources, formats=True))
 
     async def get_resource(self, call: Call, args: GetText) -> Reply:
         """The content of a resource."""
-        folder = self._shown.current.folders.get(args.workflow_id)
-        found = None if folder is None else folder.resource(args.index, _WIDTH)
+        folder = folder_found(self._shown.current, args.workflow_id)
+        found = folder.resource(args.index, _WIDTH)
         if found is None:
-            raise _not_there("Resource not found: {index} in workflow {workflow}", args)
+            known = dict.fromkeys(one.index for one in folder.resources)
+            raise missing("Resource not found", args.index, known, f" in workflow {args.workflow_id}")
         return Reply(text=(found.text,))
 
     async def list_templates(self, call: Call, args: OfWorkflow) -> Reply:
-        """The templates of a workflow; none of an unknown one."""
-        folder = self._shown.current.folders.get(args.workflow_id)
-        return Reply(structured=[] if folder is None else documents.texts(folder.templates, formats=False))
+        """The templates of a workflow."""
+        folder = folder_found(self._shown.current, args.workflow_id)
+        return Reply(structured=documents.texts(folder.templates, formats=False))
 
     async def get_template(self, call: Call, args: GetText) -> Reply:
         """The content of a template."""
-        found = self._shown.current.template(args.workflow_id, args.index)
+        folder = folder_found(self._shown.current, args.workflow_id)
+        found = folder.template(args.index)
         if found is None:
-            raise _not_there("Template not found: index {index} in workflow {workflow}", args)
+            known = dict.fromkeys(one.index for one in folder.templates)
+            raise missing("Template not found", f"index {args.index}", known, f" in workflow {args.workflow_id}")
         return Reply(text=(found.text,))
 
     async def discover_resources(self, call: Call, args: NoArguments) -> Reply:
@@ -213,33 +221,37 @@ def _workflow(args: GetWorkflow, library: Library) -> Any:
 
 
 def _activity(args: GetWorkflowActivity, library: Library) -> Any:
-    found = workflow_found(library, args.workflow_id).activities.get(args.activity_id)
+    return documents.activity(_activity_found(args, library))
+
+
+def _activity_found(args: GetWorkflowActivity | GetCheckpoint, library: Library) -> LoadedActivity:
+    activities = workflow_found(library, args.workflow_id).activities
+    found = activities.get(args.activity_id)
     if found is None:
-        raise missing("Activity not found", args.activity_id)
-    return documents.activity(found)
+        raise missing("Activity not found", args.activity_id, activities)
+    return found
 
 
 def _checkpoint(args: GetCheckpoint, library: Library) -> Any:
-    activity = workflow_found(library, args.workflow_id).activity(args.activity_id)
-    found = None if activity is None else activity.checkpoint(args.checkpoint_id)
+    activity = _activity_found(args, library).activity
+    found = activity.checkpoint(args.checkpoint_id)
     if found is None:
-        raise missing("Checkpoint not found", args.checkpoint_id)
+        raise missing("Checkpoint not found", args.checkpoint_id, (one.id for one in activity.checkpoints))
     return documents.checkpoint(found)
 
 
 def _any_activity(args: GetActivity, library: Library) -> Any:
     found = library.activity(args.activity_id)
     if found is None:
-        raise missing("Activity not found", args.activity_id)
+        known = dict.fromkeys(name for workflow in library.workflows.values() for name in workflow.activities)
+        raise missing("Activity not found", args.activity_id, known)
     return documents.activity_found(found)
 
 
 def _skill(args: GetSkill, library: Library) -> Any:
     found = library.skill(args.workflow_id or META, args.skill_id)
     if found is None:
-        raise missing("Skill not found", args.skill_id)
+        folders = [library.folders.get(name) for name in dict.fromkeys((args.workflow_id or META, META))]
+        known = dict.fromkeys(name for folder in folders if folder is not None for name in folder.skills)
+        raise missing("Skill not found", args.skill_id, known)
     return dict(found.data)
-
-
-def _not_there(message: str, args: GetText) -> ToolFailure:
-    return ToolFailure("RESOURCE_NOT_FOUND", message.format(index=args.index[:200], workflow=args.workflow_id[:200]))

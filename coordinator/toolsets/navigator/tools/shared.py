@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
-from coordinator.definitions import Definitions, Library, LoadedWorkflow
-from coordinator.errors import ToolFailure
+from coordinator.definitions import Definitions, Folder, Library, LoadedWorkflow
+from coordinator.errors import ToolFailure, that_exist
 from coordinator.toolsets.tool import Reply
 
 _SHOWN = 200
@@ -17,9 +17,9 @@ _SHOWN = 200
 Key = tuple[str | None, ...]
 
 
-def missing(message: str, name: str) -> ToolFailure:
-    """The failure for an unknown id: ``Workflow not found: x``."""
-    return ToolFailure("RESOURCE_NOT_FOUND", f"{message}: {name[:_SHOWN]}")
+def missing(message: str, name: str, known: Iterable[str], place: str = "") -> ToolFailure:
+    """The failure for an unknown id: ``Workflow not found: x; did you mean 'y'?``."""
+    return ToolFailure("RESOURCE_NOT_FOUND", f"{message}: {name[:_SHOWN]}{place[:_SHOWN]}{that_exist(name, known)}")
 
 
 def workflow_found(library: Library, workflow_id: str) -> LoadedWorkflow:
@@ -30,7 +30,19 @@ def workflow_found(library: Library, workflow_id: str) -> LoadedWorkflow:
     """
     found = library.workflows.get(workflow_id)
     if found is None:
-        raise missing("Workflow not found", workflow_id)
+        raise missing("Workflow not found", workflow_id, library.workflows)
+    return found
+
+
+def folder_found(library: Library, workflow_id: str) -> Folder:
+    """The files of the workflow with this id, which may be broken.
+
+    Raises:
+        ToolFailure: RESOURCE_NOT_FOUND.
+    """
+    found = library.folders.get(workflow_id)
+    if found is None:
+        raise missing("Workflow not found", workflow_id, library.folders)
     return found
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from coordinator.errors import ToolFailure
+from collections.abc import Iterable
+
+from coordinator.errors import ToolFailure, that_exist
 
 SHOWN = 200
 """Most characters of an unknown id that are repeated in a message."""
@@ -113,9 +115,15 @@ def replaced(target: str) -> ToolFailure:
     )
 
 
-def not_found(kind: str, name: str, place: str = "") -> ToolFailure:
-    """A definition that does not exist: ``Workflow not found: x``."""
-    return ToolFailure("RESOURCE_NOT_FOUND", f"{kind} not found: {name[:SHOWN]}{place[: 2 * SHOWN]}")
+def not_found(kind: str, name: str, known: Iterable[str] | None, place: str = "") -> ToolFailure:
+    """A definition that does not exist: ``Workflow not found: x; did you mean 'y'?``.
+
+    Args:
+        known: what exists; None: that is not worth a list.
+        place: where it was looked for, and what else helps.
+    """
+    exist = "" if known is None else that_exist(name, known)
+    return ToolFailure("RESOURCE_NOT_FOUND", f"{kind} not found: {name[:SHOWN]}{place[: 2 * SHOWN]}{exist}")
 
 
 def no_activity() -> ToolFailure:

@@ -157,7 +157,7 @@ def loaded(library: Library, workflow: str) -> LoadedWorkflow:
     """
     found = library.workflows.get(workflow)
     if found is None:
-        raise refusals.not_found("Workflow", workflow)
+        raise refusals.not_found("Workflow", workflow, library.workflows)
     return found
 
 

@@ -268,7 +268,8 @@ def _definition(library: Library, workflow: str, activity: str, checkpoint: str)
     found = loaded(library, workflow).activity(activity)
     definition = None if found is None else found.checkpoint(checkpoint)
     if definition is None:
-        raise refusals.not_found("Checkpoint", checkpoint, f" in activity {activity or 'none'}")
+        known = None if found is None else (one.id for one in found.checkpoints)
+        raise refusals.not_found("Checkpoint", checkpoint, known, f" in activity {activity or 'none'}")
     return definition
 
 
@@ -282,7 +283,7 @@ def _asked(meant: _Meant) -> Checkpoint:
         return _definition(meant.current, meant.token.wf, meant.activity, meant.checkpoint)
     except ToolFailure as failure:
         hint = "It was there when it was yielded: have its definition put back, or begin again with start_session."
-        raise ToolFailure(failure.code, f"{failure.message}. {hint}") from None
+        raise ToolFailure(failure.code, f"{failure.message.removesuffix('?')}. {hint}") from None
 
 
 def _pending(meant: _Meant, state: State) -> _Meant:

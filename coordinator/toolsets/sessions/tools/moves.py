@@ -104,25 +104,25 @@ class Moves:
 
     async def get_trace(self, call: Call, args: GetTrace) -> Reply:
         """The calls of the session, or those that trace tokens carry."""
-        given = args.trace_tokens or []
-        if len(given) > trace.MAX_TRACE_TOKENS:
+        given = args.trace_tokens
+        if given is not None and len(given) > trace.MAX_TRACE_TOKENS:
             raise invalid("trace_tokens", f"must hold at most {trace.MAX_TRACE_TOKENS} tokens")
         shown = await self._backend.opened(args.session_token)
-        state = await self._backend.store.trace(call.project, shown, not given)
+        state = await self._backend.store.trace(call.project, shown, given is None)
         if state.outcome == "blocked":
             raise refusals.blocked(state.pending, state.act)
         refuse(state, shown)
         token = await self._backend.token(shown, state)
         errors: list[str] = []
-        if given:
+        if given is not None:
             events, errors = await self._carried(call.project, given)
         else:
             first, kept = state.details(tuple[int, list[str]])
             events = trace.events(shown.sid, shown.wf, shown.psid or "", first, kept)
         result = Trace(
             trace_id=shown.sid,
-            source="tokens" if given else "memory",
-            tracing_enabled=UNSET if given else True,
+            source="memory" if given is None else "tokens",
+            tracing_enabled=True if given is None else UNSET,
             event_count=len(events),
             events=events,
             session_token=token,
@@ -178,7 +178,7 @@ def _target(shown: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str,
         return f"{workflow.workflow.title}: completed", True
     leaving = validation.exits(workflow, shown.act) if target in TERMINALS else None
     ways = "" if leaving is None else f", from '{shown.act}' the ways are [{', '.join(leaving.targets)}]"
-    raise refusals.not_found("Activity", target, ways)
+    raise refusals.not_found("Activity", target, workflow.activities, ways)
 
 
 def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> list[str]:

@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
-from coordinator.definitions import Activity, Library, LoadedActivity, LoadedSkill, LoadedText, LoadedWorkflow
+from coordinator.definitions import META, Activity, Library, LoadedActivity, LoadedSkill, LoadedText, LoadedWorkflow
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.sessions.contract.arguments import GetResource, GetSkill, GetWorkflow, SessionOnly
 from coordinator.toolsets.sessions.rules import refusals, texts
@@ -149,7 +149,10 @@ def _resource(resource_id: str, shown: Payload, workflow: LoadedWorkflow, librar
         head, slash, index = resource_id.partition("/")
         owner, index = (head, index) if slash and head else (workflow.id, resource_id)
         hint = "" if slash else _elsewhere(shown, workflow, library, index)
-        raise refusals.not_found("Resource", index, f" in workflow {owner}{hint}")
+        if (folder := library.folders.get(owner)) is None:
+            raise refusals.not_found("Workflow", owner, library.folders)
+        known = None if hint else dict.fromkeys(one.index for one in folder.resources)
+        raise refusals.not_found("Resource", index, known, f" in workflow {owner}{hint}")
     owning = library.workflows.get(found.workflow)
     # The folder of a workflow that is broken can have resources all the same.
     return found, "0.0.0" if owning is None else owning.version
@@ -158,14 +161,16 @@ def _resource(resource_id: str, shown: Payload, workflow: LoadedWorkflow, librar
 def _skill(library: Library, workflow: LoadedWorkflow, reference: str, owner: str | None = None) -> LoadedSkill:
     found = library.skill(workflow.id, reference, owner)
     if found is None:
-        raise refusals.not_found("Skill", reference)
+        folders = [library.folders.get(name) for name in dict.fromkeys((workflow.id, owner or workflow.id, META))]
+        known = dict.fromkeys(name for folder in folders if folder is not None for name in folder.skills)
+        raise refusals.not_found("Skill", reference, known)
     return found
 
 
 def _current(shown: Payload, workflow: LoadedWorkflow) -> LoadedActivity:
     found = workflow.activities.get(shown.act)
     if found is None:
-        raise refusals.not_found("Activity", shown.act)
+        raise refusals.not_found("Activity", shown.act, workflow.activities)
     return found
 
 
