@@ -202,6 +202,21 @@ OLDEST_READY = Metric(
     "coordinator_items.",
     merge="max",
 )
+ABANDONED = Metric(
+    "coordinator_abandoned_items",
+    "gauge",
+    "items",
+    "Items that an agent has left in the middle (in work, or as their reviewer) and that anybody could take over. "
+    "Measured with coordinator_items.",
+    merge="max",
+)
+OLDEST_ABANDONED = Metric(
+    "coordinator_oldest_abandoned_age_seconds",
+    "gauge",
+    "seconds",
+    "Time since the longest abandoned of these items was left; 0: there is none. Measured with coordinator_items.",
+    merge="max",
+)
 AGENTS_WAITING = Metric(
     "coordinator_agents_waiting",
     "gauge",
@@ -540,6 +555,8 @@ CATALOGUE: tuple[Metric, ...] = (
     CLAIM_LOSERS,
     ITEMS,
     OLDEST_READY,
+    ABANDONED,
+    OLDEST_ABANDONED,
     AGENTS_WAITING,
     CLAIM_WAIT,
     IDEMPOTENCY,

@@ -55,6 +55,8 @@ class Recorder:
         self._losers = Family(catalogue.CLAIM_LOSERS, cells.histogram)
         self._items = Family(catalogue.ITEMS, cells.number)
         self._oldest_ready = Family(catalogue.OLDEST_READY, cells.number)
+        self._abandoned = Family(catalogue.ABANDONED, cells.number)
+        self._oldest_abandoned = Family(catalogue.OLDEST_ABANDONED, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
         self._claim_waits = Family(catalogue.CLAIM_WAIT, cells.histogram)
         self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
@@ -218,6 +220,11 @@ class Recorder:
         for role in ("queue", "work", "review", "blocked", "terminal"):
             self._items(role).set(roles.get(role, 0))
         self._oldest_ready().set(oldest_ready_seconds)
+
+    def abandoned(self, items: int, longest_seconds: float) -> None:
+        """Abandoned items of the fleet, and for how long the first of them has been so; both 0 as in ``items``."""
+        self._abandoned().set(items)
+        self._oldest_abandoned().set(longest_seconds)
 
     def agents_waiting(self, count: int) -> None:
         """Claims that wait for an item in this process."""

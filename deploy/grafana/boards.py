@@ -375,6 +375,13 @@ CONTENTION = Dashboard(
                     "ItemsWait",
                 ),
                 Panel(
+                    "Abandoned items",
+                    "Left in the middle by their agent, and not taken over yet.",
+                    "short",
+                    [(f"max (coordinator_abandoned_items{{{HOST}}})", "items")],
+                    "ItemsAbandoned",
+                ),
+                Panel(
                     "Waiting agents",
                     "Claims that wait for an item (waitMs); where items are ready, their selectors do not match.",
                     "short",

@@ -124,6 +124,10 @@ CASES: dict[str, Case] = {
     "ItemsWait": Case(
         {"coordinator_oldest_ready_age_seconds": "14000+60x60"}, {"coordinator_oldest_ready_age_seconds": "100+60x60"}
     ),
+    "ItemsAbandoned": Case(
+        {"coordinator_oldest_abandoned_age_seconds": "600+60x60"},
+        {"coordinator_oldest_abandoned_age_seconds": "100+10x60"},
+    ),
     "ClaimsExpire": Case(
         {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+60x120"},
         {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+1x120"},

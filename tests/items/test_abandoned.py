@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from coordinator.cli.doctor import items as doctor
 from coordinator.settings import Settings
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.store.measures import MeasureStore
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse, ms
 from tests.items.parked import Fronts
@@ -326,6 +328,54 @@ async def test_many_expire_at_once_and_all_are_handed_out(fronts: Fronts) -> Non
     for item in items:
         await lapse(tools, item)
     assert {await call.item() for call in calls} == set(items)
+
+
+async def test_health_lists_and_counts_what_is_abandoned(tools: Client) -> None:
+    """Also what has expired and was not put back yet; those left first come first, blocked ones last."""
+    assert "abandoned" not in await tools("get_context")
+    blocked = await left(tools, agent="first")
+    items = [await left(tools, how, agent=how) for how in ENDS]
+    await tools.link(await tools.add(role="blocked"), blocked)
+    held = await tools.add(role="work")
+    await tools.claim("busy", held)
+    found = (await tools("get_context"))["abandoned"]
+    assert (found["ready"], found["blocked"]) == (4, 1)
+    assert [entry["id"] for entry in found["items"]][-1] == blocked
+    assert {entry["id"] for entry in found["items"]} == {blocked, *items}
+    assert [entry["blocked"] for entry in found["items"]] == [False] * 4 + [True]
+    assert {entry["role"] for entry in found["items"]} == {"work"}
+    times = [entry["since"] for entry in found["items"][:4]]
+    assert times == sorted(times)
+    await take(tools, "agent")
+    assert (await tools("get_context"))["abandoned"]["ready"] == 3
+
+
+async def test_of_very_many_some_are_listed(tools: Client) -> None:
+    for n in range(60):
+        await left(tools, "released", agent=f"agent-{n}")
+    found = (await tools("get_context"))["abandoned"]
+    assert (found["ready"], len(found["items"])) == (60, 50)
+    rest = await tools("get_context", offset=50)
+    assert len(rest["abandoned"]["items"]) == 10
+    assert len({one["id"] for one in found["items"] + rest["abandoned"]["items"]}) == 60
+
+
+async def test_metrics_count_what_can_be_taken_over(tools: Client) -> None:
+    found = await MeasureStore(tools.store).measure(tools.project)
+    assert (found.abandoned, found.abandoned_seconds) == (0, 0.0)
+    await left(tools)
+    blocked = await left(tools, agent="second")
+    await tools.link(await tools.add(role="blocked"), blocked)
+    found = await MeasureStore(tools.store).measure(tools.project)
+    assert found.abandoned == 1
+    assert found.abandoned_seconds >= 0
+
+
+async def test_doctor_names_the_project(tools: Client) -> None:
+    assert [one.verdict async for one in doctor.check(tools.store)] in (["ok"], ["warns"])  # other tests' projects
+    await left(tools)
+    told = [one.said async for one in doctor.check(tools.store) if one.verdict == "warns"]
+    assert any(f"1 abandoned item in project {tools.project}, the first for 0:00:" in said for said in told)
 
 
 async def test_a_replay_gets_the_same_answer(tools: Client) -> None:

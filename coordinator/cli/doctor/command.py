@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from redis.exceptions import RedisError
 
-from coordinator.cli.doctor import host, queues, store
+from coordinator.cli.doctor import host, items, queues, store
 from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.drain import ending
 from coordinator.cli.exits import CommandFailed, Exit
@@ -113,8 +113,9 @@ async def _measure(opened: Store, known: str) -> list[Finding]:
         refusal = ""
     try:
         drained = await Drains(opened).read()
-    except ToolFailure:  # other checks say why
-        drained = {}
+        left = [finding async for finding in items.check(opened)]
+    except (ToolFailure, StoreError):  # other checks say why
+        drained, left = {}, []
     try:
         await StoreIdentity(known).check(opened.ask)
         different = ""
@@ -124,7 +125,7 @@ async def _measure(opened: Store, known: str) -> list[Finding]:
     findings = store.check(
         info, text, min(waits), offset, key_version, denied, refusal, changed=different, moment_ms=moment
     )
-    return [*findings, _failover(await opened.failover_problem()), *_drained(drained)]
+    return [*findings, _failover(await opened.failover_problem()), *_drained(drained), *left]
 
 
 def _failover(problem: str) -> Finding:
@@ -151,10 +152,10 @@ app = App(
     name="doctor",
     help=(
         "Check what the fleet depends on; silent when all is well.\n\n"
-        "Checks the Redis (persistence, eviction, memory, role, clock, latency, keys, layout, permissions, writes), "
-        "what is drained, whether a worker serves each queue of steps, this host's limits and free space, the token "
-        "file, and whether the times in the settings fit into each other. The exit code is not 0 if anything is worth "
-        "a look; --verbose also prints the checks that pass."
+        "Checks the Redis (which one it is, persistence, eviction, memory, role, clock, latency, keys, layout, "
+        "permissions, writes), what is drained, what work was left in the middle, whether a worker serves each queue "
+        "of steps, this host's limits and free space, the token file, and whether the times in the settings fit into "
+        "each other. The exit code is not 0 if anything is worth a look; --verbose also prints the checks that pass."
     ),
     help_format="plaintext",
 )

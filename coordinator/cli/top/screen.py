@@ -94,6 +94,9 @@ def _backlog(interval: Interval) -> str:
     parts = [f"{count:,.0f} {role}" for role, count in found.items() if count] or ["none open"]
     if oldest := interval.gauge("coordinator_oldest_ready_age_seconds"):
         parts.append(f"oldest ready {timedelta(seconds=round(oldest))}")
+    if left := interval.gauge("coordinator_abandoned_items"):
+        longest = timedelta(seconds=round(interval.gauge("coordinator_oldest_abandoned_age_seconds")))
+        parts.append(f"{left:,.0f} abandoned, the first for {longest}")
     if waiting := interval.gauge("coordinator_agents_waiting"):
         parts.append(f"{waiting:,.0f} claims wait for some")
     return ", ".join(parts)

@@ -1,8 +1,8 @@
 """Metrics about items that no single call knows. One front-end of the fleet measures them periodically.
 
-These are: the number of items in each role, the age of the oldest ready item, how long claims were held, and how many
-callers lost the race for each claim. Scripts that refuse or end claims count these in the project's keys. The process
-that measures takes the counts away, so that each claim is in the histogram of one process only.
+These are: the number of items in each role, the age of the oldest ready item, what is abandoned, how long claims were
+held, and how many callers lost the race for each claim. Scripts that refuse or end claims count these in the project's
+keys. The process that measures takes the counts away, so that each claim is in the histogram of one process only.
 """
 
 from __future__ import annotations
@@ -31,19 +31,24 @@ class ItemMetrics(LeaderTask):
 
     async def _look(self) -> None:
         roles: Counter[str] = Counter()
-        oldest = 0.0
+        oldest = left_longest = 0.0
+        left = 0
         for project, age in (await self._projects.ages(most=PROJECTS)).items():
             if not await self._goes_on():
                 break
             found = await self._measures.measure(project)
             roles.update(found.roles)
             oldest = max(oldest, found.oldest_seconds)
+            left += found.abandoned
+            left_longest = max(left_longest, found.abandoned_seconds)
             for held in found.held:
                 self._recorder.claims_held(held.end, held.counts, held.seconds)
             self._recorder.claim_losers(found.lost.counts, found.lost.losers)
             if not any(found.roles.values()) and age > EMPTY_SECONDS:
                 await self._projects.forget(project, EMPTY_SECONDS)
         self._recorder.items(roles, oldest)
+        self._recorder.abandoned(left, left_longest)
 
     def _clear(self) -> None:
         self._recorder.items(Counter(), 0.0)
+        self._recorder.abandoned(0, 0.0)

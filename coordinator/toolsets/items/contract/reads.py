@@ -18,6 +18,7 @@ from coordinator.toolsets.items.contract.base import (
     Depth,
     ExpectedNote,
     GuidancePointer,
+    IsoTime,
     ItemId,
     ItemRef,
     NullableTags,
@@ -269,6 +270,25 @@ class ActiveClaims(Result, kw_only=True):
     expired: Annotated[Count, Meta(description="Past their time.")]
 
 
+class AbandonedItem(Result, kw_only=True):
+    """An item that an agent has left in the middle."""
+
+    id: ItemId
+    title: Title
+    role: Annotated[Role, Meta(description="work, or review: its reviewer left it.")]
+    since: Annotated[IsoTime, Meta(description="When its claim ended, UTC.")]
+    blocked: Annotated[bool, Meta(description="True: it waits for a dependency, so selectors do not find it.")]
+    ancestors: Ancestors | UnsetType = UNSET
+
+
+class AbandonedItems(Result, kw_only=True):
+    """What agents have left in the middle; absent if there is nothing."""
+
+    ready: Annotated[Count, Meta(description="To be taken over by a selector without role.")]
+    blocked: Annotated[Count, Meta(description="Waiting for a dependency.")]
+    items: Annotated[list[AbandonedItem], Meta(description="Those left first; blocked ones last.")]
+
+
 class HealthCheckResult(Result, kw_only=True):
     """What is going on, what is stuck, and how many claims there are."""
 
@@ -276,6 +296,7 @@ class HealthCheckResult(Result, kw_only=True):
     active_items: ActiveItems
     blocked_items: Annotated[list[ListedItem], Meta(description="In role blocked; best first.")]
     stalled_items: StalledItems
+    abandoned: AbandonedItems | UnsetType = UNSET
     claim_summary: ActiveClaims | UnsetType = UNSET
     totals: Totals | UnsetType = UNSET
     next_offset: NextOffset = UNSET

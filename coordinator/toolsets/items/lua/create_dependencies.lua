@@ -30,14 +30,15 @@ local edge_counts = {} -- by item, with those of this batch
 
 -- An item with the fields that edges are about, or nil.
 local function load_end(id)
-  local values = redis.call('HMGET', K_ITEM .. id, 'w', 'pa', 'g', 'y', 'nb', 'lv')
+  local values = redis.call('HMGET', K_ITEM .. id, 'w', 'pa', 'g', 'y', 'nb', 'lv', 'h', 'ra', 'u')
   if not values[1] then return nil end
   local item = {
     id = id, partial = true, score = 0, class = 0, role = 0,
     pa = values[2] or nil, g = values[3] or nil, y = values[4] or nil, nb = values[5] or nil, lv = values[6] or nil,
+    ra = values[8] or nil, u = values[9] or nil,
   }
   loaded[id] = item
-  unpack_stored(item, values[1], nil)
+  unpack_stored(item, values[1], values[7])
   return item
 end
 

@@ -39,6 +39,35 @@ class Lost(NamedTuple):
     """The losers of all these claims."""
 
 
+class Left(NamedTuple):
+    """An abandoned item."""
+
+    id: str
+    since: int
+    """When it was left, in ms."""
+    waits: bool
+    """Whether it waits for a dependency."""
+
+
+class Abandoned(NamedTuple):
+    """The abandoned items of a project."""
+
+    now: int
+    ready: int
+    """How many can be taken over."""
+    waiting: int
+    """How many wait for a dependency."""
+    oldest: int
+    """When the longest abandoned of those that can be taken over was left, in ms; 0: there is none."""
+    items: list[Left]
+    """Those that have been so for longest; the ones that wait for a dependency last."""
+
+    @property
+    def oldest_seconds(self) -> float:
+        """For how long the longest abandoned one has been so; 0: there is none."""
+        return max(0.0, (self.now - self.oldest) / 1000) if self.oldest else 0.0
+
+
 class Measures(NamedTuple):
     """The measurements of one project."""
 
@@ -50,6 +79,10 @@ class Measures(NamedTuple):
     """Claims that have ended since the last measurement."""
     lost: Lost
     """How contended these claims were."""
+    abandoned: int
+    """Abandoned items that can be taken over."""
+    abandoned_seconds: float
+    """For how long the longest abandoned of them has been so; 0: there is none."""
 
 
 class _Reply(msgspec.Struct, array_like=True):
@@ -60,6 +93,12 @@ class _Reply(msgspec.Struct, array_like=True):
 
 
 _MEASURE = Script(PACKAGE, "measure_items", _Reply)
+_ABANDONED = Script(PACKAGE, "read_abandoned", Abandoned)
+
+
+async def read_abandoned(store: Store, project: str, limit: int) -> Abandoned:
+    """The abandoned items of a project, at most ``limit`` of them by id. Raises ToolFailure as ``Store.run`` says."""
+    return await store.run(_ABANDONED, project, limit)
 
 
 class MeasureStore:
@@ -90,4 +129,5 @@ class MeasureStore:
         if (alone := ended - sum(contended.values())) > 0:
             contended[0] = alone
         held = [Held(end, found, seconds[end]) for end, found in counts.items() if found]
-        return Measures(roles, oldest, held, Lost(contended, losers))
+        left = await read_abandoned(self._store, project, 0)
+        return Measures(roles, oldest, held, Lost(contended, losers), left.ready, left.oldest_seconds)

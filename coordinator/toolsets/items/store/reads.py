@@ -15,6 +15,7 @@ from coordinator.toolsets.items.rules.graph import Edge, Head, edges_of
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import PACKAGE, BaseStore, Changed, Path, pack
+from coordinator.toolsets.items.store.measures import Abandoned, read_abandoned
 
 READ_SLICE = 50
 """How many items one run reads."""
@@ -223,6 +224,10 @@ class ReadStore(BaseStore):
                 before = found.get(entry.id)
                 found[entry.id] = entry if before is None else _joined(before, entry)
         return list(islice(found.values(), most)), not waiting and len(found) <= most
+
+    async def abandoned(self, project: str, limit: int) -> Abandoned:
+        """What is abandoned, at most ``limit`` items of it by id."""
+        return await read_abandoned(self._store, project, limit)
 
     async def claims(self, project: str) -> tuple[int, int]:
         """How many claims are live, and how many have expired but are still on their items."""

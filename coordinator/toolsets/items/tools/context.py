@@ -9,6 +9,8 @@ from msgspec import UNSET
 from coordinator.errors import ToolFailure
 from coordinator.toolsets import pages
 from coordinator.toolsets.items.contract.reads import (
+    AbandonedItem,
+    AbandonedItems,
     ActiveClaims,
     ClaimDetail,
     ContextItem,
@@ -27,6 +29,7 @@ from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.store.measures import Left
 from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore, Row
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
@@ -36,9 +39,10 @@ _ACTIVE = ("work", "review")
 _DESCRIPTION = (
     "A snapshot in one of three modes. With itemId: the item's note schema, which notes are filled, whether it can "
     "move forward, and who holds its claim. With since: active items, role transitions since then (newest first) and "
-    "stalled items. Without either: active, blocked and stalled items and the number of claims. Active items are in "
-    "work or review; stalled ones lack required notes of that phase. Lists come in pages (limit, offset), best first; "
-    "stalledItems shows those of the page's activeItems."
+    "stalled items. Without either: active, blocked, stalled and abandoned items and the number of claims. Active "
+    "items are in work or review; stalled ones lack required notes of that phase; abandoned ones were left by an agent "
+    "whose claim has ended. Lists come in pages (limit, offset), best first; stalledItems shows those of the page's "
+    "activeItems."
 )
 
 
@@ -113,18 +117,34 @@ class Contexts:
         else:
             summary = ActiveClaims(active=live, expired=expired)
         blocked = [_listed(entry, "blocked", args) for entry in found["blocked"]]
-        held = pages.fitting(items, blocked, stalled)
+        abandoned = await self._abandoned(call, args)
+        held = pages.fitting(items, blocked, stalled, abandoned.items)
+        abandoned.items = abandoned.items[:held]
         end = args.offset + held
-        left = end < max(totals.active_items, totals.blocked_items or 0)
+        left = end < max(totals.active_items, totals.blocked_items or 0, abandoned.ready + abandoned.blocked)
         return HealthCheckResult(
             mode="health-check",
             active_items=items[:held],
             blocked_items=blocked[:held],
             stalled_items=_stalled_of(items[:held], stalled),
+            abandoned=abandoned if abandoned.ready + abandoned.blocked else UNSET,
             claim_summary=summary or UNSET,
             totals=totals if left or args.offset else UNSET,
             next_offset=end if left else UNSET,
             truncated=True if left else UNSET,
+        )
+
+    async def _abandoned(self, call: Call, args: GetContext) -> AbandonedItems:
+        """A page of the abandoned items: those left first come first, blocked ones last."""
+        found = await self._reads.abandoned(call.project, args.offset + (args.limit or pages.DEFAULT_LIMIT))
+        page = found.items[args.offset :]
+        codes = [ROLE_CODES[role] for role in _ACTIVE]
+        listed = await self._reads.listed(call.project, codes, [left.id for left in page], args.include_ancestors)
+        entries = {entry.id: entry for entry in listed}
+        return AbandonedItems(
+            ready=found.ready,
+            blocked=found.waiting,
+            items=[_left(left, entry, args) for left in page if (entry := entries.get(left.id))],
         )
 
     async def _page_of_roles(self, call: Call, args: GetContext, *roles: str) -> tuple[dict[str, list[Listed]], Totals]:
@@ -195,6 +215,17 @@ def _listed(entry: Listed, role: str, args: GetContext) -> ListedItem:
         title=entry.title,
         role=role,
         tags=tags if isinstance(tags, str) else None,
+        ancestors=ancestors(entry.ancestors) if args.include_ancestors else UNSET,
+    )
+
+
+def _left(left: Left, entry: Listed, args: GetContext) -> AbandonedItem:
+    return AbandonedItem(
+        id=dashed(entry.id),
+        title=entry.title,
+        role=ROLE_NAMES[entry.role],
+        since=iso(left.since),
+        blocked=left.waits,
         ancestors=ancestors(entry.ancestors) if args.include_ancestors else UNSET,
     )
 

@@ -1,0 +1,28 @@
+"""Looks for work that agents have left in the middle (``coordinator.toolsets.items``)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import AsyncIterator
+
+from coordinator.cli.doctor.findings import Finding
+from coordinator.cli.terminal import counted
+from coordinator.store import Store
+from coordinator.store.project_list import ProjectList
+from coordinator.toolsets.items.store.measures import PROJECTS, read_abandoned
+
+_WHAT = "items.abandoned"
+
+
+async def check(store: Store) -> AsyncIterator[Finding]:
+    """Names the projects with abandoned items. Raises ToolFailure as ``Store.run`` says."""
+    found = False
+    for project in sorted(await ProjectList(store, "items").ages(most=PROJECTS)):
+        left = await read_abandoned(store, project, 0)
+        if left.ready:
+            found = True
+            longest = dt.timedelta(seconds=round(left.oldest_seconds))
+            said = f"{counted(left.ready, 'abandoned item')} in project {project}, the first for {longest}"
+            yield Finding("warns", _WHAT, said, "start agents whose selectors name no role; get_context lists them")
+    if not found:
+        yield Finding("ok", _WHAT, "no work was left in the middle")
