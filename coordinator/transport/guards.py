@@ -141,7 +141,8 @@ def nested_deeper(body: bytes, limit: int) -> bool:
 
     Takes time linear in the text, and needs no parser: it protects the parser.
     """
-    if body.count(b"[") + body.count(b"{") <= limit:
+    # To look whether there is one takes a tenth of the time of counting.
+    if body.count(b"{") + (body.count(b"[") if b"[" in body else 0) <= limit:
         return False
     outside_strings = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]
     brackets = b"".join(outside_strings).translate(_STEPS, _NO_BRACKETS)

@@ -86,4 +86,4 @@ async def refuse(send: Send, refused: Refused) -> None:
 
 
 class ClientDisconnected(Exception):
-    """Ends a request whose client left before all of it had arrived. There is nobody to answer."""
+    """Ends a request whose client has left. There is nobody to answer."""
