@@ -386,3 +386,43 @@ async def test_a_claim_and_what_it_lets_go_of_are_one_event(tools: Client) -> No
     }
     assert int(latest.pop("x")) > 0
     assert latest == {"k": "claim", "i": inner[1], "a": "agent", "f": fences[1], "o": inner[0], "p": fences[0]}
+
+
+async def test_an_item_that_cannot_start_yet_is_claimed_and_the_answer_says_why(tools: Client) -> None:
+    item, done = await tools.add(), await tools.add(role="terminal")
+    first, second = await tools.add(), await tools.add(role="work")
+    await tools.link(first, item)
+    await tools.link(item, second, type="IS_BLOCKED_BY", unblockAt="review")
+    await tools.link(done, item)
+    request = fresh_id()
+    answer = await tools.claims("ann", [{"itemId": item}], request_id=request)
+    (claim,) = answer["claimResults"]
+    assert (claim["outcome"], claim["claimedBy"], claim["ready"]) == ("success", "ann", False)
+    assert claim["reason"] == "2 blocking dependencies are not satisfied"
+    expected = {(first, "queue", "terminal"), (second, "work", "review")}
+    assert {tuple(blocker.values()) for blocker in claim["blockers"]} == expected
+    assert await tools.claims("ann", [{"itemId": item}], request_id=request) == answer
+    await tools.move(first, "complete")
+    renewed = await tools.claim("ann", item)
+    assert (renewed["ready"], len(renewed["blockers"])) == (False, 1)
+    await tools.move(second, "complete")
+    assert not {"ready", "reason", "blockers"} & (await tools.claim("ann", item)).keys()
+    assert (await tools.advance(item, "start", "ann"))["applied"]
+
+
+async def test_a_blocked_item_is_claimed_and_the_answer_says_how_to_go_on(tools: Client) -> None:
+    item, other = await tools.add(role="blocked"), await tools.add()
+    claims = [{"itemId": other}, {"itemId": fresh_id()}, {"itemId": item}]
+    results = (await tools.claims("ann", claims))["claimResults"]
+    assert ["ready" in result for result in results] == [False, False, True]
+    assert (results[2]["reason"], results[2]["blockers"]) == ("it is in role blocked: apply 'resume' first", [])
+    assert (await tools.advance(item, "resume", "ann"))["newRole"] == "queue"
+
+
+async def test_of_many_blockers_some_are_named(tools: Client) -> None:
+    item, *blockers = await tools.add_many(31)
+    await tools.link_all((blocker, item) for blocker in blockers)
+    claim = await tools.claim("ann", item)
+    assert claim["reason"] == "30 blocking dependencies are not satisfied"
+    assert len(claim["blockers"]) == 20
+    assert {blocker["fromItemId"] for blocker in claim["blockers"]} <= set(blockers)

@@ -28,6 +28,7 @@ from coordinator.toolsets.items.contract.base import (
     Result,
     Role,
 )
+from coordinator.toolsets.items.contract.dependencies import Blocker
 
 MAX_WAIT_MS = 60_000
 ORDERS = ("priority", "oldest", "newest")
@@ -177,6 +178,13 @@ class ClaimResult(Result, kw_only=True):
     ) = UNSET
     takeover: (
         Annotated[bool, Meta(description="True: another agent left the item in this role; see its notes.")] | UnsetType
+    ) = UNSET
+    ready: (
+        Annotated[bool, Meta(description="False: held, but it cannot start yet, for reason and blockers.")] | UnsetType
+    ) = UNSET
+    reason: Annotated[str, Meta(description="With ready false: why, in a sentence.")] | UnsetType = UNSET
+    blockers: (
+        Annotated[list[Blocker], Meta(description="With ready false: what it waits for, at most 20.")] | UnsetType
     ) = UNSET
     kind: ErrorKind | UnsetType = UNSET
     code: Annotated[str, Meta(description="With no_match: no_match.")] | UnsetType = UNSET

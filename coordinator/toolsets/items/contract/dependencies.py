@@ -15,6 +15,7 @@ from coordinator.toolsets.items.contract.base import (
     OptionalActor,
     RequestId,
     Result,
+    Role,
 )
 
 TYPES = ("BLOCKS", "IS_BLOCKED_BY", "RELATES_TO")
@@ -38,6 +39,14 @@ EdgeType = Annotated[str, Meta(description="BLOCKS: to waits for from.", extra_j
 ThresholdRole = Annotated[str, Meta(extra_json_schema={"enum": list(THRESHOLDS)})]
 """A role that a blocker must reach; the field says which."""
 UnblockAt = Annotated[ThresholdRole, Meta(description="The threshold given; absent: none (terminal).")]
+
+
+class Blocker(Result, kw_only=True):
+    """A dependency that is not satisfied."""
+
+    from_item_id: Annotated[str, Meta(description="UUID of the blocking item.")]
+    current_role: Annotated[Role, Meta(description="Its role.")]
+    required_role: Annotated[ThresholdRole, Meta(description="The role it must reach.")]
 
 
 class DependencySpec(Arguments, kw_only=True):

@@ -34,8 +34,8 @@ from coordinator.toolsets.items.contract.base import (
     Title,
     WantsAncestors,
 )
-from coordinator.toolsets.items.contract.dependencies import TYPES, Dependency, ThresholdRole, UnblockAt
-from coordinator.toolsets.items.contract.work import Blocker, ItemTransition, MissingKeys
+from coordinator.toolsets.items.contract.dependencies import TYPES, Blocker, Dependency, ThresholdRole, UnblockAt
+from coordinator.toolsets.items.contract.work import ItemTransition, MissingKeys
 from coordinator.toolsets.pages import DEFAULT_LIMIT, Limit, Offset
 
 DIRECTIONS = ("incoming", "outgoing", "all")

@@ -46,7 +46,7 @@ from coordinator.toolsets.items.contract.base import (
     Title,
 )
 from coordinator.toolsets.items.contract.claim import GivenRole, OrderBy, Time
-from coordinator.toolsets.items.contract.dependencies import ThresholdRole
+from coordinator.toolsets.items.contract.dependencies import Blocker
 
 TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
 ERROR_CODES = ("not_claim_holder", "stale_fence", "rejected_by_policy")
@@ -115,14 +115,6 @@ class CascadeEvent(Result, kw_only=True):
     gate_blocked: Annotated[bool, Meta(description="True: stopped by missingNotes.")] | UnsetType = UNSET
     missing_notes: MissingKeys | UnsetType = UNSET
     error: Annotated[str, Meta(description="If not applied: why, and how to fill the notes.")] | UnsetType = UNSET
-
-
-class Blocker(Result, kw_only=True):
-    """A dependency that is not satisfied."""
-
-    from_item_id: Annotated[str, Meta(description="UUID of the blocking item.")]
-    current_role: Annotated[Role, Meta(description="Its role.")]
-    required_role: Annotated[ThresholdRole, Meta(description="The role it must reach.")]
 
 
 class MissingNote(Result, kw_only=True):

@@ -5,13 +5,15 @@ guarantee: One winner per item among any number of callers. The agent's earlier 
            are `superseded`, so an item that is reported as held is held.
 args:      request fingerprint keep_ms events_max agent claims releases
            claims = packed {id, ttl_ms, fence}, releases = packed {id, fence}; '' for none; fence 0 = none given
-reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}}; of new
-           claims also role and whether it was abandoned
+reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}, '',
+           and if the item that was claimed cannot start: {role, number of unsatisfied blockers, some of them as {id,
+           role, needed role}}}; of new claims also role and whether it was abandoned
 errors:    REQUEST_ID_REUSED UNSETTLED
 --]]
 -- @include clock
 -- @include idempotency
 -- @include releases
+-- @include graph
 -- @include settle
 
 local now = server_time()
@@ -53,6 +55,12 @@ if winner then
   end
 end
 
+local BLOCKERS_NAMED, waits = 20, nil
+if winner and (winner.nb or winner.role == BLOCKED) then
+  local found = winner.nb and unsatisfied_blockers(winner, BLOCKERS_NAMED) or {}
+  waits = {winner.role, tonumber(winner.nb or 0), found}
+end
+
 local released = releases ~= '' and release_claims(releases, agent, events_max, now) or {}
 serve_waiters(now, events_max)
-return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack({now, results, released}), keep_ms))
+return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack({now, results, released, '', waits}), keep_ms))

@@ -4,11 +4,12 @@ guarantee: Each item is checked and changed in one step: claim, dependencies, ga
            refused item are skipped. Each run has a record of its own, and the first run's record has the order, so
            any process can go on after the last run. Parents do not follow (seed 004: the root is never completed).
 args:      request fingerprint keep_ms events_max config labels trigger actor who budget plan position skipped
-           who = packed {actor, verification}; plan = ids one after the other, 32 characters each (what is no id is not found);
+           who = packed {actor, verification}; plan = ids one after the other, 32 characters each (no id: not found);
            position, skipped (packed) = from the reply of the last run, or 1 and none
 reply:     {done, next position, results, skipped ids, plan of the first run or ''}
            results = JSON list of {id, title, outcome, detail}
-           outcome: applied (detail label), gate (missing keys, phases), skipped (reason), claimed, waiting (count), not_found
+           outcome: applied (detail label), gate (missing keys, phases), skipped (reason), claimed, waiting (count),
+           not_found
            (plan and results are texts, which pass through at little cost)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 --]]

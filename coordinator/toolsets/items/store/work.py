@@ -40,14 +40,30 @@ class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
     item: str
 
 
+class Waiting(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Why an item that was claimed cannot start."""
+
+    role: int
+    count: int
+    """Of unsatisfied blockers."""
+    blockers: list[tuple[str, int, int]]
+    """Some of these: id, role, role that they must reach."""
+
+
 class ClaimReply(msgspec.Struct, array_like=True):
-    """Reply of ``claim_item.lua`` and ``claim_next.lua``."""
+    """Reply of ``claim_next.lua``."""
 
     now: int
     claims: list[Claimed]
     releases: list[Released]
     holders: str = ""
     """Where a call that waits got an item: the processes whose callers may get it (``lua/include/handover.lua``)."""
+
+
+class NamedReply(ClaimReply, array_like=True):
+    """Reply of ``claim_item.lua``."""
+
+    waiting: Waiting | None = None
 
 
 class Advanced(msgspec.Struct, array_like=True):
@@ -85,7 +101,7 @@ class Next(msgspec.Struct, array_like=True):
     ancestors: Path
 
 
-_CLAIM = Script(PACKAGE, "claim_item", ClaimReply, rest=SETTLE)
+_CLAIM = Script(PACKAGE, "claim_item", NamedReply, rest=SETTLE)
 _CLAIM_NEXT = Script(PACKAGE, "claim_next", ClaimReply, rest=SETTLE)
 _END_WAIT = Script(PACKAGE, "end_wait", ClaimReply)
 _LEAVE_WAIT = Script(PACKAGE, "leave_wait", rest=SETTLE)
@@ -109,7 +125,7 @@ class WorkStore(BaseStore):
         agent: str,
         claims: Sequence[tuple[str, int, int]],
         releases: Sequence[tuple[str, int]],
-    ) -> Coroutine[Any, Any, ClaimReply]:
+    ) -> Coroutine[Any, Any, NamedReply]:
         """Claims (id, TTL in ms, fence or 0) and releases (id, fence or 0) items for one agent, in one step."""
         return self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases))
 

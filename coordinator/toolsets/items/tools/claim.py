@@ -24,11 +24,12 @@ from coordinator.toolsets.items.contract.claim import (
     Selector,
 )
 from coordinator.toolsets.items.rules import selection
+from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.specs import not_blank, short_text
-from coordinator.toolsets.items.store.work import Claimed, ClaimReply, Released, WorkStore
+from coordinator.toolsets.items.store.work import Claimed, ClaimReply, NamedReply, Released, Waiting, WorkStore
 from coordinator.toolsets.items.tools.shared import shown
 from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.timestamp import iso
@@ -105,7 +106,7 @@ class Claims:
             ids = await self._work.resolve(call.project, _ids(releases, "releases"))
             freed_items = list(map(_packed_release, ids, releases))
         if selector is not None:
-            reply = await self._by_selector(call, args, record, trusted, selector, freed_items)
+            reply: ClaimReply = await self._by_selector(call, args, record, trusted, selector, freed_items)
         else:
             ids = _ids(claims, "claims")
             if ids and min(map(len, ids)) < FULL:
@@ -113,6 +114,8 @@ class Claims:
             wanted = list(map(_packed_claim, ids, claims))
             reply = await self._work.claim(call.project, record, agent, wanted, freed_items)
         claimed = [_claimed(entry, reply.claims[n], agent, reply.now) for n, entry in enumerate(claims)]
+        if isinstance(reply, NamedReply) and reply.waiting is not None:
+            _say_why_it_waits(claimed, reply.waiting)
         released = list(map(_released, releases, reply.releases))
         won = freed = 0
         for result in claimed:
@@ -283,6 +286,18 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
     error = refused(outcome) if outcome == "ambiguous" else _LOST.get(outcome, UNSET)
     return ClaimResult(
         item_id=item, outcome="not_found" if outcome == "ambiguous" else outcome, claim_ref=ref, error=error
+    )
+
+
+def _say_why_it_waits(claimed: list[ClaimResult], waiting: Waiting) -> None:
+    """Adds to the one claim that succeeded that its item cannot start yet."""
+    (result,) = (result for result in claimed if result.outcome == "success")
+    result.ready = False
+    result.blockers = unsatisfied(waiting.blockers)
+    result.reason = (
+        "it is in role blocked: apply 'resume' first"
+        if ROLE_NAMES[waiting.role] == "blocked"
+        else f"{waiting.count} blocking dependencies are not satisfied"
     )
 
 

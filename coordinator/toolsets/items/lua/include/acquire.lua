@@ -1,12 +1,12 @@
 -- @include claims
 -- Placing claims and refreshing them. Times are in ms.
 
--- An item with its score and claim only, for less than `load_item_partly`; nil where there is none.
+-- An item with its score, claim and count of blockers only, for less than `load_item_partly`; nil where there is none.
 local function load_item_claim(id)
   if loaded[id] then return loaded[id] end
-  local values = redis.call('HMGET', K_ITEM .. id, 'w', 'h')
+  local values = redis.call('HMGET', K_ITEM .. id, 'w', 'h', 'nb')
   if not values[1] then return nil end
-  local item = {id = id}
+  local item = {id = id, nb = values[3] or nil}
   unpack_stored(item, values[1], values[2])
   return item
 end

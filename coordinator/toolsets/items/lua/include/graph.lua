@@ -36,11 +36,11 @@ local function each_edge(id, visit)
   for n = 1, #flat, 2 do visit(string.sub(flat[n], 1, 1), string.sub(flat[n], 2), flat[n + 1]) end
 end
 
--- The unsatisfied blockers of an item as {id, role, needed role}.
-local function unsatisfied_blockers(item)
+-- The unsatisfied blockers of an item as {id, role, needed role}; `most` of them, if that is given.
+local function unsatisfied_blockers(item, most)
   local list = {}
   each_edge(item.id, function(code, other, value)
-    if not blocked_by_other(code) then return end
+    if not blocked_by_other(code) or #list == most then return end
     local role, needed = load_role(other), threshold_of(value)
     if not satisfies(role, needed) then list[#list + 1] = {other, role, needed} end
   end)

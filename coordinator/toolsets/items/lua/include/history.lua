@@ -6,7 +6,8 @@ local function last_transitions(item, most)
   while id and #list < most do
     local entry = redis.call('XRANGE', K_TRANSITIONS, id, id)[1]
     if not entry then break end
-    local _, from, to, trigger, _, _, summary, actor, verification, earlier = unpack(cmsgpack.unpack(entry[2][2]), 1, 10)
+    local row = cmsgpack.unpack(entry[2][2])
+    local _, from, to, trigger, _, _, summary, actor, verification, earlier = unpack(row, 1, 10)
     list[#list + 1] = {from, to, trigger, tonumber(string.match(id, '%d+')), summary, actor, verification}
     id = earlier
   end
