@@ -184,6 +184,8 @@ def compare(real: Walk, model: Model) -> list[tuple[str, str, Any]]:
         assert len(required) == min(1, len(ways))
     if question or todo or loop:
         assert ways == set()
+    # There is always something to do, or to report, until it is over.
+    assert model.finished or offers.required or any(one.variables for one in offers.blocked)
     moves: list[tuple[str, str, Any]] = []
     for one in (*offers.required, *offers.optional):
         if one.action == "respond_to_checkpoint":
