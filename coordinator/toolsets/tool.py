@@ -49,7 +49,7 @@ class Criticality(IntEnum):
 class Delivery:
     """Whether the answer to a call reaches its caller. The transport knows; a tool may want to undo what it did."""
 
-    __slots__ = ("_told", "answered", "arrived")
+    __slots__ = ("_over", "_told", "answered", "arrived")
 
     def __init__(self) -> None:
         self.answered = False
@@ -57,13 +57,17 @@ class Delivery:
         self.arrived = False
         """Whether it was sent while the caller's connection was open."""
         self._told: Callable[[bool], Awaitable[None]] | None = None
+        self._over = False
 
-    def tell(self, told: Callable[[bool], Awaitable[None]]) -> None:
-        """Has ``told`` called once, with ``arrived``, when the request is over."""
+    async def tell(self, told: Callable[[bool], Awaitable[None]]) -> None:
+        """Has ``told`` called once, with ``arrived``, when the request is over: at once if it is over already."""
         self._told = told
+        if self._over:
+            await self.end()
 
     async def end(self) -> None:
         """The request is over."""
+        self._over = True
         told, self._told = self._told, None
         if told is not None:
             await told(self.arrived)

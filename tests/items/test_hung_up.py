@@ -48,6 +48,16 @@ async def test_an_item_that_did_not_arrive_is_given_back(fronts: Fronts) -> None
     assert await other.next() == [item]
 
 
+async def test_an_item_that_comes_when_its_request_is_over_is_given_back(fronts: Fronts) -> None:
+    """The transport has ended the request, and the call does not know that yet."""
+    tools, other = await fronts.pair()
+    call, delivery = await park(tools, "gone")
+    await delivery.end()
+    item = await other.add()
+    await call.answer()
+    assert await holder(other, item) is None
+
+
 async def test_a_repeated_call_claims_anew(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "agent")

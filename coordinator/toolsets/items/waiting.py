@@ -148,7 +148,7 @@ class Parking:
         if call.delivery is None or reply.claims[0].outcome != "success":
             await settle(True)
         else:
-            call.delivery.tell(settle)
+            await call.delivery.tell(settle)
         return reply
 
     async def hold(self, held: bool) -> None:
