@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 import redis
 
-from coordinator.cli.exits import Exit
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.stores import open_for_serving
+from coordinator.settings import Settings
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, call_body, fleet_command, once
@@ -57,21 +60,30 @@ def test_an_emptied_store_is_refused_until_it_is_accepted(own_server: EmbeddedSe
         server.flushall()
 
 
-def test_a_data_directory_remembers_its_embedded_store(tmp_path: Path) -> None:
+async def serve_from(home: Path) -> None:
+    """What a fleet on the directory does first."""
+    with EmbeddedServer(home) as server:
+        settings = Settings(data_dir=str(home))
+        await (await open_for_serving(settings, server.url)).close()
+
+
+@pytest.mark.anyio
+async def test_a_data_directory_remembers_its_embedded_store(tmp_path: Path) -> None:
     """Its data are replaced by those of another fleet while it does not run."""
-    homes = [tmp_path / name for name in ("ours", "theirs")]
-    up = ("up", "--port", "0", "--frontends", "1", "--workers", "0")
-    for home in homes:
-        with RunningCommand(tmp_path / f"up-{home.name}", *up, FLEET_DATA_DIR=str(home)) as fleet:
-            fleet.wait_ready()
-            assert fleet.end() == 0
-    (homes[0] / "redis").rename(tmp_path / "aside")
-    (homes[1] / "redis").rename(homes[0] / "redis")
-    refused = fleet_command(*up, FLEET_DATA_DIR=str(homes[0]))
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for home in (ours, theirs, ours):
+        await serve_from(home)
+    (ours / "redis").rename(tmp_path / "aside")
+    (theirs / "redis").rename(ours / "redis")
+    with pytest.raises(CommandFailed, match="the store is not the one that the fleet had"):
+        await serve_from(ours)
+    refused = fleet_command("up", "--port", "0", "--data-dir", str(ours))
     assert refused.returncode == Exit.FAILED
     assert "the store is not the one that the fleet had" in refused.stderr
-    accepted = fleet_command("store", "accept", FLEET_DATA_DIR=str(homes[0]))
+    assert "Traceback" not in refused.stderr
+    accepted = fleet_command("store", "accept", "--data-dir", str(ours))
     assert "the next `fleet up` takes the data" in accepted.stdout
-    with RunningCommand(tmp_path / "again", *up, FLEET_DATA_DIR=str(homes[0])) as fleet:
-        fleet.wait_ready()
-        assert fleet.end() == 0
+    await serve_from(ours)
+    again = fleet_command("store", "accept", "--data-dir", str(tmp_path / "nowhere"))
+    assert again.returncode == Exit.FAILED
+    assert "remembers none" in again.stderr

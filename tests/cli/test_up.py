@@ -399,3 +399,23 @@ def test_a_store_that_moves_takes_the_processes_with_it(start: Start, tmp_path: 
         what="another front-end",
     )
     assert title_of(fleet, item) == "moves house"
+
+
+def test_a_directory_that_rq_could_not_read_in_a_list_of_connections_has_a_fleet(start: Start, tmp_path: Path) -> None:
+    fleet = start("--workers", "1", "--frontends", "1", data_dir=tmp_path / "Application Support=a\nb" / "fleet")
+    assert all(process.ready for process in fleet.state.processes)
+    assert title_of(fleet, make_item(fleet, "anywhere")) == "anywhere"
+    assert fleet.end() == 0
+
+
+def test_a_store_that_stands_still_is_replaced(start: Start) -> None:
+    fleet = start("--workers", "0", "--frontends", "1", "--watchdog-seconds", "3")
+    item = make_item(fleet, "kept")
+    before = fleet.state.store_pid
+    assert before is not None
+    os.kill(before, signal.SIGSTOP)
+    wait_until_sync(lambda: fleet.state.store_pid not in (None, before), what="another store process")
+    wait_until_sync(lambda: once(fleet.port, "/readyz")[0] == 200, what="readiness")
+    assert title_of(fleet, item) == "kept"
+    assert fleet.logged("the embedded store hangs, killing it", pid=before)
+    assert fleet.end() == 0
