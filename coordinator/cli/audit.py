@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from difflib import get_close_matches
+from typing import Annotated, Literal, get_args
 
 from cyclopts import Parameter
 
-from coordinator.cli.exits import Exit
+from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import counted, print_json
 from coordinator.settings import LoadedSettings
+from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.store.project_list import List, ProjectList
 from coordinator.toolsets.items.audit import Report
 from coordinator.toolsets.items.audit import audit as recount
+
+_NAMED = 20
+"""How many projects a refusal names."""
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -26,14 +32,26 @@ def audit(
     """Prints the report; the exit code says whether everything agreed.
 
     Raises:
-        CommandFailed: the store cannot be used, or the project's name is malformed.
+        CommandFailed: the store cannot be used, there is no such project, or its name is malformed.
     """
-    report = with_store(loaded, lambda store: recount(store, project))
+    report = with_store(loaded, lambda store: _audited(store, project))
     if format == "json":
         print_json(report)
     else:
         print("\n".join(_lines(report, project)))
     return Exit.FAILED if report.differences else Exit.OK
+
+
+async def _audited(store: Store, project: str) -> Report:
+    report = await recount(store, project)
+    if report.items or report.differences or project == DEFAULT_PROJECT:
+        return report
+    noted = {name for what in get_args(List) for name in await ProjectList(store, what).ages()}
+    if project in noted:
+        return report
+    close = get_close_matches(project, noted, n=1)
+    known = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(noted)[:_NAMED]) or 'none yet'}"
+    raise CommandFailed(f"there is no project {project}: nobody has written to it; {known}", Exit.USAGE)
 
 
 def _lines(report: Report, project: str) -> list[str]:

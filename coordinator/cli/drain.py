@@ -126,7 +126,7 @@ def _unknown(scope: str, running: Mapping[str, Sequence[str]]) -> str:
     host, _, process = scope.partition(":")[2].partition("/")
     if host not in running:
         return f"--host: no process runs on {host}; " + (
-            f"processes run on {', '.join(running)}" if running else "none runs anywhere"
+            f"processes run on {', '.join(running)}" if running else "none has noted itself in the store, try again"
         )
     if process and process not in running[host]:
         return f"--process: {host} has no process {process}; it has {', '.join(running[host])}"

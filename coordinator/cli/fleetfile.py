@@ -83,15 +83,20 @@ class FleetFile:
 
 
 def read_fleet(data_dir: Path) -> Fleet | None:
-    """The fleet that runs on a data directory, or None."""
+    """The fleet that runs on a data directory, or None. None, too, in the moment before it has told about itself."""
+    return _read(data_dir / "fleet.json") if in_use(data_dir) else None
+
+
+def in_use(data_dir: Path) -> bool:
+    """Whether a fleet runs on a data directory."""
     try:
         with open(data_dir / "fleet.lock", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _read(data_dir / "fleet.json")
+        return True
     except OSError:
         pass
-    return None
+    return False
 
 
 def _open_lock(data_dir: Path) -> IO[str]:

@@ -7,11 +7,14 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import structlog
 
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.fleetfile import Fleet, in_use, read_fleet
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings, Settings
 from coordinator.store import (
@@ -51,12 +54,15 @@ def given_url(settings: Settings) -> str:
 
 
 def running_url(settings: Settings) -> str:
-    """The given URL, or that of the embedded server of a fleet that runs on the data directory.
+    """The given URL, or that of the store of a fleet that runs on the data directory.
 
     Raises:
-        CommandFailed: there is neither.
+        CommandFailed: there is neither, or the fleet's store cannot be used from here.
     """
     url = given_url(settings) or find_running(settings.data_dir)
+    directory = Path(settings.data_dir)
+    if url is None and in_use(directory):
+        url = _url_of(read_fleet(directory), settings)
     if url is None:
         raise CommandFailed(
             f"no Redis to work with: give --redis-url (or FLEET_REDIS_URL), or start `fleet up` on the data "
@@ -64,6 +70,31 @@ def running_url(settings: Settings) -> str:
             Exit.STORE_UNREACHABLE,
         )
     return url
+
+
+def _url_of(fleet: Fleet | None, settings: Settings) -> str:
+    """The URL of the Redis that a fleet was given.
+
+    Raises:
+        CommandFailed: it has none, and its embedded store does not answer; or the password is needed.
+    """
+    at = f"a fleet runs on the data directory {settings.data_dir}"
+    if fleet is None:
+        raise CommandFailed(f"{at}, but is still starting: try again in a moment", Exit.STORE_UNREACHABLE)
+    at += f" (process {fleet.pid})"
+    if fleet.store == "embedded":
+        raise CommandFailed(
+            f"{at}, but its embedded store (process {fleet.store_pid}) does not answer: it is starting, is being "
+            "replaced, or stands still; the fleet's log says more",
+            Exit.STORE_UNREACHABLE,
+        )
+    bare = fleet.store.replace(":***@", "@").replace("//@", "//")
+    if "***" not in bare and (bare == fleet.store or os.environ.get("FLEET_REDIS_PASSWORD")):
+        return given_url(msgspec.structs.replace(settings, redis_url=bare))
+    raise CommandFailed(
+        f"{at} with the Redis {fleet.store}: put its password into FLEET_REDIS_PASSWORD, or give --redis-url",
+        Exit.STORE_UNREACHABLE,
+    )
 
 
 async def open_store(

@@ -61,6 +61,11 @@ def slot_is_free(directory: Path, slot: str) -> bool:
         return free and _unowned(directory, slot)
 
 
+def any_owned(directory: Path) -> bool:
+    """Whether a living process owns one of the slots."""
+    return any(not _unowned(directory, path.stem) for path in directory.glob("*.lock"))
+
+
 def clear_free_slots(directory: Path) -> None:
     """Deletes the numbers of all slots that nobody owns; called once, when a supervisor starts."""
     for slot in sorted({path.stem for path in directory.glob("*.lock")}):

@@ -45,3 +45,13 @@ async def test_what_cannot_be_audited(redis_url: str) -> None:
     away = fleet_command("audit", "--data-dir", "/nonexistent/fleet")
     assert away.returncode == 6
     assert "no Redis to work with" in away.stderr
+
+
+async def test_a_project_that_nobody_has_written_to_is_refused(store: Store, project: str, redis_url: str) -> None:
+    await Client(store, project).add()
+    close = fleet_command("audit", "--project", f"{project}x", "--redis-url", redis_url)
+    assert (close.returncode, close.stdout) == (2, "")
+    assert f"there is no project {project}x: nobody has written to it; did you mean {project}?" in close.stderr
+    other = fleet_command("audit", "--project", "0123456789", "--redis-url", redis_url)
+    assert "there is no project 0123456789: nobody has written to it; there are " in other.stderr
+    assert fleet_command("audit", "--redis-url", redis_url).returncode == 0

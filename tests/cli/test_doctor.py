@@ -9,16 +9,19 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
 from coordinator.cli import stores
 from coordinator.cli.doctor import command, host, queues, store
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.fleetfile import Fleet, FleetFile
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
 from coordinator.steps.handoff import RQ_PREFIX
@@ -232,3 +235,29 @@ def test_another_store_is_told() -> None:
         "the store is not the one that the fleet had (ours): it has the identity theirs",
     )
     assert "fleet store accept" in judged.advice
+
+
+@pytest.mark.parametrize("command", ["doctor", "drain", "audit"])
+def test_with_a_fleet_there_what_is_wrong_with_it_is_told(tmp_path: Path, command: str) -> None:
+    arguments = (command, "--data-dir", str(tmp_path))
+    with closing(FleetFile(tmp_path)) as file:
+        starting = fleet_command(*arguments)
+        assert (starting.returncode, "is still starting" in starting.stderr) == (Exit.STORE_UNREACHABLE, True)
+        fleet = Fleet(7, "1.0", "http://127.0.0.1:9", True, "2026-01-01T00:00:00Z", str(tmp_path), "embedded", 8, ())
+        file.write(fleet)
+        silent = fleet_command(*arguments)
+        assert silent.returncode == Exit.STORE_UNREACHABLE
+        assert "(process 7), but its embedded store (process 8) does not answer" in silent.stderr
+        file.write(msgspec.structs.replace(fleet, store="redis://ann:***@127.0.0.1:1/0"))
+        locked = fleet_command(*arguments)
+        assert (
+            "with the Redis redis://ann:***@127.0.0.1:1/0: put its password into FLEET_REDIS_PASSWORD" in locked.stderr
+        )
+
+
+def test_the_redis_of_a_fleet_is_found_by_its_data_directory(tmp_path: Path, redis_url: str) -> None:
+    at = "2026-01-01T00:00:00Z"
+    with closing(FleetFile(tmp_path)) as file:
+        file.write(Fleet(7, "1.0", "http://127.0.0.1:9", True, at, str(tmp_path), redis_url, None, ()))
+        done = fleet_command("audit", "--data-dir", str(tmp_path))
+    assert (done.returncode, done.stdout.startswith("project default: ")) == (0, True), done.stderr

@@ -8,14 +8,17 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler
+from io import StringIO
 from pathlib import Path
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile
-from coordinator.cli.top.readings import Interval, read
+from coordinator.cli.top.readings import Interval, Reading, read
+from coordinator.cli.top.screen import screen
 from tests.support.fleets import Http, RunningCommand, RunningFleet, fleet_command, scrape
 from tests.support.wait import wait_until_sync
 from tests.support.web import LocalServer, Quiet
@@ -173,3 +176,52 @@ def test_without_a_fleet_it_says_what_to_do(tmp_path: Path) -> None:
     assert "cannot be read" in refused.stderr
     for wrong in (["--interval", "0"], ["--url", "nowhere"], ["--url", "http://[::1"], ["--url", "http://h/?a=b"]):
         assert fleet_command("top", "--once", *wrong).returncode == Exit.USAGE
+
+
+def test_what_answers_on_the_port_is_not_taken_for_a_fleet_that_has_ended(tmp_path: Path) -> None:
+    """Its numbers are still there; the port may be another fleet's by now."""
+    run = tmp_path / "run" / "metrics"
+    run.mkdir(parents=True)
+    (run / "frontend-0.lock").touch()
+    with LocalServer(Front) as other:
+        port = other.url.rpartition(":")[2]
+        done = fleet_command("top", "--once", "--data-dir", str(tmp_path), FLEET_PORT=port)
+    assert done.returncode == Exit.FAILED
+    assert "no fleet runs on" in done.stderr
+
+
+def test_while_the_fleet_is_away_nothing_else_is_shown(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with LocalServer(Front) as front:
+        file = FleetFile(data)
+        fleet = Fleet(1, "1.0", front.url, True, "2026-01-01T00:00:00Z", str(data), "embedded", 2, ())
+        file.write(fleet)
+        arguments = ("--interval", "0.2", "--data-dir", str(data))
+        with RunningCommand(tmp_path / "top", "top", *arguments, FORCE_COLOR="1", COLUMNS="200") as top:
+            wait_until_sync(lambda: f"{front.url}   0 front-ends" in top.stdout, what="the first screen")
+            file.close()
+            wait_until_sync(lambda: "has ended" in top.stdout, what="the end")
+            assert top.end(signal.SIGINT) == Exit.OK, top.stderr
+
+
+def test_a_fleet_that_has_not_told_about_itself_yet_is_starting(tmp_path: Path) -> None:
+    with closing(FleetFile(tmp_path)):
+        done = fleet_command("top", "--once", "--data-dir", str(tmp_path))
+    assert done.returncode == Exit.FAILED
+    assert "is still starting" in done.stderr
+
+
+def test_calls_that_were_cancelled_are_no_errors_of_the_store() -> None:
+    series = "coordinator_store_errors_total"
+    before = read(f'{series}{{kind="cancelled"}} 0\n{series}{{kind="defect"}} 0\n', 0.0)
+    waits = read(f'{series}{{kind="cancelled"}} 9\n{series}{{kind="defect"}} 0\n', 1.0)
+    broken = read(f'{series}{{kind="cancelled"}} 9\n{series}{{kind="defect"}} 2\n', 1.0)
+
+    def shown(after: Reading) -> str:
+        text = StringIO()
+        Console(width=200, file=text).print(screen(Interval(before, after), None, [], "here"))
+        return text.getvalue()
+
+    assert "errors" not in shown(waits)
+    assert "errors" in shown(broken)
+    assert "cancelled" not in shown(broken)

@@ -13,11 +13,12 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import check_base_url, check_range, with_settings
-from coordinator.cli.fleetfile import Fleet, read_fleet
+from coordinator.cli.fleetfile import Fleet, in_use, read_fleet
 from coordinator.cli.supervision.running import metrics_dir
 from coordinator.cli.terminal import printable
 from coordinator.cli.top.readings import Interval, Reading, read
 from coordinator.metrics.hot import published
+from coordinator.metrics.slots import any_owned
 from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings, redacted
 from coordinator.settings.effective_auth import base_url
 
@@ -52,8 +53,12 @@ def top(
     data_dir = Path(loaded.settings.data_dir)
     fleet = read_fleet(data_dir) if url is None else None
     directory = metrics_dir(loaded.settings)
-    if url is None and fleet is None and not directory.is_dir():
-        raise CommandFailed(f"no fleet runs on {data_dir}: start `fleet up` there, or say where with --url")
+    if url is None and fleet is None:
+        if in_use(data_dir):
+            raise CommandFailed(f"the fleet on {data_dir} is still starting: try again in a moment")
+        if not any_owned(directory):  # else whatever answers on the port is a fleet of another directory
+            raise CommandFailed(f"no fleet runs on {data_dir}: start `fleet up` there, or say where with --url")
+    supervised = fleet is not None
     where = url or _place(fleet) or _configured(loaded.settings)
     console = Console()
     live = None if once or not console.is_interactive else Live(console=console, auto_refresh=False)
@@ -66,6 +71,8 @@ def top(
                 where = _place(fleet) or where
                 shown: RenderableType
                 try:
+                    if supervised and fleet is None:  # another fleet may have its port by now
+                        raise CommandFailed(f"the fleet on {data_dir} has ended; this goes on with the next one")
                     after = _scrape(client, where)
                 except CommandFailed as failure:
                     if once:

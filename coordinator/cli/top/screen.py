@@ -71,6 +71,7 @@ def _pressure(interval: Interval) -> Table:
     )
     script = "coordinator_store_script_duration_seconds"
     errors = interval.rates("coordinator_store_errors_total", "kind")
+    errors.pop("cancelled", None)  # callers that went away, mostly while they waited
     rows = [
         ("admission", f"{at_work:.0f} at work of {limit:.0f}, {waiting:.0f} waiting"),
         ("shed/s", _listed(shed)),
