@@ -260,8 +260,8 @@ class _SurvivingTransport(httpx2.AsyncBaseTransport):
             problem = {"code": _BUSY, "message": f"HTTP status {response.status_code}", "data": after}
             answer = msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": problem})
             return httpx2.Response(503, headers={"content-type": "application/json"}, content=answer)
-        # The body's length is said anew, and that it came in chunks is no longer so.
-        framing = (b"content-length", b"transfer-encoding")
+        # The body's length is said anew; that it came in chunks, or compressed, is no longer so.
+        framing = (b"content-length", b"transfer-encoding", b"content-encoding")
         headers = [(name, value) for name, value in response.headers.raw if name.lower() not in framing]
         return httpx2.Response(response.status_code, headers=headers, content=body)
 
