@@ -422,3 +422,20 @@ async def test_an_audit_names_what_is_wrong(tools: Client, damage: str, problem:
     await tools.store.command(*(word.format(key=key, item=item) for word in damage.split()))
     found = (await audit(tools.store, tools.project)).differences
     assert [(one.key, one.problem) for one in found] == [(f"i:{item}", problem)]
+
+
+async def test_many_below_held_items_are_passed_over(tools: Client) -> None:
+    """So many that the search walks the tree, which merges both kinds as well."""
+    held, free = await tools.add_many(2, role="blocked")
+    for n in range(8):
+        await left(tools, "released", agent=f"lost {n}", parentId=held, priority="high")
+    await tools.add_many(8, parentId=held, priority="high")
+    await tools.claim("mason", held)
+    wanted = []
+    for priority in ("medium", "low"):
+        one = await left(tools, "released", agent=priority, parentId=free, priority=priority, complexity=9)
+        wanted += [one, await tools.add(parentId=free, priority=priority, complexity=1)]
+    assert [(await take(tools, f"agent-{n}"))["itemId"] for n in range(4)] == wanted
+    assert (await take(tools, "agent"))["outcome"] == "no_match"
+    assert (await take(tools, "mason"))["takeover"] is True, "what is below ones own claim is within reach"
+    await must_be_sound(tools)
