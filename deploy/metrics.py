@@ -24,7 +24,7 @@ _HEAD = """\
 What `/metrics` of a host says, for all of its processes together. Written by `python -m deploy.metrics` from
 `coordinator/metrics/catalogue.py`, the dashboards and the alerts.
 
-One host has fewer than 5,000 series, whatever happens. Labels have few values: those listed, or a bounded number
+One host has fewer than 6,000 series, whatever happens. Labels have few values: those listed, or a bounded number
 after which further ones count as `other`. No label is ever the id of an item, request, agent or project. Counters go
 on where a killed process stopped. Panels are named with their dashboard; alerts lead to what to do.
 

@@ -19,7 +19,7 @@ from coordinator.store import Script
 from tests.support.contracts import toolsets
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, once
 
-MOST = 5_000
+MOST = 6_000
 PROCESSES = 20
 """Of a big host: so many slots that metrics by slot can have."""
 SETTINGS_KNOWN = 4
