@@ -341,7 +341,8 @@ async def test_a_wait_in_vain_says_what_was_released(fronts: Fronts) -> None:
     tools = await fronts.make()
     item = await tools.add(role="work")
     await tools.claim("agent", item)
-    answer = await tools.begin("agent", wait_ms=300, releases=[item, fresh_id()]).answer()
+    selector = {"role": "queue"}  # without it, what is released would be offered as abandoned
+    answer = await tools.begin("agent", selector, wait_ms=300, releases=[item, fresh_id()]).answer()
     assert answer["claimResults"] == [NO_MATCH]
     assert [entry["outcome"] for entry in answer["releaseResults"]] == ["success", "not_found"]
 
