@@ -335,17 +335,20 @@ async def test_hundreds_of_waiting_calls_cost_next_to_nothing(project: Project) 
     calls = 100
     connections = [await project.post("claim_item", waiting_claim(f"agent-{number}")) for number in range(calls)]
     await project.parked(calls)
-    before, done, seconds = spent(project.store), Counter(hello=1), 0.0
+    before, done, seconds = spent(project.store), Counter(hello=1_000), 0.0
 
     def looked() -> bool:
         return spent(project.store)["fcall"] >= before["fcall"] + 12
 
     # Each front-end looks at the clock, and whether it is drained, about once a second, however many calls wait.
-    while done["hello"]:  # a process that an earlier test has ended connects just now, which takes calls of its own
+    # Longer if a process that an earlier test has ended connects just now, which takes calls of its own. Every second
+    # the supervisor looks at the server, with a connection of its own.
+    while done["hello"] > seconds + 2:
         before, began = spent(project.store), time.monotonic()
         await wait_until(looked, what="three looks by each front-end")
         seconds, done = time.monotonic() - began, spent(project.store) - before
-    del done["info"]
+    for of_links in ("info", "ping", "hello"):
+        del done[of_links]
     assert done["fcall"] / seconds < calls / 10, done
     assert done.total() / done["fcall"] < 10, done
     assert not done.keys() & {"publish", "hset"}, done
