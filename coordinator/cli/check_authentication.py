@@ -30,8 +30,9 @@ def callers(settings: Settings) -> Iterator[str]:
         whose = "auth.verifier" if auth.verifier is not None else "actor_authentication.verifier"
         audiences = " or ".join(filter(None, (verifier.audience, resource_url(settings))))
         yield f"tokens that are JWTs are checked with the keys of {whose}, and must be for {audiences}"
-    default = ", ".join(auth.default_permissions) or "nothing"
-    yield f"a token that says nothing about permissions permits {default}"
+    default = ", ".join(sorted(auth.permissions_by_default)) or "nothing"
+    also = ", also a JWT whose scopes are all of other servers" if auth.default_permissions is not None else ""
+    yield f"a token that says nothing about permissions permits {default}{also}"
     if settings.admin_port:
         yield f"/metrics and /readyz are on port {settings.admin_port} only"
 

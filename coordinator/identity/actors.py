@@ -15,7 +15,7 @@ import structlog
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
-from coordinator.identity.bearers import caller_of
+from coordinator.identity.bearers import Defaults, caller_of, unreadable
 from coordinator.identity.build import build_verifier
 from coordinator.identity.copies import KeyCopies
 from coordinator.identity.grants import Denied
@@ -76,7 +76,9 @@ class Actors:
         settings, policy = self._settings, self._policy
         outcome = await self._verifier.verify(actor.proof)
         if outcome.status == "verified" and settings.verifier.require_sub_match and outcome.subject != actor.id:
-            outcome = _mismatch(outcome)
+            outcome = _rejected(outcome, "'sub' of the token is not the actor's id")
+        elif outcome.status == "verified" and (problem := unreadable(outcome.claims)):
+            outcome = _rejected(outcome, problem)
         stale = outcome.stale_seconds is not None
         judged = _judge(policy, outcome.status, outcome.verifier, outcome.failure, stale)
         self._recorder.actor(judged.result, policy, judged.trust)
@@ -157,7 +159,7 @@ class Actors:
         task.add_done_callback(self._tasks.discard)
 
 
-_EVERYTHING = frozenset({EVERYTHING})
+_EVERYTHING = Defaults(frozenset({EVERYTHING}), stated=False)
 
 
 class _Judged(NamedTuple):
@@ -186,13 +188,8 @@ def _caller(outcome: Outcome) -> Caller:
         return Caller(outcome.subject)
 
 
-def _mismatch(outcome: Outcome) -> Outcome:
-    return Outcome(
-        status="rejected",
-        verifier=outcome.verifier,
-        reason="'sub' of the token is not the actor's id",
-        failure="claims",
-    )
+def _rejected(outcome: Outcome, reason: str) -> Outcome:
+    return Outcome(status="rejected", verifier=outcome.verifier, reason=reason, failure="claims")
 
 
 def _refusal(policy: Policy, outcome: Outcome) -> str:

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from coordinator.identity.bearers import of_entry, of_outcome
+from coordinator.identity.bearers import Defaults, of_entry, of_outcome
 from coordinator.identity.clock import FleetClock
 from coordinator.identity.grants import Denied, Grant
 from coordinator.identity.token_file import Stamp, TokenEntry, TokenFileError, read_tokens, stamp_of
@@ -177,7 +177,7 @@ class Authenticator:
             raise Denied("unknown", "no such token is known here")
         outcome = await verifier.verify(token.decode())
         kept = _STALE_SECONDS if outcome.stale_seconds is not None else settings.cache_ttl_seconds
-        grant = of_outcome(outcome, digest, self._audience, self._default_permissions, self._clock.now() + kept)
+        grant = of_outcome(outcome, digest, self._audience, self._defaults, self._clock.now() + kept)
         if verifier is self._verifier:
             if len(self._jwts) >= _MOST_JWTS:
                 self._jwts.clear()
@@ -187,7 +187,9 @@ class Authenticator:
     def _apply(self, settings: Settings) -> None:
         """Takes over all settings but the token file and the verifier."""
         self._settings = settings
-        self._default_permissions = frozenset(settings.auth.default_permissions)
+        auth = settings.auth
+        set_by_operator = auth.default_permissions is not None
+        self._defaults = Defaults(auth.permissions_by_default, set_by_operator, frozenset(settings.connections or ()))
         stated = auth_verifier(settings)
         self._audience = stated.audience if stated is not None else ""
         self.mode = auth_mode(settings)
@@ -199,7 +201,8 @@ class Authenticator:
     def _wanted_verifier(self) -> VerifierSettings | None:
         """The settings that the verifier should have. Without an audience: that is compared with the endpoint later."""
         stated = auth_verifier(self._settings) if self.mode != "none" else None
-        return None if stated is None else msgspec.structs.replace(stated, audience="")
+        longest = self._settings.auth.jwt_longest_seconds
+        return None if stated is None else msgspec.structs.replace(stated, audience="", longest_seconds=longest)
 
     def _use_verifier(self, wanted: VerifierSettings | None) -> None:
         self._verifier = None if wanted is None else self._open_verifier(wanted)
@@ -219,7 +222,7 @@ class Authenticator:
 
     def _take(self, entries: tuple[TokenEntry, ...]) -> None:
         self._entries = entries
-        grants = (of_entry(entry, self._default_permissions) for entry in entries)
+        grants = (of_entry(entry, self._defaults.permissions) for entry in entries)
         self._grants = {grant.digest: grant for grant in grants}
 
     async def _watch(self) -> None:

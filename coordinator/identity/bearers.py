@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from coordinator.identity.grants import Denied, Grant, canonical
+from coordinator.identity.permissions import EVERYTHING
 from coordinator.identity.token_file import TokenEntry
 from coordinator.identity.verifier import Outcome
+from coordinator.settings.model import TOOLSETS
 from coordinator.toolsets.actor import KINDS, MAX_ID
 from coordinator.toolsets.caller import Caller
 
+CLAIMS = ("permissions", "scope", "scp")
+"""Where JWTs state permissions: as text with blanks between, or as a list."""
 ALL_PROJECTS = "*"
 _OTHER = "external"
+_OWN = frozenset((EVERYTHING, "workflow", *TOOLSETS))
+"""How permissions of this server begin."""
+
+
+class Defaults(NamedTuple):
+    """What a token permits that states no permissions of this server."""
+
+    permissions: frozenset[str]
+    stated: bool = True
+    """Whether the operator has stated them. Only then do they go for a JWT that states scopes of other servers."""
+    connections: frozenset[str] = frozenset()
+    """Names that permissions may begin with, besides those of toolsets."""
 
 
 def of_entry(entry: TokenEntry, default_permissions: frozenset[str]) -> Grant:
@@ -27,9 +43,7 @@ def of_entry(entry: TokenEntry, default_permissions: frozenset[str]) -> Grant:
     )
 
 
-def of_outcome(
-    outcome: Outcome, digest: bytes, audience: str, default_permissions: frozenset[str], latest: float
-) -> Grant:
+def of_outcome(outcome: Outcome, digest: bytes, audience: str, defaults: Defaults, latest: float) -> Grant:
     """What a verified JWT grants.
 
     Args:
@@ -46,7 +60,7 @@ def of_outcome(
     claims = outcome.claims
     audiences = frozenset(map(canonical, _words(claims, "aud") or ()))
     return Grant(
-        caller=caller_of(outcome, default_permissions),
+        caller=caller_of(outcome, defaults),
         digest=digest,
         projects=_projects(_words(claims, "projects")),
         audiences=None if audience and canonical(audience) in audiences else audiences,
@@ -54,7 +68,7 @@ def of_outcome(
     )
 
 
-def caller_of(outcome: Outcome, default_permissions: frozenset[str]) -> Caller:
+def caller_of(outcome: Outcome, defaults: Defaults) -> Caller:
     """The caller that a verified JWT names, with the roles and permissions that it states.
 
     Raises:
@@ -67,21 +81,45 @@ def caller_of(outcome: Outcome, default_permissions: frozenset[str]) -> Caller:
         subject,
         kind if kind in KINDS else _OTHER,
         _words(outcome.claims, "roles") or frozenset(),
-        _permissions(outcome.claims, default_permissions),
+        _permissions(outcome.claims, defaults),
     )
 
 
-def _permissions(claims: Mapping[str, Any], default: frozenset[str]) -> frozenset[str]:
-    """The claim ``permissions``, else the words of ``scope``, else the default."""
-    found = _words(claims, "permissions")
-    if found is not None:
+def unreadable(claims: Mapping[str, Any]) -> str:
+    """Why roles or permissions of a verified token cannot be read; empty: they can."""
+    try:
+        _words(claims, "roles")
+        for name in CLAIMS:
+            _stated(claims, name)
+    except Denied as denied:
+        return denied.description
+    return ""
+
+
+def _permissions(claims: Mapping[str, Any], defaults: Defaults) -> frozenset[str]:
+    """All that the claims state, or the defaults."""
+    stated = [words for name in CLAIMS if (words := _stated(claims, name)) is not None]
+    if not stated:
+        return defaults.permissions
+    found = frozenset().union(*stated)
+    if not found or any(_is_ours(word, defaults.connections) for word in found):
         return found
-    scope = claims.get("scope")
-    if scope is None:
-        return default
-    if not isinstance(scope, str):
-        raise Denied("rejected", "the token's claim 'scope' is not text")
-    return frozenset(scope.split())
+    # Scopes of other servers alone: only the operator knows what such a token is worth here.
+    return found | defaults.permissions if defaults.stated else found
+
+
+def _stated(claims: Mapping[str, Any], name: str) -> frozenset[str] | None:
+    """The words of a claim that is text with blanks between them, or a list; None if it is missing."""
+    value = claims.get(name)
+    if isinstance(value, str):
+        return frozenset(value.split())
+    found = _words(claims, name)
+    return None if found is None else frozenset(word for one in found for word in one.split())
+
+
+def _is_ours(word: str, connections: frozenset[str]) -> bool:
+    head = word.partition(".")[0]
+    return head in _OWN or head in connections
 
 
 def _words(claims: Mapping[str, Any], name: str) -> frozenset[str] | None:

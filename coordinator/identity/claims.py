@@ -19,35 +19,42 @@ class Validity(NamedTuple):
     subject: str
     """``sub``; empty if there is none."""
     begins: float
-    """-inf if there is no ``nbf``."""
+    """-inf if there is neither ``nbf`` nor ``iat``."""
     ends: float
-    """inf if there is no ``exp``."""
 
 
-def check(claims: Mapping[str, Any], now: float, issuer: str, audience: str) -> Validity:
+def check(claims: Mapping[str, Any], now: float, issuer: str, audience: str, longest: float) -> Validity:
     """Checks that the claims are valid at ``now``.
 
-    ``exp`` and ``nbf`` may be missing; ``iat`` and ``jti`` are ignored.
+    ``exp`` must be there, ``nbf`` and ``iat`` need not; ``jti`` is ignored.
 
     Args:
         now: the fleet's time in Unix seconds.
         issuer: what 'iss' must be; empty: anything.
         audience: what 'aud' must contain; empty: anything.
+        longest: how many seconds ahead 'exp' may be.
 
     Raises:
         BadToken: claims.
     """
     ends = _time(claims, "exp", math.inf) + LEEWAY
+    if ends == math.inf:
+        raise BadToken("claims", "the token does not say when it ends ('exp')")
     if ends < now:
         raise BadToken("claims", "the token has expired ('exp')")
+    if ends > now + longest + 2 * LEEWAY:
+        raise BadToken("claims", f"the token ends too far ahead ('exp'): more than {longest:.0f} seconds")
     begins = _time(claims, "nbf", -math.inf) - LEEWAY
     if begins > now:
         raise BadToken("claims", "the token is not valid yet ('nbf')")
+    issued = _time(claims, "iat", -math.inf) - LEEWAY
+    if issued > now:
+        raise BadToken("claims", "the token was issued in the future ('iat')")
     if issuer and claims.get("iss") != issuer:
         raise BadToken("claims", "'iss' of the token is not the expected issuer")
     if audience and audience not in _audiences(claims.get("aud")):
         raise BadToken("claims", "'aud' of the token does not contain the expected audience")
-    return Validity(_subject(claims), begins, ends)
+    return Validity(_subject(claims), max(begins, issued), ends)
 
 
 def _subject(claims: Mapping[str, Any]) -> str:

@@ -159,7 +159,8 @@ class JwksVerifier:
         issuer = self._expected()
         if issuer is None:
             raise BadToken("network", "the issuer is not known yet: the discovery document could not be fetched")
-        valid = claims.check(token.claims, self._clock.now(), issuer, self._settings.audience)
+        stated = self._settings
+        valid = claims.check(token.claims, self._clock.now(), issuer, stated.audience, stated.longest_seconds)
         proof = Proof(
             cache=match.cache,
             keys=match.keys,

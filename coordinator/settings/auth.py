@@ -76,15 +76,32 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         ),
     ] = ()
     default_permissions: Annotated[
-        tuple[Permission, ...],
+        tuple[Permission, ...] | None,
         Meta(
             description=(
                 "What a valid token permits if it does not state permissions itself: toolsets ('items'), or those "
-                "of their tools that only read ('items.read'); '*' is every toolset."
+                "of their tools that only read ('items.read'); '*' is every toolset. Left out: everything, but nothing "
+                "for a JWT whose scopes are all of other servers ('openid profile'); what is set here goes for these "
+                "JWTs too."
             ),
             extra={"reload": True},
         ),
-    ] = ("*",)
+    ] = None
+    jwt_longest_seconds: Annotated[
+        int,
+        Meta(
+            description="How far ahead the end of a bearer token that is a JWT may be; later ones are refused.",
+            ge=60,
+            le=315_360_000,
+            extra={"unit": "seconds", "reload": True},
+        ),
+    ] = 604_800
+
+    @property
+    def permissions_by_default(self) -> frozenset[str]:
+        """What a token without permissions of its own permits."""
+        return frozenset(("*",) if self.default_permissions is None else self.default_permissions)
+
     verifier: Annotated[
         VerifierSettings | None,
         Meta(

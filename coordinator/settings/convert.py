@@ -41,7 +41,7 @@ def from_text(field: Field, text: str) -> Any:
         msgspec.ValidationError: the text does not fit the setting's type.
     """
     raw: object = text
-    if is_list(bare(field.type)):
+    if is_list(bare(non_null(bare(field.type)))):
         raw = [part for entry in text.split(",") if (part := entry.strip())]
     return msgspec.convert(raw, field.type, strict=False)
 

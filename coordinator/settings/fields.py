@@ -217,6 +217,8 @@ def _meta(annotation: Any) -> dict[str, Any]:
 
 
 def _is_simple(kind: Any) -> bool:
+    inner = bare(non_null(kind))
+    kind = inner if is_list(inner) else kind
     if is_list(kind):
         return _is_simple(bare(typing.get_args(kind)[0]))
     return kind in _SCALARS or typing.get_origin(kind) is Literal

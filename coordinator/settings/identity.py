@@ -113,6 +113,18 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
             extra={"unit": "seconds", "reload": True},
         ),
     ] = 300
+    longest_seconds: Annotated[
+        int,
+        Meta(
+            description=(
+                "How far ahead the end ('exp') of a proof may be; later ones are refused. For bearer tokens "
+                "auth.jwt_longest_seconds counts."
+            ),
+            ge=60,
+            le=315_360_000,
+            extra={"unit": "seconds", "reload": True},
+        ),
+    ] = 86_400
     stale_on_error: Annotated[
         bool,
         Meta(

@@ -22,6 +22,7 @@ from coordinator.identity.token_file import TokenFileError, digest_of, new_token
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
+from coordinator.settings.connections import Connection
 from coordinator.settings.identity import ActorAuthentication, VerifierSettings
 from coordinator.store import Store
 from coordinator.toolsets.caller import Caller
@@ -349,17 +350,41 @@ async def test_claims_become_the_caller(authenticators: Authenticators) -> None:
         ({"scope": "items.read openid"}, {"items.read", "openid"}),
         ({"scope": ""}, set()),
         ({"permissions": []}, set()),
-        ({"permissions": [], "scope": "items"}, set()),
+        ({"permissions": [], "scope": "items"}, {"items"}),
         ({"permissions": "items"}, {"items"}),
-        ({"permissions": ["items"], "scope": "other"}, {"items"}),
+        ({"permissions": ["items"], "scope": "other"}, {"items", "other"}),
+        ({"scope": ["items", "flows.read"]}, {"items", "flows.read"}),
+        ({"scp": "items openid"}, {"items", "openid"}),
+        ({"scp": ["flows"], "scope": "items", "permissions": "a.tool"}, {"flows", "items", "a.tool"}),
+        ({"scope": "openid profile"}, {"openid", "profile", "fallback"}),
+        ({"scp": ["User.Read"]}, {"User.Read", "fallback"}),
+        ({"scope": "openid workflow.admin"}, {"openid", "workflow.admin"}),
+        ({"scp": "files.list"}, {"files.list"}),
     ],
 )
-async def test_permissions_or_scope(
+async def test_permissions_scope_and_scp(
     authenticators: Authenticators, claims: dict[str, Any], permissions: set[str]
 ) -> None:
     authenticator = authenticators.make(verifier=KEYS, default_permissions=("fallback",))
+    files = {"files": Connection(kind="mcp", url="https://files.example.org/mcp")}
+    authenticator.configure(msgspec.structs.replace(authenticator._settings, connections=files))
     authenticators.verifier.knows(JWT, **claims)
     assert (await admitted(authenticator, JWT)).caller.permissions == permissions
+
+
+@pytest.mark.parametrize(
+    ("claims", "permissions"),
+    [({}, {"*"}), ({"scope": "openid profile"}, {"openid", "profile"}), ({"scp": ["items"]}, {"items"})],
+)
+async def test_scopes_of_other_servers_open_nothing_unless_the_operator_says_so(
+    authenticators: Authenticators, claims: dict[str, Any], permissions: set[str]
+) -> None:
+    silent = authenticators.make(verifier=KEYS)
+    authenticators.verifier.knows(JWT, **claims)
+    assert (await admitted(silent, JWT)).caller.permissions == permissions
+    stated = authenticators.make(verifier=KEYS, default_permissions=("*",))
+    authenticators.verifier.knows(JWT, **claims)
+    assert ("*" in (await admitted(stated, JWT)).caller.permissions) == ("scp" not in claims)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +394,9 @@ async def test_permissions_or_scope(
         {"permissions": ["items", 7]},
         {"permissions": {"items": True}},
         {"permissions": ["", "items"]},
-        {"scope": ["items"]},
+        {"scope": 7},
+        {"scope": ["items", None]},
+        {"scp": {"items": True}},
         {"roles": 7},
         {"projects": [["alpha"]]},
         {"projects": True},

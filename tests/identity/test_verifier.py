@@ -49,21 +49,24 @@ async def test_every_listed_algorithm_verifies(
 ) -> None:
     signer = Signer("k", algorithm)
     one_key_server.serve(jwks(signer))
-    token = signer.token("somebody", exp=2_000_000_000, roles=["a"])
+    ends = int(time.time()) + 3_600
+    token = signer.token("somebody", exp=ends, roles=["a"])
     outcome = await make_verifier(one_key_server.url()).verify(token)
     assert outcome == Outcome(
         status="verified",
         verifier="jwks",
         subject="somebody",
-        claims={"sub": "somebody", "iss": ISSUER, "aud": AUDIENCE, "exp": 2_000_000_000, "roles": ["a"]},
-        expires=2_000_000_060.0,
+        claims={"sub": "somebody", "iss": ISSUER, "aud": AUDIENCE, "exp": ends, "roles": ["a"]},
+        expires=ends + 60.0,
     )
     assert outcome.metadata == {}
 
 
-async def test_a_token_without_end_has_no_end(verifier: JwksVerifier) -> None:
-    outcome = await verifier.verify(GOOD.token(exp=None))
-    assert (outcome.status, outcome.expires) == ("verified", None)
+async def test_a_token_ends_within_a_day(verifier: JwksVerifier) -> None:
+    for exp, reason in ((None, "does not say when it ends"), (int(time.time()) + 90_000, "more than 86400 seconds")):
+        outcome = await verifier.verify(GOOD.token(exp=exp))
+        assert said(outcome) == ("rejected", "claims")
+        assert reason in outcome.reason
 
 
 async def test_a_token_without_subject_names_nobody(verifier: JwksVerifier) -> None:
@@ -89,7 +92,8 @@ async def test_noop_checks_nothing() -> None:
     ("claims", "reason"),
     [
         ({"exp": 1_000_000_000}, "has expired"),
-        ({"exp": None, "nbf": 4_000_000_000}, "not valid yet"),
+        ({"nbf": 4_000_000_000}, "not valid yet"),
+        ({"iat": 4_000_000_000}, "issued in the future"),
         ({"iss": "https://other.example"}, "expected issuer"),
         ({"iss": None}, "expected issuer"),
         ({"aud": "other"}, "expected audience"),
@@ -113,6 +117,8 @@ EDGES = [
     ("nbf", 59, True),
     ("nbf", 60, True),
     ("nbf", 61, False),
+    ("iat", 60, True),
+    ("iat", 61, False),
 ]
 
 
@@ -122,7 +128,7 @@ async def test_clocks_may_differ_by_a_minute(
 ) -> None:
     now = int(time.time())
     monkeypatch.setattr(verifier._clock, "now", lambda: float(now))
-    times: Json = {"exp": None, name: now + seconds}
+    times: Json = {"exp": now + 600, name: now + seconds}
     token = GOOD.token(**times)
     for _ in range(2):  # the second time from memory
         assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
@@ -477,7 +483,7 @@ async def test_one_source_that_is_down_leaves_the_others(
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.integers(0, 10_000), to=st.characters(max_codepoint=127))
 async def test_a_token_with_one_character_changed_is_never_good(verifier: JwksVerifier, at: int, to: str) -> None:
-    token = GOOD.token(exp=2_000_000_000)
+    token = GOOD.token(exp=int(time.time()) + 3_600)
     at %= len(token)
     changed = token[:at] + to + token[at + 1 :]
     outcome = await verifier.verify(changed)

@@ -41,7 +41,7 @@ class Rights:
     def configure(self, settings: Settings) -> None:
         """Applies new settings. The token file is read again before the next check."""
         self._path = Path(settings.auth.tokens) if settings.auth.tokens else None
-        self._default = frozenset(settings.auth.default_permissions)
+        self._default = settings.auth.permissions_by_default
         self._stamp: Stamp | None = None
         self._looked = float("-inf")
         if self._path is None:
