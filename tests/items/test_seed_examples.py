@@ -507,3 +507,17 @@ async def test_idempotency_and_tool_errors(agent: Agent) -> None:
     assert await agent("advance_item", **call) == first
     error = await agent("advance_item", transitions=[{"itemId": item, "trigger": "cascade"}])
     check({"error": {"kind": "permanent", "code": "VALIDATION_ERROR", "message": "..."}}, error)
+
+
+async def test_numbers_in_properties_keep_their_digits(agent: Agent) -> None:
+    """Over the wire and through an update that merges traits in."""
+    number = "12345678901234567890.10"
+    item = await agent.add(
+        "x", properties=f'{{"n": {number}}}', metadata=f"[{number}]", traits="needs-migration-review"
+    )
+    shown = await agent("query_items", operation="get", id=item)
+    assert (shown["metadata"], number in shown["properties"]) == (f"[{number}]", True)
+    await agent("manage_items", operation="update", items=[{"id": item, "traits": ""}])
+    assert (await agent("query_items", operation="get", id=item))["properties"] == f'{{"n": {number}}}'
+    refused = await agent("manage_items", operation="update", items=[{"id": item, "properties": '{"n": 1e400}'}])
+    assert refused["failures"][0]["error"] == "properties: 1e400 is no number that JSON can hold"
