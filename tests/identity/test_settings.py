@@ -52,6 +52,7 @@ def test_without_any_settings_nobody_is_verified_and_everybody_trusted() -> None
             "audience": "",
             "algorithms": [],
             "cache_ttl_seconds": 300,
+            "longest_seconds": 86400,
             "stale_on_error": True,
             "require_sub_match": True,
             "did_allowlist": [],
