@@ -20,10 +20,12 @@ from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
-    "Work items shared by a fleet of agents. Worker loop: get_next_item, claim_item (keep the fenceToken), "
-    "advance_item with trigger start, do the work, advance_item with trigger complete, claim_item with a release. "
-    "Claims expire after ttlSeconds; repeat claim_item at half of it to keep one. Give every mutating call a fresh "
-    "UUID as requestId and repeat the call with the same one if the answer was lost."
+    "Work items shared by a fleet of agents. Worker loop: claim_item with a selector and waitMs (keep the fenceToken), "
+    "advance_item with trigger start, do the work, advance_item with trigger complete, claim_item again. An item may "
+    "be one that another agent has left in the middle (takeover true): the loop is the same, but read its notes "
+    "before you begin. Claims expire after ttlSeconds, and the item goes to another agent; repeat claim_item at half "
+    "of it to keep one. Give every mutating call a fresh UUID as requestId and repeat the call with the same one if "
+    "the answer was lost."
 )
 
 ORDER = (
