@@ -70,6 +70,25 @@ async def test_a_repeated_call_claims_anew(fronts: Fronts) -> None:
     assert await other.next() == [first]
 
 
+async def test_a_repeated_call_that_overtakes_the_giving_back_keeps_the_item(
+    fronts: Fronts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the server lacks the script that gives back, and has to be sent it first."""
+    tools = await fronts.make()
+    call, delivery = await park(tools, "agent")
+    item = await tools.add()
+    assert await call.item() == item
+    answers = []
+
+    async def repeat() -> None:
+        answers.append(await tools("claim_item", **call_of("agent", request_id=call.request_id, wait_ms=LONG_MS)))
+
+    before(monkeypatch, tools.store, "leave_wait", repeat)
+    await delivery.end()
+    assert answers == [await call.answer()]
+    assert await holder(tools, item) == "agent"
+
+
 async def test_what_is_given_back_goes_to_who_waits(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "gone")

@@ -194,13 +194,11 @@ class Parking:
 
     async def _settle(self, project: str, request: IdempotencyKey, parked: _Parked, arrived: bool) -> None:
         """A call is over, and its answer has arrived or not. If it was the last one, gives up what it was handed."""
-        try:
-            if arrived:
-                parked.arrived = True
-            elif parked.calls == 1 and not parked.arrived:
-                await self._leave(project, request)
-        finally:
-            self._forget(project, request, parked)
+        parked.arrived = parked.arrived or arrived
+        # First, so that a call that comes meanwhile and gets the item takes it for good: it may overtake what follows.
+        self._forget(project, request, parked)
+        if not parked.calls and not parked.arrived:
+            await self._leave(project, request)
 
     def _forget(self, project: str, request: IdempotencyKey, parked: _Parked) -> None:
         parked.calls -= 1
