@@ -92,7 +92,7 @@ def _trace(settings: Settings) -> None:
 
 async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Taken, url: str, worker: str) -> str:
     outboxes: set[str] = set()
-    client = heartbeat_client(url)
+    client = heartbeat_client(url, store.identity)
     isolated = IsolatedCalls(1)
     try:
         async with opened(make_run_kinds(settings, store, isolated)) as kinds:

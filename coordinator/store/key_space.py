@@ -45,20 +45,14 @@ async def settle(store: Store) -> None:
             await store.establish()
             await store.command("SET", keys.key_space.key(keys.FLEET), VERSION, "NX")
             found = await noted(store)
+        elif not store.identity.known:
+            await store.make_sure()  # another process may have begun to serve since this one connected
     except ToolFailure:
         return
-    if found == VERSION and not await _has_identity(store):
+    if found == VERSION and not store.identity.known:
         raise StoreChanged("the store is in use but has no identity: have it served nevertheless: fleet store accept")
     if found not in (None, VERSION):
         raise KeySpaceDiffers(f"{differs(found)}: {ADVICE}")
-
-
-async def _has_identity(store: Store) -> bool:
-    """Whether it has one; another process may have begun to serve since this one connected."""
-    try:
-        return bool(store.identity.known or await store.command("HEXISTS", keys.identity.key(keys.FLEET), "id"))
-    except ToolFailure:
-        return True
 
 
 def differs(found: int | None) -> str:

@@ -232,7 +232,7 @@ class Link:
                     self._give_up_for_now()
                 except Exception as error:  # a resolver may raise anything, and there must be a next attempt
                     # Callers must not learn the store's address.
-                    self._why = "cannot be reached"
+                    self._why, self._changed = "cannot be reached", ""
                     (_log.warning if attempts == 1 else _log.debug)("no connection to the store", reason=str(error))
                     self._give_up_for_now()
 

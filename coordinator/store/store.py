@@ -251,6 +251,20 @@ class Store:
         """Gives an identity to a store that has none. Raises ToolFailure as ``command`` says."""
         await self.identity.establish(self.ask)
 
+    async def make_sure(self) -> None:
+        """Makes sure that it is still the store that it has to be; learns its identity, if any would do until now.
+
+        Raises:
+            ToolFailure: store_changed, and as ``command`` says.
+        """
+        try:
+            await self.identity.check(self.ask)
+        except StoreChanged as error:
+            self._link.recycle("is another one")
+            raise replies.changed(str(error)) from None
+        except ServerError as error:
+            raise self._failure(error) from None
+
     async def accept(self, instead_of: str = "") -> str:
         """Has this store take the place of the known one (``StoreIdentity.accept``). Raises as ``command``."""
         try:
@@ -357,7 +371,7 @@ class Store:
         for _ in range(_LOAD_ATTEMPTS):
             if not replies.lacks_function(error):
                 break
-            await self._make_sure()
+            await self.make_sure()  # it may have lost everything else, too
             load = self._load(script)
             reply = await self._link.submit(command)
             if type(reply) is not ServerError or replies.wants_again(reply, script):
@@ -366,20 +380,6 @@ class Store:
             if load.done() and isinstance(load.result(), ServerError):
                 raise self._load_failure(script, load.result())
         raise self._failure(error, script)
-
-    async def _make_sure(self) -> None:
-        """Makes sure, where the server has lost functions, that it has not lost everything else.
-
-        Raises:
-            ToolFailure: store_changed.
-        """
-        try:
-            await self.identity.check(self.ask)
-        except StoreChanged as error:
-            self._link.recycle("is another one")
-            raise replies.changed(str(error)) from None
-        except ServerError as error:
-            raise self._failure(error) from None
 
     def _load(self, script: Script[Any]) -> asyncio.Future[Any]:
         """Loads a function into the server, unless that is under way; gives the reply, error replies as values."""

@@ -88,6 +88,18 @@ async def test_an_empty_store_gets_one_identity_from_all_that_begin_at_once(serv
     assert await stores[0].command("HGET", keys.identity.key(keys.FLEET), "id") == identity.encode()
 
 
+async def test_a_process_that_begins_while_another_settles_the_store_learns_its_identity(
+    serve: Serve, server: EmbeddedServer, make_store: MakeStore
+) -> None:
+    late = make_store(server.url, timeout_ms=5000)
+    await late.open()
+    first = await serve()
+    await key_space.settle(late)
+    assert late.identity.known == first.identity.known
+    await first.command("FLUSHALL")
+    await refused(late)
+
+
 async def test_a_store_that_is_emptied_under_its_connections_is_refused_from_the_next_answer_on(
     serve: Serve, server: EmbeddedServer
 ) -> None:
@@ -103,6 +115,18 @@ async def test_a_store_that_is_emptied_under_its_connections_is_refused_from_the
         assert (raised.value.code, raised.value.kind) == ("store_changed", "transient")
         assert raised.value.retry_after_ms
     assert await asyncio.to_thread(dbsize, server) == 0, "nothing was written"
+
+
+async def test_a_changed_store_that_ends_is_unavailable(serve: Serve, server: EmbeddedServer) -> None:
+    store = await serve()
+    await store.command("FLUSHALL")
+    await refused(store)
+    kill(server)
+
+    async def unavailable() -> bool:
+        return await bump(store) == "store_unavailable"
+
+    await wait_until(unavailable, what="the store's end to be noticed")
 
 
 def server_of(store: Store) -> str:
