@@ -232,7 +232,11 @@ def test_jwts_are_let_in(guarded: Guarded) -> None:
     assert guarded.both(guarded.jwt(aud="somebody-else")) == {401}
     assert guarded.both(guarded.jwt(exp=int(time.time()) - 61)) == {401}
     assert guarded.both(guarded.jwt(scope="items.read openid")) == {200}
-    assert guarded.both(guarded.jwt(scope="openid")) == {403}
+    # The operator has set what such a token permits.
+    assert guarded.both(guarded.jwt(scope="openid profile")) == {200}
+    assert guarded.both(guarded.jwt(scope="flows openid")) == {403}
+    assert guarded.both(guarded.jwt(exp=int(time.time()) + 700_000)) == {401}
+    assert guarded.both(guarded.jwt(iat=int(time.time()) + 300)) == {401}
     assert guarded.both(guarded.jwt(projects=["alpha"])) == {403}
     assert guarded.call(guarded.jwt(projects=["alpha"]), "get_next_item", "/p/alpha/mcp").status == 200
     assert guarded.both(Signer("key-2", number=2).token("agent-9")) == {401}
