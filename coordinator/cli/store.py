@@ -68,5 +68,11 @@ async def _accept(settings: Settings, url: str, instead_of: str) -> int:
         raise CommandFailed(failure.message, Exit.STORE_UNREACHABLE) from None
     finally:
         await store.close()
-    print(f"the store is {identity} now, in place of {remembered or settings.store_id or 'none'}")
+    if was := remembered or settings.store_id:
+        print(f"the store is {identity} now, in place of {was}")
+    else:
+        print(
+            f"the store is {identity} now; if processes still refuse calls, repeat this with --instead-of and the "
+            "identity that their /readyz says the fleet had"
+        )
     return Exit.OK

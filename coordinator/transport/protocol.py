@@ -18,6 +18,7 @@ such a request is parsed again without the header. ``CONNECT`` asks for a tunnel
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import resource
@@ -44,6 +45,7 @@ _UPGRADING = frozenset((b"upgrade", b"http2-settings"))
 
 _warn = ThrottledWarnings()
 
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 _OWN_TARGETS = (b"/", b"*")
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 
@@ -148,8 +150,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 return not peeking.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
             return False
-        except OSError:
-            return True
+        except OSError as error:
+            return error.errno not in _OUT_OF_FILES
 
     def _take_absolute_target(self) -> None:
         """Takes the authority of a target like ``http://name/path`` for the ``Host`` (RFC 9112, 3.2.2)."""

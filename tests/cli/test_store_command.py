@@ -12,6 +12,7 @@ import redis
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.stores import open_for_serving
 from coordinator.settings import Settings
+from coordinator.store import keys
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedServer
 from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, call_body, fleet_command, once
@@ -57,6 +58,19 @@ def test_an_emptied_store_is_refused_until_it_is_accepted(own_server: EmbeddedSe
             assert "is the one that the fleet has" in again.stdout
         assert worker.end() == 0
         assert serve.end() == 0
+        server.flushall()
+
+
+def test_who_knows_of_no_earlier_store_is_told_how_to_name_it(own_server: EmbeddedServer, tmp_path: Path) -> None:
+    """On a host of no process of the fleet, whose processes know what nobody tells this command."""
+    accept = "store", "accept", "--redis-url", own_server.url, "--data-dir"
+    with redis.Redis(**parse(own_server.url).client_options()) as server:
+        server.flushall()
+        first = fleet_command(*accept, str(tmp_path / "one"))
+        assert "if processes still refuse calls, repeat this with --instead-of" in first.stdout
+        second = fleet_command(*accept, str(tmp_path / "two"), "--instead-of", "earlier")
+        assert "in place of earlier" in second.stdout
+        assert server.hget(keys.identity.key(keys.FLEET), "was") == b"earlier"
         server.flushall()
 
 

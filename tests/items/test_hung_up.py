@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
+from coordinator.store.errors import ServerError
 from coordinator.toolsets.tool import Delivery
 from tests.items.client import Json
 from tests.items.parked import LONG_MS, Front, Fronts, Parked
@@ -87,6 +88,25 @@ async def test_a_repeated_call_that_overtakes_the_giving_back_keeps_the_item(
     await delivery.end()
     assert answers == [await call.answer()]
     assert await holder(tools, item) == "agent"
+
+
+async def test_a_call_that_a_defect_ended_does_not_count_as_waiting(
+    fronts: Fronts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = await fronts.make()
+
+    async def fail() -> None:
+        raise ServerError("ERR a defect")
+
+    before(monkeypatch, tools.store, "claim_next", fail)
+    broken = tools.begin("agent", wait_ms=LONG_MS)
+    with pytest.raises(ServerError):
+        await broken.answer()
+    call, delivery = await park(tools, "agent", request_id=broken.request_id)
+    item = await tools.add()
+    await call.answer()
+    await delivery.end()
+    assert await tools.next() == [item]
 
 
 async def test_what_is_given_back_goes_to_who_waits(fronts: Fronts) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import socket
 import struct
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 from mcp.server import _streamable_http_modern
 
-from coordinator.transport.protocol import AHEAD_BYTES
+from coordinator.transport.protocol import AHEAD_BYTES, BoundedHttpProtocol
 from tests.support.wait import wait_until_sync
 from tests.transport.live import Live, open_gate, serving
 from tests.transport.rig import Rig, call, legacy, make_app, modern
@@ -498,6 +500,24 @@ def test_a_client_that_leaves_amid_its_answers_is_no_trouble(
     assert lost.wait(60)
     wait_until_sync(lambda: not live.server.server_state.tasks)
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_a_client_is_not_taken_for_gone_where_files_have_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking at its connection takes a file. It would be told of an item that has been given back."""
+    ours, theirs = socket.socketpair()
+    protocol = object.__new__(BoundedHttpProtocol)
+    protocol.transport = SimpleNamespace(is_closing=lambda: False, get_extra_info=lambda name: ours)  # type: ignore[assignment]
+
+    def none_left(_: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with ours, theirs:
+        assert not protocol._is_gone()
+        with monkeypatch.context() as patching:
+            patching.setattr("os.dup", none_left)
+            assert not protocol._is_gone()
+        theirs.close()
+        assert protocol._is_gone()
 
 
 def test_draining_tells_clients_to_connect_elsewhere() -> None:

@@ -135,7 +135,7 @@ class Parking:
         except asyncio.CancelledError:
             await asyncio.shield(settle(False))
             raise
-        except ToolFailure:
+        except Exception:
             # The client is still there; if it was handed an item, it finds that when it repeats the call.
             if parked.calls == 1:
                 await asyncio.shield(self._end_wait(call.project, request))
@@ -213,7 +213,7 @@ class Parking:
                 await self._end_wait(project, request)
 
     async def _end_wait(self, project: str, request: IdempotencyKey) -> None:
-        with contextlib.suppress(ToolFailure):
+        with contextlib.suppress(ToolFailure, StoreError):
             await self._work.end_wait(project, request, self.process, keep=False)
 
     async def _tend(self, project: str) -> None:
