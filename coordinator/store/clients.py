@@ -5,6 +5,7 @@ Sentinels are asked anew for each connection, so clients and the link (``link.py
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -102,6 +103,27 @@ def resolver(address: Address, timeout: float) -> Resolver | None:
         return replace(address, host=host, port=port, sentinels=(), service="")
 
     return primary
+
+
+async def confirmed(address: Address, primary: Address, timeout: float) -> bool:
+    """Whether most of the Sentinels that answer within ``timeout`` seconds name this primary.
+
+    One that has not heard of a failover yet still names the old one.
+    """
+    sentinels = _sentinel(address, timeout).sentinels
+    asked = [asyncio.ensure_future(one.sentinel_get_master_addr_by_name(address.service)) for one in sentinels]
+    await asyncio.wait(asked, timeout=timeout)
+    for one in asked:
+        one.cancel()
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    for sentinel in sentinels:
+        await sentinel.connection_pool.disconnect(inuse_connections=True)
+    named = [(_text(one[0]), one[1]) for one in found if isinstance(one, tuple)]
+    return 2 * named.count((primary.host, primary.port)) > len(named)
+
+
+def _text(host: str | bytes) -> str:
+    return host.decode() if isinstance(host, bytes) else host
 
 
 async def down_after(address: Address, timeout: float) -> float | None:

@@ -38,7 +38,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.store.address import Address
-from coordinator.store.clients import Resolver
+from coordinator.store.clients import Resolver, confirmed
 from coordinator.store.connection import MAX_IN_FLIGHT, UNHEARD, Connection, over_capacity
 from coordinator.store.errors import ServerError, StoreChanged, StoreError, StoreTooOld, StoreUnreachable
 from coordinator.store.identity import Ask
@@ -253,7 +253,7 @@ class Link:
             async with asyncio.timeout(self._timeout):
                 connection = await self._dial(address)
                 await self._greet(connection, address)
-                if self._resolve is not None and await self._resolve() != address:
+                if self._address.sentinels and not await confirmed(self._address, address, self._timeout / 2):
                     # It was stopped, say, answers again, and does not know yet that another one has taken over.
                     raise StoreUnreachable(f"the server at {address} is no longer the primary")
                 await self._make_sure(connection)
