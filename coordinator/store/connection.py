@@ -26,7 +26,7 @@ primary has to wait for longer."""
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
 _PING = hiredis.pack_command(("PING",))
 _Push = hiredis.PushNotification
-UNHEARD = "was not heard of for too long"
+UNHEARD = "was not heard from for too long"
 _MISSING = object()
 """What the parser returns if it has no whole reply yet. None and False would not do: they are replies."""
 
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         self._limit = limit
         self._on_lost = on_lost
         self.on_flush: Callable[[], None] | None = None
-        """Called when the server says that keys were deleted wholesale; may drop the connection."""
+        """Called when the server says that it was told FLUSHALL or FLUSHDB; may drop the connection."""
         self._transport: asyncio.Transport | None = None
         self._closed = asyncio.Event()
         self._reader = hiredis.Reader(replyError=ServerError, protocolError=StoreError, notEnoughData=_MISSING)

@@ -5,7 +5,7 @@ its data directory, or is told it by the setting ``store_id``. On each new conne
 anything else is sent. If it is another, or there is none, the store is a foreign or an emptied one: every call is
 refused with ``store_changed``, so that nobody takes an empty store for the truth, until an operator accepts the store
 (``fleet store accept``), or at once where the setting ``store_accept`` says so. Accepting notes in the store which
-identities it takes the place of, and by that all other processes know it. Where keys are deleted under a connection
+identities it takes the place of, and by that all other processes know it. Where the store is emptied under a connection
 that stays (FLUSHALL), the server says so on that connection, before it answers anything else (client-side caching), and
 the connection is replaced.
 
@@ -70,8 +70,6 @@ class StoreIdentity:
         self._latest = 0
         """The latest time (ms) that the store has acknowledged to know of."""
         self._refused = ""
-        self.found = ""
-        """What the store had when it was last asked."""
 
     async def check(self, ask: Ask) -> None:
         """Makes sure that a connection leads to the right store; to be called before anything else is sent.
@@ -80,7 +78,6 @@ class StoreIdentity:
             StoreChanged: it does not.
         """
         (identity, replaced, moment) = await _read(ask)
-        self.found = identity
         if self.known and identity != self.known and self.known not in replaced:
             if not self._accepts:
                 self._refuse(identity)

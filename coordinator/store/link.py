@@ -69,7 +69,7 @@ class Link:
         max_in_flight: how many calls may wait for a reply at once.
         on_connected: called for each new connection, before waiting calls are sent.
         check: makes sure of a new connection before anything else is sent; raises StoreChanged. It is asked again after
-            keys were deleted wholesale: the connection is replaced then.
+            FLUSHALL or FLUSHDB: the connection is replaced then.
     """
 
     submit: Submit
@@ -282,7 +282,7 @@ class Link:
         raise StoreUnreachable(f"no usable store at {address}: {problem}")
 
     async def _make_sure(self, connection: Connection) -> None:
-        """Has the connection checked, and told from then on when keys are deleted wholesale."""
+        """Has the connection checked, and told from then on of FLUSHALL and FLUSHDB."""
         if self._check is None:
             return
 
@@ -291,8 +291,12 @@ class Link:
 
         if self._protocol == 3:
             # Without any key to track, this costs the server nothing. It may be denied.
-            connection.on_flush = lambda: connection.drop("has lost keys wholesale")
-            await ask([("CLIENT", "TRACKING", "ON", "OPTIN")])
+            connection.on_flush = lambda: connection.drop("was told FLUSHALL or FLUSHDB")
+            (told,) = await ask([("CLIENT", "TRACKING", "ON", "OPTIN")])
+            if isinstance(told, ServerError):
+                _log.warning(
+                    "the server will not tell when it is emptied; only the next connection finds out", reason=str(told)
+                )
         await self._check(ask)
 
     async def _dial(self, address: Address) -> Connection:

@@ -129,6 +129,19 @@ async def test_a_changed_store_that_ends_is_unavailable(serve: Serve, server: Em
     await wait_until(unavailable, what="the store's end to be noticed")
 
 
+async def test_a_server_that_will_not_tell_when_it_is_emptied_is_served_with_a_warning(
+    serve: Serve, server: EmbeddedServer, make_store: MakeStore
+) -> None:
+    admin = await serve()
+    await admin.command("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-client|tracking")
+    path = parse(server.url).path
+    with capture_logs() as logged:
+        store = make_store(f"unix://app:secret@{path}", timeout_ms=5000)
+        await store.open()
+    assert any("will not tell when it is emptied" in line["event"] for line in logged)
+    assert await bump(store) == 1
+
+
 def server_of(store: Store) -> str:
     return store._address.url()
 

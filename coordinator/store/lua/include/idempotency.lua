@@ -1,8 +1,8 @@
 -- @include keys
--- Idempotency inside the script that has the effect. A record is `fingerprint .. state .. reply`:
--- 16 hex digits over tool and arguments, one letter (D done, P partial: a long call that goes on in
--- slices, H handed over: the caller may be gone, and then the effect is taken back), then the packed reply. The record and the effect are written in one script, so a front-end
--- killed in between costs nothing: the retry finds the record from any other process.
+-- Idempotency inside the script that has the effect. A record is `fingerprint .. state .. reply`: 16 hex digits over tool
+-- and arguments, one letter (D done, P partial: a long call that goes on in slices, H handed over: the caller may be
+-- gone, and then the effect is taken back), then the packed reply. The record and the effect are written in one script,
+-- so a front-end killed in between costs nothing: the retry finds the record from any other process.
 
 -- The stored reply of `request` ('' = the caller gave none), its state letter, and an error reply if the request id was
 -- used with other arguments. A script that answers with a stored reply returns `{stored}`: by that, Store.run counts

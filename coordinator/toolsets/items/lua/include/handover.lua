@@ -1,8 +1,8 @@
 -- @include waiters
--- Hands items to parked calls (include/waiters.lua), whose clients may have hung up without being missed yet. So the record of a call that waits has the state H,
--- and its reply a fourth element, the holders: the processes whose clients may get it, first the one that counts the
--- claim. A process whose client turns out to be gone takes its name out, and the last of them gives the item back
--- (leave_wait.lua). A call that gets the reply later joins the holders, or makes the record final (D).
+-- Hands items to parked calls (include/waiters.lua), whose clients may have hung up unnoticed. So the record of a call
+-- that waits has the state H, and its reply a fourth element, the holders: the processes whose clients may get it, first
+-- the one that counts the claim. A process whose client turns out to be gone takes its name out, and the last of them
+-- gives the item back (leave_wait.lua). A call that gets the reply later joins the holders, or makes the record final (D).
 
 -- Claims an item for a waiter of `queue_states`, and answers the call.
 local function hand_over_item(item, waiter, now, events_max)

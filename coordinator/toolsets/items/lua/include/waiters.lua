@@ -14,9 +14,9 @@
 --   K_WAITING  queues by when the last call of each ends
 --   K_WANTED   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
 --   K_ALIVE    process: it lives and can take a call
--- A place is a scope and a class as in include/classes.lua, or what is below an item at any depth ('a' .. id) and a class: an item
--- leads to the selectors that may suit it and to no others, however many there are. All these keys expire some time after their calls, so those of dead processes do not
--- stay.
+-- A place is a scope and a class as in include/classes.lua, or what is below an item at any depth ('a' .. id) and a
+-- class: an item leads to the selectors that may suit it and to no others, however many there are. All these keys expire
+-- some time after their calls, so those of dead processes do not stay.
 
 local WAKE_CHANNEL = 'fc:wake:'
 local GRACE = 10000 -- ms that a waiter outlives its call
