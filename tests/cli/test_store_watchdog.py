@@ -85,3 +85,29 @@ async def test_a_store_that_loads_its_data_is_left_alone(
         await asked.wait()
     assert supervisor.pid == pid
     assert await asyncio.to_thread(answers, supervisor)
+
+
+async def test_a_store_that_cannot_be_started_is_not_said_to_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoServer(EmbeddedServer):
+        looks = kills = 0
+
+        def poll(self) -> int | None:
+            self.looks += 1
+            return super().poll()
+
+        @property
+        def pid(self) -> int | None:
+            self.looks += 1
+            return None
+
+        def kill(self) -> None:
+            self.kills += 1
+
+    monkeypatch.setattr(store_supervisor, "_START_SECONDS", 0.0)
+    server = NoServer("nowhere")
+    monkeypatch.setattr(server, "sign_of_life", lambda: None)
+    watching = asyncio.create_task(StoreSupervisor(server, lambda: None, watchdog_seconds=0.01)._kill_frozen())
+    await wait_until(lambda: server.looks > 20 or watching.done(), what="some looks at it")
+    watching.cancel()
+    await asyncio.wait([watching])
+    assert server.kills == 0

@@ -111,7 +111,7 @@ class StoreSupervisor:
         loop, pid, alive_at, silent, loaded = asyncio.get_running_loop(), None, 0.0, 0, False
         while True:
             await asyncio.sleep(min(self._watchdog_seconds / 4, _PROBE_SECONDS))
-            if self._server.poll() is not None or self._server.pid != pid:
+            if self._server.pid is None or self._server.poll() is not None or self._server.pid != pid:
                 pid, alive_at, silent, loaded = self._server.pid, loop.time(), 0, False
                 continue
             if sign := await asyncio.to_thread(self._server.sign_of_life):
