@@ -59,6 +59,8 @@ class Heartbeat:
         queue: such a client for RQ's Redis; the same one if the queues are in the store's Redis.
         held: the attempts in hand, by any key; read in the thread.
         on_lost: called in the thread with each attempt whose lease this worker has lost.
+        refused: whether nothing may be sent to the store now, because it is another one. This connection may have
+            stayed while the store was emptied, and a beat would register the worker in it.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Heartbeat:
         presence: Presence,
         held: Mapping[str, Attempt],
         on_lost: Callable[[Attempt], None],
+        refused: Callable[[], bool] = lambda: False,
     ) -> None:
         self._worker = worker
         self._store = store
@@ -76,6 +79,7 @@ class Heartbeat:
         self._presence = presence
         self._held = held
         self._on_lost = on_lost
+        self._refused = refused
         self._stopping = False
         self._warn = ThrottledWarnings()
         self._due = threading.Event()
@@ -102,7 +106,8 @@ class Heartbeat:
             if self._stopping:
                 return
             try:
-                self._beat()
+                if not self._refused():
+                    self._beat()
             except (redis.exceptions.RedisError, OSError) as error:
                 self._warn("beat", "no answer from Redis, trying again", error=str(error))
             except Exception:

@@ -102,7 +102,9 @@ async def _execute(settings: Settings, store: Store, steps: StepStore, taken: Ta
             def lost(attempt: Attempt) -> None:
                 loop.call_soon_threadsafe(engine.interrupt, attempt.step.job_id, "lost")
 
-            heartbeat = Heartbeat(worker, client, client, _NoPresence(), engine.held, lost)
+            heartbeat = Heartbeat(
+                worker, client, client, _NoPresence(), engine.held, lost, lambda: store.identity.refused
+            )
             heartbeat.start()
             engine.start()
             engine.deliver(taken)

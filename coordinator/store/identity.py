@@ -71,6 +71,11 @@ class StoreIdentity:
         """The latest time (ms) that the store has acknowledged to know of."""
         self._refused = ""
 
+    @property
+    def refused(self) -> bool:
+        """Whether the store was another one, or had been emptied, when it was last asked."""
+        return bool(self._refused)
+
     async def check(self, ask: Ask) -> None:
         """Makes sure that a connection leads to the right store; to be called before anything else is sent.
 

@@ -119,3 +119,31 @@ async def test_a_hurried_heartbeat_learns_at_once_which_steps_are_lost(
         bench.engine.interrupt(attempt.step.job_id, "lost")
     finally:
         heartbeat.stop()
+
+
+def test_no_beat_goes_to_a_store_that_is_refused(connection: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers.heartbeat, "RENEW_SECONDS", 3600)
+    asked: queue.Queue[None] = queue.Queue()
+    beats: queue.Queue[bool] = queue.Queue()
+    another = True
+
+    class Presence(Nobody):
+        def beat(self, pipeline: Any, attempts: list[Attempt]) -> Any:
+            beats.put(another)
+            return super().beat(pipeline, attempts)
+
+    def refused() -> bool:
+        found = another
+        asked.put(None)
+        return found
+
+    heartbeat = Heartbeat("b1", connection, connection, Presence(), {}, lambda attempt: None, refused)
+    heartbeat.start()
+    try:
+        heartbeat.hurry()
+        asked.get(timeout=60)
+        another = False
+        heartbeat.hurry()
+        assert beats.get(timeout=60) is False
+    finally:
+        heartbeat.stop()
