@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
 
     def drop(self, why: str) -> None:
         """Ends the connection at once; waiting calls fail. ``why`` completes "the store ..."."""
-        self._end(why, clean=False)
+        self._end(why, clean=why is UNHEARD)  # what comes meanwhile may wait for the next connection
         if self._transport is not None:
             self._transport.abort()
 

@@ -196,9 +196,7 @@ class Link:
     def _submit_anew(self, command: bytes) -> asyncio.Future[Any]:
         """Replaces a connection that has proved nothing for too long, before it is given another call."""
         if self._connection is not None:
-            connection = self._connection
-            connection.drop(UNHEARD)
-            self.submit = self._park  # nothing was sent, so the call may wait for the next connection
+            self._connection.drop(UNHEARD)
         return self.submit(command)
 
     def _lost(self, connection: Connection, why: str, clean: bool) -> None:

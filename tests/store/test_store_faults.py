@@ -133,6 +133,16 @@ async def test_a_server_that_stops_answering_costs_a_caller_no_more_than_the_dea
     assert await store.run(ECHO, "p", "a", 1) == ("a", 1, [])
 
 
+async def test_an_idle_connection_that_is_replaced_costs_no_call(fragile: Store) -> None:
+    """The process was paused; its timer finds out before the next call does."""
+    connection = fragile._link._connection
+    assert connection is not None
+    connection._proofs, connection._proven = connection._answered, connection._proven - 60
+    connection._sweep()
+    assert connection.lost
+    assert await fragile.run(BUMP, "p", "count") == 1
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["with its functions", "without"])
 async def test_a_demoted_server_is_left_until_it_is_the_primary_again(
     fragile: Store, server: EmbeddedServer, known: bool
