@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.recount import NO_COMPLEXITY, claim_of, parsed
+from coordinator.toolsets.items.rules.recount import ABANDONED, CLASS_SPAN, NO_COMPLEXITY, Score, claim_of, parsed
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, ROLE_CODES
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse, ms, server_time
@@ -371,8 +371,12 @@ class World:
     def pick(self, number: int) -> str:
         return self.ids[number % len(self.ids)] if self.ids else fresh_id()
 
-    def found(self, selector: Json, agent: str, now: int) -> list[str]:
-        """What a search has to find, from nothing but the items' own fields."""
+    def found(self, selector: Json, agent: str, now: int, abandoned: bool) -> list[str]:
+        """What a search has to find, from nothing but the items' own fields.
+
+        Args:
+            abandoned: whether one that names no role also finds what is abandoned, as claims do.
+        """
         prefix = keys.item.key(self.tools.project, "").decode()
         names = list(self.client.scan_iter(f"{prefix}*", count=1000))
         with self.client.pipeline(transaction=False) as reads:
@@ -403,11 +407,20 @@ class World:
             above = items[item][1]
             return {above} | path(above) if above else set()
 
+        def on_offer(score: Score) -> bool:
+            if "role" in selector or not abandoned:
+                return score.role == ROLE_CODES[selector.get("role", "queue")] and score.state in (0, ABANDONED)
+            return score.state == ABANDONED or (score.role == ROLE_CODES["queue"] and score.state == 0)
+
+        def rank(item: str) -> tuple[int, bool, int, str]:
+            score = parsed(items[item][0])
+            by_state = abandoned and "role" not in selector and score.state != ABANDONED
+            return score.priority, by_state, int(items[item][0]) % CLASS_SPAN, item
+
         def suits(item: str) -> bool:
             score = parsed(items[item][0])
             return (
-                score.role == ROLE_CODES[selector.get("role", "queue")]
-                and score.state == 0
+                on_offer(score)
                 and ("priority" not in selector or score.priority == PRIORITY_CODES[selector["priority"]])
                 and ("complexityMax" not in selector or score.complexity <= selector["complexityMax"] < NO_COMPLEXITY)
                 and ("parentId" not in selector or items[item][1] == selector["parentId"].replace("-", ""))
@@ -415,7 +428,7 @@ class World:
                 and not keepers(item)
             )
 
-        ordered = sorted(filter(suits, items), key=lambda item: (int(items[item][0]), item))
+        ordered = sorted(filter(suits, items), key=rank)
         dashed = {one.replace("-", ""): one for one in self.ids}
         return [dashed[item] for item in ordered]
 
@@ -428,7 +441,7 @@ class World:
             asked = {**self.asked(selector), **more}
             if "parentId" in asked and not self.ids:
                 continue
-            expected = self.found(asked, "", await server_time(self.tools.store))
+            expected = self.found(asked, "", await server_time(self.tools.store), abandoned=False)
             assert await self.tools.next(limit=20, **asked) == expected[:20], asked
 
     async def held(self, agent: str) -> str:
@@ -451,7 +464,7 @@ class World:
         if "parentId" in asked and not self.ids:
             return
         await self.tools.next()  # puts expired claims back, as the claim will
-        expected = self.found(asked, agent, await server_time(self.tools.store))
+        expected = self.found(asked, agent, await server_time(self.tools.store), abandoned=True)
         result = await take(self.tools, agent, asked)
         assert result.get("itemId") == (expected[0] if expected else None), asked
 

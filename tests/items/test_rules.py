@@ -298,7 +298,7 @@ RANKED = st.tuples(st.integers(0, 2), st.none() | st.integers(1, 10), st.integer
 def test_ranks_order_by_priority_complexity_and_age_exactly(one: Any, other: Any) -> None:
     def rank(item: Any) -> int:
         priority, complexity, age = item
-        score = recount.Score(4, 2, priority, complexity or recount.NO_COMPLEXITY, age + recount.RANK_EPOCH)
+        score = recount.Score(4, 3, priority, complexity or recount.NO_COMPLEXITY, age + recount.RANK_EPOCH)
         assert recount.parsed(str(score_of(score))) == score
         return score_of(score)
 

@@ -316,9 +316,9 @@ async def test_a_new_item_below_two_held_ones_goes_to_nobody_before_one_is_let_g
 async def test_what_is_below_an_item_taken_over_is_for_who_took_it(fronts: Fronts) -> None:
     """So many claims have expired that this one was not put back before."""
     tools, other = await fronts.pair()
-    root = await tools.add(role="review")
+    root = await tools.add(role="blocked")
     item = await tools.add(parentId=root)
-    held = [*await tools.add_many(20, role="review"), root]
+    held = [*await tools.add_many(20, role="blocked"), root]
     for number, one in enumerate(held):
         await tools.claim(f"holder-{number}", one)
     call = await other.park("agent")
