@@ -41,6 +41,7 @@ from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol
+from coordinator.transport.projects import Projects
 
 _log = structlog.get_logger(__name__)
 
@@ -108,6 +109,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             authenticator=authenticator,
             process=recorder.slot,
             admission=admission,
+            hints=Projects(store),
         )
         await actors.start()
         await authenticator.start()

@@ -27,6 +27,7 @@ from coordinator.store.embedded import DataDirBusy, EmbeddedServer, find_running
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT, PROJECT_RULE
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
+from coordinator.transport.projects import Projects
 from coordinator.transport.stdio import Principal, claim_standard_streams, serve_stdio
 
 _log = structlog.get_logger(__name__)
@@ -153,7 +154,16 @@ class _Session:
 
     async def _speak(self, toolsets: dict[str, Toolset], store: Store, url: str, principal: Principal) -> bool:
         serving = asyncio.create_task(
-            serve_stdio(self._settings, toolsets, recorder(), self._names, self._project, self._streams, principal)
+            serve_stdio(
+                self._settings,
+                toolsets,
+                recorder(),
+                self._names,
+                self._project,
+                self._streams,
+                principal,
+                Projects(store),
+            )
         )
         keeping = asyncio.create_task(self._keep_embedded(store, url))
         told = asyncio.Event()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any, NamedTuple
 
+import msgspec
+
 from coordinator.identity.grants import Denied, Grant, canonical
 from coordinator.identity.permissions import EVERYTHING
 from coordinator.identity.token_file import TokenEntry
@@ -35,10 +37,11 @@ class Defaults(NamedTuple):
 def of_entry(entry: TokenEntry, default_permissions: frozenset[str]) -> Grant:
     """What an entry of the token file grants."""
     permissions = default_permissions if entry.permissions is None else frozenset(entry.permissions)
+    projects = _projects(entry.projects)
     return Grant(
-        caller=Caller(entry.id, entry.kind, frozenset(entry.roles), permissions, listed=True),
+        caller=Caller(entry.id, entry.kind, frozenset(entry.roles), permissions, listed=True, sees=projects),
         digest=bytes.fromhex(entry.sha256),
-        projects=_projects(entry.projects),
+        projects=projects,
         until=inf if entry.expires is None else entry.expires.timestamp(),
     )
 
@@ -58,12 +61,17 @@ def of_outcome(outcome: Outcome, digest: bytes, audience: str, defaults: Default
     if outcome.status != "verified":
         raise Denied("rejected", f"the token does not verify: {outcome.reason}")
     claims = outcome.claims
-    audiences = frozenset(map(canonical, _words(claims, "aud") or ()))
+    projects = _projects(_words(claims, "projects"))
+    audiences: frozenset[str] | None = frozenset(map(canonical, _words(claims, "aud") or ()))
+    if audience and canonical(audience) in (audiences or ()):
+        audiences = None
+    # A token for some endpoints only is told of no other project.
+    sees = projects if audiences is None else frozenset[str]()
     return Grant(
-        caller=caller_of(outcome, defaults),
+        caller=msgspec.structs.replace(caller_of(outcome, defaults), sees=sees),
         digest=digest,
-        projects=_projects(_words(claims, "projects")),
-        audiences=None if audience and canonical(audience) in audiences else audiences,
+        projects=projects,
+        audiences=audiences,
         until=latest if outcome.expires is None else min(outcome.expires, latest),
     )
 

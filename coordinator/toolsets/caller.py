@@ -16,3 +16,5 @@ class Caller(msgspec.Struct, frozen=True):
     permissions: frozenset[str] = frozenset()
     listed: bool = False
     """Whether it is in the token file, so that its permissions can be looked up again later."""
+    sees: frozenset[str] | None = None
+    """The projects whose names it may be told; None: all."""

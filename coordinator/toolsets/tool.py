@@ -136,6 +136,8 @@ class Tool:
     destructive: bool = False
     open_world: bool = False
     """Whether it may reach beyond this system."""
+    stateless: bool = False
+    """Whether its toolset keeps nothing in a project, so that none is ever written to by it."""
     waits: Callable[[Any], bool] | None = None
     """Whether a call with these arguments may wait; None: every call answers at once. The SDK's server takes calls that
     may wait."""

@@ -34,7 +34,7 @@ from coordinator.toolsets.tool import Call, Toolset
 from coordinator.transport.admin import AdminApp
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
-from coordinator.transport.calls import Calls, Done, Hooks
+from coordinator.transport.calls import Calls, Done, Hints, Hooks
 from coordinator.transport.cors import Cors
 from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
@@ -94,6 +94,7 @@ class FrontEnd:
         fast: False sends every call to the SDK's server, which gives the same answers.
         process: the process's name within the fleet, shown by /readyz.
         admission: admits calls or turns them away under overload; None: all are admitted.
+        hints: what reads are told of their project; None: nothing.
 
     Raises:
         EndpointError: the configured toolsets cannot be served together.
@@ -115,6 +116,7 @@ class FrontEnd:
         fast: bool = True,
         process: str = "",
         admission: Admission | None = None,
+        hints: Hints | None = None,
     ) -> None:
         self._endpoints = endpoints = Endpoints(
             toolsets, settings.toolsets, settings.tool_name_style, settings.output_schemas
@@ -123,7 +125,7 @@ class FrontEnd:
         gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
-        self._calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms)
+        self._calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms, hints)
         self._bodies = Bodies(settings.max_body_bytes)
         self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
         self._health = Health(

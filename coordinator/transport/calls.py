@@ -20,11 +20,15 @@ from coordinator.identity.attribution import attribute_call
 from coordinator.identity.authenticator import LOOK_SECONDS
 from coordinator.metrics import tracing
 from coordinator.overload import SURPLUS, Admission, Ticket
+from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.replies import to_json
 
 _log = structlog.get_logger(__name__)
+
+_NOT_FOUND = frozenset(("", "RESOURCE_NOT_FOUND", "invalid_session_token"))
+"""Codes of failures that a wrong project may be the cause of; empty: the seed has its own form of failures."""
 
 Recheck = Callable[[], Awaitable[object]]
 """Called from time to time while a call waits. Raises ToolFailure if its caller may not make it any more."""
@@ -65,14 +69,37 @@ class Done(msgspec.Struct, frozen=True):
     """The text blocks; empty: one block with ``body``."""
     meta: Mapping[str, Any] | None = None
     """``_meta`` of the result."""
+    hint: bytes = b""
+    """What else the reader should know, as JSON; in ``body`` and ``text`` as far as they can hold it."""
 
     def blocks(self) -> tuple[str, ...]:
         """The text blocks of the result."""
         return self.text or (self.body.decode(),)
 
+    def hinted(self, hint: str) -> Done:
+        """The answer with a hint: in the structured content, if that is an object, and in the text."""
+        body, text, encoded = self.body, self.text, to_json(hint)
+        if text or not body.startswith(b"{"):
+            text = (*self.blocks(), f"hint: {hint}")
+        if body.startswith(b"{"):
+            body = body[:-1] + (b"" if body == b"{}" else b",") + b'"hint":' + encoded + b"}"
+        return msgspec.structs.replace(self, body=body, text=text, hint=encoded)
+
     def structured(self, modern: bool) -> bytes:
         """The structured content for a client; before revision 2026-07-28 it must be an object."""
-        return self.body if modern or not self.body.startswith(b"[") else b'{"result":' + self.body + b"}"
+        if modern or not self.body.startswith(b"["):
+            return self.body
+        return b'{"result":' + self.body + (b',"hint":' + self.hint if self.hint else b"") + b"}"
+
+
+class Hints(Protocol):
+    """What reads are told of their project; ``coordinator.transport.projects.Projects`` is one."""
+
+    def written(self, project: str) -> bool:
+        """Whether the project is known to be written to: there is no hint then."""
+
+    async def hint(self, project: str, caller: Caller | None) -> str:
+        """What to tell a reader of the project; empty: nothing. Does not fail."""
 
 
 class Calls:
@@ -82,11 +109,18 @@ class Calls:
         deadline_ms: how long a call of a fast tool may take, in milliseconds.
         admission: admits calls or turns them away; None: all are admitted.
         longest_wait_ms: how long a call that waits may take, in milliseconds.
+        hints: asked for hints to reads; None: there are none.
     """
 
     def __init__(
-        self, deadline_ms: int, hooks: Hooks, admission: Admission | None = None, longest_wait_ms: int = 49_000
+        self,
+        deadline_ms: int,
+        hooks: Hooks,
+        admission: Admission | None = None,
+        longest_wait_ms: int = 49_000,
+        hints: Hints | None = None,
     ) -> None:
+        self._hints = hints
         self._seconds = deadline_ms / 1000
         self._longest = longest_wait_ms / 1000
         self._report = hooks.request
@@ -199,10 +233,10 @@ class Calls:
             if span is not None:
                 span.end(outcome, code)
                 span.leave()
-        took = perf_counter() - began
-        if idle:
-            # Waiting for an item does not make a call slow; that time has a metric of its own.
-            took -= sum(idle)
+        if tool.read_only and self._hints is not None and not self._hints.written(call.project):
+            done = await self._hinted(self._hints, tool, call, done, code)
+        # Waiting for an item does not make a call slow; that time has a metric of its own.
+        took = perf_counter() - began - sum(idle or ())
         self._report(tool.name, outcome, transport, None if turned_away else took)
         return done
 
@@ -214,6 +248,13 @@ class Calls:
             span.leave()
         self._report(tool.name, _outcome(failure), transport, None)
         return _failed(tool, failure)
+
+    @staticmethod
+    async def _hinted(hints: Hints, tool: Tool, call: Call, done: Done, code: str) -> Done:
+        if tool.stateless or (done.failed and code not in _NOT_FOUND):
+            return done
+        hint = await hints.hint(call.project, call.caller)
+        return done.hinted(hint) if hint else done
 
     async def _let_in(self, tool: Tool, call: Call, arguments: Any) -> Ticket | None:
         if call.caller is not None:

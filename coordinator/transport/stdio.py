@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
-from coordinator.transport.calls import Calls, Hooks
+from coordinator.transport.calls import Calls, Hints, Hooks
 from coordinator.transport.endpoints import EndpointError, Endpoints, Target
 from coordinator.transport.envelope import negotiable
 from coordinator.transport.replies import INVALID_REQUEST, PARSE_ERROR, WRONG_ID, known_id
@@ -61,6 +61,7 @@ async def serve_stdio(
     project: str,
     streams: tuple[BinaryIO, BinaryIO],
     principal: Principal,
+    hints: Hints | None = None,
 ) -> None:
     """Serves one client until it closes its side.
 
@@ -69,6 +70,7 @@ async def serve_stdio(
         project: the partition that all calls work on; a name that ``PROJECT`` matches.
         streams: where requests come from and answers go to.
         principal: asked for each request.
+        hints: what reads are told of the project; None: nothing.
 
     Raises:
         EndpointError: the toolsets cannot be served together.
@@ -77,7 +79,7 @@ async def serve_stdio(
     target = endpoints.resolve("/mcp")
     if not isinstance(target, Target):
         raise EndpointError(f"toolsets: {','.join(names)} cannot be served")
-    calls = Calls(settings.request_deadline_ms, hooks, longest_wait_ms=settings.longest_wait_ms)
+    calls = Calls(settings.request_deadline_ms, hooks, longest_wait_ms=settings.longest_wait_ms, hints=hints)
 
     async def exchange() -> Exchange:
         caller = await principal()

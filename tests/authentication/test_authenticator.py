@@ -61,7 +61,8 @@ async def test_a_token_of_the_file_names_its_caller(authenticators: Authenticato
     )
     authenticator = authenticators.make(tokens=str(tokens.path))
     grant = await admitted(authenticator, token)
-    assert grant.caller == Caller("agent-1", "orchestrator", frozenset({"lead"}), frozenset({"items"}), listed=True)
+    roles, permissions = frozenset({"lead"}), frozenset({"items"})
+    assert grant.caller == Caller("agent-1", "orchestrator", roles, permissions, listed=True, sees=grant.projects)
     assert grant.projects == frozenset({"alpha", "beta"})
     assert (grant.audiences, grant.until) == (None, inf)
     assert authenticator.known(token.encode()) is grant
@@ -338,7 +339,8 @@ async def test_claims_become_the_caller(authenticators: Authenticators) -> None:
         JWT, sub="agent-9", roles=["lead", "reviewer"], permissions=["items", "other"], projects=["alpha"], kind="user"
     )
     grant = await admitted(authenticator, JWT)
-    assert grant.caller == Caller("agent-9", "user", frozenset({"lead", "reviewer"}), frozenset({"items", "other"}))
+    permissions = frozenset({"items", "other"})
+    assert grant.caller == Caller("agent-9", "user", frozenset({"lead", "reviewer"}), permissions, sees=grant.projects)
     assert grant.projects == frozenset({"alpha"})
     assert grant.audiences is None
 

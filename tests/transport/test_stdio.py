@@ -252,3 +252,9 @@ def test_a_client_that_stops_reading_ends_it_quietly() -> None:
         said = process.stderr.read().decode()
         assert process.wait(60) == 0
         assert "Traceback" not in said
+
+
+def test_a_local_client_is_told_that_nobody_has_written_to_its_project(tmp_path: Path) -> None:
+    look = request(1, "tools/call", {"name": "get_next_item", "arguments": {}, "_meta": meta()})
+    answers, _ = exchange(fleet_stdio(tmp_path / "data", "--project", "nosuch"), [look], 1)
+    assert answers[0]["result"]["structuredContent"]["hint"] == "nobody has written to the project 'nosuch' yet"

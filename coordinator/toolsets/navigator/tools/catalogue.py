@@ -212,6 +212,7 @@ def _tool(handler: Handler, arguments: Any, *result: Any) -> Tool:
         handler,
         read_only=True,
         idempotent=True,
+        stateless=True,
         criticality=criticality,
     )
 

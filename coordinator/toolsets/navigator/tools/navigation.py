@@ -149,6 +149,7 @@ def tools(definitions: Definitions, secrets: SigningKeys) -> tuple[Tool, ...]:
             handle.nav_situation,
             read_only=True,
             idempotent=True,
+            stateless=True,
         ),
         Tool(
             "nav_action",
@@ -167,6 +168,7 @@ def tools(definitions: Definitions, secrets: SigningKeys) -> tuple[Tool, ...]:
             handle.nav_checkpoint,
             read_only=True,
             idempotent=True,
+            stateless=True,
         ),
     )
 

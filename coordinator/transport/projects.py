@@ -1,0 +1,65 @@
+"""Projects as callers name them: which of them nobody has written to.
+
+A project begins to exist with its first write, so a misspelt name looks like an empty project. A read of a project that
+nobody has written to therefore carries a hint. Once a process has seen that a project was written to, its reads cost
+nothing more.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from time import monotonic
+from typing import get_args
+
+from coordinator.errors import ToolFailure
+from coordinator.store import keys
+from coordinator.store.project_list import List, ProjectList
+from coordinator.store.store import Store
+from coordinator.toolsets.caller import Caller
+
+_SIGNS = (keys.events, keys.gate_audit, keys.step_ids)
+"""Every write leaves one of these keys, and none of them goes again."""
+_REMEMBERED = 10_000
+"""How many projects a process remembers as written to."""
+_COMPARED = 1_000
+"""How many projects are compared with a name: those that were changed last."""
+_FRESH_SECONDS = 5.0
+"""How long the names of projects are used before they are read again."""
+
+
+class Projects:
+    """What one process knows of the projects in its store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lists = [ProjectList(store, what) for what in get_args(List)]
+        self._written: set[str] = set()
+        self._names: set[str] = set()
+        self._until = 0.0
+
+    def written(self, project: str) -> bool:
+        """Whether this process knows that the project was written to."""
+        return project in self._written
+
+    async def hint(self, project: str, caller: Caller | None) -> str:
+        """What to tell the reader of a project that nobody has written to; empty: somebody has, or it is not known."""
+        try:
+            if await self._store.command("EXISTS", *(sign.key(project) for sign in _SIGNS)):
+                if len(self._written) >= _REMEMBERED:
+                    self._written.clear()
+                self._written.add(project)
+                return ""
+            names = await self._listed()
+        except ToolFailure:
+            return ""  # the answer is complete without it
+        if caller is not None and caller.sees is not None:
+            names = names & caller.sees
+        close = get_close_matches(project, names - {project}, n=1)
+        return f"nobody has written to the project '{project}' yet" + (f"; did you mean '{close[0]}'?" if close else "")
+
+    async def _listed(self) -> set[str]:
+        """Projects that have something, as far as that is known."""
+        if monotonic() >= self._until:
+            self._names = {name for one in self._lists for name in await one.ages(most=_COMPARED)}
+            self._until = monotonic() + _FRESH_SECONDS
+        return self._names | self._written

@@ -1,0 +1,176 @@
+"""Projects that nobody has written to say so to their readers, alike on the fast path and off it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import redis
+
+from coordinator.identity.bearers import Defaults, of_entry, of_outcome
+from coordinator.identity.noop import trust_self_reported
+from coordinator.identity.token_file import TokenEntry
+from coordinator.identity.verifier import Outcome
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.registry import load_toolsets
+from coordinator.toolsets.tool import Services
+from coordinator.transport import FrontEnd
+from coordinator.transport.projects import Projects
+from tests.support.contracts import toolsets
+from tests.transport.rig import Hooks, call, legacy, modern, open_to_all, send
+
+pytestmark = pytest.mark.anyio
+
+READS = [
+    pytest.param(name, tool.name, toolset.examples[tool.name][0], id=f"{name}-{tool.name}")
+    for name, toolset in toolsets().items()
+    for tool in toolset.tools
+    if tool.read_only
+]
+ITEM = {"operation": "create", "items": [{"title": "Write"}], "requestId": "5d0f4b0e-93a5-4a36-8b3e-2f8f2a2f9f11"}
+
+
+class Fronts:
+    """Two front-ends over one store, one of them without the fast path."""
+
+    def __init__(self, store: Store) -> None:
+        settings = Settings()
+        served = load_toolsets(Services(settings, store, trust_self_reported))
+        self.all = [
+            FrontEnd(
+                settings,
+                store,
+                served,
+                Hooks(),
+                authenticator=open_to_all(settings),
+                fast=fast,
+                hints=Projects(store),
+            )
+            for fast in (True, False)
+        ]
+
+    async def call(self, path: str, tool: str, arguments: Any, era: Any = modern) -> list[dict[str, Any]]:
+        """The results of both."""
+        request = era("tools/call", call(tool, arguments))
+        return [(await send(front, "POST", path, *request)).json["result"] for front in self.all]
+
+
+@pytest.fixture
+async def fronts(store: Store) -> AsyncIterator[Fronts]:
+    fronts = Fronts(store)
+    for front in fronts.all:
+        await send(front, "GET", "/healthz", [("host", "127.0.0.1:8420")])
+    yield fronts
+    for front in fronts.all:
+        await front.aclose()
+
+
+@pytest.fixture
+def neighbour(project: str, onlooker: redis.Redis) -> Iterator[str]:
+    """A project with items whose name is much like that of the test's project."""
+    name = f"{project}x"
+    yield name
+    onlooker.delete(*onlooker.keys(f"fc:{{{name}}}:*"))
+    onlooker.zrem("fc:{!fleet}:ip", name)
+
+
+def hint_in(result: dict[str, Any]) -> str | None:
+    """What a result says, the same in the text and in the structured content, unless that is a list."""
+    texts, structured = [block["text"] for block in result["content"]], result.get("structuredContent")
+    said = [text.removeprefix("hint: ") for text in texts if text.startswith("hint: ")]
+    if isinstance(structured, dict):
+        if not said and (own := msgspec.json.decode(texts[0])) == structured and "hint" in own:
+            said = [own["hint"]]
+        assert [structured["hint"]] == said if "hint" in structured else not said
+    assert len(said) <= 1
+    return said[0] if said else None
+
+
+@pytest.mark.parametrize(("toolset", "tool", "arguments"), READS)
+@pytest.mark.parametrize("era", [modern, legacy])
+async def test_reads_of_an_unwritten_project_say_so(
+    fronts: Fronts, project: str, toolset: str, tool: str, arguments: Any, era: Any
+) -> None:
+    for result in await fronts.call(f"/p/{project}/mcp/{toolset}", tool, arguments, era):
+        # The navigator keeps nothing in a project, so nothing is ever written there.
+        expected = None if toolset == "navigator" else f"nobody has written to the project '{project}' yet"
+        assert hint_in(result) == expected
+
+
+FLOW = {
+    "name": "one",
+    "flow": {"start": {"name": "only", "tool": "get_next_item", "args": {}, "done": True}},
+    "input": {},
+    "actor": {"id": "agent-1", "kind": "orchestrator"},
+}
+WRITES = {
+    "items": ("manage_items", ITEM),
+    "flows": ("workflow_create", FLOW),
+    "sessions": ("start_session", {"agent_id": "agent-1"}),
+}
+
+
+@pytest.mark.parametrize("toolset", WRITES)
+async def test_a_write_by_another_process_ends_the_hints(fronts: Fronts, project: str, toolset: str) -> None:
+    path = f"/p/{project}/mcp"
+    assert all(map(hint_in, await fronts.call(path, "get_next_item", {})))
+    one = fronts.all[0]
+    written = await send(one, "POST", f"{path}/{toolset}", *modern("tools/call", call(*WRITES[toolset])))
+    assert written.json["result"]["isError"] is False, written.json
+    assert not any(map(hint_in, await fronts.call(path, "get_next_item", {})))
+
+
+async def test_reads_of_a_written_project_ask_the_store_nothing_more(
+    fronts: Fronts, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/p/{project}/mcp"
+    asked: list[tuple[Any, ...]] = []
+    command = Store.command
+
+    def noted(store: Store, *parts: Any, **more: Any) -> Any:
+        asked.append(parts)
+        return command(store, *parts, **more)
+
+    monkeypatch.setattr(Store, "command", noted)
+    await fronts.call(path, "manage_items", ITEM)
+    await fronts.call(path, "get_next_item", {})
+    assert [parts[0] for parts in asked].count("EXISTS") == len(fronts.all)
+    asked.clear()
+    await fronts.call(path, "get_next_item", {})
+    assert asked == []
+
+
+async def test_other_failures_and_writes_carry_no_hint(fronts: Fronts, project: str) -> None:
+    path = f"/p/{project}/mcp"
+    for tool, arguments in (("get_next_item", {"limit": 21}), ("advance_item", {"transitions": []})):
+        assert not any(map(hint_in, await fronts.call(path, tool, arguments)))
+
+
+async def test_a_close_name_is_told_to_those_who_may_see_it(store: Store, project: str, neighbour: str) -> None:
+    await Fronts(store).call(f"/p/{neighbour}/mcp", "manage_items", ITEM)
+    plain = f"nobody has written to the project '{project}' yet"
+    meant = f"{plain}; did you mean '{neighbour}'?"
+    for sees, expected in ((None, meant), ({neighbour}, meant), ({"other", project}, plain), ((), plain)):
+        caller = Caller("a", sees=None if sees is None else frozenset(sees))
+        assert await Projects(store).hint(project, caller) == expected
+    assert await Projects(store).hint(project, None) == meant
+
+
+def test_tokens_limit_what_their_callers_are_told() -> None:
+    entry = TokenEntry(id="a", sha256="0" * 64)
+    assert of_entry(entry, frozenset()).caller.sees is None
+    assert of_entry(msgspec.structs.replace(entry, projects=("alpha",)), frozenset()).caller.sees == {"alpha"}
+    server, endpoint = "https://fleet.example", "https://fleet.example/p/alpha/mcp"
+    for audience, projects, sees in (
+        (server, ["*"], None),
+        (server, ["alpha"], {"alpha"}),
+        ([endpoint, server], ["*"], None),
+        (endpoint, ["*"], set()),
+    ):
+        claims = {"sub": "a", "aud": audience, "projects": projects}
+        outcome = Outcome(status="verified", verifier="jwks", subject="a", claims=claims)
+        assert of_outcome(outcome, b"", server, Defaults(frozenset()), 1.0).caller.sees == sees
