@@ -1,4 +1,9 @@
-"""``fleet stdio``: MCP on stdin and stdout for one local agent."""
+"""``fleet stdio``: MCP on stdin and stdout for one local agent.
+
+Without a Redis or a fleet, sessions share an embedded store on the data directory. The session that started it owns it
+(``owner.lock``) and watches it, as ``fleet up`` does: it starts the store again when that ends or stands still. The
+others only connect. When the owner leaves, the store ends with it, and one of the others starts it anew.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.stores import given_url, open_for_serving, store_failed
 from coordinator.cli.supervision.roles import start_tracing
+from coordinator.cli.supervision.store_supervisor import StoreSupervisor
 from coordinator.cli.terminal import absent
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
@@ -42,7 +48,6 @@ _FOR_THE_NETWORK = (
     "frontends",
     "workers",
     "drain_seconds",
-    "watchdog_seconds",
     "toolsets",
     "allowed_hosts",
     "allowed_origins",
@@ -118,7 +123,10 @@ class _Session:
         self._project = project
         self._streams = streams
         self._token = token
-        self._embedded: EmbeddedServer | None = None
+        self._embedded: StoreSupervisor | None = None
+        """None: it uses a store that was given to it."""
+        self._owns = False
+        """Whether it started the embedded store."""
 
     async def run(self) -> bool:
         """Serves; returns whether a signal ended it.
@@ -135,7 +143,7 @@ class _Session:
                 await store.close()
         finally:
             if self._embedded is not None:
-                await asyncio.to_thread(self._embedded.stop)
+                await self._embedded.stop()
 
     async def _serve(self, store: Store, url: str) -> bool:
         actors = Actors(self._settings.actor_authentication, store)
@@ -186,39 +194,47 @@ class _Session:
         url = given_url(settings)
         if url:
             return url
-        self._embedded = EmbeddedServer(settings.data_dir, settings.embedded_fsync)
+        server = EmbeddedServer(settings.data_dir, settings.embedded_fsync)
+        # Where it moves, _keep_embedded finds out, as it does for other sessions' stores.
+        self._embedded = StoreSupervisor(server, lambda: None, watchdog_seconds=settings.watchdog_seconds)
         while True:
             found = await self._running()
             if found is not None:
                 return found
             try:
-                return await asyncio.to_thread(self._embedded.start)
+                await self._own(self._embedded)
+                return self._embedded.url
             except DataDirBusy:
-                # Another process is just starting or stopping a server.
+                # Another process is just starting or stopping a server, or its server stands still.
                 await asyncio.sleep(_LOOK_SECONDS)
             except StoreError as error:
                 raise store_failed(error) from None
+
+    async def _own(self, embedded: StoreSupervisor) -> None:
+        """Starts an embedded store and watches it. Raises StoreError."""
+        await embedded.start()
+        self._owns = True
 
     async def _running(self) -> str | None:
         return await asyncio.to_thread(find_running, self._settings.data_dir)
 
     async def _keep_embedded(self, store: Store, url: str) -> None:
-        """Starts an embedded server when the one in use has ended, no matter which process had started that.
+        """Starts an embedded store, and owns it, when the process that owned the one in use has ended.
 
         Raises:
-            CommandFailed: the server has another address now.
+            CommandFailed: the store has another address now.
         """
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             if store.connected or self._embedded is None:
                 continue
-            try:
-                found = await asyncio.to_thread(self._embedded.start)
-            except DataDirBusy:
-                # Another process is just starting or stopping it.
-                found = await self._running() or url
-            except StoreError as error:
-                _log.error("the embedded store does not start", reason=str(error))
-                continue
-            if found != url:
+            if not self._owns:
+                try:
+                    await self._own(self._embedded)
+                except DataDirBusy:
+                    pass  # its owner is just starting or stopping it
+                except StoreError as error:
+                    _log.error("the embedded store does not start", reason=str(error))
+                    continue
+            if (await self._running() or url) != url:
                 raise CommandFailed("the embedded store has moved to another address; start again")

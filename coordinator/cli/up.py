@@ -15,7 +15,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.cli.reload import Rereader
-from coordinator.cli.stores import given_url, open_for_serving
+from coordinator.cli.stores import given_url, open_for_serving, store_failed
 from coordinator.cli.supervision.brief import Role
 from coordinator.cli.supervision.roles import open_recorder, slots
 from coordinator.cli.supervision.running import Announcer, apply_reload, metrics_dir, run_until_told
@@ -27,6 +27,7 @@ from coordinator.cli.terminal import counted
 from coordinator.metrics import clear_free_slots, logs, slot_is_free
 from coordinator.settings import LoadedSettings, Settings, redacted
 from coordinator.settings.effective_auth import base_url
+from coordinator.store import StoreError
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.timestamp import now
 
@@ -125,7 +126,10 @@ class _Up:
         if not url:
             server = EmbeddedServer(self._settings.data_dir, self._settings.embedded_fsync)
             self._embedded = StoreSupervisor(server, self._store_moved, self._write, self._settings.watchdog_seconds)
-            await self._embedded.start()
+            try:
+                await self._embedded.start()
+            except StoreError as error:
+                raise store_failed(error) from None
             url = self._embedded.url
         store = await open_for_serving(self._settings, url)
         await store.close()

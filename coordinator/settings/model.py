@@ -158,8 +158,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             description=(
                 "How long the event loop of a front-end or worker may be blocked before its supervisor (`fleet up`, "
                 "or `fleet serve` with several processes) kills the process as hung and starts another; also how long "
-                "the embedded Redis may give no sign of life (one that loads its data gives some). While a "
-                "process starts, it has at least a minute. 0: never."
+                "the embedded Redis (that of `fleet stdio`, too) may give no sign of life (one that loads its data "
+                "gives some). While a process starts, it has at least a minute. 0: never."
             ),
             ge=0,
             le=3600,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -14,11 +15,13 @@ from typing import Any
 
 import fastmcp
 import pytest
+import redis
 from fastmcp.client.transports import StdioTransport
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from coordinator.cli.exits import Exit
+from coordinator.store.address import parse
 from coordinator.store.embedded import find_running
 from tests.support.wait import wait_until
 from tests.transport.rig import meta
@@ -176,6 +179,45 @@ async def test_local_agents_share_one_store_and_outlive_each_other(tmp_path: Pat
 
         assert await wait_until(found, what="the store's return") == ["one", "two"]
     assert find_running(tmp_path / "data") is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+async def test_a_store_that_fails_under_its_agents_is_replaced(tmp_path: Path, number: signal.Signals) -> None:
+    """The session that started it watches it; the others find the new one."""
+    command = fleet_stdio(tmp_path / "data", "--watchdog-seconds", "2")
+    # Not patient: a store that stands still is to be noticed by calls before it is replaced.
+    environment = {**ENVIRONMENT, "FLEET_REDIS_TIMEOUT_MS": "2000"}
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd=str(ROOT))
+    async with (
+        Client(stdio_client(parameters), mode="2026-07-28", read_timeout_seconds=60) as owner,
+        Client(stdio_client(parameters), mode="2026-07-28", read_timeout_seconds=60) as other,
+    ):
+        assert await work(owner, "one") == ["one"]
+        assert sorted(await work(other, "two")) == ["one", "two"]
+        failed = store_pid(tmp_path / "data")
+        os.kill(failed, number)
+        try:
+            for client in (other, owner):
+                found = await wait_until(lambda client=client: titles(client), what="the store's return")
+                assert found == ["one", "two"]
+            assert store_pid(tmp_path / "data") != failed
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(failed, signal.SIGCONT)
+    assert find_running(tmp_path / "data") is None
+
+
+def store_pid(data_dir: Path) -> int:
+    url = find_running(data_dir)
+    assert url is not None
+    with redis.Redis(**parse(url).client_options()) as client:
+        info: Any = client.info("server")
+        return int(info["process_id"])
+
+
+async def titles(client: Any) -> list[str] | None:
+    answer = await client.call_tool("get_next_item", {"limit": 20})
+    return None if answer.is_error else sorted(one["title"] for one in answer.structured_content["recommendations"])
 
 
 async def test_fastmcps_client_on_stdio(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Supervises the embedded server while a fleet runs."""
+"""Supervises the embedded server while a fleet, or a session of ``fleet stdio``, runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import structlog
 
-from coordinator.cli.stores import store_failed
 from coordinator.cli.supervision.backoff import Backoff
 from coordinator.metrics import recorder
 from coordinator.store import StoreError
@@ -59,13 +58,10 @@ class StoreSupervisor:
         """Starts the server and begins to watch it.
 
         Raises:
-            CommandFailed: it cannot be started.
+            StoreError: it cannot be started.
         """
         recorder().start_supervisor(["store"])
-        try:
-            await asyncio.to_thread(self._server.start)
-        except StoreError as error:
-            raise store_failed(error) from None
+        await asyncio.to_thread(self._server.start)
         recorder().processes("store", 1)
         self._tasks = [asyncio.create_task(self._watch(), name="store-supervisor")]
         if self._watchdog_seconds:
@@ -108,7 +104,8 @@ class StoreSupervisor:
         At least two questions go without an answer before, so time in which this process stood still does not count.
         While it starts and loads its data, it has at least a minute.
         """
-        loop, pid, alive_at, silent, loaded = asyncio.get_running_loop(), None, 0.0, 0, False
+        loop = asyncio.get_running_loop()
+        pid, alive_at, silent, loaded = self._server.pid, loop.time(), 0, True  # ``start`` has waited for it
         while True:
             await asyncio.sleep(min(self._watchdog_seconds / 4, _PROBE_SECONDS))
             if self._server.pid is None or self._server.poll() is not None or self._server.pid != pid:
