@@ -108,18 +108,31 @@ def resolver(address: Address, timeout: float) -> Resolver | None:
 async def confirmed(address: Address, primary: Address, timeout: float) -> bool:
     """Whether most of the Sentinels that answer within ``timeout`` seconds name this primary.
 
-    One that has not heard of a failover yet still names the old one.
+    One that has not heard of a failover yet still names the old one. Nobody is waited for whose answer would make no
+    difference any more.
     """
     sentinels = _sentinel(address, timeout).sentinels
     asked = [asyncio.ensure_future(one.sentinel_get_master_addr_by_name(address.service)) for one in sentinels]
-    await asyncio.wait(asked, timeout=timeout)
-    for one in asked:
-        one.cancel()
-    found = await asyncio.gather(*asked, return_exceptions=True)
-    for sentinel in sentinels:
-        await sentinel.connection_pool.disconnect(inuse_connections=True)
-    named = [(_text(one[0]), one[1]) for one in found if isinstance(one, tuple)]
-    return 2 * named.count((primary.host, primary.port)) > len(named)
+    loop = asyncio.get_running_loop()
+    deadline, pending, agree, differ = loop.time() + timeout, set(asked), 0, 0
+    try:
+        while agree <= differ + len(pending) and differ < agree + len(pending):
+            done, pending = await asyncio.wait(
+                pending, timeout=deadline - loop.time(), return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                break
+            for one in done:
+                if one.exception() is None and isinstance(named := one.result(), tuple):
+                    same = (_text(named[0]), named[1]) == (primary.host, primary.port)
+                    agree, differ = agree + same, differ + (not same)
+    finally:
+        for one in pending:
+            one.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        for sentinel in sentinels:
+            await sentinel.connection_pool.disconnect(inuse_connections=True)
+    return agree > differ
 
 
 def _text(host: str | bytes) -> str:

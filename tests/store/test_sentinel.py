@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,6 +122,27 @@ async def _stand_still(watched_servers: Watched, store: Store, how: str) -> None
     acknowledged = [first, *await _acknowledged(store)]
     assert len(acknowledged) == len(set(acknowledged)), f"what was acknowledged is lost: {acknowledged}"
     assert watched_servers.count(new, COUNT) >= len(acknowledged)
+
+
+@pytest.mark.parametrize("expected", [True, False])
+async def test_a_sentinel_that_says_nothing_is_not_waited_for(watched_servers: Watched, expected: bool) -> None:
+    """Where those that answer are enough, either way."""
+    port = watched_servers.primary() if expected else 1
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        known = parse(watched_servers.url)
+        address = replace(known, sentinels=(silent.getsockname(), *known.sentinels))
+        primary = replace(known, host="127.0.0.1", port=port, sentinels=(), service="")
+        async with asyncio.timeout(60):
+            assert await clients.confirmed(address, primary, 600.0) is expected
+
+
+async def test_of_the_sentinels_that_answer_in_time_most_decide(watched_servers: Watched) -> None:
+    known = parse(watched_servers.url)
+    primary = replace(known, host="127.0.0.1", port=watched_servers.primary(), sentinels=(), service="")
+    with contextlib.ExitStack() as open_sockets:
+        silent = [open_sockets.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname() for _ in range(3)]
+        assert await clients.confirmed(replace(known, sentinels=(*silent, *known.sentinels)), primary, 2.0)
+        assert not await clients.confirmed(replace(known, sentinels=tuple(silent)), primary, 0.1)
 
 
 async def test_a_timeout_that_does_not_fit_the_sentinels_is_told(
