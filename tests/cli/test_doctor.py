@@ -237,6 +237,23 @@ def test_another_store_is_told() -> None:
     assert "fleet store accept" in judged.advice
 
 
+@pytest.mark.parametrize(
+    ("identity", "known", "version", "verdict", "said"),
+    [
+        ("ours", "ours", 2, "ok", "it is the store that the fleet has (ours)"),
+        ("theirs", "", 2, "ok", "it is theirs; nothing here remembers which store the fleet had"),
+        ("", "", None, "ok", "it has none: no fleet has used the store yet"),
+        ("", "", 2, "fails", "the store is in use but has no identity: processes refuse to start"),
+    ],
+)
+def test_what_is_known_of_the_store_is_told(
+    identity: str, known: str, version: int | None, verdict: str, said: str
+) -> None:
+    found = store.check(GOOD_INFO, GOOD_CONFIG, 0.1, 0.0, key_version=version, identity=identity, known=known)
+    (judged,) = [one for one in found if one.what == "store.identity"]
+    assert (judged.verdict, judged.said) == (verdict, said)
+
+
 @pytest.mark.parametrize("command", ["doctor", "drain", "audit"])
 def test_with_a_fleet_there_what_is_wrong_with_it_is_told(tmp_path: Path, command: str) -> None:
     arguments = (command, "--data-dir", str(tmp_path))

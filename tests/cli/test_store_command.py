@@ -37,6 +37,10 @@ def test_an_emptied_store_is_refused_until_it_is_accepted(own_server: EmbeddedSe
                 return dict(answer["result"]["structuredContent"])
 
             assert create()["created"] == 1
+            mine = fleet_command("doctor", "--verbose", **env)
+            assert "it is the store that the fleet has" in mine.stdout
+            strange = fleet_command("doctor", "--verbose", **env | {"FLEET_DATA_DIR": str(tmp_path / "other")})
+            assert "nothing here remembers which store the fleet had" in strange.stdout
             server.flushall()
             refusals = [create() for _ in range(20)]
             assert not [one for one in refusals if "created" in one], "an emptied store was taken for the truth"

@@ -121,9 +121,20 @@ async def _measure(opened: Store, known: str) -> list[Finding]:
         different = ""
     except StoreChanged as found:
         different = str(found)
+    identity = _text(await opened.command("HGET", keys.identity.key(keys.FLEET), "id"))
     moment = int(await client.get(keys.moment.key(keys.FLEET)) or 0)
     findings = store.check(
-        info, text, min(waits), offset, key_version, denied, refusal, changed=different, moment_ms=moment
+        info,
+        text,
+        min(waits),
+        offset,
+        key_version,
+        denied,
+        refusal,
+        identity=identity,
+        known=known,
+        changed=different,
+        moment_ms=moment,
     )
     return [*findings, _failover(await opened.failover_problem()), *_drained(drained), *left]
 

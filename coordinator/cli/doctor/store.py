@@ -27,6 +27,8 @@ def check(
     key_version: int | None = None,
     denied: Sequence[str] = (),
     refusal: str = "",
+    identity: str = "",
+    known: str = "",
     changed: str = "",
     moment_ms: int = 0,
 ) -> Iterator[Finding]:
@@ -40,10 +42,12 @@ def check(
         key_version: the key-space version in the store; None: it has none yet.
         denied: commands of the scripts that our user may not run.
         refusal: why the server takes no writes at present; empty: it takes them.
+        identity: the store's identity; empty: it has none.
+        known: the identity that the store has to have, by the settings or the data directory; empty: any.
         changed: why it is not the store that the fleet had; empty: it is, or nobody knows.
         moment_ms: the latest time that processes noted in the store, by its clock.
     """
-    yield _identity(changed)
+    yield _identity(identity, known, changed, used=key_version is not None)
     yield _version(info)
     yield _keys(key_version)
     yield _permissions(denied)
@@ -173,10 +177,18 @@ def _clock_rises(offset: float, moment_ms: int) -> Finding:
     return Finding("ok", "store.clock", "it has not stepped back")
 
 
-def _identity(changed: str) -> Finding:
+def _identity(identity: str, known: str, changed: str, used: bool) -> Finding:
+    what = "store.identity"
     if changed:
-        return Finding("fails", "store.identity", changed.partition(";")[0], changed.partition("; ")[2])
-    return Finding("ok", "store.identity", "it is the store that the fleet has")
+        return Finding("fails", what, changed.partition(";")[0], changed.partition("; ")[2])
+    if known:
+        return Finding("ok", what, f"it is the store that the fleet has ({identity})")
+    if identity:
+        return Finding("ok", what, f"it is {identity}; nothing here remembers which store the fleet had")
+    if used:
+        said = "the store is in use but has no identity: processes refuse to start"
+        return Finding("fails", what, said, "have it served nevertheless: fleet store accept")
+    return Finding("ok", what, "it has none: no fleet has used the store yet")
 
 
 def _latency(latency_ms: float) -> Finding:
