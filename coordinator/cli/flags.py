@@ -21,8 +21,10 @@ from cyclopts import Group, Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.gateway.problems import sound
+from coordinator.errors import that_exist
 from coordinator.settings import LoadedSettings, Settings, load_settings
 from coordinator.settings.fields import Field, bare, fields_of, is_list
+from coordinator.store.keys import PROJECT
 
 P = ParamSpec("P")
 
@@ -57,9 +59,12 @@ def with_settings(
     def decorate(command: Callable[Concatenate[LoadedSettings, P], int]) -> Callable[..., int]:
         def run(*args: Any, config: Path | None = None, **kwargs: Any) -> int:
             flags = {field.name: kwargs.pop(field.name, None) for field in fields}
-            return command(sound(load_settings(flags, os.environ, config)), *args, **kwargs)
+            loaded = sound(load_settings(flags, os.environ, config))
+            check_listed(loaded.settings, kwargs.get("project", project))
+            return command(loaded, *args, **kwargs)
 
         signature = inspect.signature(command, eval_str=True)
+        project = signature.parameters["project"].default if "project" in signature.parameters else None
         own = list(signature.parameters.values())[1:]
         added = {"config": _CONFIG, **_annotations(fields)}
         extra = [
@@ -73,6 +78,20 @@ def with_settings(
         return run
 
     return decorate
+
+
+def check_listed(settings: Settings, project: str | Collection[str] | None) -> None:
+    """Checks the project, or projects, of ``--project`` against the setting ``projects``.
+
+    Raises:
+        CommandFailed: the setting closes the list, and one is not on it.
+    """
+    wanted = (project,) if isinstance(project, str) else project or ()
+    for name in wanted if settings.projects else ():
+        # What is wrong with a malformed name, the command says.
+        if name not in settings.projects and PROJECT.fullmatch(name):
+            exist = that_exist(name, settings.projects)
+            raise CommandFailed(f"there is no project '{name}' (setting projects){exist}", Exit.USAGE)
 
 
 def check_base_url(url: str | None) -> None:

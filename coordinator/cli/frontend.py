@@ -91,7 +91,14 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         for toolset in toolsets.values():
             toolset.start()
         admission = Admission(settings.overload, recorder, time.monotonic)
-        others = [actors.configure, authenticator.configure, lambda fresh: admission.configure(fresh.overload)]
+        projects = Projects(store, settings.projects)
+        others = [
+            actors.configure,
+            authenticator.configure,
+            projects.configure,
+            lambda fresh: admission.configure(fresh.overload),
+            lambda fresh: app.configure(fresh),
+        ]
         in_force = SettingsInForce(settings, toolsets.values(), recorder, lifecycle.refused_reload, others)
         store.observe = tracing.observing(_observer(recorder, admission))
         recorder.start_frontend(
@@ -109,7 +116,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             authenticator=authenticator,
             process=recorder.slot,
             admission=admission,
-            hints=Projects(store),
+            hints=projects,
         )
         await actors.start()
         await authenticator.start()

@@ -170,7 +170,7 @@ class _Session:
                 self._project,
                 self._streams,
                 principal,
-                Projects(store),
+                Projects(store, self._settings.projects),
             )
         )
         keeping = asyncio.create_task(self._keep_embedded(store, url))

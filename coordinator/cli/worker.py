@@ -29,6 +29,7 @@ _FOR_FRONTENDS = (
     "embedded_fsync",
     "watchdog_seconds",
     "toolsets",
+    "projects",
     "tool_name_style",
     "output_schemas",
     "allowed_hosts",

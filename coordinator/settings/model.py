@@ -40,6 +40,13 @@ Name = Annotated[
     str,
     Meta(pattern=r"^[a-z][a-z0-9_-]*\Z", extra={"allowed": "a name of lower-case letters, digits, '-' and '_'"}),
 ]
+ProjectName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\Z",
+        extra={"allowed": "a name of at most 63 lower-case letters, digits, '_' and '-', the first a letter or digit"},
+    ),
+]
 HostName = Annotated[
     str,
     Meta(
@@ -255,6 +262,17 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             extra={"group": "MCP endpoint"},
         ),
     ] = ("items", "flows")
+    projects: Annotated[
+        tuple[ProjectName, ...],
+        Meta(
+            description=(
+                "The projects that there are: calls on any other are refused, and so are commands. Paths without "
+                "/p/<project> mean 'default', which has to be named here too if it is to be used. Empty: a project "
+                "begins with its first write, whatever its name."
+            ),
+            extra={"reload": True},
+        ),
+    ] = ()
     tool_name_style: Annotated[
         Literal["dotted", "underscore"],
         Meta(

@@ -60,6 +60,7 @@ def loosened_by_omission(before: Loaded[Settings], now: Loaded[Settings]) -> Ite
             held.actor_authentication.policy == "reject",
             now.settings.actor_authentication.policy,
         ),
+        ("projects", bool(held.projects), "open to any name"),
     ):
         if strict and before.sources[name] != "default" and now.sources[name] == "default":
             yield f"{name} is not stated any more, which would make it {is_now}: say so if that is meant"

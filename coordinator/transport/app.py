@@ -36,7 +36,7 @@ from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hints, Hooks
 from coordinator.transport.cors import Cors
-from coordinator.transport.endpoints import Endpoints, Target
+from coordinator.transport.endpoints import Endpoints
 from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import PROBES, PROBES_OF_CLIENTS, Health, Pingable
@@ -119,7 +119,7 @@ class FrontEnd:
         hints: Hints | None = None,
     ) -> None:
         self._endpoints = endpoints = Endpoints(
-            toolsets, settings.toolsets, settings.tool_name_style, settings.output_schemas
+            toolsets, settings.toolsets, settings.tool_name_style, settings.output_schemas, settings.projects
         )
         own_name = urlsplit(settings.auth.resource).hostname
         gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
@@ -188,6 +188,11 @@ class FrontEnd:
     def draining(self) -> bool:
         """Whether ``begin_drain`` was called."""
         return self._health.draining
+
+    def configure(self, settings: Settings) -> None:
+        """Takes over reloaded settings, for every later request."""
+        self._endpoints.open_only(settings.projects)
+        self.fast_path.forget()
 
     def begin_drain(self) -> None:
         """Prepares for the end: the process is unready at once. Requests are still served, and then connections close.
@@ -273,9 +278,7 @@ class FrontEnd:
 
     async def _warm_up(self) -> None:
         """Prepares the default endpoint, so that no client waits for what is done on first use."""
-        target = self._endpoints.resolve("/mcp")
-        if isinstance(target, Target):
-            await (await self._sdk.get(target.endpoint)).warm_up()
+        await (await self._sdk.get(self._endpoints.default)).warm_up()
 
     def enter(self, parsed: ParsedCall, plan: Plan, caller: Caller | None) -> tuple[Call, Ticket | None] | Answer:
         """Admits a call that the fast path has taken, or turns it away.

@@ -23,6 +23,7 @@ from coordinator.errors import ToolFailure
 from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN, Authenticator
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
 from coordinator.identity.permissions import least, vocabulary
+from coordinator.toolsets.caller import Caller
 from coordinator.transport.endpoints import Access, Endpoints, Target
 from coordinator.transport.fast_path import Plan
 from coordinator.transport.replies import Header, Refused, Scope
@@ -116,16 +117,17 @@ class Authorization:
             raise self._answer(denied, path, _scope(target)) from None
         return grant
 
-    async def identify(self, authorization: bytes | None) -> None:
-        """Checks the token of a request to a path that is not served, because the answer lists what is served.
+    async def identify(self, authorization: bytes | None) -> Caller | None:
+        """Who asks for a path that is not served, because the answer lists what is served; None: an anonymous caller.
 
         Raises:
             Refused: 401 or 503.
         """
         if not self.enabled:
-            return
+            return None
         try:
-            await self._authenticator.authenticate(authorization)
+            grant = await self._authenticator.authenticate(authorization)
+            return None if grant is None else grant.caller
         except Denied as denied:
             raise self._answer(denied, "", "") from None
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from coordinator.errors import that_exist
 from coordinator.identity.permissions import least, sufficient
 from coordinator.store.keys import DEFAULT_PROJECT, PROJECT, PROJECT_RULE
 from coordinator.toolsets.caller import Caller
@@ -107,6 +108,7 @@ class Endpoints:
         toolsets: by name, in the order in which combinations list their tools.
         default: the toolsets served at ``/mcp``.
         outputs: how much their lists say about results.
+        projects: the projects that there are; empty: any.
 
     Raises:
         EndpointError: the default names an unknown toolset, or two that share a tool name.
@@ -119,7 +121,9 @@ class Endpoints:
         default: Sequence[str],
         style: NameStyle = "dotted",
         outputs: Outputs = "lean",
+        projects: Sequence[str] = (),
     ) -> None:
+        self._projects = frozenset(projects)
         self._toolsets = dict(toolsets)
         self._style = style
         self._outputs = outputs
@@ -132,11 +136,30 @@ class Endpoints:
         made = self._endpoint(self._default)
         if isinstance(made, Refusal):
             raise EndpointError(f"toolsets: {made.message}")
+        self.default = made
+        """What ``/mcp`` serves, in whatever project."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """All toolsets."""
         return tuple(self._toolsets)
+
+    def open_only(self, projects: Sequence[str]) -> None:
+        """From now on there are only these projects; empty: any."""
+        self._projects = frozenset(projects)
+        self._paths.clear()
+
+    def others(self, path: str, caller: Caller | None) -> str:
+        """What projects there are, for the end of a refusal; empty: the path was not refused for its project."""
+        match = _PATH.match(path)
+        project = (match["project"] or DEFAULT_PROJECT) if match is not None else ""
+        if not self._closed(project) or not PROJECT.fullmatch(project):
+            return ""
+        seen = self._projects if caller is None or caller.sees is None else self._projects & caller.sees
+        return that_exist(project, sorted(seen))
+
+    def _closed(self, project: str) -> bool:
+        return bool(self._projects) and project not in self._projects
 
     def resolve(self, path: str) -> Target | Refusal | None:
         """What ``path`` (percent-decoded, without the query) addresses; None: it is not an MCP path."""
@@ -158,6 +181,8 @@ class Endpoints:
             project = DEFAULT_PROJECT
         elif not PROJECT.fullmatch(project):
             return Refusal(400, f"no project can have the name {_quoted(project)}; allowed: {PROJECT_RULE}")
+        if self._closed(project):
+            return Refusal(404, f"there is no project '{project}'")
         endpoint = self._endpoint(toolsets.split(",") if toolsets else self._default)
         return endpoint if isinstance(endpoint, Refusal) else Target(endpoint, project)
 

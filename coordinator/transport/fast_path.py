@@ -162,6 +162,8 @@ class FastPath:
         self._max_depth = min(max_depth, _DEEPEST)
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._served: dict[str, _Served] = {}
+        self.derived: list[dict[bytes, Any]] = []
+        """What others remember of plans; forgotten with them."""
         self._tables: dict[str, tuple[dict[bytes | None, _Entry], dict[str, _Entry]]] = {}
         self._names: set[bytes] = {b"mcp-method", b"mcp-name", b"mcp-protocol-version", b"mcp-session-id"}
         self._clients: set[bytes] = set()
@@ -187,6 +189,11 @@ class FastPath:
     def counts(self) -> Counter[str]:
         """``hit`` and the reasons for misses."""
         return self.misses + Counter(hit=self.hits)
+
+    def forget(self) -> None:
+        """Forgets what was served at which path, because that has changed."""
+        for remembered in (self._plans, self._served, *self.derived):
+            remembered.clear()
 
     def plan(self, scope: Scope) -> Plan | str:
         """What the head allows the fast path to try; or the reason why it must not try.

@@ -257,4 +257,7 @@ def http_protocol(
         arrival_seconds: how long a request may take to arrive.
     """
     base = FastPathHttpProtocol if front.fast else BoundedHttpProtocol
-    return bounded(head_limit, base, front=front, known={}, bearers={}, arrival_seconds=arrival_seconds)
+    known: dict[bytes, Any] = {}
+    bearers: dict[bytes, Any] = {}
+    front.fast_path.derived += [known, bearers]
+    return bounded(head_limit, base, front=front, known=known, bearers=bearers, arrival_seconds=arrival_seconds)

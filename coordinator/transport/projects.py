@@ -7,11 +7,13 @@ nothing more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from time import monotonic
 from typing import get_args
 
 from coordinator.errors import ToolFailure
+from coordinator.settings import Settings
 from coordinator.store import keys
 from coordinator.store.project_list import List, ProjectList
 from coordinator.store.store import Store
@@ -28,14 +30,23 @@ _FRESH_SECONDS = 5.0
 
 
 class Projects:
-    """What one process knows of the projects in its store."""
+    """What one process knows of the projects in its store.
 
-    def __init__(self, store: Store) -> None:
+    Args:
+        listed: the projects that there are; empty: any.
+    """
+
+    def __init__(self, store: Store, listed: Sequence[str] = ()) -> None:
         self._store = store
+        self._listed = frozenset(listed)
         self._lists = [ProjectList(store, what) for what in get_args(List)]
         self._written: set[str] = set()
         self._names: set[str] = set()
         self._until = 0.0
+
+    def configure(self, settings: Settings) -> None:
+        """Takes over reloaded settings."""
+        self._listed = frozenset(settings.projects)
 
     def written(self, project: str) -> bool:
         """Whether this process knows that the project was written to."""
@@ -49,7 +60,7 @@ class Projects:
                     self._written.clear()
                 self._written.add(project)
                 return ""
-            names = await self._listed()
+            names = await self._existing()
         except ToolFailure:
             return ""  # the answer is complete without it
         if caller is not None and caller.sees is not None:
@@ -57,9 +68,10 @@ class Projects:
         close = get_close_matches(project, names - {project}, n=1)
         return f"nobody has written to the project '{project}' yet" + (f"; did you mean '{close[0]}'?" if close else "")
 
-    async def _listed(self) -> set[str]:
+    async def _existing(self) -> set[str]:
         """Projects that have something, as far as that is known."""
         if monotonic() >= self._until:
             self._names = {name for one in self._lists for name in await one.ages(most=_COMPARED)}
             self._until = monotonic() + _FRESH_SECONDS
-        return self._names | self._written
+        names = self._names | self._written
+        return names & self._listed if self._listed else names

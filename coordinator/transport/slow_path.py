@@ -155,8 +155,8 @@ class SlowPath:
         if target is None:
             raise Refused(404, "nothing is served here; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp")
         if isinstance(target, Refusal):
-            await self._authorization.identify(head.get(b"authorization"))
-            raise Refused(*target)
+            caller = await self._authorization.identify(head.get(b"authorization"))
+            raise Refused(target.status, target.message + self._endpoints.others(path, caller))
         grant = await self._authorization.admit(head.get(b"authorization"), path, target)
         if scope["method"] != "POST":
             raise Refused(405, "MCP endpoints take POST only", [(b"allow", b"POST")])

@@ -129,6 +129,7 @@ REJECT = "actor_authentication: {degraded_mode_policy: reject}\n"
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
+        ("projects: [alpha]\n", "port: 1\n", "projects is not stated any more, which would make it open to any name"),
         (REQUIRED, "port: 1\n", "auth.mode is not stated any more, which would make it none"),
         (REQUIRED, "auth: {tokens: tokens.yaml}\n", "auth.mode is not stated any more, which would make it optional"),
         (REJECT, "port: 1\n", "degraded_mode_policy is not stated any more, which would make it accept-cached"),

@@ -111,7 +111,7 @@ def missing(client: Http, item: str) -> list[str]:
     found = [note["key"] for note in result["missingNotes"]]
     # Made from the schemas in Python, of what the script found with those in Redis.
     assert all(note["description"] == "" for note in result["missingNotes"])
-    assert result["error"].endswith(": " + ", ".join(found))
+    assert f": {', '.join(found)}. Fill them" in result["error"]
     return found
 
 
@@ -301,3 +301,21 @@ def test_serve_reads_again_too(tmp_path: Path, redis_url: str, frontends: str) -
     finally:
         for command in running:
             command.clean_up()
+
+
+def test_a_reload_closes_the_list_of_projects_and_opens_it_again(fleet: Configured) -> None:
+    def answered(project: str) -> set[int]:
+        statuses = set()
+        for _ in range(CONNECTIONS):
+            with Http(fleet.port) as client:
+                body = call_body("get_next_item", {})
+                client.connection.request("POST", f"/p/{project}/mcp/items", body, MCP_HEADERS)
+                statuses.add(client.connection.getresponse().status)
+        return statuses
+
+    assert answered("gamma") == {200}
+    for listed, statuses in (("[default, alpha]", {404}), ("[]", {200})):
+        version = fleet.write(config("first", more=f"projects: {listed}\n"))
+        fleet.hang_up()
+        fleet.wait_for_version(version)
+        assert answered("gamma") == statuses

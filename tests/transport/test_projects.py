@@ -1,8 +1,8 @@
-"""Projects that nobody has written to say so to their readers, alike on the fast path and off it."""
+"""Projects that nobody has written to, and those that are not on the list: the same on the fast path and off it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -21,7 +21,8 @@ from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd
 from coordinator.transport.projects import Projects
 from tests.support.contracts import toolsets
-from tests.transport.rig import Hooks, call, legacy, modern, open_to_all, send
+from tests.transport.guarded import ADD, Front, ask
+from tests.transport.rig import Hooks, call, legacy, make_app, modern, open_to_all, send
 
 pytestmark = pytest.mark.anyio
 
@@ -174,3 +175,67 @@ def test_tokens_limit_what_their_callers_are_told() -> None:
         claims = {"sub": "a", "aud": audience, "projects": projects}
         outcome = Outcome(status="verified", verifier="jwks", subject="a", claims=claims)
         assert of_outcome(outcome, b"", server, Defaults(frozenset()), 1.0).caller.sees == sees
+
+
+LISTED = {"projects": ("alpha", "beta")}
+
+
+async def refusals(path: str, tool: dict[str, Any], token: str | None = None, front: Front | None = None) -> str:
+    """How a call is refused, the same on the fast path and off it, and again once both know the path."""
+    found = set()
+    for fast in (True, False):
+        app = front.make(fast=fast) if front is not None else make_app(with_settings=LISTED, fast=fast)
+        for era in (modern, legacy):
+            answer = await ask(app, token, era("tools/call", tool), path)
+            assert answer.status == 404
+            found.add(answer.json["error"]["message"])
+        await app.aclose()
+    (message,) = found
+    return message
+
+
+async def test_with_a_list_of_projects_there_are_no_others() -> None:
+    known = "; there are: alpha, beta"
+    assert await refusals("/p/gamma/mcp", ADD) == f"there is no project 'gamma'{known}"
+    assert await refusals("/mcp", ADD) == f"there is no project 'default'{known}"
+    assert await refusals("/p/alhpa/mcp/rig", ADD) == "there is no project 'alhpa'; did you mean 'alpha'?"
+    for fast in (True, False):
+        app = make_app(with_settings=LISTED, fast=fast)
+        assert (await ask(app, None, modern("tools/call", ADD), "/p/alpha/mcp")).status == 200
+        assert (await ask(app, None, modern("tools/call", ADD), "/p/Alpha/mcp")).status == 400
+        await app.aclose()
+
+
+async def test_a_refusal_names_the_projects_of_the_callers_token(make_front: Callable[..., Front]) -> None:
+    front = make_front()
+    front.settings = msgspec.structs.replace(front.settings, projects=("alpha", "alphabet", "beta"))
+    assert await refusals("/p/gamma/mcp", ADD, front.all, front) == (
+        "there is no project 'gamma'; there are: alpha, alphabet, beta"
+    )
+    assert await refusals("/p/alphabets/mcp", ADD, front.alpha, front) == (
+        "there is no project 'alphabets'; did you mean 'alpha'?"
+    )
+    app = front.make()
+    assert (await ask(app, None, modern("tools/call", ADD), "/p/gamma/mcp")).status == 401
+    assert b"alpha" not in (await ask(app, None, modern("tools/call", ADD), "/p/gamma/mcp")).body
+    assert (await ask(app, front.alpha, modern("tools/call", ADD), "/p/beta/mcp")).status == 403
+    await app.aclose()
+
+
+async def test_a_reloaded_list_holds_for_paths_that_are_known(app: FrontEnd) -> None:
+    path, request = "/p/gamma/mcp", modern("tools/call", ADD)
+    for _ in range(2):
+        assert (await ask(app, None, request, path)).status == 200
+    assert app.fast_path.hits
+    for listed, status in ((("alpha",), 404), (("alpha", "gamma"), 200), (("alpha",), 404), ((), 200)):
+        app.configure(Settings(toolsets=("rig",), projects=listed))
+        assert (await ask(app, None, request, path)).status == status
+
+
+async def test_hints_name_no_project_that_is_not_on_the_list(store: Store, project: str, neighbour: str) -> None:
+    await Fronts(store).call(f"/p/{neighbour}/mcp", "manage_items", ITEM)
+    plain = f"nobody has written to the project '{project}' yet"
+    projects = Projects(store, (project, "other"))
+    assert await projects.hint(project, None) == plain
+    projects.configure(Settings(projects=(project, neighbour)))
+    assert await projects.hint(project, None) == f"{plain}; did you mean '{neighbour}'?"

@@ -251,12 +251,13 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path) -> None:
         (["--toolset", "nope"], "there is no toolset 'nope'; allowed: items"),
         (["--toolset", "sessions", "--toolset", "navigator"], "sessions and navigator cannot be served together"),
         (["--project", "Not A Project"], "project: must be 1 to 63 lower-case letters"),
+        (["--project", "alhpa"], "there is no project 'alhpa' (setting projects); did you mean 'alpha'?"),
     ],
 )
 def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path: Path, more: list[str], words: str) -> None:
-    done = subprocess.run(
-        fleet_stdio(tmp_path / "data", *more), capture_output=True, timeout=120, env=ENVIRONMENT, cwd=ROOT, input=b""
-    )
+    command = fleet_stdio(tmp_path / "data", *more)
+    env = {**ENVIRONMENT, "FLEET_PROJECTS": "default,alpha"}
+    done = subprocess.run(command, capture_output=True, timeout=120, env=env, cwd=ROOT, input=b"")
     assert done.returncode == Exit.USAGE
     assert done.stdout == b""
     assert done.stderr.startswith(b"fleet: ")

@@ -80,6 +80,8 @@ def demo(
     check_range("--wait-ms", wait_ms, 0, MAX_WAIT_MS)
     check_range("--chaos-seconds", chaos_seconds, 0.1, 3600)
     check_base_url(url)
+    if project is None and loaded.settings.projects:
+        raise CommandFailed("the setting projects closes the list of projects: choose one with --project", Exit.USAGE)
     if project is not None:
         try:
             check_project(project)
