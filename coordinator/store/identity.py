@@ -97,8 +97,12 @@ class StoreIdentity:
             await self._went_back(ask, moment)
 
     async def establish(self, ask: Ask) -> None:
-        """Gives an identity to a store that has none, and that this process may serve from."""
-        await ask([("HSETNX", _KEY, "id", self.known or _new())])
+        """Gives an identity to a store that has none, and that this process may serve from.
+
+        Raises:
+            ServerError: the store refuses it.
+        """
+        await _write(ask, ("HSETNX", _KEY, "id", self.known or _new()))
         await self.check(ask)
 
     async def accept(self, ask: Ask, instead_of: str = "") -> str:

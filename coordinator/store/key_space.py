@@ -6,13 +6,20 @@ store: the one that comes second refuses to start.
 
 from __future__ import annotations
 
+import asyncio
+
+import structlog
+
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
-from coordinator.store.errors import KeySpaceDiffers, StoreChanged
+from coordinator.store.errors import KeySpaceDiffers, StoreChanged, StoreError
 from coordinator.store.store import Store
 
 VERSION = 2
 ADVICE = "serve this store with the release that it belongs to, or give this one another store"
+
+_AGAIN_SECONDS = 0.25
+_log = structlog.get_logger(__name__)
 
 
 async def noted(store: Store) -> int | None:
@@ -33,22 +40,46 @@ async def noted(store: Store) -> int | None:
 async def settle(store: Store) -> None:
     """Makes sure, before a process serves, that the store has this release's layout of keys, and an identity.
 
-    Does nothing if the store does not answer or takes no writes: a process may start nevertheless.
+    If the store does not answer or takes no writes, the process may start nevertheless, but is not ready
+    (``Store.ping``) until both are there; that is tried again from time to time.
 
     Raises:
         KeySpaceDiffers: it has the layout of another release.
         StoreChanged: somebody has used it, but it has no identity.
     """
     try:
+        await _settle(store)
+    except ToolFailure as failure:
+        store.unready = "the store has not been given its identity and the version of its keys yet"
+        _log.warning("the store cannot be given an identity yet: this process is not ready", reason=failure.message)
+        store.settle_later(_settle_later(store))
+
+
+async def _settle_later(store: Store) -> None:
+    while store.unready:
+        await asyncio.sleep(_AGAIN_SECONDS)
+        try:
+            await _settle(store)
+        except ToolFailure:
+            continue
+        except StoreError as error:  # for an operator to mend
+            if str(error) != store.unready:
+                store.unready = str(error)
+                _log.error("the store cannot be served from", reason=str(error))
+        else:
+            store.unready = ""
+            _log.info("the store has its identity", identity=store.identity.known)
+
+
+async def _settle(store: Store) -> None:
+    """Tries it once. Raises as ``settle``, and ToolFailure as ``Store.command``."""
+    found = await noted(store)
+    if found is None:
+        await store.establish()
+        await store.command("SET", keys.key_space.key(keys.FLEET), VERSION, "NX")
         found = await noted(store)
-        if found is None:
-            await store.establish()
-            await store.command("SET", keys.key_space.key(keys.FLEET), VERSION, "NX")
-            found = await noted(store)
-        elif not store.identity.known:
-            await store.make_sure()  # another process may have begun to serve since this one connected
-    except ToolFailure:
-        return
+    elif not store.identity.known:
+        await store.make_sure()  # another process may have begun to serve since this one connected
     if found == VERSION and not store.identity.known:
         raise StoreChanged("the store is in use but has no identity: have it served nevertheless: fleet store accept")
     if found not in (None, VERSION):

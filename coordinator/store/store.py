@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -111,6 +111,8 @@ class Store:
         self._timeout = timeout_ms / 1000
         self._protocol = protocol
         self.identity = identity or StoreIdentity()
+        self.unready = ""
+        """Why nobody may be told that the store is ready, though it answers; empty: it is (``key_space.settle``)."""
         self.written = False
         """Set with each call that is remembered; whoever notes the time in the store unsets it."""
         self._link = Link(
@@ -124,6 +126,7 @@ class Store:
         self._keys: dict[str, bytes] = {}
         self._loads: dict[str, asyncio.Future[Any]] = {}
         self._loading: asyncio.Task[None] | None = None
+        self._settling: asyncio.Task[None] | None = None
         self._loaded_on = 0
         self._client: redis.asyncio.Redis | None = None
         self._opened = False
@@ -156,10 +159,12 @@ class Store:
     async def close(self) -> None:
         """Lets calls in flight finish, at most for the timeout, and closes every connection."""
         self._opened = False
-        if self._loading is not None:
-            self._loading.cancel()
-            await asyncio.wait([self._loading])
-            self._loading = None
+        beside = [task for task in (self._loading, self._settling) if task is not None]
+        self._loading = self._settling = None
+        for task in beside:
+            task.cancel()
+        if beside:
+            await asyncio.wait(beside)
         await self._link.close()
         if self._client is not None:
             await self._client.aclose()
@@ -249,7 +254,10 @@ class Store:
 
     async def establish(self) -> None:
         """Gives an identity to a store that has none. Raises ToolFailure as ``command`` says."""
-        await self.identity.establish(self.ask)
+        try:
+            await self.identity.establish(self.ask)
+        except ServerError as error:
+            raise self._failure(error) from None
 
     async def make_sure(self) -> None:
         """Makes sure that it is still the store that it has to be; learns its identity, if any would do until now.
@@ -281,15 +289,21 @@ class Store:
         """Seconds that the store takes to answer a script that may write, but changes nothing.
 
         Raises:
-            ToolFailure: store_unavailable, also if the server answers but takes no writes. A full one still takes
-                some, so it is no failure, unless it lacks the script.
+            ToolFailure: store_unavailable, also if the server answers but takes no writes, or has not been settled
+                yet. A full one still takes some, so it is no failure, unless it lacks the script.
         """
         started = perf_counter()
         await self.run(_CHECK, keys.FLEET)
         elapsed = perf_counter() - started
         if not self.scripts_loaded:
             self._on_connected()
+        if self.unready:
+            raise ToolFailure("store_unavailable", self.unready, retry_after_ms=replies.RETRY_MS)
         return elapsed
+
+    def settle_later(self, settling: Coroutine[Any, Any, None]) -> None:
+        """Has the store settled beside the calls; that ends with ``close`` at the latest."""
+        self._settling = asyncio.get_running_loop().create_task(settling, name="store-settling")
 
     @property
     def scripts_loaded(self) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,9 @@ from coordinator.cli.exits import Exit
 from coordinator.errors import ToolFailure
 from coordinator.store import KeySpaceDiffers, Store, key_space, keys
 from coordinator.store.embedded import EmbeddedServer
-from tests.support.fleets import fleet_command
+from tests.support.fleets import RunningCommand, fleet_command, once
+from tests.support.ports import free_port
+from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +53,84 @@ async def test_a_store_that_does_not_answer_keeps_nobody_from_starting(
 
     monkeypatch.setattr(alone, "command", away)
     await key_space.settle(alone)
+    with pytest.raises(ToolFailure, match="has not been given its identity"):
+        await alone.ping()
     monkeypatch.undo()
+    await wait_until(lambda: not alone.unready, what="an identity")
+    await alone.ping()
+
+
+async def test_a_process_is_not_ready_before_the_store_has_identity_and_version(alone: Store) -> None:
+    """Its store has all functions, but takes no writes yet."""
+    await alone.command("CONFIG", "SET", "min-replicas-to-write", 1)
+    try:
+        await key_space.settle(alone)
+        with pytest.raises(ToolFailure, match="too few replicas"):
+            await alone.ping()
+    finally:
+        await alone.command("CONFIG", "SET", "min-replicas-to-write", 0)
+
+    async def ready() -> bool:
+        try:
+            await alone.ping()
+        except ToolFailure:
+            return False
+        return True
+
+    await wait_until(ready, what="readiness")
+    assert await alone.command("HGET", keys.identity.key(keys.FLEET), "id") == alone.identity.known.encode() != b""
+    assert await key_space.noted(alone) == key_space.VERSION
+
+
+async def test_a_store_that_another_release_takes_meanwhile_is_not_ready_until_that_is_mended(
+    alone: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*words: object) -> None:
+        raise ToolFailure("store_unavailable", "the store does not answer")
+
+    await alone.command("SET", KEY, NEWER)
+    monkeypatch.setattr(alone, "command", away)
+    await key_space.settle(alone)
+    monkeypatch.undo()
+    await wait_until(lambda: "newer" in alone.unready, what="the other release to be noticed")
+    with pytest.raises(ToolFailure, match="newer release"):
+        await alone.ping()
+    await alone.command("DEL", KEY)
+    await wait_until(lambda: not alone.unready, what="the store to be settled")
+
+
+@pytest.mark.parametrize("command", ["serve", "worker"])
+async def test_a_process_that_begins_on_a_store_without_writes_settles_it_first(
+    alone: Store, own_server: EmbeddedServer, tmp_path: Path, command: str
+) -> None:
+    port = free_port()
+    more = ["--port", str(port), "--frontends", "1"] if command == "serve" else ["--worker-port", str(port)]
+    env: dict[str, Any] = {"FLEET_REDIS_URL": own_server.url, "FLEET_DATA_DIR": str(tmp_path / "data")}
+    await alone.command("CONFIG", "SET", "min-replicas-to-write", 1)
+    try:
+        with RunningCommand(tmp_path / command, command, *more, **env) as running:
+
+            def status() -> int:
+                try:
+                    return once(port, "/readyz")[0]
+                except OSError:
+                    assert running.process.poll() is None, running.stderr
+                    return 0
+
+            await wait_until(lambda: asyncio.to_thread(status), what="its port")
+            assert await asyncio.to_thread(status) == 503
+            assert await key_space.noted(alone) is None
+            await alone.command("CONFIG", "SET", "min-replicas-to-write", 0)
+
+            async def ready() -> bool:
+                return await asyncio.to_thread(status) == 200
+
+            await wait_until(ready, what="readiness")
+            assert await alone.command("HGET", keys.identity.key(keys.FLEET), "id")
+            assert await key_space.noted(alone) == key_space.VERSION
+            assert await asyncio.to_thread(running.end) == Exit.OK
+    finally:
+        await alone.command("CONFIG", "SET", "min-replicas-to-write", 0)
 
 
 @pytest.mark.parametrize(
