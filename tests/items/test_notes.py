@@ -503,7 +503,7 @@ async def test_an_unknown_id_fails_alone(tools: Client) -> None:
     ("selector", "code", "message"),
     [
         ({}, "VALIDATION_ERROR", "ids: delete needs ids or itemId"),
-        ({"ids": []}, "VALIDATION_ERROR", "ids: delete needs ids or itemId"),
+        ({"ids": [], "key": "plan"}, "VALIDATION_ERROR", "key: needs itemId beside it"),
         ({"key": "plan"}, "VALIDATION_ERROR", "ids: delete needs ids or itemId"),
         ({"ids": ["{note}"], "key": "plan"}, "VALIDATION_ERROR", "key: needs itemId beside it"),
         ({"ids": ["{note}", "abcd"]}, "VALIDATION_ERROR", "ids[1]: must be a UUID"),

@@ -86,8 +86,12 @@ class ManageDependencies(Arguments, kw_only=True):
         Meta(description="linear: items in order, A before B before C.", extra_json_schema={"minItems": 2}),
     ] = None
     source: Annotated[str | None, Meta(description="fan-out: the item that the targets wait for.")] = None
-    targets: Annotated[list[str] | None, Meta(description="fan-out: items that wait for source.")] = None
-    sources: Annotated[list[str] | None, Meta(description="fan-in: items that target waits for.")] = None
+    targets: Annotated[
+        list[str] | None, Meta(description="fan-out: items that wait for source.", extra_json_schema={"minItems": 1})
+    ] = None
+    sources: Annotated[
+        list[str] | None, Meta(description="fan-in: items that target waits for.", extra_json_schema={"minItems": 1})
+    ] = None
     target: Annotated[str | None, Meta(description="fan-in: the item that waits for the sources.")] = None
     id: Annotated[str | None, Meta(description="Delete: the dependency's UUID.")] = None
     from_item_id: Annotated[str | None, Meta(description="Delete: edges from this item; UUID or hex prefix.")] = None

@@ -123,7 +123,7 @@ class Notes:
 
     async def _delete(self, call: Call, args: ManageNotes) -> DeleteNotesResult:
         named = not_blank(args.item_id)
-        if not args.ids and not named:
+        if args.ids is None and not named:
             raise invalid("ids", "delete needs ids or itemId")
         if not_blank(args.key) and not named:
             raise invalid("key", "needs itemId beside it")
