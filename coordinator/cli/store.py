@@ -62,7 +62,7 @@ async def _accept(settings: Settings, url: str, instead_of: str) -> int:
                 "(/readyz of a process that refuses calls names it)",
                 Exit.USAGE,
             )
-        store.identity = StoreIdentity(found, settings.store_id, keep=file.keep)
+        store.identity = StoreIdentity(found, settings.store_id, keep=file.keep, accepted=file.accepted())
         identity = await store.accept(remembered)
     except ToolFailure as failure:
         raise CommandFailed(failure.message, Exit.STORE_UNREACHABLE) from None

@@ -5,9 +5,9 @@ its data directory, or is told it by the setting ``store_id``. On each new conne
 anything else is sent. If it is another, or there is none, the store is a foreign or an emptied one: every call is
 refused with ``store_changed``, so that nobody takes an empty store for the truth, until an operator accepts the store
 (``fleet store accept``), or at once where the setting ``store_accept`` says so. Accepting notes in the store which
-identities it takes the place of, and by that all other processes know it. Where the store is emptied under a connection
-that stays (FLUSHALL), the server says so on that connection, before it answers anything else (client-side caching), and
-the connection is replaced.
+identities it takes the place of, and when, and by that all other processes know it; only the newest acceptance that a
+process knows of counts. Where the store is emptied under a connection that stays (FLUSHALL), the server says so on that
+connection, before it answers anything else (client-side caching), and the connection is replaced.
 
 A store that has its identity but has lost its last writes (a restored copy, a failover, a crash before a flush to disk)
 is served: fences rise nevertheless. Processes that write note the time of the server there once a second; one that has
@@ -53,7 +53,8 @@ class StoreIdentity:
         known: the identity that the store has to have; empty: any will do, and the first that is seen stays.
         pinned: the identity by the setting ``store_id``; counts for more than ``known``.
         accept: whether another store has to be accepted by an operator.
-        keep: told of each new identity, to remember it.
+        keep: told of each new identity, and of when it was accepted, to remember both.
+        accepted: when the known store was accepted (ms); 0: never, or nobody knows.
     """
 
     def __init__(
@@ -61,12 +62,14 @@ class StoreIdentity:
         known: str = "",
         pinned: str = "",
         accept: Accept = "operator",
-        keep: Callable[[str], None] = lambda identity: None,
+        keep: Callable[[str, int], None] = lambda identity, accepted: None,
+        accepted: int = 0,
     ) -> None:
         self.known = pinned or known
         self._pinned = pinned
         self._accepts = accept == "auto"
         self._keep = keep
+        self._accepted = accepted
         self._latest = 0
         """The latest time (ms) that the store has acknowledged to know of."""
         self._refused = ""
@@ -82,8 +85,9 @@ class StoreIdentity:
         Raises:
             StoreChanged: it does not.
         """
-        (identity, replaced, moment) = await _read(ask)
-        if self.known and identity != self.known and self.known not in replaced:
+        (identity, replaced, accepted, moment) = await _read(ask)
+        # Another store may have been accepted in place of this one, and this one in place of that one later.
+        if self.known and identity != self.known and (self.known not in replaced or accepted < self._accepted):
             if not self._accepts:
                 self._refuse(identity)
             identity = await self.accept(ask)
@@ -91,8 +95,8 @@ class StoreIdentity:
             self._refused = ""
             recorder().store_changed(False)
             _log.info("the store is served again", identity=identity)
-        if identity and identity != self.known:
-            self._adopt(identity)
+        if identity:
+            self._adopt(identity, accepted)
         if moment < self._latest:
             await self._went_back(ask, moment)
 
@@ -114,7 +118,7 @@ class StoreIdentity:
         Raises:
             ServerError: the store refuses what has to be written.
         """
-        (identity, replaced, _) = await _read(ask)
+        (identity, replaced, accepted, _) = await _read(ask)
         if self._pinned:
             await _write(ask, ("HSET", _KEY, "id", self._pinned))
         elif not identity:
@@ -122,10 +126,14 @@ class StoreIdentity:
         (now, *_) = await _read(ask)
         others = dict.fromkeys([*replaced, identity, self.known, instead_of])
         was = " ".join([one for one in others if one and one != now][-_REPLACED_MOST:])
+        (time,) = await ask([("TIME",)])
+        # The clocks of the two servers may differ.
+        accepted = max(int(time[0]) * 1000 + int(time[1]) // 1000, accepted + 1, self._accepted + 1)
         event = ("XADD", keys.fleet_events.key(keys.FLEET), "MAXLEN", "~", _EVENTS_MOST, "*")
-        await _write(ask, ("HSET", _KEY, "was", was), (*event, "k", "store.accepted", "i", now, "was", was))
+        noting = ("HSET", _KEY, "was", was, "at", accepted)
+        await _write(ask, noting, (*event, "k", "store.accepted", "i", now, "was", was))
         _log.warning("the store was accepted in place of another", identity=now, replaced=was)
-        self._adopt(now)
+        self._adopt(now, accepted)
         return now
 
     def guard(self, connection: Any) -> None:
@@ -152,10 +160,13 @@ class StoreIdentity:
         """The store has acknowledged that it knows of this time (ms)."""
         self._latest = moment
 
-    def _adopt(self, identity: str) -> None:
-        self.known = identity
-        self._latest = 0
-        self._keep(identity)
+    def _adopt(self, identity: str, accepted: int) -> None:
+        if identity != self.known:
+            self._latest = 0
+        elif accepted <= self._accepted:
+            return
+        self.known, self._accepted = identity, max(accepted, self._accepted)
+        self._keep(identity, self._accepted)
 
     def _refuse(self, identity: str) -> None:
         why = changed(self.known, identity)
@@ -195,14 +206,20 @@ class IdentityFile:
 
     def read(self) -> str:
         """The remembered identity, or ''."""
-        return self._all().get(self._address, "")
+        return self._all().get(self._address, "").partition(" ")[0]
 
-    def keep(self, identity: str) -> None:
+    def accepted(self) -> int:
+        """When the store with this identity was accepted (ms); 0: never."""
+        at = self._all().get(self._address, "").partition(" ")[2]
+        return int(at) if at.isdecimal() else 0
+
+    def keep(self, identity: str, accepted: int = 0) -> None:
         """Remembers an identity; '' forgets it. Does nothing where the directory cannot be written."""
+        noted = f"{identity} {accepted}" if accepted else identity
         found = self._all()
-        if found.get(self._address, "") == identity:
+        if found.get(self._address, "") == noted:
             return
-        found[self._address] = identity
+        found[self._address] = noted
         fresh = self._path.with_name(f".{_FILE}.{secrets.token_hex(4)}")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -232,17 +249,17 @@ def remembered(settings: Settings, url: str) -> StoreIdentity:
     """Which store a process that serves has to find at ``url``. Raises AddressError."""
     file = identity_file(settings.data_dir, url)
     recorder().store_watched()
-    return StoreIdentity(file.read(), settings.store_id, settings.store_accept, file.keep)
+    return StoreIdentity(file.read(), settings.store_id, settings.store_accept, file.keep, file.accepted())
 
 
-async def _read(ask: Ask) -> tuple[str, list[str], int]:
-    """The identity or '', those that it takes the place of, and the latest time (ms) that the store knows of."""
-    fields, moment = await ask([("HMGET", _KEY, "id", "was"), ("GET", _MOMENT)])
+async def _read(ask: Ask) -> tuple[str, list[str], int, int]:
+    """The identity or '', those that it takes the place of, since when (ms), and the latest time (ms) known to it."""
+    fields, moment = await ask([("HMGET", _KEY, "id", "was", "at"), ("GET", _MOMENT)])
     for reply in (fields, moment):
         if isinstance(reply, Exception):
             raise reply
-    identity, replaced = ((value or b"").decode(errors="replace") for value in fields)
-    return identity, replaced.split(), int(moment or 0)
+    identity, replaced, accepted = ((value or b"").decode(errors="replace") for value in fields)
+    return identity, replaced.split(), int(accepted or 0), int(moment or 0)
 
 
 async def _write(ask: Ask, *commands: tuple[str | bytes | int, ...]) -> None:

@@ -114,7 +114,8 @@ async def test_a_store_that_is_emptied_under_its_connections_is_refused_from_the
             await store.ping()
         assert (raised.value.code, raised.value.kind) == ("store_changed", "transient")
         assert raised.value.retry_after_ms
-    assert await asyncio.to_thread(dbsize, server) == 0, "nothing was written"
+    # The server may have run the call that was sent before its word was read; that one failed, with unknown effect.
+    assert await asyncio.to_thread(dbsize, server) <= 1, "more was written"
 
 
 async def test_a_changed_store_that_ends_is_unavailable(serve: Serve, server: EmbeddedServer) -> None:
@@ -238,6 +239,53 @@ async def test_a_foreign_store_is_refused_and_can_be_accepted(
             await store.close()
     finally:
         await asyncio.to_thread(foreign.stop)
+
+
+async def test_only_the_newest_acceptance_counts(serve: Serve, make_store: MakeStore, tmp_path: Path) -> None:
+    """The new store was accepted in place of ours, then ours again: a return to the new one is an accident."""
+    file = IdentityFile(tmp_path, "here")
+    ours = await serve(StoreIdentity(keep=file.keep))
+    new = EmbeddedServer(tmp_path / "new")
+    await asyncio.to_thread(new.start)
+
+    async def accept(url: str) -> None:
+        """As the command does."""
+        operator = make_store(url)
+        await operator.open()
+        operator.identity = StoreIdentity(operator.identity.known, keep=file.keep, accepted=file.accepted())
+        await operator.accept(file.read())
+
+    def again() -> StoreIdentity:
+        return StoreIdentity(file.read(), keep=file.keep, accepted=file.accepted())
+
+    try:
+        first = ours.identity.known
+        second = (await serve(url=new.url)).identity.known
+        await accept(new.url)
+        away = again()
+        running = await serve(StoreIdentity(first), url=new.url)
+        assert (running.identity.known, away.known) == (second, second)
+        await accept(server_of(ours))
+        assert file.read() == first
+        running = await serve(again())
+        for back in (again(), running.identity):
+            with pytest.raises(StoreChanged, match=second):
+                await serve(back, url=new.url)
+        assert (await serve(away)).identity.known == first  # a host that was away during the second acceptance
+        await accept(new.url)
+        assert (await serve(again(), url=new.url)).identity.known == second
+    finally:
+        await asyncio.to_thread(new.stop)
+
+
+async def test_an_acceptance_rises_over_the_one_before_on_a_server_whose_clock_is_behind(serve: Serve) -> None:
+    store = await serve()
+    far = 2**43
+    identity = StoreIdentity("theirs", accepted=far)
+    await identity.accept(store.ask)
+    waiting = StoreIdentity("theirs", accepted=far)
+    await waiting.check(store.ask)
+    assert waiting.known == identity.known == store.identity.known
 
 
 async def test_any_process_accepts_where_the_setting_says_so(serve: Serve) -> None:

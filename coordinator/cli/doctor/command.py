@@ -52,8 +52,9 @@ def doctor(
     """
     findings = list(host.check(loaded.settings))
     url, timeout_ms = running_url(loaded.settings), loaded.settings.redis_timeout_ms
-    known = loaded.settings.store_id or identity_file(loaded.settings.data_dir, url).read()
-    findings += asyncio.run(_check_store(url, timeout_ms, known))
+    file = identity_file(loaded.settings.data_dir, url)
+    expected = StoreIdentity(file.read(), loaded.settings.store_id, accepted=file.accepted())
+    findings += asyncio.run(_check_store(url, timeout_ms, expected))
     findings += asyncio.run(_check_queues(loaded.settings.steps.queue_url or url, timeout_ms))
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
     if format == "json":
@@ -76,11 +77,11 @@ async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
         await opened.close()
 
 
-async def _check_store(url: str, timeout_ms: int, known: str = "") -> list[Finding]:
+async def _check_store(url: str, timeout_ms: int, expected: StoreIdentity | None = None) -> list[Finding]:
     opened = await open_store(url, timeout_ms)
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            return await _measure(opened, known)
+            return await _measure(opened, expected or StoreIdentity())
     except KeySpaceDiffers as error:
         raise CommandFailed(str(error)) from None
     except (RedisError, StoreError, ToolFailure, TimeoutError) as error:
@@ -90,7 +91,7 @@ async def _check_store(url: str, timeout_ms: int, known: str = "") -> list[Findi
         await opened.close()
 
 
-async def _measure(opened: Store, known: str) -> list[Finding]:
+async def _measure(opened: Store, expected: StoreIdentity) -> list[Finding]:
     client = opened.client
     waits = []
     for _ in range(_PINGS):
@@ -116,8 +117,9 @@ async def _measure(opened: Store, known: str) -> list[Finding]:
         left = [finding async for finding in items.check(opened)]
     except (ToolFailure, StoreError):  # other checks say why
         drained, left = {}, []
+    known = expected.known
     try:
-        await StoreIdentity(known).check(opened.ask)
+        await expected.check(opened.ask)
         different = ""
     except StoreChanged as found:
         different = str(found)
