@@ -105,7 +105,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             (tool.name for toolset in toolsets.values() for tool in toolset.tools),
             (script.name for script in Script.registered()),
         )
-        app = FrontEnd(
+        app: FrontEnd = FrontEnd(
             settings,
             store,
             toolsets,

@@ -192,7 +192,9 @@ class FastPath:
 
     def forget(self) -> None:
         """Forgets what was served at which path, because that has changed."""
-        for remembered in (self._plans, self._served, *self.derived):
+        self._plans.clear()
+        self._served.clear()
+        for remembered in self.derived:
             remembered.clear()
 
     def plan(self, scope: Scope) -> Plan | str:

@@ -151,8 +151,10 @@ async def test_other_failures_and_writes_carry_no_hint(fronts: Fronts, project: 
         assert not any(map(hint_in, await fronts.call(path, tool, arguments)))
 
 
-async def test_a_close_name_is_told_to_those_who_may_see_it(store: Store, project: str, neighbour: str) -> None:
-    await Fronts(store).call(f"/p/{neighbour}/mcp", "manage_items", ITEM)
+async def test_a_close_name_is_told_to_those_who_may_see_it(
+    fronts: Fronts, store: Store, project: str, neighbour: str
+) -> None:
+    await fronts.call(f"/p/{neighbour}/mcp", "manage_items", ITEM)
     plain = f"nobody has written to the project '{project}' yet"
     meant = f"{plain}; did you mean '{neighbour}'?"
     for sees, expected in ((None, meant), ({neighbour}, meant), ({"other", project}, plain), ((), plain)):
@@ -164,7 +166,9 @@ async def test_a_close_name_is_told_to_those_who_may_see_it(store: Store, projec
 def test_tokens_limit_what_their_callers_are_told() -> None:
     entry = TokenEntry(id="a", sha256="0" * 64)
     assert of_entry(entry, frozenset()).caller.sees is None
-    assert of_entry(msgspec.structs.replace(entry, projects=("alpha",)), frozenset()).caller.sees == {"alpha"}
+    assert of_entry(msgspec.structs.replace(entry, projects=("alpha",)), frozenset()).caller.sees == frozenset(
+        ("alpha",)
+    )
     server, endpoint = "https://fleet.example", "https://fleet.example/p/alpha/mcp"
     for audience, projects, sees in (
         (server, ["*"], None),
@@ -232,8 +236,10 @@ async def test_a_reloaded_list_holds_for_paths_that_are_known(app: FrontEnd) -> 
         assert (await ask(app, None, request, path)).status == status
 
 
-async def test_hints_name_no_project_that_is_not_on_the_list(store: Store, project: str, neighbour: str) -> None:
-    await Fronts(store).call(f"/p/{neighbour}/mcp", "manage_items", ITEM)
+async def test_hints_name_no_project_that_is_not_on_the_list(
+    fronts: Fronts, store: Store, project: str, neighbour: str
+) -> None:
+    await fronts.call(f"/p/{neighbour}/mcp", "manage_items", ITEM)
     plain = f"nobody has written to the project '{project}' yet"
     projects = Projects(store, (project, "other"))
     assert await projects.hint(project, None) == plain
