@@ -152,7 +152,7 @@ def test_settings_may_be_larger_than_a_pipe(fleet: Configured) -> None:
         (result,) = client.call("advance_item", transitions=[{"itemId": new_bug(client), "trigger": "start"}])[
             "results"
         ]
-    assert result["missingNotes"] == [{"key": "long", "description": "", "guidance": guidance}]
+    assert result["missingNotes"] == [{"key": "long", "role": "queue", "description": "", "guidance": guidance}]
 
 
 def refused(client: Http, item: str) -> bool:
