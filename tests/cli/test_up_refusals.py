@@ -17,7 +17,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.metrics import SharedCells
 from coordinator.settings import load_settings
-from tests.support.fake_redis import GREETING, FakeRedis, Peer, bulk
+from tests.support.fake_redis import GREETING, INTRODUCTION, FakeRedis, Peer, bulk
 from tests.support.fleets import environment, fleet_command
 
 
@@ -91,7 +91,7 @@ def test_an_embedded_server_that_is_too_old(tmp_path: Path) -> None:
 async def test_a_given_redis_that_is_too_old(tmp_path: Path) -> None:
     async def talk(peer: Peer) -> None:
         while True:
-            answers = {**GREETING, b"INFO": bulk(b"# Server\r\nredis_version:6.0.16\r\n")}
+            answers = {**GREETING, **INTRODUCTION, b"INFO": bulk(b"# Server\r\nredis_version:6.0.16\r\n")}
             peer.send(answers[(await peer.command())[0]])
 
     server = FakeRedis(talk)

@@ -16,6 +16,10 @@ GREETING = {
 }
 
 
+INTRODUCTION = {b"CLIENT": b"+OK\r\n", b"HMGET": b"*3\r\n$-1\r\n$-1\r\n$-1\r\n", b"GET": b"$-1\r\n"}
+"""What a store asks then, before it sends anything: this one has no identity."""
+
+
 def bulk(data: bytes) -> bytes:
     """A string reply."""
     return b"$%d\r\n%s\r\n" % (len(data), data)
@@ -49,9 +53,9 @@ class Peer:
             self.send(answers[name])
 
     async def introduce(self, **changes: bytes) -> None:
-        """The same, and what a store asks before it sends anything: this one has no identity."""
+        """The same, and ``INTRODUCTION``."""
         await self.greet(**changes)
-        for name, answer in ((b"CLIENT", b"+OK\r\n"), (b"HMGET", b"*2\r\n$-1\r\n$-1\r\n"), (b"GET", b"$-1\r\n")):
+        for name, answer in INTRODUCTION.items():
             assert (await self.command())[0] == name
             self.send(answer)
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,7 @@ async def test_a_store_that_fails_under_its_agents_is_replaced(tmp_path: Path, n
         os.kill(failed, number)
         try:
             for client in (other, owner):
-                found = await wait_until(lambda client=client: titles(client), what="the store's return")
+                found = await wait_until(partial(titles, client), what="the store's return")
                 assert found == ["one", "two"]
             assert store_pid(tmp_path / "data") != failed
         finally:
