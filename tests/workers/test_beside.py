@@ -47,10 +47,12 @@ async def flows(server: EmbeddedServer, connection: object) -> AsyncIterator[Flo
 
 
 @pytest.mark.parametrize("worker_class", ["rq.SimpleWorker", "rq.Worker"])
-async def test_a_stock_worker_executes_steps(server: EmbeddedServer, flows: Flows, worker_class: str) -> None:
+async def test_a_stock_worker_executes_steps(
+    server: EmbeddedServer, flows: Flows, tmp_path: Path, worker_class: str
+) -> None:
     flow = chain(echo(1), echo([2])) if worker_class == "rq.Worker" else fan(2, echo(), echo([2]))
     made = await flows.create(flow)
-    done = await asyncio.to_thread(_work, server, worker_class)
+    done = await asyncio.to_thread(_work, server, tmp_path, worker_class)
     assert done.returncode == 0, done.stderr
     (record,) = await flows.ended([made], 1)
     assert_recorded_once(record, list(flow))
@@ -59,10 +61,12 @@ async def test_a_stock_worker_executes_steps(server: EmbeddedServer, flows: Flow
     assert left == []
 
 
-async def test_a_stock_worker_traces_what_it_executes_if_it_is_told_to(server: EmbeddedServer, flows: Flows) -> None:
+async def test_a_stock_worker_traces_what_it_executes_if_it_is_told_to(
+    server: EmbeddedServer, flows: Flows, tmp_path: Path
+) -> None:
     made = await flows.create(chain(echo(1), echo(2)))
     with Collector() as collector:
-        done = await asyncio.to_thread(_work, server, "rq.SimpleWorker", FLEET_TRACING_ENDPOINT=collector.url)
+        done = await asyncio.to_thread(_work, server, tmp_path, "rq.SimpleWorker", FLEET_TRACING_ENDPOINT=collector.url)
         assert done.returncode == 0, done.stderr
         await flows.ended([made], 1)
         steps = [span for span in collector.spans if span.name == "step flows"]
@@ -72,9 +76,11 @@ async def test_a_stock_worker_traces_what_it_executes_if_it_is_told_to(server: E
         assert reports == {span.span for span in steps}
 
 
-async def test_a_stock_worker_ends_a_step_that_was_cancelled(server: EmbeddedServer, flows: Flows) -> None:
+async def test_a_stock_worker_ends_a_step_that_was_cancelled(
+    server: EmbeddedServer, flows: Flows, tmp_path: Path
+) -> None:
     made = await flows.create(chain(sleep(600_000, timeout_ms=600_000)))
-    working = asyncio.create_task(asyncio.to_thread(_work, server, "rq.SimpleWorker"))
+    working = asyncio.create_task(asyncio.to_thread(_work, server, tmp_path, "rq.SimpleWorker"))
 
     async def runs() -> bool:
         return (await flows.step(made)).status == "running"
@@ -86,13 +92,17 @@ async def test_a_stock_worker_ends_a_step_that_was_cancelled(server: EmbeddedSer
     assert (await flows.step(made)).status == "cancelled"
 
 
-def _work(server: EmbeddedServer, worker_class: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Has a worker of RQ's own do all that there is to do."""
+def _work(server: EmbeddedServer, data: Path, worker_class: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Has a worker of RQ's own do all that there is to do; ``data`` is its data directory."""
     command = [sys.executable, "-m", "rq.cli", "worker", "--burst", "--serializer", "json"]
     return subprocess.run(
         [*command, "--worker-class", worker_class, "fleet-steps.high", "fleet-steps", "fleet-steps.low"],
         env=environment(
-            RQ_KEY_PREFIX=workers.RQ_PREFIX, RQ_REDIS_URL=server.url, FLEET_FLOWS_DEMO_TOOLS="true", **more
+            RQ_KEY_PREFIX=workers.RQ_PREFIX,
+            RQ_REDIS_URL=server.url,
+            FLEET_FLOWS_DEMO_TOOLS="true",
+            FLEET_DATA_DIR=str(data),
+            **more,
         ),
         capture_output=True,
         text=True,
@@ -105,11 +115,11 @@ def _work(server: EmbeddedServer, worker_class: str, **more: str) -> subprocess.
 
 
 @pytest.fixture
-def old(server: EmbeddedServer, flows: Flows) -> Iterator[subprocess.Popen[str]]:
+def old(server: EmbeddedServer, flows: Flows, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A worker that knows no protocol that steps of today need."""
     process = subprocess.Popen(
         [sys.executable, str(OLD), "w-8"],
-        env=environment(FLEET_REDIS_URL=server.url, FLEET_FLOWS_DEMO_TOOLS="true"),
+        env=environment(FLEET_REDIS_URL=server.url, FLEET_FLOWS_DEMO_TOOLS="true", FLEET_DATA_DIR=str(tmp_path)),
         stdout=subprocess.PIPE,
         text=True,
     )
