@@ -7,7 +7,7 @@ and p99 as the client sees them, and the ratios. Then starts sessions by the tho
 what the server's memory grew by for each, fresh and after a dozen calls with a checkpoint answered.
 
 The definitions are the examples that come with the product, or those in the folder that
-FLEET_TEST_WORKFLOWS names.
+TEST_WORKFLOWS names.
 
     python -m benchmarks sessions [CALLS] [SESSIONS] [FSYNC]
     python -m benchmarks sessions 3000 10000        # the sizes of the goals
@@ -47,8 +47,7 @@ _HEAD = (
 
 def root() -> Path:
     """Where the definitions are: the set with the most workflows."""
-    # The front-end would take it for a setting that it does not know.
-    named = os.environ.pop("FLEET_TEST_WORKFLOWS", None)
+    named = os.environ.get("TEST_WORKFLOWS")
     sets = [shipped()]
     if named:
         sets += {path.parent.parent for path in Path(named).rglob("workflow.toon")}

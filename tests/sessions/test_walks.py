@@ -18,7 +18,7 @@ EXPECTED = {
     ("change", "1.0.0"): (6, 7, True),
     ("hotfix", "1.0.0"): (4, 2, True),
     ("meta", "1.0.0"): (1, 1, True),
-    # Of sets that FLEET_TEST_WORKFLOWS may name.
+    # Of sets that TEST_WORKFLOWS may name.
     ("work-package", "3.7.0"): (14, 40, True),
     ("remediate-vuln", "1.0.1"): (14, 31, True),
     ("work-packages", "3.0.0"): (7, None, None),

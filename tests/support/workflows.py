@@ -1,6 +1,6 @@
 """Definitions of workflows for tests: the examples that come with the product, and sets of one's own.
 
-FLEET_TEST_WORKFLOWS names a folder of more: it, or what is in it at any depth, is a root with one
+TEST_WORKFLOWS names a folder of more: it, or what is in it at any depth, is a root with one
 folder for each workflow. Tests that take every set walk these too; without it, only the examples.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coordinator.definitions import shipped
 
-VARIABLE = "FLEET_TEST_WORKFLOWS"
+VARIABLE = "TEST_WORKFLOWS"
 
 WORKFLOW = """\
 id: {id}
