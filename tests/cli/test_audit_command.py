@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 import redis
@@ -70,14 +71,14 @@ async def test_a_project_that_nobody_has_written_to_is_refused(store: Store, pro
     ],
 )
 def test_commands_refuse_a_project_that_is_not_on_the_list(redis_url: str, command: tuple[str, ...]) -> None:
-    settings = {"FLEET_PROJECTS": "alpha,beta", "FLEET_REDIS_URL": redis_url}
+    settings: dict[str, Any] = {"FLEET_PROJECTS": "alpha,beta", "FLEET_REDIS_URL": redis_url}
     done = fleet_command(*command, "--project", "gamma", **settings)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "fleet: there is no project 'gamma' (setting projects); there are: alpha, beta\n"
 
 
 def test_what_a_command_works_on_by_default_has_to_be_on_the_list_too(redis_url: str) -> None:
-    settings = {"FLEET_PROJECTS": "alpha,beta", "FLEET_REDIS_URL": redis_url}
+    settings: dict[str, Any] = {"FLEET_PROJECTS": "alpha,beta", "FLEET_REDIS_URL": redis_url}
     done = fleet_command("flows", "list", **settings)
     assert done.stderr == "fleet: there is no project 'default' (setting projects); there are: alpha, beta\n"
     assert "choose one with --project" in fleet_command("demo", **settings).stderr
