@@ -269,7 +269,7 @@ def test_a_caller_is_who_the_token_says(guarded: Guarded) -> None:
     done = guarded.call(guarded.agent, "advance_item", transitions=[{"itemId": item, "trigger": "start"}]).result
     assert done["results"][0]["applied"] is True
     assert done["results"][0]["actor"] == {"id": "agent-1", "kind": "subagent"}
-    assert done["results"][0]["verification"] == {"status": "verified", "verifier": "bearer"}
+    assert done["results"][0]["verification"] == {"status": "verified", "verifier": "bearer", "reason": None}
     release = guarded.call(other, "claim_item", requestId=str(uuid.uuid4()), releases=[{"itemId": item}]).result
     assert release["releaseResults"][0]["outcome"] == "not_claimed_by_you"
 
@@ -374,7 +374,7 @@ def test_refusals_are_counted(guarded: Guarded) -> None:
 
     before = {reason: count(reason) for reason in ("missing", "unknown", "rejected", "permission", "project")}
     assert count("audience") >= 0
-    refused = (None, "token-of-nobody", self_signed(), guarded.jwt(scope="openid"), guarded.jwt(projects=["alpha"]))
+    refused = (None, "token-of-nobody", self_signed(), guarded.jwt(scope="sessions"), guarded.jwt(projects=["alpha"]))
     for token in refused:
         for _ in range(12):
             guarded.call(token, "get_next_item")
