@@ -516,9 +516,10 @@ async def test_a_refusal_for_a_missing_workflow_leaves_the_session_with_its_hold
     )
     for way in ways:
         refused = await bind(sessions, item, "worker-2", **way)
-        assert (refused.error, refused.text) == ("RESOURCE_NOT_FOUND", "Workflow not found: lab")
+        assert refused.error == "RESOURCE_NOT_FOUND"
+        assert refused.text == "Workflow not found: lab; there are: annex, bare, meta"
     refused = await sessions.refusal("start_session", session_token=token)
-    assert refused.text == "Workflow not found: lab"
+    assert refused.text == "Workflow not found: lab; there are: annex, bare, meta"
     assert await sessions.store.command("HGETALL", key) == before
     gone.rename(tmp_path / "lab")
     own.refresh()
