@@ -116,7 +116,7 @@ def test_the_fleet_of_its_own_server_is_well(fleet: RunningFleet) -> None:
     shown = doctor(fleet, "--verbose")
     found = json.loads(doctor(fleet, "--verbose", "--format", "json").stdout)
     assert {one["what"] for one in found} >= {"store.persistence", "store.eviction", "host.files", "settings.times"}
-    assert "key-space version 1" in [one["said"] for one in found if one["what"] == "store.keys"]
+    assert f"key-space version {key_space.VERSION}" in [one["said"] for one in found if one["what"] == "store.keys"]
     # Limit of open files and disk are those of whoever runs the tests, and a busy machine may be slow to answer.
     theirs = ("host.files", "host.disk", "store.latency")
     troubles = [one for one in found if one["verdict"] != "ok" and one["what"] not in theirs]
