@@ -382,11 +382,13 @@ class Store:
         """
         if replies.wants_again(error, script):
             return await self._link.submit(command)
-        for _ in range(_LOAD_ATTEMPTS):
+        if replies.lacks_function(error):
+            await self.make_sure()  # it may have lost everything else, too
+        for attempt in range(_LOAD_ATTEMPTS):
             if not replies.lacks_function(error):
                 break
-            await self.make_sure()  # it may have lost everything else, too
-            load = self._load(script)
+            # A load that is under way may precede the deletion, so only the first attempt relies on one.
+            load = self._load(script, anew=attempt > 0)
             reply = await self._link.submit(command)
             if type(reply) is not ServerError or replies.wants_again(reply, script):
                 return reply
@@ -395,16 +397,21 @@ class Store:
                 raise self._load_failure(script, load.result())
         raise self._failure(error, script)
 
-    def _load(self, script: Script[Any]) -> asyncio.Future[Any]:
-        """Loads a function into the server, unless that is under way; gives the reply, error replies as values."""
+    def _load(self, script: Script[Any], *, anew: bool = False) -> asyncio.Future[Any]:
+        """Loads a function into the server; gives the reply, error replies as values.
+
+        Args:
+            anew: also if a load of it is under way.
+        """
         load = self._loads.get(script.function)
-        if load is None:
+        if load is None or anew:
             load = self._loads[script.function] = self._link.submit(script.pack_load())
 
             def forget(done: asyncio.Future[Any]) -> None:
                 if not done.cancelled():
                     done.exception()  # marks it as seen: callers are told of a lost connection
-                self._loads.pop(script.function, None)
+                if self._loads.get(script.function) is done:
+                    del self._loads[script.function]
 
             load.add_done_callback(forget)
         return load

@@ -40,10 +40,16 @@ async def test_the_workflow_is_meta_unless_said_otherwise(sessions: Sessions) ->
     assert payload((await sessions("start_session")).token)["aid"] == "orchestrator"
 
 
-@pytest.mark.parametrize("workflow", ["nothing", "../lab", "lab/..", "LAB", "lab\n", "{!fleet}"])
-async def test_an_unknown_workflow_is_named(sessions: Sessions, workflow: str) -> None:
+@pytest.mark.parametrize(
+    ("workflow", "hint"),
+    [
+        *((name, "there are: annex, bare, lab, meta") for name in ("nothing", "LAB", "{!fleet}")),
+        *((name, "did you mean 'lab'?") for name in ("../lab", "lab/..", "lab\n")),
+    ],
+)
+async def test_an_unknown_workflow_is_named(sessions: Sessions, workflow: str, hint: str) -> None:
     refused = await sessions.refusal("start_session", workflow_id=workflow)
-    assert refused.text == f"Workflow not found: {workflow}"
+    assert refused.text == f"Workflow not found: {workflow}; {hint}"
     assert refused.error == "RESOURCE_NOT_FOUND"
 
 
@@ -222,7 +228,7 @@ async def test_a_token_that_names_another_workflow_than_its_session_is_recovered
     token = await sessions.start("lab")
     assert (await resume(sessions, forged(token, wf="bare")))["recovered"] is True
     refused = await sessions.refusal("start_session", session_token=forged(token, wf="gone"))
-    assert refused.text == "Workflow not found: gone"
+    assert refused.text == "Workflow not found: gone; there are: annex, bare, lab, meta"
 
 
 @pytest.mark.parametrize("damage", ["", "x", "no-dot-at-all", "e30.00", "bm90IGpzb24.00", "a.b.c", "x" * 20_000])

@@ -98,8 +98,9 @@ async def test_reads_of_an_unwritten_project_say_so(
 ) -> None:
     for result in await fronts.call(f"/p/{project}/mcp/{toolset}", tool, arguments, era):
         # The navigator keeps nothing in a project, so nothing is ever written there.
-        expected = None if toolset == "navigator" else f"nobody has written to the project '{project}' yet"
-        assert hint_in(result) == expected
+        expected = "" if toolset == "navigator" else f"nobody has written to the project '{project}' yet"
+        # By chance, the name of another test's project may be much like this one's.
+        assert (hint_in(result) or "").partition("; did you mean ")[0] == expected
 
 
 FLOW = {
