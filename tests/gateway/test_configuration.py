@@ -226,7 +226,8 @@ WARNINGS: list[tuple[Json, str]] = [
     (
         {"w": states(a={"transitions": {"t": {"target": "a", "executor": {"kind": "flow", "flow": {"start": {
             "name": "s", "tool": "get_next_itm", "args": {"tags": "{{input.tags}}"}, "done": True}}}}}})},
-        "transitions.t.executor: flow.start.tool: unknown tool 'get_next_itm'; did you mean 'get_next_item' or 'get_next_status'?",
+        "transitions.t.executor: flow.start.tool: unknown tool 'get_next_itm'; "
+        "did you mean 'get_next_item' or 'get_next_status'?",
     ),
     (
         {"w": states(a={"transitions": {"t": {"target": "a", "prefill": {"x": ["$.arguments.x"]}}}})},
