@@ -2,7 +2,7 @@
 # (it gets a virtual environment of its own). Further flags: make test ARGS="-k settings".
 
 PYTHON ?= python3
-VENV   ?= $(if $(filter python3,$(PYTHON)),.venv,.venv-$(notdir $(PYTHON)))
+VENV   ?= $(if $(filter python3,$(PYTHON)),.venv,.venv-$(lastword $(notdir $(PYTHON))))
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 LOCK   := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -53,10 +53,10 @@ lock: $(VENV)/.created ## Renew all lock files; ARGS=--upgrade takes newer versi
 
 # Stamp files make repeated calls instant. What is installed is what the lock says, checked by hash.
 $(VENV)/.created:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "make: $(PYTHON) is missing or older than 3.11; name another one: PYTHON=python3.13 make ..." >&2; exit 1; }
 	@[ -w . ] || { echo "make: $(CURDIR) cannot be written to, and $(VENV) and ./.fleet go there: use a copy" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || \
+	@'$(PYTHON)' -m venv $(VENV) || \
 	  { echo "make: $(PYTHON) made no virtual environment; if it lacks the module venv, install it (Debian:" \
 	    "apt-get install python3-venv), or name another one: PYTHON=python3.13 make ..." >&2; exit 1; }
 	@touch $@
@@ -78,7 +78,7 @@ $(VENV)/.installed-dev: tests/requirements.lock $(VENV)/.installed
 
 $(VENV)-hosts/.installed: tests/hosts.lock $(VENV)/.created
 	@echo "installing into $(VENV)-hosts ..."
-	@$(PYTHON) -m venv $(VENV)-hosts
+	@'$(PYTHON)' -m venv $(VENV)-hosts
 	@$(VENV)-hosts/bin/python -m pip --disable-pip-version-check --no-input --quiet install \
 	  --require-hashes --no-deps -r tests/hosts.lock || { $(NO_PACKAGES); }
 	@touch $@

@@ -81,7 +81,7 @@ def test_toolsets_that_do_not_go_together_are_refused_before_anything_begins(tmp
 
 def test_an_embedded_server_that_is_too_old(tmp_path: Path) -> None:
     old = tmp_path / "redis-server"
-    old.write_text(f"#!{sys.executable}\nprint('Redis server v=5.0.14 sha=0:0 malloc=x bits=64 build=0')\n")
+    old.write_text("#!/bin/sh\necho 'Redis server v=5.0.14 sha=0:0 malloc=x bits=64 build=0'\n")
     old.chmod(0o755)
     done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--port", "0", FLEET_REDIS_SERVER=str(old))
     assert "Redis 5.0.14, too old: 7.0 or newer is needed" in refused(done, Exit.STORE_TOO_OLD)

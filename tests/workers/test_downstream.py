@@ -221,7 +221,7 @@ async def test_what_a_server_complains_of_names_no_secret(made: list[DownstreamS
 
 
 async def test_the_death_of_a_server_is_told_with_its_last_words(made: list[DownstreamServer], tmp_path: Path) -> None:
-    script = f"{sys.executable} {PROGRAM}; echo 'out of memory' >&2"
+    script = f"'{sys.executable}' '{PROGRAM}'; echo 'out of memory' >&2"
     server = DownstreamServer("it", Connection(kind="mcp", command="sh", args=("-c", script)))
     made.append(server)
     with structlog.testing.capture_logs() as logs:
