@@ -30,6 +30,7 @@ def test_the_wheel_holds_all_modules_and_scripts(tmp_path: Path) -> None:
     }
     assert any(name.endswith(".lua") for name in expected)
     assert expected <= held
+    assert {"coordinator/py.typed", "workers/py.typed"} <= held, "the classifier 'Typed' needs them (PEP 561)"
     shipped = (ROOT / "config" / "workflows").rglob("*.*")
     assert {
         f"coordinator/definitions/shipped/{path.relative_to(ROOT / 'config' / 'workflows')}" for path in shipped
