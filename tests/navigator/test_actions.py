@@ -446,6 +446,30 @@ async def test_items_may_come_from_the_variable_or_each_time(tree: Tree, client:
     assert (await nav.must(now, "advance_loop", loop_id="l", loop_items=["c", "d"]))["position"]["loop"]["item"] == "d"
 
 
+@pytest.mark.parametrize(
+    ("action", "field", "rest", "close", "has"),
+    [
+        ("complete_step", "step_id", {}, "one", {"steps": [step("one")]}),
+        ("respond_to_checkpoint", "checkpoint_id", {"option_id": "yes"}, "sure", {"checkpoints": [question("sure")]}),
+        ("respond_to_checkpoint", "option_id", {"checkpoint_id": "sure"}, "yes", {"checkpoints": [question("sure")]}),
+        ("transition", "activity_id", {}, "start", {}),
+        ("advance_loop", "loop_id", {}, "each", {"loops": [loop("each", "x")]}),
+    ],
+)
+async def test_an_unknown_id_is_told_which_there_are(
+    tree: Tree, client: Make, action: str, field: str, rest: Json, close: str, has: Json
+) -> None:
+    write(tree, {"id": "start", "transitions": [{"to": "start"}], **has})
+    nav = client()
+    now = await nav.start("w")
+    answer = await nav.do(now, action, **rest, **{field: close + "x"})
+    assert answer["message"].endswith(f"; did you mean '{close}'?")
+    answer = await nav.do(now, action, **rest, **{field: "q" * 100_000})
+    assert not answer["success"]
+    assert answer["message"].endswith(f"; there are: {close}")
+    assert len(toon.write(answer)) < 3_000
+
+
 async def test_a_loop_can_go_by_a_condition_and_break(tree: Tree, client: Make) -> None:
     going = when("going")
     write(tree, {"id": "a", "transitions": [{"to": "a"}], "loops": [

@@ -33,9 +33,10 @@ async def test_an_unknown_activity_is_refused_and_the_session_stays(sessions: Se
     token = await sessions.at("lab", "prepare")
     for activity in ("nowhere", "wait", "__terminal__", "workflow-end", "../prepare"):
         refused = await sessions.refusal("next_activity", session_token=token, activity_id=activity)
-        ways = ", from 'prepare' the ways are [measure, report]" if activity in TERMINALS else ""
-        exist = "did you mean 'prepare'?" if activity == "../prepare" else "there are: prepare, measure, report"
-        assert refused.text == f"Activity not found: {activity}{ways}; {exist}"
+        exist = "; did you mean 'prepare'?" if activity == "../prepare" else "; there are: prepare, measure, report"
+        if activity in TERMINALS:
+            exist = ". The session cannot end so. From 'prepare' it can go to: measure, report"
+        assert refused.text == f"Activity not found: {activity}{exist}"
         assert refused.error == "RESOURCE_NOT_FOUND"
     assert (await status(sessions, token))["current_activity"] == "prepare"
 
@@ -81,11 +82,14 @@ async def test_a_session_is_completed_by_going_to_an_end(sessions: Sessions, las
 async def test_an_end_that_an_activity_does_not_have_is_none(sessions: Sessions) -> None:
     token = await sessions.at("lab", "measure")
     refused = await sessions.refusal("next_activity", session_token=token, activity_id="end-workflow")
-    assert refused.text.startswith("Activity not found: end-workflow, from 'measure' the ways are [")
+    assert refused.text.startswith("Activity not found: end-workflow. The session cannot end so. From 'measure' it ")
     refused = await sessions.refusal(
         "next_activity", session_token=await sessions.start("lab"), activity_id="__terminal__"
     )
-    assert refused.text == "Activity not found: __terminal__; there are: prepare, measure, report"
+    assert refused.text == (
+        "Activity not found: __terminal__. The session cannot end so. "
+        "Before its first activity it can go to: prepare, measure, report"
+    )
 
 
 async def test_the_same_call_again_has_no_second_effect(sessions: Sessions) -> None:
@@ -285,7 +289,7 @@ async def test_without_an_activity_there_is_none_to_get(sessions: Sessions) -> N
     refused = await sessions.refusal("get_activity", session_token=await sessions.start("lab"))
     assert refused.text == "No current activity in session token. Call next_activity first."
     refused = await sessions.refusal("yield_checkpoint", session_token=await sessions.start("lab"), checkpoint_id="go")
-    assert refused.text == "Checkpoint not found: go in activity none"
+    assert refused.text == "Checkpoint not found: go in activity none. Call next_activity first"
 
 
 async def test_sessions_do_not_disturb_each_other(sessions: Sessions) -> None:

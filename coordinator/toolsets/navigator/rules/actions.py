@@ -6,7 +6,7 @@ Each function takes a walk, changes its state, and returns the message of succes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,9 +14,13 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.definitions import Activity, Checkpoint, Effect, LoadedWorkflow
+from coordinator.errors import that_exist
 from coordinator.toolsets.navigator.rules import progress, routes, triggers, variables, wanted
 from coordinator.toolsets.navigator.rules.routes import Routes
 from coordinator.toolsets.navigator.rules.state import State
+
+SHOWN = 200
+"""Most characters of an unknown id that are repeated in a message."""
 
 
 class Refused(Exception):
@@ -31,6 +35,20 @@ class Refused(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+def unknown(kind: str, name: str, place: str, known: Iterable[str], code: str = "") -> Refused:
+    """The refusal of an id that is not there: ``Step 'x' not found in activity 'a'; did you mean 'y'?``.
+
+    Args:
+        kind: what it should have been, such as ``Step``.
+        place: where it was looked for.
+        known: ids that are there.
+        code: default is of the kind.
+    """
+    return Refused(
+        code or f"{kind.upper()}_NOT_FOUND", f"{kind} '{name[:SHOWN]}' not found in {place}{that_exist(name, known)}"
+    )
 
 
 class Walk(NamedTuple):
@@ -121,7 +139,7 @@ def complete_step(walk: Walk, step_id: str) -> str:
         loop, places = inner.loop, list(inner.places)
     named = [place for place in places if place.step.id == step_id]
     if not named:
-        raise Refused("STEP_NOT_FOUND", _no_step(walk, activity, inner, step_id))
+        raise _no_step(walk, activity, inner, step_id)
     finished = state.completed_steps if loop is None else state.loop_steps.setdefault(loop.id, [])
     # If several steps have the same id, each call completes one of them.
     place = next((one for one in named if one.number not in finished), None)
@@ -145,12 +163,12 @@ def respond(walk: Walk, checkpoint_id: str, option_id: str) -> str:
     activity, state = walk.activity, walk.state
     checkpoint = activity.checkpoint(checkpoint_id)
     if checkpoint is None:
-        raise Refused("CHECKPOINT_NOT_FOUND", f"Checkpoint '{checkpoint_id}' not found in activity '{activity.id}'")
+        known = (one.id for one in activity.checkpoints)
+        raise unknown("Checkpoint", checkpoint_id, f"activity '{activity.id}'", known)
     option = checkpoint.option(option_id)
     if option is None:
-        known = ", ".join(one.id for one in checkpoint.options)
-        raise Refused("OPTION_NOT_FOUND", f"Option '{option_id}' not found in checkpoint '{checkpoint_id}'. "
-                      f"Options: {known}")  # fmt: skip
+        known = (one.id for one in checkpoint.options)
+        raise unknown("Option", option_id, f"checkpoint '{checkpoint_id}'", known)
     if checkpoint_id in state.answers:
         raise Refused("CHECKPOINT_ALREADY_RESPONDED", f"Checkpoint '{checkpoint_id}' was already responded to")
     state.answers[checkpoint_id] = option_id
@@ -165,7 +183,8 @@ def transition(walk: Walk, target: str) -> str:
         raise Refused("ACTIVITY_NOT_COMPLETE", f"Activity '{activity.id}' is not complete: {', '.join(missing)} left")
     ends = routes.ends(target, walk.activities)
     if target not in walk.activities and not ends:
-        raise Refused("TARGET_ACTIVITY_NOT_FOUND", f"Target activity '{target}' not found in '{walk.workflow.id}'")
+        code = "TARGET_ACTIVITY_NOT_FOUND"
+        raise unknown("Target activity", target, f"'{walk.workflow.id}'", walk.activities, code)
     ways = walk.ways(activity)
     if ways.to(target) is None and not (ends and ways.over):
         shut = ways.closed.get(target)
@@ -262,14 +281,17 @@ def _complete(walk: Walk) -> None:
     walk.state.current_step = UNSET
 
 
-def _no_step(walk: Walk, activity: Activity, inner: progress.Round | None, step_id: str) -> str:
+def _no_step(walk: Walk, activity: Activity, inner: progress.Round | None, step_id: str) -> Refused:
     if any(step.id == step_id for step in activity.all_steps()):
         place = "a loop that is not under way" if inner is None else f"another loop than '{inner.loop.id}'"
-        return f"Step '{step_id}' belongs to {place}"
+        return Refused("STEP_NOT_FOUND", f"Step '{step_id}' belongs to {place}")
     for state in walk.state.suspended():
         waiting = walk.others.get(state.workflow_id)
         found = None if waiting is None else waiting.activity(state.current_activity)
         if found is not None and any(step.id == step_id for step in found.all_steps()):
-            return (f"Step '{step_id}' belongs to workflow '{state.workflow_id}', which is suspended until workflow "
-                    f"'{walk.workflow.id}' is completed")  # fmt: skip
-    return f"Step '{step_id}' not found in activity '{activity.id}'"
+            return Refused(
+                "STEP_NOT_FOUND",
+                f"Step '{step_id}' belongs to workflow '{state.workflow_id}', which is suspended until workflow "
+                f"'{walk.workflow.id}' is completed",
+            )
+    return unknown("Step", step_id, f"activity '{activity.id}'", (step.id for step in activity.all_steps()))

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from coordinator.definitions import Loop, holds, lookup, text
 from coordinator.toolsets.navigator.rules import progress, triggers, variables, wanted
-from coordinator.toolsets.navigator.rules.actions import Refused, Walk, how_to_run
+from coordinator.toolsets.navigator.rules.actions import Refused, Walk, how_to_run, unknown
 from coordinator.toolsets.navigator.rules.state import LoopState, State
 
 MOST_CARRIED_BYTES = 16_384
@@ -26,8 +26,7 @@ def advance(walk: Walk, loop_id: str, items: list[Any] | None) -> str:
     activity, state = walk.activity, walk.state
     loop = activity.loop(loop_id)
     if loop is None:
-        known = ", ".join(one.id for one in activity.loops) or "none"
-        raise Refused("LOOP_NOT_FOUND", f"Loop '{loop_id}' not found in activity '{activity.id}'. Loops: {known}")
+        raise unknown("Loop", loop_id, f"activity '{activity.id}'", (one.id for one in activity.loops))
     inner = progress.current_round(activity, state)
     if inner is None or all(active.loop_id != loop_id for active in state.active_loops):
         return _begin(walk, loop, items)

@@ -9,17 +9,15 @@ import msgspec
 
 from coordinator.definitions import Definitions, Folder, Library, LoadedWorkflow
 from coordinator.errors import ToolFailure, that_exist
+from coordinator.toolsets.navigator.rules.actions import SHOWN
 from coordinator.toolsets.tool import Reply
-
-_SHOWN = 200
-"""Most characters of an unknown id that are repeated in a message."""
 
 Key = tuple[str | None, ...]
 
 
 def missing(message: str, name: str, known: Iterable[str], place: str = "") -> ToolFailure:
     """The failure for an unknown id: ``Workflow not found: x; did you mean 'y'?``."""
-    return ToolFailure("RESOURCE_NOT_FOUND", f"{message}: {name[:_SHOWN]}{place[:_SHOWN]}{that_exist(name, known)}")
+    return ToolFailure("RESOURCE_NOT_FOUND", f"{message}: {name[:SHOWN]}{place[:SHOWN]}{that_exist(name, known)}")
 
 
 def workflow_found(library: Library, workflow_id: str) -> LoadedWorkflow:

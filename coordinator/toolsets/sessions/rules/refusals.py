@@ -126,6 +126,20 @@ def not_found(kind: str, name: str, known: Iterable[str] | None, place: str = ""
     return ToolFailure("RESOURCE_NOT_FOUND", f"{kind} not found: {name[:SHOWN]}{place[: 2 * SHOWN]}{exist}")
 
 
+def no_end(target: str, act: str, ways: Iterable[str]) -> ToolFailure:
+    """next_activity to an end that the activity does not have, or before any activity.
+
+    Args:
+        act: empty: the session has no activity yet.
+        ways: activities that can be gone to.
+    """
+    where = f"From '{act}' it" if act else "Before its first activity it"
+    return ToolFailure(
+        "RESOURCE_NOT_FOUND",
+        f"Activity not found: {target}. The session cannot end so. {where} can go to: {', '.join(ways) or 'none'}",
+    )
+
+
 def no_activity() -> ToolFailure:
     """get_activity before next_activity."""
     return ToolFailure("VALIDATION_ERROR", "No current activity in session token. Call next_activity first.")

@@ -63,6 +63,7 @@ _ANSWERED = (
     "This checkpoint was answered before the session was taken over: do not ask again, go on with this answer. Only "
     "if it has to be asked once more, as in a loop, yield it with ask_again true."
 )
+_NONE_YET = "none. Call next_activity first"
 _RESUMED = "Checkpoint cleared. Go on with the next step, with the effects of the answer."
 
 
@@ -269,7 +270,7 @@ def _definition(library: Library, workflow: str, activity: str, checkpoint: str)
     definition = None if found is None else found.checkpoint(checkpoint)
     if definition is None:
         known = None if found is None else (one.id for one in found.checkpoints)
-        raise refusals.not_found("Checkpoint", checkpoint, known, f" in activity {activity or 'none'}")
+        raise refusals.not_found("Checkpoint", checkpoint, known, f" in activity {activity or _NONE_YET}")
     return definition
 
 

@@ -176,9 +176,10 @@ def _target(shown: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str,
         return activity.name, False
     if validation.ends(shown.act, target, workflow):
         return f"{workflow.workflow.title}: completed", True
-    leaving = validation.exits(workflow, shown.act) if target in TERMINALS else None
-    ways = "" if leaving is None else f", from '{shown.act}' the ways are [{', '.join(leaving.targets)}]"
-    raise refusals.not_found("Activity", target, workflow.activities, ways)
+    if target in TERMINALS:
+        leaving = validation.exits(workflow, shown.act)
+        raise refusals.no_end(target, shown.act, workflow.activities if leaving is None else leaving.targets)
+    raise refusals.not_found("Activity", target, workflow.activities)
 
 
 def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> list[str]:
