@@ -1,6 +1,6 @@
 """The one catalogue of error codes, and the exception that carries one to a caller.
 
-Every failure a tool reports has the shape of seed 004's ToolError:
+Every failure a tool reports has this shape, unless its toolset has a form of its own:
 ``{"error": {kind, code, message, retryAfterMs?, contendedItemId?}}``. A code has exactly
 one kind, so a caller that knows the code knows whether to retry. Codes and their kinds are defined
 only here. This module belongs to no subpackage, so that every layer may raise its exception.
@@ -194,7 +194,7 @@ class ToolFailure(Exception):
         self.data = data
 
     def body(self) -> dict[str, Any]:
-        """The structured content of the error result (seed 004, ToolError)."""
+        """The structured content of the error result."""
         error: dict[str, Any] = {"kind": self.kind, "code": self.code, "message": self.message}
         if self.retry_after_ms is not None:
             error["retryAfterMs"] = self.retry_after_ms

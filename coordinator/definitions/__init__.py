@@ -1,4 +1,4 @@
-"""Definitions of workflows: files that people write, for the tools of seeds 000 and 002.
+"""Definitions of workflows: files that people write, for the toolsets ``sessions`` and ``navigator``.
 
     shared_definitions(roots).current  the newest ``Library``, without waiting
     library.workflows["release"]       a ``LoadedWorkflow``: struct, activities, raw text

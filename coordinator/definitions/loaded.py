@@ -5,9 +5,9 @@ A library is made once from the files and never changes. A change of a file lead
 caller passes becomes a path.
 
 Lookup: a skill ``wf/skill`` is looked up only in that workflow. A skill without a workflow is looked
-up in the given workflow, then in the workflow from which the activity was borrowed, then in ``meta``
-(seeds 000 and 002). A resource ``wf/03`` belongs to that workflow, one without a workflow to the given
-one. Leading zeros of its number may be left out, up to the width that the era allows.
+up in the given workflow, then in the workflow from which the activity was borrowed, then in ``meta``.
+A resource ``wf/03`` belongs to that workflow, one without a workflow to the given one. Leading zeros
+of its number may be left out, up to the width that the toolset allows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verifies actors and applies the degraded-mode policy to the result (seed 004).
+"""Verifies actors and applies the degraded-mode policy to the result (README.md, 'Policies').
 
 Each process has one ``Actors``. Handlers know its ``resolve`` as ``Services.resolve_actor``: claims, ownership checks
 and idempotency keys use the id that it returns, and no other.

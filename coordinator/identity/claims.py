@@ -10,7 +10,7 @@ from coordinator.identity.jws import BadToken
 from coordinator.toolsets.actor import MAX_ID
 
 LEEWAY = 60
-"""Seconds that the clocks of issuer and fleet may differ (seed 004's verifier)."""
+"""Seconds that the clocks of issuer and fleet may differ."""
 
 
 class Validity(NamedTuple):

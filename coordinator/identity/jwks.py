@@ -1,13 +1,13 @@
-"""The verifier that checks signatures: seed 004's ``jwks``.
+"""The verifier that checks signatures: ``jwks``.
 
-The steps and the names of the failures are the seed's:
+Outcomes of tokens that do not verify (README.md, 'Verification'):
 
 * ``rejected/crypto``: the token is malformed, the key is unknown, or the signature is wrong.
 * ``rejected/policy``: the algorithm is not listed, or the DID is not trusted.
 * ``rejected/claims``: times, issuer or audience.
 * ``unavailable/network``: there are no keys to verify with.
 
-Guaranteed beyond the seed:
+Guaranteed:
 
 * The outcome depends only on keys, settings and the fleet's time, so all processes give the same one.
 * The outcome "there is no such key" is given only if the keys are not known to be out of date; else it is

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from coordinator.identity.verifier import FailureKind
 
 MAX_TOKEN = 10_000
-"""Characters (seed 004, limit of a proof)."""
+"""Characters of the longest proof."""
 MAX_KID = 128
 """Characters of a 'kid' that names a key of a key set."""
 MAX_KID_URL = 1_000
@@ -33,7 +33,7 @@ class BadToken(Exception):
     """A token that must not be trusted.
 
     Args:
-        kind: seed 004's failureKind.
+        kind: the ``failureKind`` of the verification.
         reason: a sentence; must not hold any part of the token, because other agents may read it.
     """
 

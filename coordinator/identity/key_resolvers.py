@@ -299,7 +299,7 @@ def described(cache: KeyCache) -> dict[str, Any]:
 
 
 async def _renew_left_alone(caches: Sequence[KeyCache]) -> None:
-    """Renews keys that nobody has used for a while: old keys count only if newer ones cannot be fetched (seed 004)."""
+    """Renews keys that nobody has used for a while: old keys count only if newer ones cannot be fetched."""
     asking = [cache for cache in caches if cache.left_alone]
     if asking:
         await asyncio.gather(*(cache.ask() for cache in asking))
@@ -346,7 +346,7 @@ def _absence(caches: Sequence[KeyCache], unknown: UnknownKeys, name: tuple[str, 
 def static_sources(settings: VerifierSettings, fetcher: Fetcher) -> list[Source]:
     """The sources that the settings name; DID documents are found by issuer instead."""
     found: list[Source] = []
-    # Explicit values win over discovered ones (seed 004). If both are explicit, there is nothing to discover.
+    # Explicit values win over discovered ones. If both are explicit, there is nothing to discover.
     if settings.oidc_discovery and not (settings.jwks_uri and settings.issuer):
         found.append(OidcDiscovery(settings.oidc_discovery, not settings.jwks_uri, fetcher))
     if settings.jwks_uri:

@@ -4,7 +4,7 @@
     items.read       its tools that change nothing
     *                all tools of all toolsets
     *.read           all tools that change nothing
-    workflow         the same as flows (seed 003)
+    workflow         the same as flows
     workflow.admin   the same, and what the toolset adds to it
 
 A broader permission implies the narrower ones. Words of other vocabularies (``openid``, ``profile``) are ignored.

@@ -1,4 +1,4 @@
-"""The degraded-mode policy as a table: which identity counts, by the result of verifying the proof (seed 004).
+"""The degraded-mode policy as a table: which identity counts, by the result of verifying the proof.
 
 =============  ====================  ====================  ========
 status         accept-cached         accept-self-reported  reject

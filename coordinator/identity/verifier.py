@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 Status = Literal["absent", "unchecked", "verified", "rejected", "unavailable"]
-"""absent: there is no token; unchecked: nothing is verified; unavailable: it cannot be verified now (seed 004)."""
+"""absent: there is no token; unchecked: nothing is verified; unavailable: it cannot be verified now."""
 
 FailureKind = Literal["crypto", "claims", "policy", "network", "internal"]
 """crypto: signature or key; claims: exp, nbf, iss, aud, sub; policy: not trusted; network: there are no keys."""
@@ -40,7 +40,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     @property
     def metadata(self) -> dict[str, str]:
-        """``failureKind``, ``verifiedFromCache`` and ``cacheAgeSeconds`` as seed 004 has them; often empty."""
+        """``failureKind``, ``verifiedFromCache`` and ``cacheAgeSeconds`` as answers show them; often empty."""
         found: dict[str, str] = {}
         if self.failure is not None:
             found["failureKind"] = self.failure

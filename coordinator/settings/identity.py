@@ -1,7 +1,7 @@
 """The section ``actor_authentication``: how proofs are verified, and which identity counts if that fails.
 
-Names, defaults and rules are those of seed 004. ``VerifierSettings`` is used wherever tokens are verified, also in
-``auth``. ``coordinator.identity`` applies the settings.
+``VerifierSettings`` is used wherever tokens are verified, also in ``auth``. ``coordinator.identity`` applies the
+settings; its README.md says what each policy and outcome means.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Section(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class VerifierSettings(_Section, frozen=True, kw_only=True):
-    """A verifier of tokens: where its keys come from, and which tokens it accepts (seed 004, verifier).
+    """A verifier of tokens: where its keys come from, and which tokens it accepts.
 
     The keys come either from ``oidc_discovery``, ``jwks_uri`` and ``jwks_path`` (the keys of all that are given are
     merged), or from the issuers that ``did_allowlist`` and ``did_pattern`` name.

@@ -322,7 +322,7 @@ def _actor_authentication(loaded: LoadedSettings, env: Mapping[str, str]) -> ide
 
 
 def _key_directory(env: Mapping[str, str]) -> Path | None:
-    """Where relative paths to key files start (seed 004, jwks_path); None: where other paths start."""
+    """Where relative paths to key files (``jwks_path``) start; None: where other paths start."""
     named = env.get(identity.BASE_VARIABLE)
     return located(named, Path.cwd(), f"environment {identity.BASE_VARIABLE}") if named else None
 

@@ -48,7 +48,7 @@ def presentable(failure: Failure) -> Failure:
 
 
 def failure_json(message: str, kind: str) -> str:
-    """The recorded form of a failure (seed 003: ``result_json`` of a failed step has the error).
+    """The recorded form of a failure, the ``result_json`` of a failed step.
 
     Args:
         message: a sentence, without secrets and stack traces.

@@ -89,7 +89,7 @@ class KeyRing:
         """The keys for a purpose, 32 bytes each, newest first; for the purpose '' the underived keys.
 
         Never sign text that a caller can choose with the underived keys: it could be the text that another purpose's
-        keys are derived from. Session tokens do use these keys, because seed 000 defines them bit by bit, and are safe
+        keys are derived from. Session tokens do use these keys, because their form is fixed bit by bit, and are safe
         because their text has no colon.
         """
         if not purpose:

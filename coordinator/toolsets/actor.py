@@ -1,6 +1,6 @@
 """Actors: the actor that a call names, the result of verifying it, and the interface of the resolver that verifies.
 
-Shared by every toolset whose tools take an ``actor`` (seed 004, Actor Attribution). The resolver itself is in
+Shared by every toolset whose tools take an ``actor``. The resolver itself is in
 ``coordinator.identity``; handlers get it with their services.
 """
 
@@ -71,7 +71,7 @@ class ActorEcho(msgspec.Struct, omit_defaults=True):
 
 
 class Verification(msgspec.Struct, omit_defaults=True):
-    """The result of verifying an actor's proof (seed 004, VerificationStatus)."""
+    """The result of verifying an actor's proof."""
 
     status: Annotated[
         str,
@@ -151,7 +151,7 @@ def given(actor: Actor | UnsetType, field: str = "actor") -> Actor:
 
 
 def checked(actor: Actor, field: str = "actor") -> Actor:
-    """The actor with its kind in lower case (seed 004, limits of the actor claim).
+    """The actor with its kind in lower case, if it is within its limits.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming ``<field>.id`` and so on.

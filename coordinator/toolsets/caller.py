@@ -11,7 +11,7 @@ class Caller(msgspec.Struct, frozen=True):
     id: str
     """The identity that counts for ownership."""
     kind: str = "external"
-    """Actor kind, for calls that name no actor (seed 004, Actor Attribution)."""
+    """Actor kind, for calls that name no actor."""
     roles: frozenset[str] = frozenset()
     permissions: frozenset[str] = frozenset()
     listed: bool = False

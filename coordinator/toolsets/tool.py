@@ -1,6 +1,6 @@
 """What a tool is: a contract (argument and result structs), a handler, and how it behaves.
 
-A toolset's ``tools`` make one ``Tool`` per tool of its seed. The transport lists them, decodes arguments into
+A toolset's ``tools`` make one ``Tool`` per tool of its contract. The transport lists them, decodes arguments into
 ``arguments``, calls ``handler`` and encodes what it returns. The same object serves the fast path, the SDK's server,
 stdio and workflow steps.
 """
@@ -91,7 +91,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A result in a form that its seed prescribes. (Other results are structs, sent as they are and as text.)"""
+    """A result in a form that its contract prescribes. (Other results are structs, sent as they are and as text.)"""
 
     text: tuple[str, ...] = ()
     """The text blocks, verbatim; empty: ``structured`` as JSON."""
@@ -122,7 +122,7 @@ Raises:
 
 @dataclass(slots=True, frozen=True)
 class Tool:
-    """One tool of a seed."""
+    """One tool of a toolset."""
 
     name: str
     description: str
@@ -150,7 +150,7 @@ class Tool:
     criticality: Criticality | Callable[[Any], Criticality] | None = None
     """How important calls are, possibly by their arguments; None: READ or NORMAL, by ``read_only``."""
     refusal: Callable[[ToolFailure], Reply] | None = None
-    """Makes the answer to a failed call in the form of the seed; None: seed 004's ToolError."""
+    """Makes the answer to a failed call in the toolset's own form; None: that of ``errors.py``."""
 
     def weigh(self, arguments: Any) -> Criticality:
         """How important a call with these arguments is."""
@@ -180,7 +180,7 @@ class Resource(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Toolset:
-    """The tools of one seed, in the seed's order."""
+    """The tools of one toolset, in their order."""
 
     name: str
     title: str

@@ -28,7 +28,7 @@ from coordinator.transport.replies import to_json
 _log = structlog.get_logger(__name__)
 
 _NOT_FOUND = frozenset(("", "RESOURCE_NOT_FOUND", "invalid_session_token"))
-"""Codes of failures that a wrong project may be the cause of; empty: the seed has its own form of failures."""
+"""Codes of failures that a wrong project may be the cause of; empty: the toolset has its own form of failures."""
 
 Recheck = Callable[[], Awaitable[object]]
 """Called from time to time while a call waits. Raises ToolFailure if its caller may not make it any more."""

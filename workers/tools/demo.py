@@ -1,4 +1,4 @@
-"""A few tools for trying workflows out (``flows: {demo_tools: true}``): those of seed 003's examples, and helpers.
+"""A few tools for trying workflows out (``flows: {demo_tools: true}``): those of the examples of flows, and helpers.
 
 The knowledge tools keep short texts in Redis, per project. A text that ``knowledge_add`` adds is stored under
 its step's id, as is what ``get_counter`` gave, so a repeated attempt adds and counts nothing twice.

@@ -17,7 +17,7 @@ The history is replayed event by event against these rules:
                     item, and the dead agent never acts again
 
 A claim that is over but that nobody else has taken yet does not keep its last holder from
-completing the item (seed 004: expiry is passive). That is safe, and is counted as ``late``.
+completing the item (expiry is passive). That is safe, and is counted as ``late``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The section ``gateway``: the capabilities and workflows that agents find behind the seven tools (seed 001).
+"""The section ``gateway``: the capabilities and workflows that agents find behind the seven tools.
 
-``coordinator.toolsets.gateway`` applies it. The keys are those of the gateway that the seed describes.
+``coordinator.toolsets.gateway`` applies it.
 """
 
 from __future__ import annotations

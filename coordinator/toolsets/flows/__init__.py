@@ -1,4 +1,4 @@
-"""Workflows of steps: graphs that workers execute exactly as recorded (seed 003).
+"""Workflows of steps: graphs that workers execute exactly as recorded (README.md).
 
 A flow is checked once, when it is created (``rules/check.py``). After that no step can be stranded or run twice,
 whatever the results are, because every accepted graph consists of sequences, choices and forks that join

@@ -1,4 +1,4 @@
-"""The gateway: any number of capabilities and state-machine workflows behind seven tools (seed 001).
+"""The gateway: any number of capabilities and state-machine workflows behind seven tools (README.md).
 
 **Terms.** An *instance* is one run of a workflow. An *operation* is what one start, submit or timeout does to it. It
 consists of *hops*: moves from state to state, of which the later ones follow by themselves.

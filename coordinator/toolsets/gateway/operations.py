@@ -240,7 +240,7 @@ class Operations:
         """Takes a transition, and waits for the end of the operation.
 
         Raises:
-            Rejected: with one of the seed's codes.
+            Rejected: with one of the gateway's codes.
         """
         try:
             snapshot = await self._submitted(asked)

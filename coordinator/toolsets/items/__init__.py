@@ -1,4 +1,4 @@
-"""Work items, dependencies, transitions and claims: seed 004.
+"""Work items, dependencies, transitions and claims. README.md has every tool and rule.
 
 The central idea: an item is one small hash, and one number, its score, says where it stands: its class (role, and
 whether it is ready, held by a claim, abandoned or waiting for a dependency), then priority, complexity and age. Each

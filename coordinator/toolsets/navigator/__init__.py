@@ -1,4 +1,4 @@
-"""The navigator toolset (seed 002): the server leads agents through workflows, and shows their definitions.
+"""The navigator toolset (README.md): the server leads agents through workflows, and shows their definitions.
 
 An agent starts a workflow and gets its position and the available actions. Each answer carries a ``state``, which the
 agent passes to the next call. The state holds the whole walk and is signed by keys that the fleet shares, so any

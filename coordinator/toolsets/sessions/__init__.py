@@ -1,15 +1,15 @@
-"""Workflow sessions by signed token: seed 000.
+"""Workflow sessions by signed token (README.md).
 
 A session is a record in Redis: its position, the checkpoint that waits for an answer, the answers given, the
 activities left behind, and the trace. It changes only in Lua scripts. A token is a signed snapshot of that record, in
-the form that the seed prescribes. It authenticates a call, names the session, and holds the state that its holder
+a fixed form (``rules/tokens.py``). It authenticates a call, names the session, and holds the state that its holder
 knows. Three rules follow:
 
 * The record decides what may happen. An open checkpoint blocks the session, whatever an older token says. It is
   answered once, and its timers run by Redis's clock from the moment when it was yielded.
 * The token decides what a call is about. Transitions are validated, and activities and skills are read, from the
-  position in the token, as the seed says. If the session has moved on since, the call warns. ``start_session`` with a
-  token returns a token at the session's present position.
+  position in the token. If the session has moved on since, the call warns. ``start_session`` with a token returns a
+  token at the session's present position.
 * Tokens of one session have an order. Each answered call raises the record's counter, which is the ``seq`` of the new
   token. So a handle of an earlier yield never answers a later one, and tokens from before a take-over can be told from
   those after it.
@@ -28,7 +28,7 @@ toolsets do not import each other.
 Everything that grows is bounded: a trace keeps its last 5,000 events, shows 2 MB of them, and puts at most 1,000
 of them into one trace token; a call has at most 50 warnings; answers are one per checkpoint; a session
 ages out ``workflows.session_days`` after its last call. Session tokens are signed with the fleet's keys
-themselves (``store/signing_keys.py``), as the seed states them bit by bit, trace tokens with keys derived
+themselves (``store/signing_keys.py``), because their form is fixed bit by bit, trace tokens with keys derived
 from these for each project; any key that still counts verifies.
 
 ``lua/include/session.lua`` has the layout, ``claims.lua`` binding and take-over, ``asked.lua`` which

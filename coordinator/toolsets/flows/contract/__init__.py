@@ -1,1 +1,1 @@
-"""Arguments and results of the tools of seed 003."""
+"""Arguments and results of the tools."""

@@ -1,7 +1,7 @@
 """Bases and field types that the contracts of the flows toolset share.
 
-Names are snake_case and times integer milliseconds, as in seed 003; ``requestId`` alone is spelt as in all
-toolsets. Bounds of ids are published and enforced by decoding; those of texts only published, the tools check them.
+Names are snake_case and times integer milliseconds; ``requestId`` alone is spelt as in all toolsets. Bounds of ids are
+published and enforced by decoding; those of texts only published, the tools check them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""workflow_cancel and workflow_step_ready (seed 003)."""
+"""workflow_cancel and workflow_step_ready."""
 
 from __future__ import annotations
 

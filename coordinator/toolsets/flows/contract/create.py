@@ -1,4 +1,4 @@
-"""workflow_create (seed 003): arguments, result, and what a flow may hold."""
+"""workflow_create: arguments, result, and what a flow may hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""workflow_list and workflow_get (seed 003)."""
+"""workflow_list and workflow_get."""
 
 from __future__ import annotations
 

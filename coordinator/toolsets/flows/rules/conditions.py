@@ -1,4 +1,4 @@
-"""The conditions of a branch: five exact forms, compared as strictly as JSON does (seed 003)."""
+"""The conditions of a branch: five exact forms, compared as strictly as JSON does."""
 
 from __future__ import annotations
 

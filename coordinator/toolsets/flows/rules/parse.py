@@ -144,7 +144,7 @@ class _Reader:
             if given:
                 self._report("gate", "only a step without a tool can be a gate; put one before this step")
             return False
-        # By default, a step without a tool is a gate unless it is a fork (seed 003's examples).
+        # By default, a step without a tool is a gate unless it is a fork.
         return "parallel" not in self._spec if given is None else given
 
     def _approver_role(self, gate: bool) -> str | None:

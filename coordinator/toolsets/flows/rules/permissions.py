@@ -1,4 +1,4 @@
-"""Who may use workflows, and which tools their steps may call (seed 003).
+"""Who may use workflows, and which tools their steps may call (README.md, 'Rights').
 
 These rules apply to identified callers. Others may do everything, because there is no identity to check.
 """

@@ -1,4 +1,4 @@
-"""Templates in step arguments: ``{{input.key}}``, and by option ``{{steps.name.result.path}}`` (seed 003).
+"""Templates in step arguments: ``{{input.key}}``, and by option ``{{steps.name.result.path}}``.
 
 A text that consists of a single token becomes the value itself, of whatever JSON type. A token
 inside a longer text becomes text: a text as it is, any other value as JSON. Inserted values are

@@ -84,8 +84,8 @@ class StepRecord(Struct, frozen=True, kw_only=True):
     id: int
     key: str
     status: StepStatus
-    """A gate that waits is ``running`` (seed 003); ``pending`` waits for its time (delay or backoff), ``paused``
-    for its workflow to be resumed."""
+    """A gate that waits is ``running``; ``pending`` waits for its time (delay or backoff), ``paused`` for its workflow
+    to be resumed."""
     attempt: int
     ready_at: int | None = None
     started_at: int | None = None

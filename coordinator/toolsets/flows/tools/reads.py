@@ -62,7 +62,7 @@ class Reads:
         rows = [_listed(row) for row in listed.rows]
         if args.limit <= MAX_LIMIT:
             return Reply(structured=rows, meta=meta)
-        # The result is a bare list (seed 003), so this is said in a text of its own.
+        # The result is a bare list, so this is said in a text of its own.
         notice = f"limit: {str(args.limit)[:20]} is more than the maximum of {MAX_LIMIT}, so {MAX_LIMIT} was used"
         return Reply(text=(msgspec.json.encode(rows).decode(), notice), structured=rows, meta=meta)
 

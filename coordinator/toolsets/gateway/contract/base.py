@@ -1,6 +1,6 @@
 """Bases and parts that the contracts of the gateway toolset share.
 
-Names are camelCase as in seed 001, and so is every shape; ``input_schema`` alone is spelt with an underscore there.
+Names are camelCase; ``input_schema`` alone is spelt with an underscore.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ Chain = Annotated[list[Hop], Meta(description="Transitions taken besides the one
 
 
 class Refusal(Result, kw_only=True):
-    """The body of a failed call (seed 001, error responses)."""
+    """The body of a failed call."""
 
     workflow_id: str | UnsetType = UNSET
     state: str | UnsetType = UNSET

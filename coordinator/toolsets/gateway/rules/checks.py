@@ -1,4 +1,4 @@
-"""Checks before an operation begins, in their order; the first that fails is the refusal (seed 001)."""
+"""Checks before an operation begins, in their order; the first that fails is the refusal (README.md, 'Submitting')."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Rejected(Exception):
-    """A call that is refused, in the words of the seed.
+    """A call that is refused, in the gateway's own form.
 
     Args:
-        code: one of the seed's, or of those for ids that name nothing.
+        code: one of those at the top of this module.
         details: further facts for the error.
         guards: those that were evaluated, and whether they held.
 

@@ -1,4 +1,4 @@
-"""Links: the calls that make sense next, with the arguments that are known (seed 001)."""
+"""Links: the calls that make sense next, with the arguments that are known (README.md, 'Links')."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Search over the catalogue (seed 001, scoring).
+"""Search over the catalogue (README.md, 'Search').
 
 For each term and field the first matching tier counts: the term occurs in the field, or a word of the field is similar
-to the term by trigrams. (The seed has a tier between them, for words that begin with the term. It never counts: the
-term occurs in such words.)
+to the term by trigrams. (A tier between them, for words that begin with the term, would never count: the term occurs
+in such words.)
 
 A term is one alphanumeric run, so it can only occur within a word. The index maps each word of each field to the
 items that have it, so a query searches the vocabulary and not the items. A set of items is one integer with a bit per

@@ -23,7 +23,7 @@ ORDER = (
     "workflow.submit",
     "workflow.explain",
 )
-"""The tools in the order of seed 001."""
+"""The tools in the order in which they are listed."""
 
 
 def toolset(services: Services) -> Toolset:

@@ -1,4 +1,4 @@
-"""Answers about instances, and refusals, in the shapes of seed 001."""
+"""Answers about instances, and refusals, in the gateway's own shapes."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def failed(snapshot: Snapshot, ending: Ending, problem: Failed, principal: Princ
     """The answer to a transition whose executor failed, or whose chain cannot go on."""
     moves = [links.myself(snapshot.id)]
     if problem.code == checks.STALE:
-        pass  # seed 001: only the link to the present state
+        pass  # only the link to the present state
     elif ending.terminal:
         moves.append(_start_again(snapshot, links))
     else:
@@ -133,7 +133,7 @@ def rejected(refusal: Rejected, principal: Principal, links: Links, *, more: lis
 
 
 def refusal_of(links: Links) -> Any:
-    """Makes a function that answers failures of the store, of permissions and of arguments as seed 001 does."""
+    """Makes a function that answers failures of the store, permissions and arguments in the gateway's own shape."""
 
     def shape(failure: ToolFailure) -> Reply:
         details: dict[str, Any] = {"kind": failure.kind}

@@ -1,1 +1,1 @@
-"""The contract of the items toolset: arguments and results of every tool of seed 004."""
+"""The contract of the items toolset: arguments and results of every tool."""

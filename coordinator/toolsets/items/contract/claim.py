@@ -1,4 +1,4 @@
-"""claim_item (seed 004), with selectors and waiting."""
+"""claim_item, with selectors and waiting."""
 
 from __future__ import annotations
 

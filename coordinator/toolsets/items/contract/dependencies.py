@@ -1,4 +1,4 @@
-"""manage_dependencies (seed 004)."""
+"""manage_dependencies."""
 
 from __future__ import annotations
 

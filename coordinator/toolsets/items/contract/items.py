@@ -1,4 +1,4 @@
-"""manage_items (seed 004)."""
+"""manage_items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""manage_notes and query_notes (seed 004)."""
+"""manage_notes and query_notes."""
 
 from __future__ import annotations
 

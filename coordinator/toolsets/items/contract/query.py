@@ -1,4 +1,4 @@
-"""query_items (seed 004)."""
+"""query_items."""
 
 from __future__ import annotations
 

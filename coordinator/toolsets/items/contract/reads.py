@@ -1,4 +1,4 @@
-"""query_dependencies, get_next_status, get_context and get_blocked_items (seed 004)."""
+"""query_dependencies, get_next_status, get_context and get_blocked_items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""create_work_tree and complete_tree (seed 004)."""
+"""create_work_tree and complete_tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""advance_item and get_next_item (seed 004)."""
+"""advance_item and get_next_item."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The rules of seed 004 as pure functions: no I/O; time and ids are passed in."""
+"""The rules of README.md as pure functions: no I/O; time and ids are passed in."""

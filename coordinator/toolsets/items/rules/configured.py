@@ -27,7 +27,7 @@ def schema_config(settings: Settings) -> SchemaConfig:
 
 
 def labels(settings: Settings) -> Mapping[str, str]:
-    """Status labels by trigger (seed 004). Those in the settings replace all built-in labels but that of cancel."""
+    """Status labels by trigger. Those in the settings replace all built-in labels but that of cancel."""
     if settings.status_labels is None:
         return DEFAULT_LABELS
     stated: dict[str, str] = {trigger: label for trigger, label in settings.status_labels.items() if label is not None}

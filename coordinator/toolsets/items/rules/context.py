@@ -15,7 +15,7 @@ from coordinator.toolsets.items.rules.schema import Filled, Resolved, expected, 
 
 
 class Standing:
-    """An item's notes compared with its schema, in its present role (seed 004, item mode)."""
+    """An item's notes compared with its schema, in its present role."""
 
     def __init__(
         self, role: str, schema: Resolved | None, filled: Filled, blockers: Sequence[tuple[str, int, int]] = ()

@@ -1,4 +1,4 @@
-"""Checks the dependency edges that callers ask for (seed 004, manage_dependencies)."""
+"""Checks the dependency edges that callers ask for (README.md, 'Dependencies')."""
 
 from __future__ import annotations
 

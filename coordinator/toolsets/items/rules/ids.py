@@ -62,10 +62,7 @@ def dashed(inner: str) -> str:
 
 
 def to_inner(text: str) -> str:
-    """An item id in the inner form: 32 digits for a UUID, fewer for a prefix; '' for anything else.
-
-    Seed 004 takes a UUID or 4 or more hex digits.
-    """
+    """An item id in the inner form: 32 digits for a UUID, fewer for a prefix; '' for anything else."""
     if _DASHED.fullmatch(text):
         return text.replace("-", "").lower()
     if MIN_PREFIX <= len(text) <= 32 and _HEX.fullmatch(text):
@@ -107,7 +104,7 @@ def parse_uuid(text: str, field: str) -> str:
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a requestId can be used (seed 004 ignores others where it is optional)."""
+    """Whether a requestId can be used (others are ignored where it is optional)."""
     if _DASHED.fullmatch(text):
         return True
     try:

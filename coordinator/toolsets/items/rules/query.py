@@ -1,4 +1,4 @@
-"""Checks the arguments of a search and translates them into ranges of the ranked index (seed 004, query_items)."""
+"""Checks the arguments of a search and translates them into ranges of the ranked index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles, triggers and status labels (seed 004), and the codes that scripts use for them."""
+"""Roles, triggers and status labels (README.md, 'Roles and triggers'), and the codes that scripts use for them."""
 
 from __future__ import annotations
 

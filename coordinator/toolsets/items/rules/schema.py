@@ -1,4 +1,4 @@
-"""Note schemas (seed 004): which notes an item needs, from its type, tags and traits.
+"""Note schemas (README.md, 'Note schemas and gates'): which notes an item needs, from its type, tags and traits.
 
 A ``SchemaConfig`` is one version of the operator's configuration. Front-ends install it in Redis under its hash, and
 scripts enforce gates with it (``lua/include/schema.lua`` resolves schemas in the same order). Here it is used to render
@@ -45,7 +45,7 @@ class Resolved(NamedTuple):
 
     @property
     def has_review(self) -> bool:
-        """Whether the item passes through review (seed 004, trigger start)."""
+        """Whether the item passes through review."""
         return any(note.role == "review" for note in self.notes)
 
 

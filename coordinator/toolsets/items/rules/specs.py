@@ -1,4 +1,4 @@
-"""Checks the fields of items against their limits (seed 004), and makes items for the scripts."""
+"""Checks the fields of items against their limits, and makes items for the scripts."""
 
 from __future__ import annotations
 
@@ -308,8 +308,8 @@ def _changed_properties(spec: ItemSpec, default_traits: str | None) -> dict[str,
 def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str | int | bool]:
     """The fields of a partial update for ``update_items.lua``, without the parent.
 
-    Null clears; a blank title, priority or summary changes nothing (seed 004). Traits stay unless traits are given, in
-    ``traits`` ('' removes them) or in the properties.
+    Null clears; a blank title, priority or summary changes nothing. Traits stay unless traits are given, in ``traits``
+    ('' removes them) or in the properties.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field; ``role`` is never accepted.

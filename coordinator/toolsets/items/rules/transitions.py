@@ -98,7 +98,7 @@ def rendered(
 
 
 def _add_notes(result: TransitionResult, schema: Resolved, filled: Filled) -> None:
-    """Adds the notes that the new role asks for (seed 004: expectedNotes, guidancePointer, noteProgress)."""
+    """Adds the notes that the new role asks for: expectedNotes, guidancePointer, noteProgress."""
     role = str(result.new_role)
     existing = {key for key, _ in filled.notes}
     result.expected_notes = [expected(note, note.key in existing) for note in schema.notes if note.role == role]

@@ -44,7 +44,7 @@ ORDER = (
     "get_blocked_items",
     "claim_item",
 )
-"""The tools in the order of seed 004."""
+"""The tools in the order in which they are listed."""
 
 
 def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:

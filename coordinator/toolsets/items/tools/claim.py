@@ -1,4 +1,4 @@
-"""claim_item: exclusive ownership for one agent (seed 004, Claim semantics)."""
+"""claim_item: exclusive ownership for one agent (README.md, 'Claims')."""
 
 from __future__ import annotations
 

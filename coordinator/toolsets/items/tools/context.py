@@ -1,4 +1,4 @@
-"""get_context: a snapshot of one item, of a session, or of everything (seed 004)."""
+"""get_context: a snapshot of one item, of a session, or of everything."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Contexts:
         try:
             live, expired = await self._reads.claims(call.project)
         except ToolFailure:
-            summary = None  # the rest is still worth having (seed 004)
+            summary = None  # the rest is still worth having
         else:
             summary = ActiveClaims(active=live, expired=expired)
         blocked = [_listed(entry, "blocked", args) for entry in found["blocked"]]
@@ -243,7 +243,7 @@ def _stalled(entry: Listed, role: str, standing: rules.Standing, args: GetContex
 
 
 def _claim_detail(claim: Claim) -> ClaimDetail:
-    """A claim with its holder. No other result names the holder (seed 004, tiered disclosure)."""
+    """A claim with its holder. No other result names the holder (README.md, 'Disclosure')."""
     return ClaimDetail(
         claimed_by=claim.holder,
         claimed_at=iso(claim.claimed),

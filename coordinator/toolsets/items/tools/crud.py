@@ -1,4 +1,4 @@
-"""manage_items: items themselves (seed 004)."""
+"""manage_items: items themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""manage_dependencies: edges between items (seed 004)."""
+"""manage_dependencies: edges between items."""
 
 from __future__ import annotations
 
@@ -114,5 +114,5 @@ def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
 
 
 def _none_created(failures: list[Failure]) -> CreateDependenciesResult:
-    """The answer to a call that is refused whole: one entry (seed 004), which tells of the other bad edges too."""
+    """The answer to a call that is refused whole: one entry, which tells of the other bad edges too."""
     return CreateDependenciesResult(dependencies=[], created=0, failed=1, failures=[rules.as_one(failures)])

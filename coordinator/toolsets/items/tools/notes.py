@@ -1,4 +1,4 @@
-"""manage_notes and query_notes: keyed documents on items (seed 004)."""
+"""manage_notes and query_notes: keyed documents on items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""query_items: one item, a search, the overviews (seed 004)."""
+"""query_items: one item, a search, the overviews."""
 
 from __future__ import annotations
 

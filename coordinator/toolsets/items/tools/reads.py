@@ -1,4 +1,4 @@
-"""query_dependencies, get_next_status and get_blocked_items: what waits for what (seed 004)."""
+"""query_dependencies, get_next_status and get_blocked_items: what waits for what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""create_work_tree and complete_tree: whole trees at once (seed 004)."""
+"""create_work_tree and complete_tree: whole trees at once."""
 
 from __future__ import annotations
 

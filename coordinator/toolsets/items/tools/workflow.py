@@ -1,4 +1,4 @@
-"""advance_item and get_next_item: what to do next, and moving it on (seed 004)."""
+"""advance_item and get_next_item: what to do next, and moving it on."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 
 class Arguments(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Arguments of a tool; JSON names are snake_case, as seed 002 has them."""
+    """Arguments of a tool; JSON names are snake_case."""
 
 
 class Result(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The tools that show definitions (seed 002: workflow, activity, skill, resource, template, discovery tools)."""
+"""The tools that show definitions (of workflows, activities, skills, resources, templates)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nav_start, nav_situation, nav_action and nav_checkpoint (seed 002, Navigation Tools)."""
+"""nav_start, nav_situation, nav_action and nav_checkpoint."""
 
 from __future__ import annotations
 

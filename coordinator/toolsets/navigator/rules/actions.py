@@ -1,4 +1,4 @@
-"""Carries out the actions on a state (seed 002, Actions).
+"""Carries out the actions on a state (README.md, 'Actions').
 
 Each function takes a walk, changes its state, and returns the message of success. If it raises
 ``Refused``, the state may be partly changed. The caller then discards it and keeps the token that it was given.

@@ -1,4 +1,4 @@
-"""Runs workflows from within others (seed 002, Cross-Workflow Triggering).
+"""Runs workflows from within others (README.md, 'Triggers and children').
 
 When a walk comes to a trigger, nothing else can be done but to start its workflow. The walk is then suspended: it waits
 within the state of the other one, its child, and goes on in the answer that completes the child. Nothing else leads

@@ -1,4 +1,4 @@
-"""Definitions as JSON documents, and indexes of them (seed 002). Pure functions, used once for each library.
+"""Definitions as JSON documents, and indexes of them. Pure functions, used once for each library.
 
 An activity has all fields of its file, including those that the format does not know, and the format's
 defaults. Lists are ordered by id, numbered files by number.

@@ -1,4 +1,4 @@
-"""The action ``advance_loop`` (seed 002, Actions): begins a loop, moves to its next item, or ends it."""
+"""The action ``advance_loop`` (README.md, 'Loops'): begins a loop, moves to its next item, or ends it."""
 
 from __future__ import annotations
 

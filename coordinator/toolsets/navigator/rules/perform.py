@@ -1,4 +1,4 @@
-"""One call from its arguments to the settled state (seed 002, Actions)."""
+"""One call from its arguments to the settled state."""
 
 from __future__ import annotations
 

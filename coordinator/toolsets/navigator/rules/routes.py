@@ -1,4 +1,4 @@
-"""The ways out of an activity, and which of them are open (seed 002, Actions).
+"""The ways out of an activity, and which of them are open (README.md, 'Ways out').
 
 If an option with a ``transitionTo`` was chosen, only its target is open; if several were, the last one decides.
 Otherwise the list of transitions, and the list of branches of each decision, are evaluated, each by itself. An entry

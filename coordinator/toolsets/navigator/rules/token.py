@@ -1,4 +1,4 @@
-"""Makes tokens of states, and states of tokens (seed 002, State Token).
+"""Makes tokens of states, and states of tokens (README.md, 'State').
 
 A token is ``v1.gzB64.`` and the standard base64 of a gzip member with the state's JSON, followed by
 16 bytes of HMAC-SHA256 over the member. Keys are derived for one project and one form of the state, so a state of one

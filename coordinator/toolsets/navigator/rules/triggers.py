@@ -1,4 +1,4 @@
-"""The workflows that an activity runs (seed 002, Cross-Workflow Triggering): where they stand, and which are next.
+"""The workflows that an activity runs (README.md, 'Triggers and children'): where they stand, and which are next.
 
 A trigger stands on a step: its workflow is run before the step can be completed. Or it stands on an activity. If this
 has loops over items, the workflow is run in each iteration of one of them, else once: in the place of the step that is

@@ -1,4 +1,4 @@
-"""A state as the tools show it: position, actions, active checkpoint (seed 002, Navigation Response Format)."""
+"""A state as the tools show it: position, actions, active checkpoint (README.md, 'Answers')."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that show definitions: workflows, activities, skills, resources, templates (seed 002)."""
+"""The tools that show definitions: workflows, activities, skills, resources, templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""nav_start, nav_situation, nav_action and nav_checkpoint: a token in, what it means out (seed 002)."""
+"""nav_start, nav_situation, nav_action and nav_checkpoint: a token in, what it means out."""
 
 from __future__ import annotations
 

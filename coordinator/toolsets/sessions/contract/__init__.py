@@ -1,1 +1,1 @@
-"""Arguments and results of the sessions toolset, as seed 000 names them; nothing else."""
+"""Arguments and results of the sessions toolset; nothing else."""

@@ -1,4 +1,4 @@
-"""Arguments of the tools of seed 000. Those that the seed does not have are the last of their tool."""
+"""Arguments of the tools. Additions of this project are the last of their tool."""
 
 from __future__ import annotations
 

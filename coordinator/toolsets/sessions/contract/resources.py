@@ -1,6 +1,6 @@
 """The resources of the sessions toolset: JSON Schemas, which agents read at the start of real bootstrap procedures.
 
-Seed 000 does not mention them. The URIs are those that workflow definitions of its era name.
+The URIs are those that published workflow definitions name.
 """
 
 from __future__ import annotations

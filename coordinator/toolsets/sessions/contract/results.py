@@ -1,4 +1,4 @@
-"""Results of those tools of seed 000 that answer in JSON. The others answer with text alone."""
+"""Results of those tools that answer in JSON. The others answer with text alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers to checkpoints: how one is given, its effect, and how it is stored (seed 000, checkpoints)."""
+"""Answers to checkpoints: how one is given, its effect, and how it is stored (README.md, 'Checkpoints')."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings and refusals of start_session (seed 000), and the work items that it can bind a session to."""
+"""Warnings and refusals of start_session (README.md, 'Starting and joining'), and the work items that it can bind."""
 
 from __future__ import annotations
 

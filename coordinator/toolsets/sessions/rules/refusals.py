@@ -1,4 +1,4 @@
-"""Refusals of calls about sessions (seed 000, checkpoint gate). First the seed's words, then what to do."""
+"""Refusals of calls about sessions (README.md, 'The gate'). First the words that agents look for, then what to do."""
 
 from __future__ import annotations
 

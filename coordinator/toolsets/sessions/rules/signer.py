@@ -1,4 +1,4 @@
-"""Signs session and trace tokens with the keys of the fleet, and verifies them (seed 000: HMAC-SHA256, in hex)."""
+"""Signs session and trace tokens with the keys of the fleet, and verifies them (HMAC-SHA256, in hex)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Signer:
     """Signs with the newest of the keys that a process knows, and verifies with all of them.
 
     Args:
-        purpose: the purpose for which keys are derived. Empty: the keys are used directly, as the seed prescribes for
-            session tokens.
+        purpose: the purpose for which keys are derived. Empty: the keys are used directly, as the form of session
+            tokens demands.
     """
 
     def __init__(self, ring: KeyRing, purpose: str = "") -> None:

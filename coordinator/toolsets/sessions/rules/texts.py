@@ -1,4 +1,4 @@
-"""Answers as text: TOON, headers and raw blocks, byte for byte as clients of seed 000 expect them.
+"""Answers as text: TOON, headers and raw blocks, byte for byte as clients expect them.
 
 Summaries of workflows take time to make, so they are cached by the digest of the definition.
 """
@@ -133,5 +133,5 @@ def _option(option: Any) -> dict[str, Any]:
 
 
 def _or_null(value: Any) -> Any:
-    """Converts a value to builtins. A value that the file leaves out becomes None: the seed's clients expect null."""
+    """Converts a value to builtins. A value that the file leaves out becomes None: clients expect null."""
     return None if value is UNSET else msgspec.to_builtins(value)

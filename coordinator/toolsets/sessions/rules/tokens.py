@@ -1,4 +1,4 @@
-"""Session tokens (seed 000, session token): ``<payload in base64url>.<HMAC-SHA256 of that text in hex>``.
+"""Session tokens (README.md, 'Session and token'): ``<payload in base64url>.<HMAC-SHA256 of that text in hex>``.
 
 The payload is compact JSON with its fields in the order of ``Payload``. A checkpoint handle is a
 session token whose ``bcp`` is set. A valid signature does not mean that the session still exists or is in the
@@ -61,7 +61,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unreadable(Exception):
-    """A text is not a valid token. ``reason`` is one of the seed's reasons, ``kind`` a word for metrics."""
+    """A text is not a valid token. ``reason`` is one of the reasons below, ``kind`` a word for metrics."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)

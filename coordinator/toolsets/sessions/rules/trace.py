@@ -1,4 +1,4 @@
-"""The trace of a session: its events, and the signed tokens that contain a segment of it (seed 000, trace).
+"""The trace of a session: its events, and the signed tokens that contain a segment of it (README.md, 'Trace').
 
 Agents carry trace tokens in their context, so the payload of one is what the store keeps of the calls, compressed:
 ``<base64url of deflated JSON>.<signature>``. What is the same in all events is in it once, or derived.

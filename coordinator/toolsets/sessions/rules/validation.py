@@ -1,4 +1,4 @@
-"""Warnings: what is wrong with a call that is carried out all the same (seed 000, validation)."""
+"""Warnings: what is wrong with a call that is carried out all the same (README.md, 'Warnings')."""
 
 from __future__ import annotations
 

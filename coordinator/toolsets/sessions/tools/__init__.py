@@ -38,7 +38,7 @@ ORDER = (
     "get_resource",
     "get_trace",
 )
-"""The tools in the order of seed 000."""
+"""The tools in the order in which they are listed."""
 
 
 def toolset(services: Services, definitions: Definitions | None = None) -> Toolset:

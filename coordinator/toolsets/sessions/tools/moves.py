@@ -183,7 +183,7 @@ def _target(shown: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str,
 
 
 def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> list[str]:
-    """All that is odd about a transition, in the order of the seed."""
+    """All that is odd about a transition, in the order of README.md, 'Warnings'."""
     found = [
         *validation.transition(shown.act, args.activity_id, workflow),
         *validation.drift(shown.v, workflow),
