@@ -127,10 +127,13 @@ async def test_what_is_refused_names_the_field_and_what_is_allowed(
     assert failure.message.startswith(message)
 
 
-async def test_a_parent_that_means_no_item_is_an_error_only_as_a_prefix(tools: Client) -> None:
-    failure = await tools.refusal("query_items", operation="search", parentId="abcdef")
-    assert failure.code == "RESOURCE_NOT_FOUND"
-    assert await found(tools, parentId=fresh_id()) == []
+@pytest.mark.parametrize("more", [{}, {"query": "x"}, {"offset": 9}], ids=["indexed", "scanned", "later page"])
+async def test_a_parent_that_is_no_item_is_refused_and_one_without_children_is_not(tools: Client, more: Json) -> None:
+    for missing in ("abcdef", fresh_id()):
+        failure = await tools.refusal("query_items", operation="search", parentId=missing, **more)
+        assert failure.code == "RESOURCE_NOT_FOUND"
+        assert failure.message.startswith("parentId: no ")
+    assert await found(tools, parentId=await tools.add("x"), **more) == []
 
 
 async def test_children_are_found_by_a_prefix_of_the_parent(tools: Client) -> None:

@@ -13,7 +13,7 @@ from coordinator.settings import Settings
 from coordinator.store import Script, ScriptFailure, Store, keys
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, run_once
 from coordinator.store.project_list import ProjectList
-from coordinator.toolsets.items.rules.ids import Match, parse, pick
+from coordinator.toolsets.items.rules.ids import Match, no_such_item, parse, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.specs import size
 
@@ -168,6 +168,15 @@ class BaseStore:
         if len(matches) != 1 and await self.recorded(project, request):
             return "?not_found"
         return pick(inner, matches, field)
+
+    async def expect(self, project: str, item: str, field: str) -> None:
+        """Checks that an item exists, for reads that find nothing of an item whether it has nothing or is not there.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND naming the field.
+        """
+        if not await self._store.command("EXISTS", keys.item.key(project, item)):
+            raise no_such_item(field)
 
     async def recorded(self, project: str, request: IdempotencyKey) -> bool:
         """Whether the same call was answered, or begun, before."""

@@ -88,6 +88,8 @@ class Notes:
         role = one_of(given, NOTE_ROLES, "role")[0] if (given := not_blank(args.role)) else ""
         item = await self._notes.resolve_one(call.project, args.item_id, "itemId")
         rows = await self._notes.read(call.project, "", item, role, args.include_body)
+        if not rows:
+            await self._notes.expect(call.project, item, "itemId")
         return ListNotesResult(notes=[_shown(row, args.include_body) for row in rows], total=len(rows))
 
     async def _upsert(self, call: Call, args: ManageNotes) -> UpsertNotesResult:

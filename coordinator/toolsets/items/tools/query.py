@@ -77,6 +77,8 @@ class Queries:
             parent = await self._items.resolve_one(call.project, parent, "parentId")
         asked = rules.search(args, parent)
         page = await self._items.search(call.project, asked, args.include_ancestors)
+        if parent and not page.total:
+            await self._items.expect(call.project, parent, "parentId")
         found = [FoundItem(**_short(row)) for row in page.rows]
         if args.include_ancestors:
             for item, path in zip(found, page.ancestors, strict=True):
