@@ -271,9 +271,8 @@ class Calls:
 
 
 def _late(tool: Tool, seconds: float) -> ToolFailure:
-    return ToolFailure(
-        "deadline_exceeded", f"{tool.name} did not finish within {seconds:g} s; it may have taken effect"
-    )
+    effect = "" if tool.read_only else "; it may have taken effect"
+    return ToolFailure("deadline_exceeded", f"{tool.name} did not finish within {seconds:g} s{effect}")
 
 
 def _who(call: Call, arguments: Any) -> str:

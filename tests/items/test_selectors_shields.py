@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.items.client import Client
+from coordinator.settings import Settings
+from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import Fronts
 from tests.items.selectors import take
@@ -373,3 +374,32 @@ async def test_what_is_let_go_in_between_shields_no_more(fronts: Fronts) -> None
     below = {"title": "c", "tags": "c", "parentId": root, "priority": "high"}
     made = (await tools.create(below, {"title": "z", "tags": "z"}))["items"]
     assert [await waiter.item(), await holder.item()] == [item["id"] for item in made]
+
+
+async def test_a_search_past_very_many_items_below_a_held_one_says_that_nothing_was_claimed(tools: Client) -> None:
+    """Before the deadline cuts it off; a call that waits has the time."""
+    root = await tools.add()
+    await tools.add_many(900, parentId=root, tags="docs")
+    (outside,) = await tools.add_many(1, tags="docs", priority="low")
+    await tools.claim("holder", root)
+    hurried = Client(tools.store, tools.project, Settings(request_deadline_ms=1))
+    claim = {"claims": [{"selector": {"tags": "docs"}}], "actor": actor("agent"), "requestId": fresh_id()}
+    refused = await hurried.refusal("claim_item", **claim)
+    assert (refused.code, refused.kind, refused.retry_after_ms) == ("deadline_exceeded", "transient", 1000)
+    assert refused.message.startswith("claims[0].selector: the search was not finished in time")
+    assert "nothing was claimed; give waitMs" in refused.message
+    refused = await hurried.refusal("get_next_item", tags="docs")
+    assert (refused.code, refused.message[:10]) == ("deadline_exceeded", "the search")
+    assert "waitMs" not in refused.message
+    assert (await hurried("claim_item", **claim, waitMs=1))["claimResults"][0]["itemId"] == outside
+    assert await hurried.next(limit=9, tags="docs", parentId=root) != []
+
+
+async def test_a_search_that_takes_too_long_recommends_what_it_has_found(tools: Client) -> None:
+    root, best = await tools.add_many(2, tags="docs")
+    await tools.add_many(900, parentId=root, tags="docs")
+    (last,) = await tools.add_many(1, tags="docs", priority="low")
+    await tools.claim("holder", root)
+    hurried = Client(tools.store, tools.project, Settings(request_deadline_ms=1))
+    assert await hurried.next(limit=2, tags="docs") == [best]
+    assert await tools.next(limit=2, tags="docs") == [best, last]

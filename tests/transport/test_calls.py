@@ -118,12 +118,18 @@ async def test_what_could_not_begin_within_its_deadline_took_that_long() -> None
     assert (hooks.requests, hooks.turned_away) == ([("add", "conflict", "fast")], [])
 
 
+async def test_a_read_past_the_deadline_is_not_said_to_have_had_an_effect() -> None:
+    calls, _, _, tools = make(deadline_ms=30)
+    done = await calls.run(dataclasses.replace(tools["late"], read_only=True), CALL, Wait(gate="g"), "fast")
+    assert msgspec.json.decode(done.body)["error"]["message"] == "late did not finish within 0.03 s"
+
+
 async def test_a_call_past_the_deadline_is_ended_and_says_so() -> None:
     calls, hooks, rig, tools = make(deadline_ms=30)
     done = await calls.run(tools["late"], CALL, Wait(gate="g"), "fast")
     error = msgspec.json.decode(done.body)["error"]
     assert (error["kind"], error["code"]) == ("transient", "deadline_exceeded")
-    assert "late did not finish within 0.03 s" in error["message"]
+    assert error["message"] == "late did not finish within 0.03 s; it may have taken effect"
     assert hooks.requests == [("late", "conflict", "fast")]
     assert rig.waiting == set()
     task = asyncio.current_task()

@@ -28,6 +28,8 @@ _TEXT_UNIT = 4000
 _PREFIXES = 100
 """How many prefixes one script run looks up."""
 SCHEMA_DAYS = 7
+OF_DEADLINE = 0.7
+"""How long a call may go on in slices, as a part of the request deadline: then it says itself how far it came."""
 
 pack = msgspec.msgpack.Encoder().encode
 R = TypeVar("R")
@@ -91,6 +93,7 @@ class BaseStore:
         self._events = str(settings.events_max)
         self.schemas = schemas
         self._projects = ProjectList(store, "items")
+        self.seconds = settings.request_deadline_ms / 1000 * OF_DEADLINE
 
     def _change(
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int

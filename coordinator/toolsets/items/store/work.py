@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from hashlib import blake2b
+from time import perf_counter
 from typing import Any
 
 import msgspec
 
+from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.store import Script, ScriptFailure
 from coordinator.store.idempotency import IdempotencyKey
@@ -110,6 +112,16 @@ _ADVANCE = Script(PACKAGE, "advance_item", list[Advanced], rest=SETTLE)
 _NEXT = Script(PACKAGE, "next_items", tuple[list[Next], bool, str], rest=SETTLE)
 
 
+def _unfinished(field: str, done: str, instead: str) -> ToolFailure:
+    return ToolFailure(
+        "deadline_exceeded",
+        f"{field}the search was not finished in time: very many items were passed over, because other filters leave "
+        f"them out or because they are below claimed items; {done}{instead}filter by parentId, ancestorId, role and "
+        "priority alone",
+        retry_after_ms=1000,
+    )
+
+
 def _packed(entries: Sequence[Any]) -> bytes | str:
     """Claims or releases as scripts take them."""
     return pack(entries) if entries else ""
@@ -147,10 +159,13 @@ class WorkStore(BaseStore):
     ) -> list[Next]:
         """The best items for a selector; ``include_claimed`` adds claimed items and those below claimed ones.
 
+        A search that takes too long ends with those that it has found.
+
         Raises:
-            ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
+            ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor; ``deadline_exceeded`` if a search
+                that takes too long has found nothing.
         """
-        packed, after, again = pack(selector), "", False
+        packed, after, again, late = pack(selector), "", False, perf_counter() + self.seconds
         rows: list[Next] = []
         while True:
             left, several = limit - len(rows), bool(after)
@@ -170,6 +185,10 @@ class WorkStore(BaseStore):
             elif not after:  # claims have expired, and their items may be better: start over
                 recorder().restarted("get_next_item")
                 rows.clear()
+            if perf_counter() > late:
+                if rows:
+                    return rows
+                raise _unfinished("", "", "")
 
     async def claim_next(
         self,
@@ -189,9 +208,11 @@ class WorkStore(BaseStore):
             only: of a call that waits: whether ``process`` has no other call with the request.
 
         Raises:
-            ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor.
+            ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor; ``deadline_exceeded`` if a search
+                without ``wait_ms`` takes too long.
         """
         packed, let_go, after, again = pack(selector), _packed(releases), "", 0
+        late = perf_counter() + self.seconds
         queue = blake2b(packed, digest_size=8).hexdigest()
         wanted = agent, ttl_ms, packed, queue, let_go, wait_ms, process, int(only)
         while True:
@@ -209,6 +230,8 @@ class WorkStore(BaseStore):
                 again = 1
             elif not after:  # claims have expired, and their items may be better: start over
                 recorder().restarted("claim_item")
+            if not wait_ms and perf_counter() > late:
+                raise _unfinished("claims[0].selector: ", "nothing was claimed; ", "give waitMs, or ")
 
     async def end_wait(self, project: str, request: IdempotencyKey, process: str, keep: bool) -> ClaimReply:
         """Ends a claim parked by ``process``; with ``keep``, its recorded answer is that nothing was found."""

@@ -29,8 +29,6 @@ from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Services, Tool
 
 MAX_ITEMS = 1000
-_OF_DEADLINE = 0.7
-"""How long a call may delete, as a part of the request deadline: before that, it reports itself how far it came."""
 
 _MANAGE = (
     "Create, update or delete work items in one call. Items are handled one by one: refused ones are listed under "
@@ -46,7 +44,6 @@ class Items:
     def __init__(self, items: ItemStore, services: Services) -> None:
         self._items = items
         self._services = services
-        self._seconds = services.settings.request_deadline_ms / 1000 * _OF_DEADLINE
 
     async def manage_items(
         self, call: Call, args: ManageItems
@@ -126,7 +123,7 @@ class Items:
         record = await self._record_for(args)
         inner = [parse(text, f"ids[{number}]") for number, text in enumerate(given)]
         found = await self._items.resolve(call.project, inner)
-        end = await self._items.delete(call.project, record, found, args.recursive, self._seconds)
+        end = await self._items.delete(call.project, record, found, args.recursive, self._items.seconds)
         if not end.done:
             raise _unfinished(end.deleted)
         failures = [
