@@ -139,6 +139,14 @@ async def test_a_bad_edge_keeps_all_others_out(
     assert (await audit(tools.store, tools.project)).edges == 0
 
 
+async def test_a_wrong_default_is_refused_also_where_no_edge_takes_it(tools: Client, ids: list[str]) -> None:
+    edge = {"fromItemId": ids[0], "toItemId": ids[1], "type": "BLOCKS", "unblockAt": "work"}
+    result = await tools("manage_dependencies", operation="create", dependencies=[edge], unblockAt="done")
+    assert (result["created"], result["failed"]) == (0, 1)
+    assert result["failures"][0]["error"].startswith("unblockAt: 'done' is not one of queue, work, review, terminal")
+    assert (await tools.refusal("manage_dependencies", operation="create", dependencies=[edge], type="NEEDS")).code
+
+
 async def test_an_edge_needs_two_items(tools: Client, ids: list[str]) -> None:
     a, b, *_ = ids
     for kind in ("BLOCKS", "IS_BLOCKED_BY", "RELATES_TO"):

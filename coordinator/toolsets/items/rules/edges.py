@@ -151,5 +151,6 @@ def _ends(pattern: str | None, number: int) -> tuple[str, str]:
 
 def _edge(spec: DependencySpec, args: ManageDependencies, ends: tuple[str, str]) -> Edge:
     kind = edge_type(not_blank(spec.type) or args.type, "type")
+    threshold(args.unblock_at, "BLOCKS", "unblockAt")  # a wrong default is refused, also where no edge takes it
     role = threshold(not_blank(spec.unblock_at) or args.unblock_at, kind, "unblockAt")
     return Edge(parse(spec.from_item_id, ends[0]), parse(spec.to_item_id, ends[1]), kind, role)
