@@ -1,4 +1,4 @@
-"""TOON as it is answered: read back as what it says, and in the form that the seed's clients know."""
+"""TOON as it is answered: read back as what it says, and in the form that clients know."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ONE_GATE: Json = {"start": gate("wait", done=True)}
 
 
 class Flows:
-    """Calls the tools of seed 003 on one project.
+    """Calls the tools of flows on one project.
 
     Args:
         caller: who is calling, authenticated.

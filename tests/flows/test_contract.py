@@ -20,7 +20,7 @@ FLOWS = toolsets()["flows"]
 TOOLS = {tool.name: tool for tool in FLOWS.tools}
 
 
-def test_the_tools_are_those_of_the_seed_in_its_order() -> None:
+def test_the_tools_are_those_of_the_contract_in_its_order() -> None:
     assert list(TOOLS) == ["workflow_create", "workflow_list", "workflow_get", "workflow_cancel", "workflow_step_ready"]
 
 

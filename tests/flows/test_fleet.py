@@ -1,4 +1,4 @@
-"""What flows do beyond the seed's examples, on a running fleet: tools of all kinds, retries, time limits, rights."""
+"""What flows do beyond their examples, on a running fleet: tools of all kinds, retries, time limits, rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what once callers are known (seed 003: the workflow permission; every step a permissioned call)."""
+"""Who may do what once callers are known (the workflow permission; every step a permissioned call)."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_a_long_result_is_cut_and_marked(value: str) -> None:
         assert result_json(value, 10_000).startswith(recorded["beginning"][:20])
 
 
-def test_the_seed_s_forms_of_results() -> None:
+def test_the_documented_forms_of_results() -> None:
     listed = [{"title": "Workflow Design", "score": 0.95}]
     assert result_json(listed, 1000) == '[{"title":"Workflow Design","score":0.95}]'
     assert result_json("x", 1000) == '"x"'

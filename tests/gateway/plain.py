@@ -1,4 +1,4 @@
-"""The gateway's small languages once more, written down as plainly as the seed and its origin state them.
+"""The gateway's small languages once more, written down as plainly as they can be stated.
 
 Slow and obvious on purpose: what the product computes is compared with this.
 """

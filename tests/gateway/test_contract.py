@@ -19,7 +19,7 @@ from tests.support.contracts import toolsets
 TOOLS = {tool.name: tool for tool in toolsets()["gateway"].tools}
 
 
-def test_the_tools_are_those_of_the_seed_in_its_order() -> None:
+def test_the_tools_are_those_of_the_contract_in_its_order() -> None:
     assert list(TOOLS) == [
         "gateway.home",
         "gateway.search",
@@ -36,7 +36,7 @@ def test_what_reads_says_so() -> None:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_every_failure_has_the_seeds_shape_and_links(name: str) -> None:
+def test_every_failure_has_the_documented_shape_and_links(name: str) -> None:
     validator = jsonschema.Draft202012Validator(output_schema(TOOLS[name].result))
     for code in CATALOGUE:
         failure = ToolFailure(code, "why", retry_after_ms=7)

@@ -65,13 +65,13 @@ def test_similarity_of_words(one: str, other: str, expected: float) -> None:
         ("depoly", None),
     ],
 )
-def test_scores_of_the_seeds_workflow(query: str, expected: float | None) -> None:
+def test_scores_of_the_examples_workflow(query: str, expected: float | None) -> None:
     found = [(one.id, one.score) for one in Index([PIPELINE]).search(query)]
     assert found == ([("deploy_pipeline", expected)] if expected is not None else [])
 
 
 @pytest.mark.parametrize(("query", "expected"), [("issues", 17), ("list issues", 31), ("isues", 3.4), ("githb", 3.4)])
-def test_scores_of_the_seeds_capability(query: str, expected: float) -> None:
+def test_scores_of_the_examples_capability(query: str, expected: float) -> None:
     assert [(one.id, one.score) for one in Index([PIPELINE, ISSUES]).search(query)] == [
         ("github.list_issues", expected)
     ]

@@ -225,7 +225,7 @@ def test_a_guard_is_judged_without_arguments_only_where_they_cannot_matter() -> 
 
 
 async def test_what_a_guard_refuses_now_is_not_linked(make_lab: MakeLab) -> None:
-    """Seed 001: the links show every legal next move. One that arguments decide about is legal until they are there."""
+    """The links show every legal next move. One that arguments decide about is legal until they are there."""
     ready = [{"kind": "expr", "expr": "$.context.n == 1"}]
     moves = {
         "count": {"target": "a", **COUNT},

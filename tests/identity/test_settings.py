@@ -1,4 +1,4 @@
-"""The section actor_authentication: names, defaults, rules, and where values come from (seed 004)."""
+"""The section actor_authentication: names, defaults, rules, and where values come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of tokens, with keys from a real key server: the statuses of seed 004, and attacks of RFC 8725."""
+"""What becomes of tokens, with keys from a real key server: every status, and attacks of RFC 8725."""
 
 from __future__ import annotations
 

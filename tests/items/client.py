@@ -51,7 +51,7 @@ def told(failure: Json) -> list[tuple[int, str]]:
 
 
 class Client:
-    """Calls the tools of seed 004 on one project."""
+    """Calls the tools of items on one project."""
 
     def __init__(
         self,

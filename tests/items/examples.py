@@ -1,6 +1,6 @@
-"""Comparison of an answer with an example of seed 004, field by field.
+"""Comparison of an answer with an example of the contract, field by field.
 
-An example is JSON as the seed shows it. Ids ("uuid", "uuid-a" ...), times and "..." stand for
+An example is JSON as the contract shows it. Ids ("uuid", "uuid-a" ...), times and "..." stand for
 any value of their kind; everything else is meant to the letter. Lists match element by
 element. Fields that an answer has beyond the example must be named.
 """

@@ -1,4 +1,4 @@
-"""Seed 004's rules for items, notes, dependencies, transitions and claims, as simply as they can be said.
+"""The rules for items, notes, dependencies, transitions and claims, as simply as they can be said.
 
 Everything is recomputed from the items at each question; there are no indexes or counters.
 Answers are plain values that a test compares with what the tools say.

@@ -1,4 +1,4 @@
-"""Seed 004's rules for note schemas, as simply as they can be said: which notes an item needs, and how they stand."""
+"""The rules for note schemas, as simply as they can be said: which notes an item needs, and how they stand."""
 
 from __future__ import annotations
 

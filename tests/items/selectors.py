@@ -69,7 +69,7 @@ class Model:
             yield thing
 
     def waits(self, thing: Thing) -> bool:
-        """Whether a dependency is unsatisfied (seed 004: a blocked blocker never satisfies)."""
+        """Whether a dependency is unsatisfied; a blocked blocker never satisfies."""
         return any(
             self.things[blocker].role == "blocked" or ORDER.index(self.things[blocker].role) < ORDER.index(threshold)
             for (blocker, blocked), threshold in self.edges.items()

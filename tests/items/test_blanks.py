@@ -1,4 +1,4 @@
-"""Optional arguments that are blank: they count as left out, as agents mean them (seed 004)."""
+"""Optional arguments that are blank: they count as left out, as agents mean them."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ async def test_any_way_of_ending_counts(tools: Client, trigger: str) -> None:
 
 @pytest.mark.parametrize("role", ["queue", "work", "review", "blocked"])
 async def test_the_parent_ends_from_any_role_whatever_it_waits_for(tools: Client, role: str) -> None:
-    """Ownership and dependencies of the parent are not asked (seed 004: cascades are always allowed)."""
+    """Ownership and dependencies of the parent are not asked: cascades are always allowed."""
     parent, blocker = await tools.add("p", role=role), await tools.add()
     await tools.link(blocker, parent)
     item = await tools.add(parentId=parent)
@@ -153,7 +153,7 @@ async def test_a_reopened_child_leaves_an_open_parent_alone(tools: Client, role:
 
 
 async def test_a_reopened_parent_takes_the_chain_above_it_to_work(tools: Client) -> None:
-    """It comes to work, so those above that are still in queue follow (seed 004, start cascade)."""
+    """It comes to work, so those above that are still in queue follow."""
     ids = await tools.chain(3)
     await tools.add(parentId=ids[1])
     await tools.move(ids[3], "complete")

@@ -1,4 +1,4 @@
-"""requestId: one effect and one answer, for every mutating call (seed 004, Idempotency)."""
+"""requestId: one effect and one answer, for every mutating call."""
 
 from __future__ import annotations
 

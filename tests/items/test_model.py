@@ -1,4 +1,4 @@
-"""The tools against a model of seed 004's rules: any sequence of calls gets the answers that the model gives.
+"""The tools against a model of the rules: any sequence of calls gets the answers that the model gives.
 
 Deeper: ``MODEL_EXAMPLES=2000 pytest tests/items/test_model.py``.
 """

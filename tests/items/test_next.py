@@ -109,7 +109,7 @@ async def test_a_parent_means_its_direct_children(tools: Client) -> None:
 async def test_a_blocker_satisfies_from_its_threshold_on(
     tools: Client, role: str, threshold: str | None, notation: str
 ) -> None:
-    """A blocked one never does, whatever the threshold (seed 004)."""
+    """A blocked one never does, whatever the threshold."""
     blocker, waits = await tools.add(role=role), await tools.add("waits")
     ends = (blocker, waits) if notation == "BLOCKS" else (waits, blocker)
     await tools.link(*ends, type=notation, **({"unblockAt": threshold} if threshold else {}))

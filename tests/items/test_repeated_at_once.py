@@ -1,4 +1,4 @@
-"""A hundred equal calls at once over four front-end processes: one effect, and a hundred equal answers (seed 004)."""
+"""A hundred equal calls at once over four front-end processes: one effect, and a hundred equal answers."""
 
 from __future__ import annotations
 

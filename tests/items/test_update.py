@@ -284,7 +284,7 @@ async def test_children_are_found_under_their_new_parent(tools: Client) -> None:
 
 
 async def test_no_parent_follows_a_move(tools: Client) -> None:
-    """Seed 004 cascades on transitions only: neither the old nor the new parent changes."""
+    """Cascades follow transitions only: neither the old nor the new parent changes."""
     old, new = await tools.add("old"), await tools.add("new")
     open_item, done = await tools.add(parentId=old), await tools.add(parentId=old, role="terminal")
     await tools.update(open_item, parentId=new)

@@ -29,7 +29,7 @@ def _given(arguments: type[msgspec.Struct]) -> Any:
 
 
 class Client:
-    """Calls the tools of seed 002 on one project.
+    """Calls the tools of the navigator on one project.
 
     Each answer that has an output schema must keep to it.
     """

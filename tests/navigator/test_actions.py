@@ -1,4 +1,4 @@
-"""What each action does and when it is refused (seed 002, Actions and Checkpoint Blocking)."""
+"""What each action does and when it is refused."""
 
 from __future__ import annotations
 

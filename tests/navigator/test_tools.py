@@ -1,4 +1,4 @@
-"""The tools that show definitions, by the shapes of seed 002, over the examples and over what a test writes."""
+"""The tools that show definitions, by their documented shapes, over the examples and over what a test writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 Make = Callable[[], Client]
 
-SEED = {
+CONTRACT = {
     "nav_start": ("workflow_id", "initial_variables?", "state?"),
     "nav_situation": ("state",),
     "nav_action": (
@@ -43,7 +43,7 @@ SEED = {
     "get_template": ("workflow_id", "index"),
     "discover_resources": (),
 }  # fmt: skip
-"""Names and parameters as the seed has them, in its order; ``variables``, and nav_start's ``state``, are additions."""
+"""Names and parameters of the contract, in its order; ``variables``, and nav_start's ``state``, are additions."""
 
 
 async def missing(nav: Client, tool: str, **arguments: Any) -> str:
@@ -60,7 +60,7 @@ def without_names(message: str) -> str:
     return said
 
 
-async def test_the_tools_and_their_parameters_are_the_seeds(nav: Client) -> None:
+async def test_the_tools_and_their_parameters_are_the_contracts(nav: Client) -> None:
     from coordinator.toolsets.schema import input_schema
 
     found = {}
@@ -68,8 +68,8 @@ async def test_the_tools_and_their_parameters_are_the_seeds(nav: Client) -> None
         schema = input_schema(tool.arguments)
         required = schema.get("required", ())
         found[tool.name] = tuple(name if name in required else f"{name}?" for name in schema.get("properties", {}))
-    assert found == SEED
-    assert list(found) == list(SEED)
+    assert found == CONTRACT
+    assert list(found) == list(CONTRACT)
     weights = {tool.name: tool.weigh(None).label for tool in nav.toolset.tools}
     assert weights["nav_action"] == "critical"
     assert [name for name, label in weights.items() if label == "read"][:3] == [
@@ -83,7 +83,7 @@ async def test_the_tools_and_their_parameters_are_the_seeds(nav: Client) -> None
     assert writing == ["nav_start", "nav_action"]
 
 
-async def test_the_response_has_the_seeds_fields(nav: Client) -> None:
+async def test_the_response_has_the_documented_fields(nav: Client) -> None:
     now = await nav.start("change", needs_design=True)
     assert set(now) == {"success", "position", "message", "availableActions", "checkpoint", "state"}
     now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="scope-agreed", option_id="small")

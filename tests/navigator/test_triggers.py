@@ -1,4 +1,4 @@
-"""Workflows that run others (seed 002, Cross-Workflow Triggering): suspend, run, return."""
+"""Workflows that run others: suspend, run, return."""
 
 from __future__ import annotations
 

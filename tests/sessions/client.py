@@ -68,7 +68,7 @@ def settings(least_seconds: int = 0, **more: Any) -> Settings:
 
 
 class Sessions:
-    """Calls the tools of seed 000 on one project.
+    """Calls the tools of sessions on one project.
 
     Args:
         definitions: the workflows.

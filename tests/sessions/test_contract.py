@@ -1,4 +1,4 @@
-"""What the sessions toolset publishes beside what holds of every one: the seed's tools and parameters."""
+"""What the sessions toolset publishes beside what holds of every one: its tools and parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Criticality
 from tests.support.contracts import toolsets
 
-SEED: dict[str, tuple[str, ...]] = {
+CONTRACT: dict[str, tuple[str, ...]] = {
     "discover": (),
     "list_workflows": (),
     "health_check": (),
@@ -40,7 +40,7 @@ SEED: dict[str, tuple[str, ...]] = {
     "get_resource": ("session_token", "resource_id"),
     "get_trace": ("session_token", "trace_tokens?"),
 }
-"""The tools of the seed in its order, with their parameters."""
+"""The tools of the contract in its order, with their parameters."""
 MORE = {
     "get_workflow_status": ("answered_checkpoints?",),
     "start_session": ("item_id?", "actor?", "fence_token?"),
@@ -51,14 +51,14 @@ MORE = {
 TOOLS = {tool.name: tool for tool in toolsets()["sessions"].tools}
 
 
-def test_the_tools_and_parameters_are_those_of_the_seed() -> None:
+def test_the_tools_and_parameters_are_those_of_the_contract() -> None:
     found = {}
     for name, tool in TOOLS.items():
         schema = input_schema(tool.arguments)
         required = schema.get("required", [])
         found[name] = tuple(one if one in required else f"{one}?" for one in schema.get("properties", {}))
-    assert found == {name: (*fields, *MORE.get(name, ())) for name, fields in SEED.items()}
-    assert list(TOOLS) == list(SEED)
+    assert found == {name: (*fields, *MORE.get(name, ())) for name, fields in CONTRACT.items()}
+    assert list(TOOLS) == list(CONTRACT)
 
 
 def test_what_only_reads_says_so() -> None:

@@ -207,7 +207,7 @@ async def test_a_definition_that_changed_is_warned_about(make: Make, definitions
 
 
 async def test_skills_are_looked_for_where_they_belong(sessions: Sessions) -> None:
-    """Own, then the lender's of a borrowed activity, then those of meta (seed 000, get_skill)."""
+    """Own, then the lender's of a borrowed activity, then those of meta."""
     token = await sessions.at("lab", "prepare")
     found = {
         step: (await sessions("get_skill", session_token=token, step_id=step)).text.split("capability: ")[1]

@@ -23,7 +23,7 @@ async def resume(sessions: Sessions, token: str, agent: str = "orchestrator", **
     return await sessions("start_session", agent_id=agent, session_token=token, **more)
 
 
-async def test_a_fresh_session_carries_the_fields_of_the_seed(sessions: Sessions) -> None:
+async def test_a_fresh_session_carries_the_documented_fields(sessions: Sessions) -> None:
     answer = await sessions("start_session", agent_id="worker-1", workflow_id="lab")
     carried = payload(answer.token)
     assert carried | {"ts": 0, "sid": ""} == {

@@ -228,7 +228,7 @@ async def test_present_checkpoint_is_the_definition_and_the_handle(
     assert answer.meta == {"session_token": handle, "validation": {"status": "valid", "warnings": []}}
 
 
-async def test_checkpoint_answers_have_the_fields_of_the_seed(sessions: Sessions) -> None:
+async def test_checkpoint_answers_have_the_documented_fields(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     yielded = await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")
     assert list(yielded.result) == ["status", "checkpoint_id", "checkpoint_handle", "message"]

@@ -70,7 +70,7 @@ def why(token: str, signer: Signer = SIGNER) -> str:
     return raised.value.reason
 
 
-def test_a_token_is_as_the_seed_has_it_bit_by_bit() -> None:
+def test_a_token_is_as_documented_bit_by_bit() -> None:
     token = tokens.encode(FIRST, SIGNER)
     assert token.endswith(".4e94c2e060c05cd17d338e46d8bc6d3980a99339d1734a49fc5dc769159c5613")
     assert token.startswith("eyJ3ZiI6Indvcmst")

@@ -300,7 +300,7 @@ def test_activity_manifests_are_judged_as_by_the_model(
 
 
 @pytest.mark.anyio
-async def test_warnings_come_in_the_order_of_the_seed_and_stop_nothing(sessions: Sessions) -> None:
+async def test_warnings_come_in_the_documented_order_and_stop_nothing(sessions: Sessions) -> None:
     token = await sessions.at("lab", "measure")
     answer = await sessions(
         "next_activity",
@@ -349,7 +349,7 @@ def test_what_just_fits_is_shown_whole_and_one_more_is_counted() -> None:
 
 @pytest.mark.anyio
 async def test_whatever_is_called_says_that_the_version_has_changed(make: Make, tmp_path: Path) -> None:
-    """Seed 000: each call is validated against the token's recorded state, its workflow version among it."""
+    """Each call is validated against the token's recorded state, its workflow version among it."""
     definitions = Definitions([lab.write(tmp_path)], 0)
     sessions = make(definitions=definitions)
     token = await sessions.at("lab", "prepare")

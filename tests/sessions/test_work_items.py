@@ -188,7 +188,7 @@ async def test_nobody_is_sent_to_claim_an_item_that_was_deleted(
 async def test_nobody_is_told_which_other_agent_holds_the_item(
     sessions: Sessions, items: Client, item: str, fence: int
 ) -> None:
-    """That is for get_context of the item alone (seed 004, tiered disclosure)."""
+    """That is for get_context of the item alone."""
     token = await prepared(sessions, item)
     await take_over(items, item, "rival")
     shown = await status(sessions, token)

@@ -1,4 +1,4 @@
-"""Every example of seed 003, sent over MCP to a running fleet and executed by its workers."""
+"""Every example of the contract of flows, sent over MCP to a running fleet and executed by its workers."""
 
 from __future__ import annotations
 

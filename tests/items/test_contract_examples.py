@@ -1,4 +1,4 @@
-"""Every JSON example of seed 004, sent and produced over MCP against a running fleet."""
+"""Every JSON example of the contract of items, sent and produced over MCP against a running fleet."""
 
 from __future__ import annotations
 

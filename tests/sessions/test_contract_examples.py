@@ -1,4 +1,4 @@
-"""The examples of seed 000, one by one, as its text gives them."""
+"""The examples of the contract of sessions, one by one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ transitions[1]:
 
 @pytest.fixture
 def sessions(make: Make, tmp_path: Any) -> Sessions:
-    """On definitions that the seed's examples fit."""
+    """On definitions that the examples fit."""
     tree = Tree(tmp_path)
     tree.workflow("meta", "begin")
     tree.write("meta/resources/01-shared.md", "Shared\n")
@@ -82,7 +82,7 @@ def sessions(make: Make, tmp_path: Any) -> Sessions:
 
 
 async def test_the_bootstrap_procedure_from_discover_to_trace(sessions: Sessions) -> None:
-    """The seed's sequence of calls, with its manifests."""
+    """The documented sequence of calls, with its manifests."""
     assert (await sessions("discover")).text.startswith("server: ")
     assert "work-package" in (await sessions("list_workflows")).text
     token = (await sessions("start_session", agent_id="orchestrator", workflow_id="work-package"))["session_token"]
@@ -157,7 +157,7 @@ async def test_an_agent_is_stamped_and_the_rest_inherited(sessions: Sessions) ->
     assert [payload(answer.token)[name] for name in kept] == [payload(token)[name] for name in kept]
 
 
-async def test_a_given_key_signs_as_the_seed_says(make: Make) -> None:
+async def test_a_given_key_signs_as_documented(make: Make) -> None:
     """Keys may be given: then the signature is HMAC-SHA256 under the first of them, to the bit."""
     secret = bytes(range(32))
     rotated = f"new:{bytes(32).hex()}"

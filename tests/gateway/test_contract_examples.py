@@ -1,4 +1,4 @@
-"""The examples of seed 001, one by one, against a running fleet."""
+"""The examples of the gateway's contract, one by one, against a running fleet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coordinator.toolsets.gateway.tools import ORDER
 from tests.gateway.fleet import Agent, GatewayFleet, Json, link
 
 WORKFLOW = "wf_a1b2c3d4e5f6"
-"""The id in the seed's examples, for which the real one is taken."""
+"""The id in the examples, for which the real one is taken."""
 
 CLI = {"kind": "cli", "command": "sh"}
 GATEWAY: Json = {
@@ -102,7 +102,7 @@ GATEWAY: Json = {
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayFleet]:
-    directory = tmp_path_factory.mktemp("seed")
+    directory = tmp_path_factory.mktemp("examples")
     programs = directory / "bin"
     programs.mkdir()
     deploy = programs / "deploy"
@@ -121,14 +121,14 @@ def agent(served: GatewayFleet) -> Agent:
     return served.agent()
 
 
-def as_in_the_seed(answer: Json, *beyond: str) -> Json:
-    """An answer with the seed's id, without what it has beyond the seed's example."""
+def as_in_the_example(answer: Json, *beyond: str) -> Json:
+    """An answer with the example's id, without what it has beyond the example."""
     found: Json = json.loads(json.dumps(answer).replace(answer.get("workflowId", WORKFLOW), WORKFLOW))
     return {key: value for key, value in found.items() if key not in beyond}
 
 
 def ready(agent: Agent) -> Json:
-    """An instance in the state of the seed's later examples."""
+    """An instance in the state of the later examples."""
     at = agent.start("deploy_pipeline", service="payments", environment="staging")
     for name in ("run_lint", "run_tests", "run_tests"):
         at = agent("workflow.submit", **link(at, name))
@@ -161,12 +161,12 @@ ISSUES: Json = {
 
 
 def test_home(agent: Agent) -> None:
-    assert as_in_the_seed(agent("gateway.home"), "links") == {"items": [PIPELINE, ISSUES]}
+    assert as_in_the_example(agent("gateway.home"), "links") == {"items": [PIPELINE, ISSUES]}
 
 
 def test_search(agent: Agent) -> None:
-    found = as_in_the_seed(agent("gateway.search", query="deploy"), "links")
-    # By the seed's own rules it is 17: its example leaves out the description and the transition's name.
+    found = as_in_the_example(agent("gateway.search", query="deploy"), "links")
+    # By the rules it is 17: the example leaves out the description and the transition's name.
     assert found == {"results": [{"score": 17.0, "item": PIPELINE}]}
 
 
@@ -179,7 +179,7 @@ def test_describe(agent: Agent) -> None:
 
 def test_start(agent: Agent) -> None:
     answer = agent.start("deploy_pipeline", service="payments", environment="staging")
-    assert as_in_the_seed(answer) == {
+    assert as_in_the_example(answer) == {
         "workflowId": WORKFLOW,
         "definitionId": "deploy_pipeline",
         "state": "lint",
@@ -201,7 +201,7 @@ KNOWN: Json = {"lintPassed": True, "testsPassed": True, "coverage": 87.5, "artif
 
 def test_get(agent: Agent) -> None:
     found = agent.get(ready(agent))
-    assert as_in_the_seed(found, "evidence") == {
+    assert as_in_the_example(found, "evidence") == {
         "workflowId": WORKFLOW,
         "definitionId": "deploy_pipeline",
         "state": "ready_to_deploy",
@@ -228,7 +228,7 @@ def test_submit(agent: Agent) -> None:
         transition="deploy",
         arguments={"confirm": True},
     )
-    assert as_in_the_seed(answer, "evidence") == {
+    assert as_in_the_example(answer, "evidence") == {
         "workflowId": WORKFLOW,
         "definitionId": "deploy_pipeline",
         "state": "deployed",
@@ -244,7 +244,7 @@ def test_error(agent: Agent) -> None:
     refused = agent.refused(
         "workflow.submit", workflowId=at["workflowId"], expectedVersion=3, transition="deploy", arguments={}
     )
-    assert as_in_the_seed(refused) == {
+    assert as_in_the_example(refused) == {
         "workflowId": WORKFLOW,
         "state": "ready_to_deploy",
         "version": 4,
@@ -257,7 +257,7 @@ def test_error(agent: Agent) -> None:
 
 
 def test_explain(agent: Agent) -> None:
-    found = as_in_the_seed(agent("workflow.explain", definitionId="deploy_pipeline"), "links")
+    found = as_in_the_example(agent("workflow.explain", definitionId="deploy_pipeline"), "links")
     assert found == {
         "definitionId": "deploy_pipeline",
         "description": "Lint, test, build, and deploy a service.",
@@ -273,7 +273,7 @@ def test_explain(agent: Agent) -> None:
 
 
 def test_explain_a_transition(agent: Agent) -> None:
-    found = as_in_the_seed(agent("workflow.explain", definitionId="deploy_pipeline", transition="deploy"), "links")
+    found = as_in_the_example(agent("workflow.explain", definitionId="deploy_pipeline", transition="deploy"), "links")
     assert found == {
         "definitionId": "deploy_pipeline",
         "transition": "deploy",
