@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
+from coordinator.cli.projects import unwritten
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import counted, print_json
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT
-from coordinator.store.project_list import List, ProjectList
 from coordinator.toolsets.items.audit import Report
 from coordinator.toolsets.items.audit import audit as recount
-
-_NAMED = 20
-"""How many projects a refusal names."""
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -44,14 +40,9 @@ def audit(
 
 async def _audited(store: Store, project: str) -> Report:
     report = await recount(store, project)
-    if report.items or report.differences or project == DEFAULT_PROJECT:
-        return report
-    noted = {name for what in get_args(List) for name in await ProjectList(store, what).ages()}
-    if project in noted:
-        return report
-    close = get_close_matches(project, noted, n=1)
-    known = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(noted)[:_NAMED]) or 'none yet'}"
-    raise CommandFailed(f"there is no project {project}: nobody has written to it; {known}", Exit.USAGE)
+    if not report.items and not report.differences and (why := await unwritten(store, project)):
+        raise CommandFailed(why, Exit.USAGE)
+    return report
 
 
 def _lines(report: Report, project: str) -> list[str]:

@@ -7,7 +7,7 @@ the background work removes projects in which nothing is left. Times are those o
 from __future__ import annotations
 
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from coordinator.store import keys
 from coordinator.store.scripts import Script
@@ -19,6 +19,9 @@ NOTED_SECONDS: dict[List, float] = {"steps": 30.0, "items": 300.0}
 """How often at most a process notes the same project."""
 _REMEMBERED = 1_000
 """How many noted projects a process remembers. With more, it notes some of them more often."""
+
+_SIGNS = (keys.events, keys.gate_audit, keys.step_ids)
+"""Every write to a project leaves one of these keys, and none of them goes again."""
 
 _NOTE: Script[Any] = Script("coordinator.store", "note_project", scope="fleet")
 _FORGET: Script[Any] = Script("coordinator.store", "forget_project", scope="fleet")
@@ -56,3 +59,13 @@ class ProjectList:
     async def forget(self, project: str, seconds: int) -> None:
         """Removes the project, unless it was added within the last ``seconds``."""
         await self._store.run(_FORGET, keys.FLEET, self._what, project, seconds)
+
+
+async def written(store: Store, project: str) -> bool:
+    """Whether anybody has written to the project. Raises ToolFailure as ``Store.run`` says."""
+    return bool(await store.command("EXISTS", *(sign.key(project) for sign in _SIGNS)))
+
+
+async def noted(store: Store, most: int = -1) -> set[str]:
+    """Projects that are on any of the lists, at most so many of each. Raises ToolFailure as ``Store.run`` says."""
+    return {name for what in get_args(List) for name in await ProjectList(store, what).ages(most=most)}

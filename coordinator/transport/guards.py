@@ -116,14 +116,17 @@ def unread_coding(head: Mapping[bytes, bytes]) -> Refusal | None:
     return None
 
 
-def check_get(path: str, method: str) -> None:
+def check_get(path: str, method: str, more: str = "") -> None:
     """Refuses methods that do not only read.
+
+    Args:
+        more: what else the caller may have meant, for the end of the message.
 
     Raises:
         Refused: 405.
     """
     if method not in ("GET", "HEAD"):
-        raise Refused(405, f"{path} takes GET only", [(b"allow", b"GET, HEAD")])
+        raise Refused(405, f"{path} takes GET only{more}", [(b"allow", b"GET, HEAD")])
 
 
 def without_padding(headers: Iterable[Header]) -> list[Header]:

@@ -10,17 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 from time import monotonic
-from typing import get_args
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.store import keys
-from coordinator.store.project_list import List, ProjectList
+from coordinator.store.project_list import noted, written
 from coordinator.store.store import Store
 from coordinator.toolsets.caller import Caller
 
-_SIGNS = (keys.events, keys.gate_audit, keys.step_ids)
-"""Every write leaves one of these keys, and none of them goes again."""
 _REMEMBERED = 10_000
 """How many projects a process remembers as written to."""
 _COMPARED = 1_000
@@ -39,7 +35,6 @@ class Projects:
     def __init__(self, store: Store, listed: Sequence[str] = ()) -> None:
         self._store = store
         self._listed = frozenset(listed)
-        self._lists = [ProjectList(store, what) for what in get_args(List)]
         self._written: set[str] = set()
         self._names: set[str] = set()
         self._until = 0.0
@@ -55,7 +50,7 @@ class Projects:
     async def hint(self, project: str, caller: Caller | None) -> str:
         """What to tell the reader of a project that nobody has written to; empty: somebody has, or it is not known."""
         try:
-            if await self._store.command("EXISTS", *(sign.key(project) for sign in _SIGNS)):
+            if await written(self._store, project):
                 if len(self._written) >= _REMEMBERED:
                     self._written.clear()
                 self._written.add(project)
@@ -71,7 +66,7 @@ class Projects:
     async def _existing(self) -> set[str]:
         """Projects that have something, as far as that is known."""
         if monotonic() >= self._until:
-            self._names = {name for one in self._lists for name in await one.ages(most=_COMPARED)}
+            self._names = await noted(self._store, _COMPARED)
             self._until = monotonic() + _FRESH_SECONDS
         names = self._names | self._written
         return names & self._listed if self._listed else names

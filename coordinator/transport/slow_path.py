@@ -61,6 +61,7 @@ from coordinator.transport.welcome import HEADERS, Welcome
 _log = structlog.get_logger(__name__)
 
 _HANDSHAKE = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
+_ENDPOINTS = "; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp"
 _SINGLE = (b"host", b"origin", b"content-type", b"content-length", b"content-encoding", b"transfer-encoding")
 _KEPT_BACK = (b"authorization", b"accept", b"content-type")
 """Headers that are dealt with here."""
@@ -153,7 +154,7 @@ class SlowPath:
             return
         target = self._endpoints.resolve(path)
         if target is None:
-            raise Refused(404, "nothing is served here; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp")
+            raise Refused(404, f"nothing is served here{_ENDPOINTS}")
         if isinstance(target, Refusal):
             caller = await self._authorization.identify(head.get(b"authorization"))
             raise Refused(target.status, target.message + self._endpoints.others(path, caller))
@@ -224,7 +225,7 @@ class SlowPath:
             check_get(path, method)
             await reply(send, 200, to_json(metadata), headers=[(b"cache-control", b"public, max-age=300")])
         elif path == "/":
-            check_get(path, method)
+            check_get(path, method, _ENDPOINTS)
             html = accepted(head.get(b"accept")).html
             page = self._welcome.page(head[b"host"].decode("latin-1"), html)
             await reply(send, 200, page, (HTML if html else b"text/plain") + b"; charset=utf-8", HEADERS)

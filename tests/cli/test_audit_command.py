@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import redis
 
+from coordinator.definitions import Definitions, shipped
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
 from tests.items.client import Client
+from tests.sessions.client import Sessions, settings
 from tests.support.fleets import fleet_command
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +58,28 @@ async def test_a_project_that_nobody_has_written_to_is_refused(store: Store, pro
     other = fleet_command("audit", "--project", "0123456789", "--redis-url", redis_url)
     assert "there is no project 0123456789: nobody has written to it; there are " in other.stderr
     assert fleet_command("audit", "--redis-url", redis_url).returncode == 0
+
+
+async def test_a_project_without_work_items_may_have_something_else(store: Store, project: str, redis_url: str) -> None:
+    sessions = Sessions(store, project, Definitions([shipped()], 0), settings(0))
+    await sessions.start("change")
+    done = fleet_command("audit", "--project", project, "--redis-url", redis_url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"project {project}: 0 items, 0 dependencies, 0 claims; everything agrees\n"
+
+
+@pytest.mark.parametrize("command", [("flows", "list"), ("gateway", "audit"), ("gateway", "approvals", "list")])
+async def test_a_list_that_is_empty_says_that_the_project_is_not_there(
+    store: Store, project: str, redis_url: str, command: tuple[str, ...]
+) -> None:
+    await Client(store, project).add()
+    typo = fleet_command(*command, "--project", f"{project}x", "--redis-url", redis_url)
+    assert (typo.returncode, typo.stdout) == (0, "")
+    said = f"there is no project {project}x: nobody has written to it; did you mean {project}?"
+    assert typo.stderr == f"fleet: {said}\n"
+    for there in (("--project", project), ()):
+        done = fleet_command(*command, *there, "--redis-url", redis_url)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

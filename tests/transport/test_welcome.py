@@ -39,6 +39,8 @@ async def test_a_program_is_told_in_plain_text(app: FrontEnd) -> None:
 async def test_it_only_reads(app: FrontEnd) -> None:
     response = await send(app, "POST", "/", [HOST])
     assert (response.status, response.headers["allow"]) == (405, "GET, HEAD")
+    # MCP clients that were given the server's address instead of an endpoint's see this message.
+    assert "/ takes GET only; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp" in response.body.decode()
     assert (await send(app, "GET", "/", [("host", "evil.example")])).status == 421
 
 

@@ -11,13 +11,15 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import check_range, with_settings
+from coordinator.cli.projects import unwritten
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import counted, operator, print_json, printable
 from coordinator.settings import LoadedSettings
+from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY
 from coordinator.store.keys import DEFAULT_PROJECT
 from coordinator.toolsets.flows.rules.spec import as_given, unpack
-from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, FlowStore
+from coordinator.toolsets.flows.store.flows import FlowRecord, FlowRow, FlowStore, Listed
 
 R = TypeVar("R")
 
@@ -49,8 +51,15 @@ def show_list(
         CommandFailed: the store cannot be used, or the project's name is malformed.
     """
     check_range("--limit", limit, 1, 10_000)
-    listed = _with_flows(loaded, lambda flows: flows.list(project, limit=limit, status=status, name=name))
+
+    async def found(store: Store) -> tuple[Listed, str]:
+        listed = await FlowStore(store, loaded.settings).list(project, limit=limit, status=status, name=name)
+        return listed, "" if listed.rows else await unwritten(store, project)
+
+    listed, hint = with_store(loaded, found)
     rows = listed.rows
+    if hint:
+        print(f"fleet: {hint}", file=sys.stderr)
     if format == "json":
         print_json(rows)
     elif format == "table" or (format == "auto" and sys.stdout.isatty()):

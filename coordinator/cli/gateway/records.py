@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import check_range, with_settings
+from coordinator.cli.projects import unwritten
 from coordinator.cli.stores import STORE_SETTINGS, with_store
 from coordinator.cli.terminal import operator, print_json, printable
 from coordinator.settings import LoadedSettings, Settings
@@ -24,7 +25,7 @@ from coordinator.toolsets.gateway.operations import Operations, SubmitRequest, n
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
 from coordinator.toolsets.gateway.snapshot import Snapshot
-from coordinator.toolsets.gateway.store.audit import Answered, AuditStore, Entry
+from coordinator.toolsets.gateway.store.audit import Answered, Asked, AuditStore, Entry
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from coordinator.toolsets.timestamp import iso
 
@@ -69,6 +70,8 @@ def audit(
         records = AuditStore(store, loaded.settings)
         filtered = bool(workflow or correlation or type)
         last = await _last(records, project, count, filtered)
+        if not last:
+            await _hint(store, project)
         for entry in [entry for entry in last if wanted(entry)][-count:]:
             _print(entry, format)
         after = last[-1].position if last else ""
@@ -99,8 +102,14 @@ def approvals(
     Raises:
         CommandFailed: the store cannot be used.
     """
-    found = _with_store(loaded, lambda store: AuditStore(store, loaded.settings).open_approvals(project))
-    for one in found:
+
+    async def asked(store: Store) -> list[Asked]:
+        found = await AuditStore(store, loaded.settings).open_approvals(project)
+        if not found:
+            await _hint(store, project)
+        return found
+
+    for one in _with_store(loaded, asked):
         if queue and one.queue != queue:
             continue
         if format == "json":
@@ -179,6 +188,12 @@ def resolve(
 
     _with_store(loaded, answer)
     return Exit.OK
+
+
+async def _hint(store: Store, project: str) -> None:
+    """Says why there is nothing to show, if nobody has written to the project."""
+    if why := await unwritten(store, project):
+        print(f"fleet: {why}", file=sys.stderr)
 
 
 def _operations(store: Store, settings: Settings, listener: Listener | None = None) -> Operations:
