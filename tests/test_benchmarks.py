@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -43,6 +44,11 @@ def test_a_failure_is_reported_and_the_others_run(
     monkeypatch.setattr(command, "ALL", ("second", "third"))
     monkeypatch.setattr(sys, "argv", ["benchmarks"])
     assert command.main() == 0
+
+
+def test_the_page_lists_all_benchmarks() -> None:
+    page = (Path(command.__file__).parent / "README.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(command.ALL)
 
 
 def test_equality_fails_if_the_fast_path_answers_too_few() -> None:

@@ -1,0 +1,97 @@
+"""The code blocks of all pages, run as people run them: pasted into a shell or a prompt, beside a fleet like "make up".
+
+tests/lint/test_pages.py sees to it that each block is run here or says why not.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.settings import load_settings
+from tests.support import pages
+from tests.support.fleets import RunningFleet, environment
+
+_ADDRESS = "127.0.0.1:8420"
+_BLOCKS = [block for path in pages.paths() for block in pages.read(path).blocks if not block.not_run]
+_MARK = "--- pasted: "
+_CHECKED = """\
+from mcp.client import Client
+call_tool = Client.call_tool
+async def checked(*arguments):
+    result = await call_tool(*arguments)
+    assert not result.is_error, result
+    return result
+
+Client.call_tool = checked
+"""
+"""Pasted first: a call that is refused raises, also where a page does not look at its result."""
+
+
+def blocks(language: str) -> list[pages.Block]:
+    found = [block for block in _BLOCKS if block.language == language]
+    assert found, f"no page has a block of {language}"
+    return found
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    """With the settings of `make up`."""
+    settings = {"FLEET_CONFIG": str(pages.ROOT / "config" / "gateway.yaml"), "FLEET_FLOWS_DEMO_TOOLS": "true"}
+    data_dir = tmp_path_factory.mktemp("pages") / ".fleet"
+    with RunningFleet(data_dir, "--port", "0", "--frontends", "1", "--workers", "1", **settings) as running:
+        running.wait_ready()
+        yield running
+
+
+def test_python_can_be_pasted_into_a_prompt(fleet: RunningFleet) -> None:
+    """All blocks into one prompt, page by page: it reads line by line, so a missing blank line shows, too."""
+    pasted = [_CHECKED, *(f"print({_MARK + block.place!r})\n{block.text}" for block in blocks("python"))]
+    done = subprocess.run(
+        [sys.executable, "-m", "asyncio"],
+        input="\n".join(pasted).replace(_ADDRESS, f"127.0.0.1:{fleet.port}"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment(),
+        check=False,
+    )
+    shown = f"{done.stdout}\n{done.stderr}"
+    assert done.stdout.count(_MARK) == len(blocks("python")), shown
+    assert "Traceback" not in shown, shown
+    assert "Error:" not in shown, shown
+
+
+def test_commands_can_be_pasted_into_a_shell(fleet: RunningFleet, tmp_path: Path) -> None:
+    """In a checkout whose virtual environment and data directory are those of this test."""
+    for name in ("config", "coordinator", "deploy"):
+        (tmp_path / name).symlink_to(pages.ROOT / name)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "bin").symlink_to(sysconfig.get_path("scripts"))
+    (tmp_path / ".fleet").symlink_to(fleet.data_dir)
+    pasted = ['export PATH="$PWD/.venv/bin:$PATH" FLEET_DATA_DIR="$PWD/.fleet"']
+    for block in blocks("sh"):
+        pasted += [f"echo '{_MARK}{block.place}' >&2", *block.text.splitlines()]
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail"],
+        input="\n".join(pasted).replace(_ADDRESS, f"127.0.0.1:{fleet.port}"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.place)
+def test_settings_are_valid(block: pages.Block, tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text(block.text)
+    load_settings({}, {}, file)
