@@ -103,13 +103,13 @@ def approvals(
         CommandFailed: the store cannot be used.
     """
 
-    async def asked(store: Store) -> list[Asked]:
+    async def still_open(store: Store) -> list[Asked]:
         found = await AuditStore(store, loaded.settings).open_approvals(project)
         if not found:
             await _hint(store, project)
         return found
 
-    for one in _with_store(loaded, asked):
+    for one in _with_store(loaded, still_open):
         if queue and one.queue != queue:
             continue
         if format == "json":
