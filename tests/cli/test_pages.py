@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,12 +70,11 @@ def test_commands_can_be_pasted_into_a_shell(fleet: RunningFleet, tmp_path: Path
     """In a checkout whose virtual environment and data directory are those of this test."""
     for name in ("config", "coordinator", "deploy"):
         (tmp_path / name).symlink_to(pages.ROOT / name)
-    (tmp_path / ".venv").mkdir()
-    (tmp_path / ".venv" / "bin").symlink_to(sysconfig.get_path("scripts"))
+    (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / ".fleet").symlink_to(fleet.data_dir)
     pasted = ['export PATH="$PWD/.venv/bin:$PATH" FLEET_DATA_DIR="$PWD/.fleet"']
     for block in blocks("sh"):
-        pasted += [f"echo '{_MARK}{block.place}' >&2", *block.text.splitlines()]
+        pasted += [f"echo '{_MARK}{block.place}' >&2", block.text]
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail"],
         input="\n".join(pasted).replace(_ADDRESS, f"127.0.0.1:{fleet.port}"),
@@ -87,7 +85,9 @@ def test_commands_can_be_pasted_into_a_shell(fleet: RunningFleet, tmp_path: Path
         env=environment(),
         check=False,
     )
-    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr}"
+    shown = f"{done.stdout[-2000:]}\n{done.stderr}"
+    assert done.returncode == 0, shown
+    assert "'newRole': 'terminal'" in done.stdout, f"the first use in README completes no item:\n{shown}"
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.place)
