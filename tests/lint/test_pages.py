@@ -15,7 +15,7 @@ READ = {page.name: page for page in map(pages.read, pages.paths())}
 RUN = ("python", "sh", "yaml")
 """What tests/cli/test_pages.py runs."""
 README_BYTES = 9 * 1024
-_FILE = re.compile(r"[\w.{}-]+(/[\w.{}-]+)+\.(md|py|yaml|yml)")
+_FILE = re.compile(r"[\w.-]+(/[\w.-]+)+\.(lua|md|py|yaml|yml)|\w+\.lua")
 _ELSEWHERE = re.compile(r"https?://|mailto:")
 
 
@@ -39,6 +39,13 @@ second
 ## Twice
 ## Twice
 """
+
+
+@cache
+def operations() -> frozenset[str]:
+    """Names of the files of Lua operations."""
+    folders = (pages.ROOT / "coordinator", pages.ROOT / "workers")
+    return frozenset(path.name for folder in folders for path in folder.rglob("lua/*.lua"))
 
 
 @cache
@@ -84,11 +91,11 @@ def test_links_lead_somewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(READ.keys() - {"CHANGELOG.md"}))
 def test_files_that_are_named_are_there(name: str) -> None:
-    """By their place in the tree, or as seen from the page."""
+    """By their place in the tree, or as seen from the page; operations by their name alone, too."""
     page = READ[name]
     for span in filter(_FILE.fullmatch, page.spans):
         places = (pages.ROOT, page.path.parent, pages.ROOT / "coordinator")
-        assert any((place / span).exists() for place in places), f"{name}: {span}"
+        assert span in operations() or any((place / span).exists() for place in places), f"{name}: {span}"
 
 
 @pytest.mark.parametrize("name", READ)
