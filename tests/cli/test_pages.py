@@ -49,8 +49,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
 
 
 def test_python_can_be_pasted_into_a_prompt(fleet: RunningFleet) -> None:
-    """All blocks into one prompt, page by page: it reads line by line, so a missing blank line shows, too."""
-    pasted = [_CHECKED, *(f"print({_MARK + block.place!r})\n{block.text}" for block in blocks("python"))]
+    """All blocks into one prompt, page by page, each with an empty line after it. The prompt reads line by line."""
+    pasted = [_CHECKED, *(f"{block.text}\nprint({_MARK + block.place!r})" for block in blocks("python")), ""]
     done = subprocess.run(
         [sys.executable, "-m", "asyncio"],
         input="\n".join(pasted).replace(_ADDRESS, f"127.0.0.1:{fleet.port}"),
