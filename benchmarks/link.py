@@ -21,13 +21,13 @@ from typing import NamedTuple
 import uvloop
 
 from benchmarks.support import console, embedded, percentile, table
-from coordinator.store import Script, Store
+from coordinator.store import Library, Script, Store
 from coordinator.store.scripts import pack_key
 
 CALLERS = 32
 PROJECT = "bench"
 ARGUMENTS = ("01234567-89ab-cdef-0123-456789abcdef", "0" * 16, "agent-17", "f" * 36, 900_000, 42)
-TOUCH = Script("benchmarks", "touch", tuple[str, str, int, int, int])
+TOUCH = Script(Library("benchmarks"), "touch", tuple[str, str, int, int, int])
 RUN, LINK, POOL = "Store.run, decoded", "the link alone", "redis-py's pool"
 
 Call = Callable[[], Awaitable[object]]

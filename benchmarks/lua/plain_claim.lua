@@ -4,12 +4,14 @@ guarantee: Finding and claiming are one step.
 args:      agent ttl_ms
 reply:     {id, fence}
 errors:    NOT_FOUND
+writes:    item ranked
 --]]
--- @include keys
--- @include clock
-local now = server_time()
-local id = redis.call('ZPOPMIN', K_RANKED .. '*')[1]
-if not id then return redis.error_reply('FLEET NOT_FOUND') end
-local fence = redis.call('HINCRBY', K_ITEM .. id, 'f', 1)
-redis.call('HSET', K_ITEM .. id, 'r', 'work', 'a', agent, 'x', whole(now + ttl_ms))
-return cmsgpack.pack({id, fence})
+local clock = require 'clock'
+
+return function(run, agent, ttl_ms)
+  local id = redis.call('ZPOPMIN', run.keys.ranked .. '*')[1]
+  if not id then return redis.error_reply('FLEET NOT_FOUND') end
+  local fence = redis.call('HINCRBY', run.keys.item .. id, 'f', 1)
+  redis.call('HSET', run.keys.item .. id, 'r', 'work', 'a', agent, 'x', clock.whole(run.now + ttl_ms))
+  return cmsgpack.pack({id, fence})
+end

@@ -4,10 +4,13 @@ guarantee: Nobody else completes it.
 args:      agent item
 reply:     whether it was the agent's
 errors:    none
+writes:    item
 --]]
--- @include keys
--- @include clock
-local found = redis.call('HMGET', K_ITEM .. item, 'a', 'r')
-if found[1] ~= agent or found[2] ~= 'work' then return cmsgpack.pack(false) end
-redis.call('HSET', K_ITEM .. item, 'r', 'terminal', 'c', whole(server_time()))
-return cmsgpack.pack(true)
+local clock = require 'clock'
+
+return function(run, agent, item)
+  local found = redis.call('HMGET', run.keys.item .. item, 'a', 'r')
+  if found[1] ~= agent or found[2] ~= 'work' then return cmsgpack.pack(false) end
+  redis.call('HSET', run.keys.item .. item, 'r', 'terminal', 'c', clock.whole(run.now))
+  return cmsgpack.pack(true)
+end

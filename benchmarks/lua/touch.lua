@@ -1,11 +1,13 @@
 --[[
 purpose:   A small write with a claim's number of arguments and members in its reply.
 guarantee: The key lives a minute.
-args:      request fingerprint agent item ttl fence
+args:      name agent item ttl fence
 reply:     {item, agent, count, ttl, fence}
 errors:    none
+writes:    request
 --]]
--- @include keys
-local count = redis.call('INCR', K_REQUEST .. request)
-redis.call('PEXPIRE', K_REQUEST .. request, 60000)
-return cmsgpack.pack({item, agent, count, tonumber(ttl), tonumber(fence)})
+return function(run, name, agent, item, ttl, fence)
+  local count = redis.call('INCR', run.keys.request .. name)
+  redis.call('PEXPIRE', run.keys.request .. name, 60000)
+  return cmsgpack.pack({item, agent, count, tonumber(ttl), tonumber(fence)})
+end

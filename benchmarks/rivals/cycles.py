@@ -22,7 +22,7 @@ import redis
 
 from benchmarks.loader import item_id, title
 from coordinator.settings import Settings
-from coordinator.store import Script, keys
+from coordinator.store import Library, Script, keys
 from coordinator.store.address import parse
 from coordinator.store.scripts import pack_key
 from coordinator.toolsets.items.rules.configured import schema_config
@@ -98,12 +98,15 @@ class FullCalls:
         return not _unpack(reply)[0][1]
 
 
+LIBRARY = Library("benchmarks")
+
+
 class PlainCalls:
     """The least that does it: what PostgreSQL's row updates do, and nothing else. On a project of its own."""
 
     scripts = (
-        Script("benchmarks", "plain_claim", tuple[str, int]),
-        Script("benchmarks", "plain_complete", bool),
+        Script(LIBRARY, "plain_claim", tuple[str, int]),
+        Script(LIBRARY, "plain_complete", bool),
     )
 
     def __init__(self, project: str) -> None:
@@ -186,7 +189,9 @@ class Cycles:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         agent = _Agent(sock, f"agent-{number}")
         login = hiredis.pack_command(("AUTH", address.password or ""))  # type: ignore[arg-type]
-        for command in (login, *(script.pack_load() for script in self._calls.scripts)):
+        texts = {script.library.text for script in self._calls.scripts}
+        loads = [hiredis.pack_command(("FUNCTION", "LOAD", "REPLACE", text)) for text in texts]  # type: ignore[arg-type]
+        for command in (login, *loads):
             sock.sendall(command)
             agent.answer()
         return agent

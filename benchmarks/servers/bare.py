@@ -17,12 +17,13 @@ from coordinator.store import Script, Store
 from coordinator.toolsets.actor import given
 from coordinator.toolsets.items.contract.claim import ClaimItem, ClaimItemResult, ClaimResult, ClaimSummary
 from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.store.base import LIBRARY
 from coordinator.toolsets.items.store.work import ClaimReply
 from coordinator.toolsets.timestamp import iso
 
 Claim = Callable[[ClaimItem], Awaitable[ClaimReply]]
 
-SCRIPT = Script("coordinator.toolsets.items", "claim_item", ClaimReply)
+SCRIPT = Script(LIBRARY, "claim_item", ClaimReply)
 _FINGERPRINT = "0" * 16
 _KEEP_MS = 600_000
 _EVENTS = 200_000
@@ -89,7 +90,7 @@ async def over_link(url: str) -> Any:
 async def over_pool(url: str) -> Any:
     """On redis-py's connection pool."""
     client = redis.asyncio.Redis.from_url(url)
-    await client.function_load(SCRIPT.text, replace=True)
+    await client.function_load(SCRIPT.library.text, replace=True)
     decode = msgspec.msgpack.Decoder(ClaimReply).decode
 
     async def claim(args: ClaimItem) -> ClaimReply:

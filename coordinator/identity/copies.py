@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Raw, Struct
 
-from coordinator.store import Script, Store, keys
+from coordinator.store import Library, Script, Store, keys
 
 if TYPE_CHECKING:
     from coordinator.identity.sources import Loaded, RemoteSource
 
-PACKAGE = "coordinator.identity"
+LIBRARY = Library("coordinator.identity")
 KEEP_DAYS = 30
 _KEEP_MS = KEEP_DAYS * 86_400_000
 EVENTS_MAX = 10_000
@@ -45,10 +45,10 @@ class FetchReply(Struct, array_like=True):
         return packed[_STR_HEADS.get(packed[0], 1) :]
 
 
-_LEASE = Script(PACKAGE, "lease_key_fetch", FetchReply, scope="fleet")
-_KEEP = Script(PACKAGE, "keep_keys", scope="fleet")
-_FAIL = Script(PACKAGE, "fail_keys", scope="fleet")
-_POLICY = Script(PACKAGE, "note_policy", scope="fleet")
+_LEASE = Script(LIBRARY, "lease_key_fetch", FetchReply, scope="fleet")
+_KEEP = Script(LIBRARY, "keep_keys", scope="fleet")
+_FAIL = Script(LIBRARY, "fail_keys", scope="fleet")
+_POLICY = Script(LIBRARY, "note_policy", scope="fleet")
 
 
 class KeyCopies:

@@ -33,6 +33,6 @@ that waits for a person is in no set that is polled, so it costs nothing.
 Not guaranteed: that a tool is called only once; and the order of steps that wait at the same priority. But every busy
 worker looks at the longest waiting steps first, ten times a second.
 
-``model`` has the structs, ``run_kind`` what each kind provides, ``store`` the calls, and ``lua/include/step.lua`` the
+``model`` has the structs, ``run_kind`` what each kind provides, ``store`` the calls, and ``lua/modules/steps.lua`` the
 layout of the keys.
 """

@@ -7,12 +7,9 @@ from typing import TypeVar
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.steps.handoff import Handoff
-from coordinator.steps.store import PACKAGE, StepStore
+from coordinator.steps.store import StepStore
 from coordinator.store import Script, Store
 from coordinator.store.idempotency import IdempotencyKey, recorded_reply, run_once
-
-INCLUDES = (PACKAGE,)
-"""The packages whose includes the scripts of such a toolset use."""
 
 R = TypeVar("R")
 

@@ -13,12 +13,12 @@ from msgspec import Struct
 from coordinator.steps import times
 from coordinator.steps.handoff import RQ_PREFIX, Handoff
 from coordinator.steps.model import StepRun
-from coordinator.store import Script, Store, keys
+from coordinator.store import Library, Script, Store, keys
 from coordinator.store.leader_lease import LeaderLeases
 from coordinator.store.project_list import ProjectList
 from coordinator.store.replies import decoded
 
-PACKAGE = "coordinator.steps"
+LIBRARY = Library("coordinator.steps")
 REFUSED, RECORDED, OVER, NOT_RECORDED = 0, 1, 2, -1
 """Results of a report. REFUSED: the step was no longer this worker's. RECORDED. OVER: recorded, but its run had ended.
 NOT_RECORDED: a defect; the step's lease will run out."""
@@ -99,18 +99,18 @@ class Popped(NamedTuple):
     queue: str
 
 
-_TAKE = Script(PACKAGE, "take_steps")
-_BEGIN = Script(PACKAGE, "begin_steps")
-_SWEEP = Script(PACKAGE, "sweep_steps", Swept)
-_WAKE_RELAY: Script[Any] = Script(PACKAGE, "wake_relay", scope="fleet")
-_RECLAIM = Script(PACKAGE, "reclaim_steps", None)
-RETURN = Script(PACKAGE, "return_steps")
+_TAKE = Script(LIBRARY, "take_steps")
+_BEGIN = Script(LIBRARY, "begin_steps")
+_SWEEP = Script(LIBRARY, "sweep_steps", Swept)
+_WAKE_RELAY: Script[Any] = Script(LIBRARY, "wake_relay", scope="fleet")
+_RECLAIM = Script(LIBRARY, "reclaim_steps", None)
+RETURN = Script(LIBRARY, "return_steps")
 """Gives back steps of a kind of run that the worker does not know; they are offered again."""
-_PUSH = Script(PACKAGE, "push_jobs", None)
-_WAITING = Script(PACKAGE, "waiting_steps", list[str])
-_POP = Script(PACKAGE, "pop_jobs", list[Popped])
-_POPPED = Script(PACKAGE, "popped_jobs", list[Popped])
-RENEW = Script(PACKAGE, "renew_leases")
+_PUSH = Script(LIBRARY, "push_jobs", None)
+_WAITING = Script(LIBRARY, "waiting_steps", list[str])
+_POP = Script(LIBRARY, "pop_jobs", list[Popped])
+_POPPED = Script(LIBRARY, "popped_jobs", list[Popped])
+RENEW = Script(LIBRARY, "renew_leases")
 
 _ENTRY = re.compile(rb"(?P<queue>[\w.-]+) (?P<id>[\w-]+-\w+-\d+)")
 """An entry of an outbox."""

@@ -1,9 +1,9 @@
 """Redis: the connection, the scripts, the names of keys, and the embedded server.
 
-All state of the product is in Redis. Callers change it only through Lua scripts, one per operation; plain commands
-write nothing but a few keys for the fleet's own use. A package keeps its scripts in its ``lua`` directory, declares
-each as a ``Script`` and runs it with ``Store.run``. A script touches the keys of one project only, which share a hash
-tag (``keys.py``).
+All state of the product is in Redis. Callers change it only through operations in Lua; plain commands write nothing but
+a few keys for the fleet's own use. A package keeps its operations in its ``lua`` directory and what they share in
+``lua/modules``: together they are its ``Library``. It declares each operation as a ``Script`` and runs it with
+``Store.run``. An operation touches the keys of one project only, which share a hash tag (``keys.py``).
 
 Guaranteed:
 
@@ -28,6 +28,7 @@ from coordinator.store.errors import (
     StoreUnreachable,
 )
 from coordinator.store.identity import StoreIdentity
+from coordinator.store.lua_library import Library
 from coordinator.store.scripts import Script
 from coordinator.store.store import Store
 
@@ -35,6 +36,7 @@ __all__ = [
     "AddressError",
     "CommandsDenied",
     "KeySpaceDiffers",
+    "Library",
     "Script",
     "ScriptError",
     "ScriptFailure",

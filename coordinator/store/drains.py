@@ -20,7 +20,7 @@ import structlog
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store import keys
 from coordinator.store.errors import StoreError
-from coordinator.store.scripts import Script
+from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
 _log = structlog.get_logger(__name__)
@@ -32,10 +32,10 @@ _GONE_SECONDS = 30
 FLEET_SCOPE = "fleet"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
-_SET = Script("coordinator.store", "set_drain", list[tuple[str, int]], scope="fleet")
-_READ = Script("coordinator.store", "read_drains", list[tuple[str, int]], scope="fleet")
-_NOTE: Script[Any] = Script("coordinator.store", "note_process", scope="fleet")
-_NOTED = Script("coordinator.store", "noted_processes", list[str], scope="fleet")
+_SET = Script(STORE, "set_drain", list[tuple[str, int]], scope="fleet")
+_READ = Script(STORE, "read_drains", list[tuple[str, int]], scope="fleet")
+_NOTE: Script[Any] = Script(STORE, "note_process", scope="fleet")
+_NOTED = Script(STORE, "noted_processes", list[str], scope="fleet")
 
 
 def host_scope(host: str) -> str:

@@ -10,18 +10,18 @@ import msgspec
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.store.errors import ScriptFailure
-from coordinator.store.scripts import Script
+from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
 R = TypeVar("R")
 _encode = msgspec.json.Encoder().encode
 _DONE = b"D"
 _HANDED_OVER = b"H"
-_FINISH: Script[Any] = Script("coordinator.store", "finish_reply")
+_FINISH: Script[Any] = Script(STORE, "finish_reply")
 
 
 class IdempotencyKey(msgspec.Struct, gc=False):
-    """Identifies a call: the first two arguments of every script that changes something (``idempotency.lua``)."""
+    """Identifies a call: the first two arguments of every script that changes something (``requests.lua``)."""
 
     key: str
     """The name of the record in the project; empty: the call has no request id and no record."""
@@ -94,7 +94,7 @@ async def _record(store: Store, project: str, request: IdempotencyKey) -> bytes 
     record: bytes | None = await store.command("GET", keys.request.key(project, request.key))
     if record is None:
         return None
-    # The layout is that of idempotency.lua.
+    # The layout is that of requests.lua.
     if record[:16] != request.fingerprint.encode():
         raise _reused()
     return record[16:]

@@ -3,8 +3,8 @@
 A project's keys carry the hash tag ``{project}``, so one script touches one slot and a
 cluster shards by project. Fleet-wide keys carry the tag ``{!fleet}``, which cannot be a project's name. A key is
 ``fc:{tag}:suffix`` or ``fc:{tag}:suffix:id``. Each suffix is declared once below as a ``Family``, with its Redis type
-and either the time to live of its keys or the reason why they have none. Scripts use the same declarations: after
-``-- @include keys`` the loader replaces ``K_ITEM`` by ``P .. 'i:'`` and so on (``lua_names``). The tests check every
+and either the time to live of its keys or the reason why they have none. Scripts use the same declarations: in Lua,
+``run.keys.item`` is ``fc:{project}:i:`` (``lua_library.py``). The tests check every
 key that they leave against ``declared``.
 """
 
@@ -85,6 +85,11 @@ class Family:
             raise ValueError(f"family {self.name}: takes {'no id' if self.single else 'an id'}")
         return prefix(project) + ":".join((self.suffix, *ids)).encode()
 
+    @property
+    def lua_suffix(self) -> str:
+        """What follows the partition's prefix in Lua; an id follows it unless there is but one key."""
+        return self.suffix if self.single else f"{self.suffix}:"
+
     def __repr__(self) -> str:
         return f"Family({self.name or self.suffix})"
 
@@ -119,8 +124,6 @@ ranked = Family("x", "zset", reason="empties with its items",
                 doc="items of one scope by score: everything, a parent's children, a tag, a type")  # fmt: skip
 beneath = Family("xb", "zset", reason="empties with its items",
                  doc="items by the best of what is ready below each: a bound per role and priority")  # fmt: skip
-form = Family("fm", "string", single=True, reason="one word, goes with the last item",
-              doc="'+' where all that is ready is in `beneath`, else up to which score")  # fmt: skip
 prefixes = Family("u", "zset", reason="empties with its items", doc="ids by their first four hex digits, in order")
 edges = Family("e", "hash", reason="goes with its item", doc="an item's dependency edges, each held at both ends")
 dependency = Family("d", "string", reason="lives until the edge is deleted", doc="the two ends of a dependency id")
@@ -251,13 +254,3 @@ def declared(key: bytes) -> Family | None:
     tag, suffix, rest = match.groups()
     family = FAMILIES["fleet" if tag == FLEET.encode() else "project"].get(suffix.decode())
     return family if family is not None and family.single == (rest is None) else None
-
-
-def lua_names(used: Iterable[str], scope: Scope) -> dict[str, str]:
-    """Lua expressions for the key names that a script uses: ``K_ITEM`` -> ``P .. 'i:'``. P is the partition's prefix.
-
-    Raises:
-        KeyError: no family of the scope has this name.
-    """
-    by_name = {f"K_{family.name.upper()}": family for family in FAMILIES[scope].values()}
-    return {name: f"P .. '{by_name[name].suffix}{'' if by_name[name].single else ':'}'" for name in used}

@@ -8,10 +8,10 @@ from typing import Any
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
 from coordinator.store.errors import StoreError
-from coordinator.store.scripts import Script
+from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
-_HOLD: Script[Any] = Script("coordinator.store", "hold_leader_lease", scope="fleet")
+_HOLD: Script[Any] = Script(STORE, "hold_leader_lease", scope="fleet")
 
 
 class LeaderLeases:

@@ -1,107 +1,147 @@
-"""Builds a function library (``FUNCTION LOAD``) with one function from a flattened script.
+"""Builds the function library of a package (``FUNCTION LOAD``) from its Lua files.
 
-The text of a library runs once, when it is loaded, so calls do not create functions and constants again. The
-registered function has the script's own lines as its body. Outside of it are the arguments and the declarations of
-included files that begin in the first column:
-
-* ``local function`` and names in capitals are created once and never change.
-* Other names are the state of one call. They are declared outside, so that included functions can reach them, and
-  assigned in the body, at their place in the flattened text. Their values stay in memory until the next call of the
-  same function.
-
-A function that only reads is flagged ``no-writes``, so that the server runs it even when it accepts no writes. When the
-server is out of memory, it refuses all other functions before they begin, unless they are flagged ``allow-oom``.
+Each operation becomes a function of the server, and each module that one of them uses is part of the library once. All
+of it is made when the library is loaded; a call only makes its ``run``, the table with the state of the call (module
+``run``). The names of the library and of its functions end in a digest of its text, because functions are known to the
+whole server: so each release calls its own.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from pathlib import Path
 
+from coordinator.store import keys, lua_source
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_prune import Piece, pieces
+from coordinator.store.lua_source import REQUEST, Header, Line, Source
 
-_WORD = re.compile(r"'([A-Z]+)'")
-WRITES = frozenset(
-    ("APPEND", "COPY", "DECR", "DECRBY", "DEL", "EXPIRE", "EXPIREAT", "GETDEL", "GETEX", "GETSET", "HDEL", "HINCRBY",
-     "HINCRBYFLOAT", "HSET", "HSETNX", "INCR", "INCRBY", "INCRBYFLOAT", "LINSERT", "LMOVE", "LPOP", "LPUSH", "LREM",
-     "LSET", "LTRIM", "MSET", "PERSIST", "PEXPIRE", "PEXPIREAT", "PSETEX", "PUBLISH", "RENAME", "RPOP", "RPUSH",
-     "SADD", "SET", "SETBIT", "SETRANGE", "SMOVE", "SPOP", "SREM", "UNLINK", "XACK", "XADD", "XAUTOCLAIM", "XCLAIM",
-     "XDEL", "XTRIM", "ZADD", "ZINCRBY", "ZPOPMAX", "ZPOPMIN", "ZRANGESTORE", "ZREM", "ZREMRANGEBYLEX",
-     "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE")
-)  # fmt: skip
-"""Commands that write. A function with none of them is flagged ``no-writes``."""
-
-
-class Line(NamedTuple):
-    """A line of Lua and where it came from."""
-
-    text: str
-    origin: str
+_DIGEST = "@digest@"  # stands in the text for its digest until that is known
+_REPLACEABLE = ("run", "change")  # modules of which a package may have its own instead of the store's
+_BEGIN = """\
+#!lua name={prefix}{digest}
+local modules={{}}
+local function require(name) return modules[name] or error('no module ' .. name) end
+local function register(name,flags,callback)
+redis.register_function{{function_name='{prefix}'..name..'_{digest}',flags=flags,callback=callback}}
+end
+"""
+_SHARED = Path(__file__).parent / "lua" / "modules"
 
 
-class Library(NamedTuple):
-    """A library, ready to be loaded into the server."""
-
-    name: str
-    """The name of the library and of its only function. It ends in a digest of the text."""
-    lines: list[Line]
-
-
-def build(name: str, lines: Sequence[Line], own: Sequence[bool], full: bool) -> Library:
-    """The library of a flattened script.
+class Library:
+    """The Lua functions of one package: the files of its ``lua`` directory.
 
     Args:
-        name: the beginning of its name.
-        lines: the script.
-        own: for each line, whether it is from the script's own body; the other lines may declare names for all of it.
-        full: whether it may run while the server is out of memory.
+        package: import name of the package.
+        uses: libraries whose modules these functions may use, besides those of the package and of the store.
 
     Raises:
-        ScriptError: a name is declared twice.
+        ScriptError: there is no such package, or a file of it is at fault.
     """
-    outside: list[Line] = []
-    inside: list[Line] = []
-    declared: dict[str, str] = {}
-    for piece in pieces([line.text for line in lines], [not at for at in own]):
-        part = [lines[at] for at in piece.span]
-        _check_unique(piece, part[0], declared)
-        if piece.names and _made_once(piece, part[0].text):
-            outside += part
+
+    def __init__(self, package: str, uses: Sequence[Library] = ()) -> None:
+        self.package = package
+        self.folder = _folder(package)
+        places = [*(one / "modules" for one in (self.folder, *(library.folder for library in uses))), _SHARED]
+        self.places = list(dict.fromkeys(places))
+        operations = {path.stem: lua_source.read(path) for path in sorted(self.folder.glob("*.lua"))}
+        self._headers = {name: source.header for name, source in operations.items()}
+        self._prefix = f"fleet_{package.rpartition('.')[2]}_"
+        lines = self._build(operations)
+        self.origins = [line.origin for line in lines]
+        """Where each line of the text came from, as ``claim_item.lua:12``."""
+        text = "".join(f"{line.text}\n" for line in lines)
+        self._digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        self.text = text.replace(_DIGEST, self._digest)
+        """What the server loads."""
+        self.name = self._prefix + self._digest
+        """Its name in the server."""
+
+    def header(self, operation: str) -> Header:
+        """The contract of an operation. Raises ScriptError for one that is not there."""
+        if operation not in self._headers:
+            raise ScriptError(f"no such script: {self.folder / operation}.lua")
+        return self._headers[operation]
+
+    def function(self, operation: str) -> str:
+        """The operation's name in the server."""
+        return f"{self._prefix}{operation}_{self._digest}"
+
+    def _build(self, operations: dict[str, Source]) -> list[Line]:
+        modules: dict[str, list[Line]] = {}
+        self._add("run", "lua_library.py", modules, ())
+        for name, source in operations.items():
+            for module in source.requires:
+                self._add(module, f"{name}.lua", modules, ())
+        lines: list[Line] = []
+        for name, body in modules.items():
+            lines += _wrapped(f"modules/{name}.lua", f"modules.{name}=(function()", body, "end)()")
+        for name, source in operations.items():
+            lines += _registered(name, source)
+        families = _families(set(re.findall(r"\w+", " ".join(line.text for line in lines))))
+        return _wrapped("lua_library.py", _BEGIN.format(prefix=self._prefix, digest=_DIGEST), [families, *lines], "")
+
+    def _add(self, name: str, user: str, modules: dict[str, list[Line]], waiting: tuple[str, ...]) -> None:
+        """Appends a module, after those that it uses. ``waiting`` are the modules that use it in turn."""
+        if name in waiting:
+            raise ScriptError(f"{user}: circular modules: {' -> '.join((*waiting, name))}")
+        if name in modules or name == "families":
+            return
+        found = [path for place in self.places if (path := place / f"{name}.lua").is_file()]
+        if not found:
+            raise ScriptError(f"{user}: no module '{name}' in {' or '.join(map(str, self.places))}")
+        if len(found) > 1 and name not in _REPLACEABLE:
+            raise ScriptError(f"{user}: the module '{name}' exists twice: {' and '.join(map(str, found))}")
+        source = lua_source.read(found[0])
+        for other in source.requires:
+            self._add(other, f"modules/{name}.lua", modules, (*waiting, name))
+        modules[name] = source.lines
+
+
+def _registered(name: str, source: Source) -> list[Line]:
+    """The lines that make an operation a function of the server."""
+    header, fields, parameters, rest, at = source.header, [], [], "", 1
+    for word in header.args:
+        if word == "request":
+            values = ",".join(f"{field}=ARGV[{at + n}]" for n, field in enumerate(REQUEST))
+            parameters.append(f",{{{values}}}")
+            at += len(REQUEST) - 1
+        elif word.startswith("run."):
+            fields.append(f"{word.removeprefix('run.')}=ARGV[{at}]")
+        elif word.endswith("..."):
+            rest = f"local rest={{}} for n={at},#ARGV do rest[n-{at - 1}]=ARGV[n] end "
+            parameters.append(",rest")
         else:
-            inside += _set_per_call(part, outside) if piece.names else part
-    end = Line(f"end{_flags(lines, full)}}}", "lua_library.py")
-    text = "\n".join(line.text for line in (*outside, *inside, end))
-    named = f"{name}_{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
-    begin = Line(f"#!lua name={named}", "lua_library.py")
-    call = f"redis.register_function{{function_name='{named}', callback=function(KEYS, ARGV)"
-    return Library(named, [begin, *outside, Line(call, "lua_library.py"), *inside, end])
+            parameters.append(f",ARGV[{at}]")
+        at += 1
+    flags = "'no-writes'" if not header.writes else "'allow-oom'" if header.full else ""
+    call = f"{rest}return operation(modules.run({{{','.join(fields)}}},KEYS[1]){''.join(parameters)})"
+    after = f"end)()\nregister('{name}',{{{flags}}},function(KEYS,ARGV)\n{call}\nend)\nend"
+    return _wrapped(f"{name}.lua", "do\nlocal operation=(function()", source.lines, after)
 
 
-def _made_once(piece: Piece, first: str) -> bool:
-    constant = all(name.isupper() for name in piece.names) and "KEYS" not in first
-    return constant or first.startswith("local function ")
+def _families(words: set[str]) -> Line:
+    """The module ``families``: what follows the partition's prefix in the keys of each of them, by scope and name."""
+    scopes = (
+        f"{scope}={{{','.join(f'{one.name}={one.lua_suffix!r}' for one in families.values() if one.name in words)}}}"
+        for scope, families in keys.FAMILIES.items()
+    )
+    return Line(f"modules.families={{{','.join(scopes)}}}", "keys.py")
 
 
-def _set_per_call(part: list[Line], outside: list[Line]) -> list[Line]:
-    """Declares variables outside of the function; returns the lines with which each call assigns them."""
-    first, *rest = part
-    names, equals, value = first.text.removeprefix("local ").partition(" -- ")[0].partition("=")
-    outside.append(Line(f"local {names.rstrip()}", first.origin))
-    return [Line(f"{names.rstrip()} = {value.strip() if equals else 'nil'}", first.origin), *rest]
+def _wrapped(origin: str, before: str, lines: list[Line], after: str) -> list[Line]:
+    begin, end = ([Line(text, origin) for text in part.splitlines()] for part in (before, after))
+    return [*begin, *lines, *end]
 
 
-def _check_unique(piece: Piece, first: Line, declared: dict[str, str]) -> None:
-    for name in piece.names:
-        if name in declared:
-            raise ScriptError(f"{first.origin}: '{name}' is declared by {declared[name]} too")
-        declared[name] = first.origin
-
-
-def _flags(lines: Sequence[Line], full: bool) -> str:
-    """The flags that the function is registered with."""
-    if all(WRITES.isdisjoint(_WORD.findall(line.text)) for line in lines):
-        return ", flags={'no-writes'}"
-    return ", flags={'allow-oom'}" if full else ""
+def _folder(package: str) -> Path:
+    try:
+        spec = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise ScriptError(f"'{package}' is not an importable package")
+    return Path(spec.submodule_search_locations[0]) / "lua"

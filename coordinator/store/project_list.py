@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, Literal, get_args
 
 from coordinator.store import keys
-from coordinator.store.scripts import Script
+from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
 List = Literal["steps", "items"]
@@ -23,9 +23,9 @@ _REMEMBERED = 1_000
 _SIGNS = (keys.events, keys.gate_audit, keys.step_ids)
 """Every write to a project leaves one of these keys, and none of them goes again."""
 
-_NOTE: Script[Any] = Script("coordinator.store", "note_project", scope="fleet")
-_FORGET: Script[Any] = Script("coordinator.store", "forget_project", scope="fleet")
-_NOTED = Script("coordinator.store", "noted_projects", list[tuple[str, int]], scope="fleet")
+_NOTE: Script[Any] = Script(STORE, "note_project", scope="fleet")
+_FORGET: Script[Any] = Script(STORE, "forget_project", scope="fleet")
+_NOTED = Script(STORE, "noted_projects", list[tuple[str, int]], scope="fleet")
 
 
 class ProjectList:

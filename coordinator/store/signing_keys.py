@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from coordinator.errors import ToolFailure
 from coordinator.store import keys
-from coordinator.store.scripts import Script
+from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
 KEPT = 4
@@ -35,7 +35,7 @@ _MOST_PURPOSES = 1_000
 """For how many purposes a process holds derived keys. There are some for each project."""
 _DAY_MS = 86_400_000
 
-_KEYS = Script("coordinator.store", "signing_keys", list[tuple[str, str]], scope="fleet")
+_KEYS = Script(STORE, "signing_keys", list[tuple[str, str]], scope="fleet")
 
 
 class Key(NamedTuple):

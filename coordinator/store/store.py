@@ -29,7 +29,8 @@ from coordinator.store.errors import (
 )
 from coordinator.store.identity import StoreIdentity
 from coordinator.store.link import Link
-from coordinator.store.scripts import Script, pack, pack_key
+from coordinator.store.lua_library import Library
+from coordinator.store.scripts import STORE, Script, pack, pack_key
 from coordinator.store.server_binary import MINIMUM_VERSION
 
 R = TypeVar("R")
@@ -58,8 +59,8 @@ _log = structlog.get_logger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 _MAX_CACHED_KEYS = 10_000
 _LOAD_ATTEMPTS = 5
-_TUNE: Script[Any] = Script("coordinator.store", "tune_collector", scope="fleet")
-_CHECK: Script[Any] = Script("coordinator.store", "check_writes", scope="fleet")
+_TUNE: Script[Any] = Script(STORE, "tune_collector", scope="fleet")
+_CHECK: Script[Any] = Script(STORE, "check_writes", scope="fleet")
 _COLLECTOR_PAUSE = 150
 """``setpause`` of the server's Lua garbage collector, in percent. Longer pauses make each pass longer, and scripts wait
 for it; without pauses, passes take a tenth of the time."""
@@ -388,7 +389,7 @@ class Store:
             if not replies.lacks_function(error):
                 break
             # A load that is under way may precede the deletion, so only the first attempt relies on one.
-            load = self._load(script, anew=attempt > 0)
+            load = self._load(script.library, anew=attempt > 0)
             reply = await self._link.submit(command)
             if type(reply) is not ServerError or replies.wants_again(reply, script):
                 return reply
@@ -397,21 +398,21 @@ class Store:
                 raise self._load_failure(script, load.result())
         raise self._failure(error, script)
 
-    def _load(self, script: Script[Any], *, anew: bool = False) -> asyncio.Future[Any]:
-        """Loads a function into the server; gives the reply, error replies as values.
+    def _load(self, library: Library, *, anew: bool = False) -> asyncio.Future[Any]:
+        """Loads a library into the server; gives the reply, error replies as values.
 
         Args:
             anew: also if a load of it is under way.
         """
-        load = self._loads.get(script.function)
+        load = self._loads.get(library.name)
         if load is None or anew:
-            load = self._loads[script.function] = self._link.submit(script.pack_load())
+            load = self._loads[library.name] = self._link.submit(pack(("FUNCTION", "LOAD", "REPLACE", library.text)))
 
             def forget(done: asyncio.Future[Any]) -> None:
                 if not done.cancelled():
                     done.exception()  # marks it as seen: callers are told of a lost connection
-                if self._loads.get(script.function) is done:
-                    del self._loads[script.function]
+                if self._loads.get(library.name) is done:
+                    del self._loads[library.name]
 
             load.add_done_callback(forget)
         return load
@@ -471,21 +472,21 @@ class Store:
         scripts = Script.registered()
         if scripts:
             known = _library_names(await self._link.execute("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*"))
-            missing = [script for script in scripts if script.function not in known]
-            answers = await asyncio.gather(*(asyncio.shield(self._load(script)) for script in missing))
+            libraries = {script.library.name: script for script in scripts}
+            missing = [script for name, script in libraries.items() if name not in known]
+            answers = await asyncio.gather(*(asyncio.shield(self._load(script.library)) for script in missing))
             for script, answer in zip(missing, answers, strict=True):
                 if isinstance(answer, ServerError):
                     raise self._load_failure(script, answer)
-            await self._delete_other_versions(scripts, known)
+            await self._delete_other_versions(set(libraries), known)
             await self._link.submit(_TUNE.pack(pack_key(keys.FLEET), (_COLLECTOR_PAUSE, _COLLECTOR_EFFORT)))
         self._loaded_on = connects
 
-    async def _delete_other_versions(self, scripts: list[Script[Any]], known: set[str]) -> None:
+    async def _delete_other_versions(self, present: set[str], known: set[str]) -> None:
         """Deletes other versions, because the server keeps functions for good.
 
         If a process still runs another version, that process loads it again.
         """
-        present = {script.function for script in scripts}
         ours = {name.rpartition("_")[0] for name in present}
         for name in known - present:
             if name.rpartition("_")[0] in ours:

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 Start = Callable[..., RunningCommand]
 
 ONE_CLAIM = 2**44 + 1_000
-"""As ``include/holds.lua`` counts a claim that was held for a second."""
+"""As ``modules/holds.lua`` counts a claim that was held for a second."""
 
 
 @pytest.fixture

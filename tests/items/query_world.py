@@ -9,7 +9,7 @@ import redis
 
 from coordinator.store import keys
 from coordinator.store.address import parse
-from coordinator.toolsets.items.rules.recount import CLASS_SPAN, RANK_EPOCH, STATES, Score, parsed
+from coordinator.toolsets.items.rules.recount import BAND_SPAN, CLASS_SPAN, RANK_EPOCH, STATES, Score, parsed
 from tests.items.client import Client, Json
 from tests.items.moments import lapse, ms
 
@@ -42,7 +42,7 @@ def score_of(item: Score) -> int:
 
 
 def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
-    """Moves items' creation (ms by id): as if they had been created at another time, by an older version."""
+    """Moves items' creation (ms by id): as if they had been created at another time."""
     times = {item.replace("-", ""): time for item, time in created.items()}
     prefix = keys.project_prefix(project)
     options = parse(redis_url).client_options() | {"decode_responses": True}
@@ -57,8 +57,13 @@ def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
             moved = {inner: score + shift[inner] for inner, score in members if inner in shift}
             if moved:
                 change.zadd(key, moved)
-        # Bounds of what is ready below an item are entered anew, as for items of an older version.
-        change.delete(keys.form.key(project), *client.scan_iter(prefix + keys.beneath.suffix.encode() + b":*"))
+        # Bounds of what is ready below an item (modules/bounds.lua) may be too low, never too high.
+        for key in client.scan_iter(prefix + keys.beneath.suffix.encode() + b":*", count=1000):
+            bounds: list[tuple[str, float]] = client.zrange(key, 0, -1, withscores=True)
+            lowest = {member: (ord(member[32]) - ord("0")) * BAND_SPAN for member, _ in bounds}
+            lowered = {member: lowest[member] for member, score in bounds if score < lowest[member] + BAND_SPAN}
+            if lowered:
+                change.zadd(key, lowered)
         change.execute()
 
 

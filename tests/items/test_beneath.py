@@ -282,34 +282,8 @@ async def test_many_features_with_tasks_of_one_moment_are_no_trap(tools: Client,
     features = await add_below(tools, [top], 160, role="work")
     tasks = await add_below(tools, features, len(features), priority="low")
     set_creation(redis_url, tools.project, dict.fromkeys(tasks, ms("2026-01-01T00:00:00Z")))
-    while await tools.store.command("GET", keys.form.key(tools.project)) != b"+":
-        assert await tools.next(limit=2) == sorted(tasks)[:2]
     for asked in ({}, {"ancestorId": top}) * 2:
         assert await tools.next(limit=2, **asked) == sorted(tasks)[:2]
-
-
-async def test_what_an_older_version_left_is_entered_bit_by_bit(tools: Client, redis_url: str) -> None:
-    """Answers are right all the while, also where many items stand at one score."""
-    root = await tools.add(role="work")
-    items = await add_below(tools, [root], 450, priority="high")
-    review = await add_below(tools, [root], 30, role="review")
-    await add_below(tools, [items[0], review[0]], 200, role="blocked")
-    rest = await tools.add(priority="low")
-    set_creation(redis_url, tools.project, dict.fromkeys(items[:250], ms("2026-01-01T00:00:00Z")))
-    form = keys.form.key(tools.project)
-    assert await tools.store.command("GET", form) is None
-    await tools.claim("holder", root)
-    for _ in range(12):
-        assert await tools.next(limit=5) == [rest]
-        assert await tools.next(limit=5, role="review") == []
-    assert await tools.store.command("GET", form) == b"+"
-    report = await audit(tools.store, tools.project)
-    assert report.differences == []
-    found, taken = await cost(tools, tools.next(limit=5))
-    assert found == [rest]
-    assert taken < FEW
-    await tools.release("holder", root)
-    assert await tools.next(limit=20, priority="high") == sorted(items[:250])[:20]
 
 
 # --- random histories

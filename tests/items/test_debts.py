@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.store import Script, Store
+from coordinator.store import Store
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.store.base import LIBRARY
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.dying import MANY, Pauses, hub, link_pairs, owed, ready
 from tests.items.moments import lapse
@@ -156,9 +157,7 @@ async def test_who_pays_may_have_to_give_the_server_the_function_first(
     item = await hub(tools, waiting)
     assert (await dying.advance(item, "complete"))["applied"]
     assert await owed(tools) > 1
-    for script in Script.registered():
-        if script.name in ("claim_next", "next_items", "advance_item"):
-            await tools.store.command("FUNCTION", "DELETE", script.function)
+    await tools.store.command("FUNCTION", "DELETE", LIBRARY.name)
     taken = await call(tools, waiting)
     assert await owed(tools) == 0
     assert await ready(tools) == set(waiting) - taken

@@ -73,14 +73,12 @@ async def release(tools: Client, agent: str, item: str) -> None:
 
 
 def test_scripts_count_in_the_buckets_of_the_catalogue() -> None:
-    text = (Path(coordinator.toolsets.items.__file__).parent / "lua" / "include" / "holds.lua").read_text()
-    found = re.search(r"local bucket = (.*?)\n  local kind", text, re.DOTALL)
-    assert found is not None
-    assert tuple(sorted({float(bound) for bound in re.findall(r"s <= (\d+)", found[1])})) == CLAIM_HOLD.buckets
+    text = (Path(coordinator.toolsets.items.__file__).parent / "lua" / "modules" / "holds.lua").read_text()
+    assert tuple(sorted({float(bound) for bound in re.findall(r"\bs <= (\d+)", text)})) == CLAIM_HOLD.buckets
 
 
 def test_scripts_count_losers_in_the_buckets_of_the_catalogue() -> None:
-    text = (Path(coordinator.toolsets.items.__file__).parent / "lua" / "include" / "holds.lua").read_text()
+    text = (Path(coordinator.toolsets.items.__file__).parent / "lua" / "modules" / "holds.lua").read_text()
     found = re.search(r"local LOSER_BUCKETS = \{([\d, ]+)\}", text)
     assert found is not None
     assert (0.0, *map(float, found[1].split(","))) == CLAIM_LOSERS.buckets

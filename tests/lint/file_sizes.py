@@ -31,7 +31,8 @@ def check(root: Path, rules: dict[str, Any]) -> tuple[list[str], str]:
             if path.suffix not in (".py", ".lua") or "node_modules" in path.parts:
                 continue
             name, size = str(path.relative_to(root)), lines_of(path)
-            limit = rules["python-lines" if path.suffix == ".py" else "lua-lines"]
+            kind = "python" if path.suffix == ".py" else "lua-module" if path.parent.name == "modules" else "lua"
+            limit = rules[f"{kind}-lines"]
             if size > limit and name in exceptions:
                 excused.add(name)
                 limit = exceptions[name]["lines"]

@@ -20,7 +20,7 @@ def file_sizes() -> ModuleType:
     return module
 
 
-RULES: dict[str, Any] = {"python-lines": 10, "lua-lines": 5, "python-median": 8}
+RULES: dict[str, Any] = {"python-lines": 10, "lua-lines": 5, "lua-module-lines": 7, "python-median": 8}
 
 
 def write(root: Path, name: str, lines: int) -> None:
@@ -35,6 +35,12 @@ def write(root: Path, name: str, lines: int) -> None:
         ({"coordinator/a.py": 8, "workers/b.py": 2, "coordinator/c.lua": 5}, {}, []),
         ({"coordinator/a.py": 1, "tests/t.py": 11}, {}, ["tests/t.py: 11 lines, allowed are 10"]),
         ({"coordinator/a.lua": 6}, {}, ["coordinator/a.lua: 6 lines, allowed are 5"]),
+        ({"coordinator/lua/modules/a.lua": 7}, {}, []),
+        (
+            {"coordinator/lua/modules/a.lua": 8},
+            {},
+            ["coordinator/lua/modules/a.lua: 8 lines, allowed are 7"],
+        ),
         ({"coordinator/a.lua": 6}, {"coordinator/a.lua": {"lines": 6}}, []),
         (
             {"coordinator/a.lua": 7},

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator.store import Script
+from coordinator.store import Library, Script
 
-FIXTURES = "tests.store.fixtures.scripts"
+FIXTURES = Library("tests.store.fixtures.scripts")
+FAULTY = Library("tests.store.fixtures.faulty")
 
 ECHO = Script(FIXTURES, "echo", tuple[str, int, list[str]])
 BUMP = Script(FIXTURES, "bump")

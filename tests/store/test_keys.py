@@ -99,11 +99,9 @@ def test_other_keys_belong_to_no_family(key: bytes) -> None:
     assert keys.declared(key) is None
 
 
-def test_scripts_get_the_names_they_use() -> None:
-    item = f"K_{keys.FAMILIES['project']['i'].name.upper()}"
-    assert keys.lua_names([item] * 2, "project") == {item: "P .. 'i:'"}
-    single = next(family for family in keys.FAMILIES["project"].values() if family.single)
-    name = f"K_{single.name.upper()}"
-    assert keys.lua_names([name], "project") == {name: f"P .. '{single.suffix}'"}
-    with pytest.raises(KeyError, match="K_NOSUCH"):
-        keys.lua_names(["K_NOSUCH"], "project")
+def test_lua_makes_the_same_keys() -> None:
+    for scope, families in keys.FAMILIES.items():
+        for family in families.values():
+            project = keys.FLEET if scope == "fleet" else "p"
+            key = family.key(project, *(() if family.single else ("id",)))
+            assert keys.prefix(project) + f"{family.lua_suffix}{'' if family.single else 'id'}".encode() == key

@@ -1,47 +1,57 @@
-"""What is made once and what each call begins with, and what the server lets a function do."""
+"""The library of a package: which modules are in it, what its functions are called with, and what they may do."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import redis
 
+from coordinator.identity.copies import LIBRARY as IDENTITY
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
-from coordinator.store import Script, Store, lua_source
+from coordinator.store import Library, Script, Store
 from coordinator.store.address import parse
 from coordinator.store.errors import ScriptError
-from coordinator.store.lua_library import WRITES
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
+from workers.tools.demo import LIBRARY as WORKERS
 
-HEADER = "--[[\npurpose: P\nguarantee: G\nargs: {args}\nreply: R\nerrors: none\n{full}--]]\n"
-INCLUDE = """-- Help.
-local LIMIT = 3
-local NAMES = {
-  'a', 'b',
-}
-local seen, last = {}, nil
-local calls
-redis.call('PING')
-
-local function note(x)
-  seen[#seen + 1] = NAMES[x] or x
-  calls, last = (calls or 0) + 1, x
-  return #seen .. '/' .. LIMIT .. ' ' .. seen[1] .. ' ' .. calls
-end
-"""
+MOST_BYTES = 300_000
+"""Of all libraries together. The server keeps them for good, and each of their functions besides."""
+HEADER = "--[[\npurpose: P\nguarantee: G\nargs: {args}\nreply: R\nerrors: none\nwrites: {writes}\n{full}--]]\n"
+Make = Callable[..., Library]
 
 
-def made(tmp_path: Path, body: str, include: str = INCLUDE, args: str = "one", full: str = "") -> lua_source.Source:
-    place = tmp_path / "package" / "lua"
-    (place / "include").mkdir(parents=True, exist_ok=True)
-    (place / "include" / "help.lua").write_text(include)
-    (place / "script.lua").write_text(HEADER.format(args=args, full=full) + "-- @include help\n" + body)
-    return lua_source.read(place / "script.lua", [tmp_path / "shared"])
+def operation(body: str, *uses: str, args: str = "none", writes: str = "none", full: str = "") -> str:
+    requires = "".join(f"local {name} = require '{name}'\n" for name in uses)
+    return f"{HEADER.format(args=args, writes=writes, full=full)}{requires}return function(run, ...)\n{body}\nend\n"
+
+
+def module(name: str, *uses: str) -> str:
+    requires = "".join(f"local {use} = require '{use}'\n" for use in uses)
+    return f"-- About it.\n{requires}local {name} = {{}}\nfunction {name}.name() return '{name}' end\nreturn {name}\n"
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Makes a library of the files of a package: operations, and modules by ``m_<name>``."""
+
+    def made(package: str = "made", uses: tuple[Library, ...] = (), **files: str) -> Library:
+        folder = tmp_path / package / "lua"
+        (folder / "modules").mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            path = folder / f"modules/{name[2:]}.lua" if name.startswith("m_") else folder / f"{name}.lua"
+            path.write_text(text)
+        if str(tmp_path) not in sys.path:
+            monkeypatch.syspath_prepend(str(tmp_path))
+        return Library(package, uses)
+
+    return made
 
 
 @pytest.fixture
@@ -50,99 +60,156 @@ def client(redis_url: str) -> Iterator[redis.Redis]:
         yield client
 
 
-def called(client: redis.Redis, source: lua_source.Source, *calls: str) -> list[object]:
-    """What calls answer, one after the other."""
-    client.function_load(source.text)
+@contextmanager
+def loaded(client: redis.Redis, *libraries: Library) -> Iterator[None]:
+    for library in libraries:
+        client.function_load(library.text)
     try:
-        return [client.fcall(source.function, 1, "key", arg) for arg in calls]
+        yield
     finally:
-        client.function_delete(source.function)
+        for library in libraries:
+            client.function_delete(library.name)
 
 
-def test_what_is_made_once_stands_outside_and_what_a_call_begins_with_inside(tmp_path: Path) -> None:
-    source = made(tmp_path, "local own = note(one)\nreturn own\n")
-    outside, _, inside = source.text.partition("redis.register_function")
-    assert outside.splitlines() == [
-        f"#!lua name={source.function}", "local one", "local LIMIT = 3", "local NAMES = {", "  'a', 'b',", "}",
-        "local seen, last", "local calls", *INCLUDE.splitlines()[9:],
+def test_a_module_is_there_once_and_after_those_that_it_uses(make: Make) -> None:
+    library = make(
+        one=operation("return top.name()", "top"), two=operation("return base.name()", "base", "top"),
+        m_top=module("top", "middle", "base"), m_middle=module("middle", "base"), m_base=module("base"),
+        m_unused=module("unused"),
+    )  # fmt: skip
+    assert [name for name in re.findall(r"^modules\.(\w+)=", library.text, re.M) if name in "basemiddletopunused"] == [
+        "base", "middle", "top",
     ]  # fmt: skip
-    assert inside.splitlines()[1:] == [
-        "one = ARGV[1]", "seen, last = {}, nil", "calls = nil", "redis.call('PING')", "local own = note(one)",
-        "return own", "end, flags={'no-writes'}}",
-    ]  # fmt: skip
 
 
-def test_calls_leave_nothing_to_each_other(tmp_path: Path, client: redis.Redis) -> None:
-    source = made(tmp_path, "note(one)\nreturn note('x')\n")
-    assert called(client, source, "q", "p", "q") == ["2/3 q 2", "2/3 p 2", "2/3 q 2"]
-
-
-def test_a_call_that_failed_leaves_nothing_either(tmp_path: Path, client: redis.Redis) -> None:
-    source = made(tmp_path, "note(one)\nif one == 'bad' then error('no') end\nreturn note('x')\n")
-    client.function_load(source.text)
-    try:
-        with pytest.raises(redis.ResponseError, match="no"):
-            client.fcall(source.function, 1, "key", "bad")
-        assert client.fcall(source.function, 1, "key", "q") == "2/3 q 2"
-    finally:
-        client.function_delete(source.function)
-
-
-def test_included_functions_know_the_arguments(tmp_path: Path, client: redis.Redis) -> None:
-    source = made(tmp_path, "return told()\n", "local function told() return one .. '!' end\n")
-    assert called(client, source, "a", "b") == ["a!", "b!"]
-
-
-def test_one_variable_is_declared_once(tmp_path: Path) -> None:
-    twice = "local seen = {}\nlocal function f() return seen end\nlocal seen = 1\nlocal function g() return seen end\n"
-    with pytest.raises(ScriptError, match=r"include/help.lua:3: 'seen' is declared by include/help.lua:1 too"):
-        made(tmp_path, "return f() .. g()\n", twice)
+def test_a_module_reaches_nobody_who_did_not_ask_for_it(make: Make, client: redis.Redis) -> None:
+    library = make(
+        asks=operation("return base.name()", "base"), does_not=operation("return base.name()"), m_base=module("base")
+    )
+    with loaded(client, library):
+        assert client.fcall(library.function("asks"), 1, "fc:{p}:") == "base"
+        with pytest.raises(redis.ResponseError, match="base"):
+            client.fcall(library.function("does_not"), 1, "fc:{p}:")
 
 
 @pytest.mark.parametrize(
-    ("body", "full", "flags"),
+    ("files", "words"),
     [
-        ("return redis.call('GET', KEYS[1])", "", "{'no-writes'}"),
-        ("return redis.call('SET', KEYS[1], one)", "", None),
-        ("local call, word = redis.call, 'ZADD'\nreturn call(word, KEYS[1], 1, one)", "", None),
-        ("return redis.call('GET', KEYS[1])", "full: reading\n", "{'no-writes'}"),
-        ("return redis.call('DEL', KEYS[1])", "full: deleting frees memory\n", "{'allow-oom'}"),
+        ({"one": operation("", "nowhere")}, ["one.lua: no module 'nowhere'", "made/lua/modules"]),
+        ({"one": operation("", "a"), "m_a": module("a", "nowhere")}, ["modules/a.lua: no module 'nowhere'"]),
+        (
+            {"one": operation("", "a"), "m_a": module("a", "b"), "m_b": module("b", "a")},
+            ["modules/b.lua: circular modules: a -> b -> a"],
+        ),
+        ({"one": operation("", "a"), "m_a": module("a", "a")}, ["modules/a.lua: circular modules: a -> a"]),
+        (
+            {"one": operation("", "clock"), "m_clock": module("clock")},
+            ["'clock' exists twice", "made/lua/modules/clock.lua", "store/lua/modules/clock.lua"],
+        ),
+        ({"one": "return 1\n"}, ["one.lua: has to begin with a contract header"]),
     ],
 )
-def test_the_server_is_told_what_a_function_may_do(tmp_path: Path, body: str, full: str, flags: str | None) -> None:
-    last = made(tmp_path, f"{body}\n", full=full).text.splitlines()[-1]
-    assert last == (f"end, flags={flags}}}" if flags else "end}")
+def test_a_fault_of_a_file_is_told_with_its_place(make: Make, files: dict[str, str], words: list[str]) -> None:
+    with pytest.raises(ScriptError) as raised:
+        make(**files)
+    for word in words:
+        assert word in str(raised.value)
 
 
-def test_only_what_is_told_to_runs_in_a_full_server(tmp_path: Path, client: redis.Redis) -> None:
-    free = made(tmp_path, "return redis.call('DEL', KEYS[1])\n", full="full: deleting frees memory\n")
-    read = made(tmp_path, "return redis.call('EXISTS', KEYS[1])\n")
-    write = made(tmp_path, "redis.call('DEL', KEYS[1])\nreturn redis.call('SET', KEYS[1], one)\n")
-    client.set("key", "value")
-    client.config_set("maxmemory", 1)
-    try:
-        with pytest.raises(redis.exceptions.OutOfMemoryError):
-            called(client, write, "a")
-        assert client.get("key") == "value"
-    finally:
-        client.config_set("maxmemory", 0)
-    for source in (free, read):
-        client.function_load(source.text)
-    client.config_set("maxmemory", 1)
-    try:
-        assert client.fcall(read.function, 1, "key", "") == 1
-        assert client.fcall(free.function, 1, "key", "") == 1
-    finally:
-        client.config_set("maxmemory", 0)
-        for source in (free, read):
-            client.function_delete(source.function)
+def test_a_package_may_use_modules_of_another_and_have_its_own_state(make: Make, client: redis.Redis) -> None:
+    other = make("other", m_shared=module("shared"))
+    run = "return function(run, prefix) run.own = '!' return run end"
+    library = make("made", (other,), one=operation("return shared.name() .. run.own", "shared"), m_run=run)
+    with loaded(client, library):
+        assert client.fcall(library.function("one"), 1, "fc:{p}:") == "shared!"
 
 
-def test_every_writing_command_of_a_script_is_known_as_one(client: redis.Redis) -> None:
+@pytest.mark.parametrize(
+    ("args", "words", "given"),
+    [
+        ("none", [], ["default"]),
+        ("one two", ["a", "b"], ["default", "a", "b"]),
+        ("rest...", [], ["default", []]),
+        ("one rest...", ["a", "b", "c"], ["default", "a", ["b", "c"]]),
+        ("run.project one", ["mine", "a"], ["mine", "a"]),
+        ("request one", ["id", "f", "9", "a"], ["default", ["id", "f", "9"], "a"]),
+        ("request run.project rest...", ["id", "f", "9", "mine", "a"], ["mine", ["id", "f", "9"], ["a"]]),
+    ],
+)
+def test_an_operation_gets_the_words_of_a_call_as_its_header_says(
+    make: Make, client: redis.Redis, args: str, words: list[str], given: list[object]
+) -> None:
+    body = (
+        "local got = {run.project, ...}\nfor n, one in ipairs(got) do\n"
+        "if type(one) == 'table' and one.id then got[n] = {one.id, one.fingerprint, one.keep_ms} end\nend\nreturn got"
+    )
+    run = "return function(run, prefix) run.project = run.project or 'default' return run end"
+    library = make(one=operation(body, args=args), m_run=run)
+    with loaded(client, library):
+        assert client.fcall(library.function("one"), 1, "fc:{p}:", *words) == given
+
+
+def test_keys_are_those_of_the_partition(make: Make, client: redis.Redis) -> None:
+    library = make(one=operation("return {run.keys.item, run.keys.events, run.keys.drains, run.keys.prefix}"))
+    with loaded(client, library):
+        for _ in range(2):
+            assert client.fcall(library.function("one"), 1, "fc:{p}:") == ["fc:{p}:i:", "fc:{p}:ev"]
+        fleet = client.fcall(library.function("one"), 1, "fc:{!fleet}:")
+    assert fleet == []
+    assert "ends where the first is missing: the fleet has no items"
+
+
+def test_each_function_has_the_digest_of_its_library(make: Make, client: redis.Redis) -> None:
+    library = make(one=operation("return 1"), two=operation("return 2"))
+    digest = library.name.rpartition("_")[2]
+    assert re.fullmatch("[0-9a-f]{16}", digest)
+    with loaded(client, library):
+        (listed,) = client.function_list(library.name)
+        names = {dict(zip(one[::2], one[1::2], strict=True))["name"] for one in dict(_pairs(listed))["functions"]}
+    assert names == {f"fleet_made_one_{digest}", f"fleet_made_two_{digest}"}
+    assert names == {library.function("one"), library.function("two")}
+
+
+def test_versions_of_a_library_stand_side_by_side(make: Make, client: redis.Redis) -> None:
+    old = make(one=operation("return 'old'", "a"), m_a=module("a"))
+    same = make(one=operation("-- Why.\n\n  return 'old' -- so", "a"))
+    new = make(one=operation("return 'new'", "a"))
+    module_changed = make(m_a=module("a") + "-- More.\n", m_b=module("b"), one=operation("return 'new'", "a", "b"))
+    assert same.name == old.name
+    assert len({old.name, new.name, module_changed.name}) == 3
+    with loaded(client, old, new):
+        assert client.fcall(old.function("one"), 1, "fc:{p}:") == "old"
+        assert client.fcall(new.function("one"), 1, "fc:{p}:") == "new"
+
+
+def test_a_full_server_runs_what_only_reads_and_what_is_told_to_run(make: Make, client: redis.Redis) -> None:
+    library = make(
+        reads=operation("return redis.call('EXISTS', run.keys.events)"),
+        frees=operation("return redis.call('DEL', run.keys.events)", writes="events", full="full: it frees\n"),
+        writes=operation("return redis.call('SET', run.keys.events, 1)", writes="events"),
+        lies=operation("return redis.call('SET', run.keys.events, 1)"),
+    )
+    with loaded(client, library):
+        client.config_set("maxmemory", 1)
+        try:
+            assert client.fcall(library.function("reads"), 1, "fc:{p}:") == 0
+            assert client.fcall(library.function("frees"), 1, "fc:{p}:") == 0
+            with pytest.raises(redis.exceptions.OutOfMemoryError):
+                client.fcall(library.function("writes"), 1, "fc:{p}:")
+        finally:
+            client.config_set("maxmemory", 0)
+        with pytest.raises(redis.ResponseError, match="read-only"):
+            client.fcall(library.function("lies"), 1, "fc:{p}:")
+
+
+def test_all_libraries_together_stay_small() -> None:
     load_toolsets(Services(Settings(), Store("redis://127.0.0.1:1"), trust_self_reported))
-    scripts = Script.registered()
-    assert len(scripts) > 70
-    assert len({script.function.rpartition("_")[0] for script in scripts}) == len(scripts), "versions of one name"
-    writing = {name.upper() for name in client.command_list(category="write")} | {"PUBLISH", "SPUBLISH"}
-    used = {word for script in scripts for word in re.findall(r"'([A-Z]+)'", script.text)}
-    assert {"ZADD", "XADD", "HDEL"} <= used & writing <= WRITES
+    libraries = {IDENTITY, WORKERS, *(script.library for script in Script.registered())}
+    sizes = {one.package: len(one.text.encode()) for one in libraries if not one.package.startswith("tests")}
+    assert len(sizes) == 8
+    assert sum(sizes.values()) <= MOST_BYTES, sizes
+
+
+def _pairs(flat: object) -> Iterator[tuple[str, list[list[str]]]]:
+    assert isinstance(flat, list)
+    yield from zip(flat[::2], flat[1::2], strict=True)

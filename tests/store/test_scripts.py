@@ -8,9 +8,9 @@ import hiredis
 import msgspec
 import pytest
 
-from coordinator.store import Script, ScriptError
+from coordinator.store import Library, Script, ScriptError
 from coordinator.store.scripts import pack_key
-from tests.store.calls import BUMP, ECHO, FIXTURES, REFUSE
+from tests.store.calls import BUMP, ECHO, FAULTY, FIXTURES, REFUSE
 
 KEY = pack_key("default")
 
@@ -53,10 +53,6 @@ def test_an_argument_of_another_type_is_refused_at_once(argument: object) -> Non
         BUMP.pack(KEY, (argument,))  # type: ignore[arg-type]
 
 
-def test_the_server_is_given_the_library() -> None:
-    assert words(ECHO.pack_load()) == [b"FUNCTION", b"LOAD", b"REPLACE", ECHO.text.encode()]
-
-
 def test_scripts_are_known_by_their_names_and_what_they_do() -> None:
     again = Script(FIXTURES, "bump")
     assert again.function == BUMP.function
@@ -66,14 +62,14 @@ def test_scripts_are_known_by_their_names_and_what_they_do() -> None:
 
 
 def test_a_script_that_nobody_holds_is_not_loaded_any_more() -> None:
-    name = repr(Script(FIXTURES, "uncompilable"))
+    name = repr(Script(FAULTY, "uncompilable"))
     assert name not in map(repr, Script.registered())
 
 
 def test_line_numbers_in_errors_are_those_of_the_files() -> None:
-    lines = BUMP.text.splitlines()
+    lines = BUMP.library.text.splitlines()
     at = next(n for n, line in enumerate(lines, start=1) if "INCRBY" in line)
-    assert BUMP.explain(f"ERR user_function:{at}: bad") == "script bump: ERR include/counter.lua:5: bad"
+    assert BUMP.explain(f"ERR user_function:{at}: bad") == "script bump: ERR modules/counter.lua:6: bad"
     assert BUMP.explain("ERR user_function: 99999: bad") == "script bump: ERR user_function: 99999: bad"
 
 
@@ -88,15 +84,12 @@ def test_a_reply_type_decodes_what_the_script_packed() -> None:
     assert script.decode(msgspec.msgpack.encode(["a", 1, []])) == Reply("a", 1, [])
 
 
-@pytest.mark.parametrize(
-    ("package", "name", "told"),
-    [
-        ("no.such.package", "x", "not an importable package"),
-        ("no_such_package", "x", "not an importable package"),
-        ("tests.support.wait", "x", "not an importable package"),
-        (FIXTURES, "no_such_script", "no such script"),
-    ],
-)
-def test_a_script_that_is_not_there_is_told(package: str, name: str, told: str) -> None:
-    with pytest.raises(ScriptError, match=told):
-        Script(package, name)
+@pytest.mark.parametrize("package", ["no.such.package", "no_such_package", "tests.support.wait"])
+def test_a_package_that_is_not_there_is_told(package: str) -> None:
+    with pytest.raises(ScriptError, match=f"'{package}' is not an importable package"):
+        Library(package)
+
+
+def test_a_script_that_is_not_there_is_told() -> None:
+    with pytest.raises(ScriptError, match=r"no such script: .*no_such_script\.lua"):
+        Script(FIXTURES, "no_such_script")

@@ -11,7 +11,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.store import Script, ScriptError, ScriptFailure, ServerError, Store, keys
 from coordinator.store import store as store_module
-from tests.store.calls import BLOB, BUMP, ECHO, FIXTURES, REFUSE
+from tests.store.calls import BLOB, BUMP, ECHO, FAULTY, REFUSE
 from tests.store.conftest import MakeStore
 from tests.support.servers import Kind
 from tests.support.wait import wait_until
@@ -90,7 +90,7 @@ async def test_a_declared_refusal_has_its_code(how: str, code: str, detail: str,
     [
         ("undeclared", ["refuse", "SURPRISE is not in its header"]),
         ("wrong type", ["refuse", "WRONGTYPE"]),
-        ("fail", ["refuse", "refuse.lua:19", "missing"]),
+        ("fail", ["refuse", "refuse.lua:21", "missing"]),
     ],
 )
 async def test_a_defect_of_a_script_is_told_with_its_place(
@@ -129,7 +129,7 @@ async def functions(store: Store) -> set[str]:
 
 async def test_scripts_are_loaded_when_the_store_is_opened(store: Store) -> None:
     assert store.scripts_loaded
-    assert {ECHO.function, BUMP.function, REFUSE.function} <= await functions(store)
+    assert {script.library.name for script in (ECHO, store_module._CHECK)} <= await functions(store)
 
 
 async def test_what_scripts_leave_behind_is_taken_away_in_small_portions(store: Store) -> None:
@@ -143,23 +143,41 @@ async def test_what_scripts_leave_behind_is_taken_away_in_small_portions(store: 
 async def test_other_versions_of_a_script_are_taken_away_and_nothing_else(
     redis_url: str, store_kind: Kind, store: Store, make_store: MakeStore
 ) -> None:
-    others = ["fleet_scripts_bump_0123456789abcdef", "fleet_scripts_gone_0123456789abcdef", "somebody_elses"]
+    others = ["fleet_scripts_0123456789abcdef", "fleet_gone_0123456789abcdef", "somebody_elses"]
     for name in others:
         text = f"#!lua name={name}\nredis.register_function('{name}', function() return 1 end)"
         await store.command("FUNCTION", "LOAD", text)
     again = make_store(redis_url, protocol=store_kind.protocol)
     await again.open()
     assert await functions(store) & set(others) == set(others[1:])
-    assert BUMP.function in await functions(store)
+    assert BUMP.library.name in await functions(store)
     for name in others[1:]:
         await store.command("FUNCTION", "DELETE", name)
 
 
 async def test_a_version_that_was_taken_away_is_given_back_when_it_is_called(store: Store, project: str) -> None:
     assert await store.run(BUMP, project, "count") == 1
-    await store.command("FUNCTION", "DELETE", BUMP.function)
+    await store.command("FUNCTION", "DELETE", BUMP.library.name)
     assert await store.run(BUMP, project, "count") == 2
-    assert BUMP.function in await functions(store)
+    assert BUMP.library.name in await functions(store)
+
+
+async def test_a_library_that_was_taken_away_under_load_is_sent_once_again(store: Store, project: str) -> None:
+    await store.command("FUNCTION", "DELETE", BUMP.library.name)
+    send, loads = store._link.submit, 0
+
+    def submit(command: bytes) -> asyncio.Future[object]:
+        nonlocal loads
+        loads += command.startswith(b"*4\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD")
+        return send(command)
+
+    store._link.submit = submit
+    texts = [str(number) for number in range(100)]
+    echoed = asyncio.gather(*(store.run(ECHO, project, text, 1) for text in texts))
+    counts = await asyncio.gather(*(store.run(BUMP, project, "count") for _ in range(100)))
+    assert sorted(counts) == list(range(1, 101))
+    assert await echoed == [(text, 1, []) for text in texts]
+    assert loads < 100
 
 
 async def test_functions_that_are_flushed_are_not_missed_under_load(store: Store, project: str) -> None:
@@ -207,7 +225,7 @@ async def test_functions_that_are_flushed_between_load_and_call_are_not_missed(s
 
 @pytest.fixture
 def uncompilable() -> Iterator[Script[object]]:
-    script = Script(FIXTURES, "uncompilable")
+    script = Script(FAULTY, "uncompilable")
     yield script
     Script._all.discard(script)  # tracebacks may hold it beyond the test
 
@@ -216,7 +234,7 @@ async def test_a_script_that_does_not_compile_stops_the_opening(
     redis_url: str, store_kind: Kind, make_store: MakeStore, uncompilable: Script[object]
 ) -> None:
     store = make_store(redis_url, protocol=store_kind.protocol)
-    with pytest.raises(ScriptError, match=r"uncompilable: .*include/broken.lua:2"):
+    with pytest.raises(ScriptError, match=r"uncompilable: .*modules/broken.lua:4"):
         await store.open()
     assert not store.connected
 
@@ -224,7 +242,7 @@ async def test_a_script_that_does_not_compile_stops_the_opening(
 async def test_a_script_that_does_not_compile_is_told_at_a_call_too(
     store: Store, project: str, uncompilable: Script[object]
 ) -> None:
-    with pytest.raises(ScriptError, match=r"uncompilable: .*include/broken.lua:2"):
+    with pytest.raises(ScriptError, match=r"uncompilable: .*modules/broken.lua:4"):
         await store.run(uncompilable, project)
 
 

@@ -26,10 +26,10 @@ async def tell(peer: Peer, info: str) -> None:
 
 
 async def know_all(peer: Peer, *, older: str = "") -> None:
-    """Answers that all scripts are there; a version ``older`` as well, which somebody else takes away first."""
+    """Answers that all libraries are there; a version ``older`` as well, which somebody else takes away first."""
     words = await peer.command()
     assert words[:2] == [b"FUNCTION", b"LIST"]
-    names = [script.function.encode() for script in Script.registered()]
+    names = list({script.library.name.encode() for script in Script.registered()})
     names += [older.encode()] if older else []
     peer.send(b"*%d\r\n" % len(names))
     for name in names:
@@ -185,7 +185,7 @@ async def test_processes_that_start_at_once_may_take_the_same_version_away(
 ) -> None:
     async def talk(peer: Peer) -> None:
         await tell(peer, "redis_version:7.0.15\r\n")
-        await know_all(peer, older=ECHO.function.rpartition("_")[0] + "_0123456789abcdef")
+        await know_all(peer, older=ECHO.library.name.rpartition("_")[0] + "_0123456789abcdef")
         await peer.echo()
 
     store = make_store((await start_fake(talk)).url)

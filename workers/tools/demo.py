@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from coordinator.errors import ToolFailure
 from coordinator.steps.model import Failure, Outcome, StepRun, Success
 from coordinator.steps.names import DEMO_TOOLS
-from coordinator.store import Script, ScriptFailure, Store, keys
+from coordinator.store import Library, Script, ScriptFailure, Store, keys
 from coordinator.toolsets.arguments import explained
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import ADMIN
@@ -27,8 +27,9 @@ from workers.tools.source import Source, StepTool
 
 MOST_TEXTS = 1_000
 _COUNT_SECONDS = 86_400
-_ADD = Script("workers.tools", "knowledge_add")
-_COUNT: Script[Any] = Script("workers.tools", "count")
+LIBRARY = Library("workers.tools")
+_ADD = Script(LIBRARY, "knowledge_add")
+_COUNT: Script[Any] = Script(LIBRARY, "count")
 _WORD = re.compile(r"\w+")
 _encode = msgspec.json.Encoder().encode
 

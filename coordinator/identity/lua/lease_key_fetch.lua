@@ -7,24 +7,23 @@ args:      source have lease_ms
 reply:     {now, verdict, fetched, document, wait_ms, trouble, trouble kind}; verdict take | ask | busy | wait
            (busy: another process is asking right now), wait_ms = when the next process may ask
 errors:    none
+writes:    key_fetch_lease
 full:      reading; a lease is a word
 --]]
--- @include keys
--- @include clock
-
-local now = server_time()
-local held = redis.call('HMGET', K_KEY_COPY .. source, 'f', 'd', 'e', 'k')
-local fetched = tonumber(held[1] or 0)
-local verdict, document, wait_ms = 'wait', '', 0
-if fetched > tonumber(have) then
-  verdict, document = 'take', held[2]
-else
-  local lease = K_KEY_FETCH_LEASE .. source
-  if tonumber(lease_ms) > 0 and redis.call('SET', lease, 'busy', 'NX', 'PX', lease_ms) then
-    verdict = 'ask'
+return function(run, source, have, lease_ms)
+  local held = redis.call('HMGET', run.keys.key_copy .. source, 'f', 'd', 'e', 'k')
+  local fetched = tonumber(held[1] or 0)
+  local verdict, document, wait_ms = 'wait', '', 0
+  if fetched > tonumber(have) then
+    verdict, document = 'take', held[2]
   else
-    wait_ms = math.max(redis.call('PTTL', lease), 0)
-    if redis.call('GET', lease) == 'busy' then verdict = 'busy' end
+    local lease = run.keys.key_fetch_lease .. source
+    if tonumber(lease_ms) > 0 and redis.call('SET', lease, 'busy', 'NX', 'PX', lease_ms) then
+      verdict = 'ask'
+    else
+      wait_ms = math.max(redis.call('PTTL', lease), 0)
+      if redis.call('GET', lease) == 'busy' then verdict = 'busy' end
+    end
   end
+  return cmsgpack.pack({run.now, verdict, fetched, document, wait_ms, held[3] or '', held[4] or ''})
 end
-return cmsgpack.pack({now, verdict, fetched, document, wait_ms, held[3] or '', held[4] or ''})

@@ -2,11 +2,15 @@
 purpose:   Takes steps of this project whose pointers the worker has popped from a queue in another Redis,
            or was given by a stock RQ worker.
 guarantee: As take_steps.
-args:      engine jobs...
+args:      run.engine jobs...
            jobs = ids of RQ jobs
-reply:     what include/take.lua says, no results
+reply:     what modules/taking.lua says, no results
 errors:    none
+writes:    run step step_leases step_queue step_timers step_suspects
 --]]
--- @include take
-for _, id in ipairs(jobs) do claim(id, P) end
-return taken_reply({}, false)
+local taking = require 'taking'
+
+return function(run, jobs)
+  for _, id in ipairs(jobs) do taking.claim(run, id, run.keys.prefix) end
+  return taking.reply(run, {}, false)
+end

@@ -2,27 +2,37 @@
 purpose:   A worker takes pointers from queues that are not in the store's Redis.
 guarantee: A pointer stays in its queue's intermediate list until the worker acknowledges it, so none is lost with
            the worker.
-args:      engine want
+args:      run.engine want
 reply:     {project or '' for a plain job, job id, list} for each
 errors:    none
+writes:    rq
 --]]
--- @include pointers
-local found, most, stale = {}, tonumber(want), 0
-for _, list in ipairs(env.lists) do
-  local key = env.rq .. 'queue:' .. list
-  while #found < most and stale < STALE do
+local pointers = require 'pointers'
+local steps = require 'steps'
+
+local USELESS_MAX = pointers.USELESS_MAX
+
+-- Moves pointers of one list to its intermediate list until `most` were found in all.
+local function pop(run, list, found, most)
+  local key, useless = run.env.rq .. 'queue:' .. list, 0
+  while #found < most and useless < USELESS_MAX do
     local id = redis.call('LMOVE', key, key .. ':intermediate', 'LEFT', 'RIGHT')
-    if not id then break end
-    local project = parse_job(id) and project_of(id)
-    if project or is_plain(id) then
+    if not id then return end
+    local project = steps.parse_job(id) and pointers.project_of(run, id)
+    if project or pointers.is_plain(run, id) then
       found[#found + 1] = {project or '', id, list}
     else
       redis.call('LREM', key .. ':intermediate', -1, id)
-      stale = stale + 1
+      useless = useless + 1
     end
   end
 end
-if #found < most then
-  for _, list in ipairs(env.lists) do silence_bell(list) end
+
+return function(run, want)
+  local found, most = {}, tonumber(want)
+  for _, list in ipairs(run.env.lists) do pop(run, list, found, most) end
+  if #found < most then
+    for _, list in ipairs(run.env.lists) do pointers.silence_bell(run, list) end
+  end
+  return cmsgpack.pack(found)
 end
-return cmsgpack.pack(found)

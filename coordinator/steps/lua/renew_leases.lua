@@ -5,17 +5,20 @@ args:      worker lease held...
            worker = its name; lease = ms; held = a step and its attempt, and so on
 reply:     the steps that are no longer this worker's
 errors:    none
+writes:    step_leases
 full:      a score takes the place of another; without it steps in hand count as lost
 --]]
--- @include keys
--- @include clock
-local ends, lost = whole(server_time() + lease), {}
-for n = 1, #held, 2 do
-  local st = redis.call('HMGET', K_STEP .. held[n], 'f', 's', 'w')
-  if st[1] == held[n + 1] and st[2] == 'r' and st[3] == worker then
-    redis.call('ZADD', K_STEP_LEASES, ends, held[n])
-  else
-    lost[#lost + 1] = held[n]
+local clock = require 'clock'
+
+return function(run, worker, lease, held)
+  local ends, lost = clock.whole(run.now + lease), {}
+  for n = 1, #held, 2 do
+    local st = redis.call('HMGET', run.keys.step .. held[n], 'f', 's', 'w')
+    if st[1] == held[n + 1] and st[2] == 'r' and st[3] == worker then
+      redis.call('ZADD', run.keys.step_leases, ends, held[n])
+    else
+      lost[#lost + 1] = held[n]
+    end
   end
+  return lost
 end
-return lost

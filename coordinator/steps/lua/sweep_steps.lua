@@ -2,65 +2,93 @@
 purpose:   What time brings: steps whose lease has expired get another attempt, those whose time has come are
            handed to the workers, and those that the project's limit held back follow as it allows. Steps of
            paused runs wait on.
-guarantee: Any process may run it at any time, several at once. At most `batch` steps of each kind per run.
-args:      engine batch crashes job_check_ms
+guarantee: Any process may run it at any time, several at once. At most `batch` steps of each kind per call.
+args:      run.engine batch crashes job_check_ms
            crashes = lost workers after which a step is given up; job_check_ms = how long a step may wait in the
            queue before somebody makes sure that its job is there, and again after that
 reply:     {lost, fired, suspects {job id, list}, whether there is something for the relay, steps that run,
            steps that wait in queues, whether nothing here needs a sweep, whether there is more to do now}
 errors:    none
+writes:    events history results step step_leases step_queue step_timers step_backlog outbox rq
 --]]
--- @include attempts
--- @include history
-local most = tonumber(batch)
+local attempts = require 'attempts'
+local clock = require 'clock'
+local handoff = require 'handoff'
+local history = require 'history'
+local steps = require 'steps'
 
-local function due(key, before)
-  return redis.call('ZRANGEBYSCORE', key, '-inf', whole(before), 'LIMIT', 0, most)
+-- Ids of the set whose time has come, `most` at most.
+local function due(key, time, most)
+  return redis.call('ZRANGEBYSCORE', key, '-inf', clock.whole(time), 'LIMIT', 0, most)
 end
 
-local expired = due(K_STEP_LEASES, now)
-for _, id in ipairs(expired) do
-  local st = load_step(id)
+-- A flow that has ended; no attempt begins in it.
+local function is_over(owner)
+  return owner.o == 'flows' and owner.s ~= 'r' and owner.s ~= 'p'
+end
+
+-- The lease of a step has expired.
+local function end_lease(run, id, crashes)
+  local st = steps.load(run, id)
   if not st or st.s ~= 'r' then
-    redis.call('ZREM', K_STEP_LEASES, id)
-  elseif not load_run(st.r) then
-    discard(st)
-  elseif load_run(st.r).o == 'flows' and load_run(st.r).s ~= 'r' and load_run(st.r).s ~= 'p' then
-    cancel_step(st) -- no attempt begins in a flow that has ended
+    redis.call('ZREM', run.keys.step_leases, id)
+    return
+  end
+  local owner = steps.load_owner(run, st.r)
+  if not owner then
+    steps.discard(run, st)
+  elseif is_over(owner) then
+    history.cancel(run, st)
   else
-    crash_attempt(st, tonumber(crashes))
+    attempts.crash(run, st, crashes)
   end
 end
 
 -- A lease that ends later than any can: the clock was put back since. Whoever has the step renews it.
-local latest = whole(now + env.lease)
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', K_STEP_LEASES, '(' .. latest, '+inf', 'LIMIT', 0, most)) do
-  redis.call('ZADD', K_STEP_LEASES, latest, id)
-end
-
-local timed = due(K_STEP_TIMERS, now)
-for _, id in ipairs(timed) do
-  local st = load_step(id)
-  redis.call('ZREM', K_STEP_TIMERS, id)
-  if st and st.s == 'g' then st.v = 'expired' end
-  if st and (st.s == 'g' or st.s == 'd') then make_ready(st) end
-end
-
-refill(true)
-
-local suspects = {}
-for _, id in ipairs(due(K_STEP_QUEUE, now - job_check_ms)) do
-  local st = load_step(id)
-  if st and st.s == 'q' then
-    redis.call('ZADD', K_STEP_QUEUE, at, id)
-    suspects[#suspects + 1] = {job_id(st), st.q}
-  else
-    redis.call('ZREM', K_STEP_QUEUE, id)
+local function shorten_leases(run, most)
+  local latest = clock.whole(run.now + run.env.lease)
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', run.keys.step_leases, '(' .. latest, '+inf', 'LIMIT', 0, most)) do
+    redis.call('ZADD', run.keys.step_leases, latest, id)
   end
 end
 
-local to_relay = hand_over() or redis.call('LLEN', K_OUTBOX) > 0
-local runs, waits = redis.call('ZCARD', K_STEP_LEASES), redis.call('ZCARD', K_STEP_QUEUE)
-local idle = runs + waits + redis.call('ZCARD', K_STEP_TIMERS) + redis.call('ZCARD', K_STEP_BACKLOG) == 0
-return cmsgpack.pack({#expired, #timed, suspects, to_relay, runs, waits, idle and not to_relay,
-  #expired == most or #timed == most})
+-- The time has come that a step has waited for.
+local function fire_timer(run, id)
+  local st = steps.load(run, id)
+  redis.call('ZREM', run.keys.step_timers, id)
+  if st and st.s == 'g' then st.v = 'expired' end
+  if st and (st.s == 'g' or st.s == 'd') then handoff.make_ready(run, st) end
+end
+
+-- Steps that have waited in their queue for so long that somebody should make sure that their jobs are there.
+local function find_suspects(run, job_check_ms, most)
+  local suspects = {}
+  for _, id in ipairs(due(run.keys.step_queue, run.now - job_check_ms, most)) do
+    local st = steps.load(run, id)
+    if st and st.s == 'q' then
+      redis.call('ZADD', run.keys.step_queue, run.at, id)
+      suspects[#suspects + 1] = {steps.job_id(run, st), st.q}
+    else
+      redis.call('ZREM', run.keys.step_queue, id)
+    end
+  end
+  return suspects
+end
+
+return function(run, batch, crashes, job_check_ms)
+  local most = tonumber(batch)
+  local expired = due(run.keys.step_leases, run.now, most)
+  for _, id in ipairs(expired) do end_lease(run, id, tonumber(crashes)) end
+  shorten_leases(run, most)
+  local timed = due(run.keys.step_timers, run.now, most)
+  for _, id in ipairs(timed) do fire_timer(run, id) end
+  handoff.refill(run, true)
+  local suspects = find_suspects(run, job_check_ms, most)
+  local to_relay = handoff.hand_over(run) or redis.call('LLEN', run.keys.outbox) > 0
+
+  local running, queued = redis.call('ZCARD', run.keys.step_leases), redis.call('ZCARD', run.keys.step_queue)
+  local waiting = redis.call('ZCARD', run.keys.step_timers) + redis.call('ZCARD', run.keys.step_backlog)
+  local idle = running + queued + waiting == 0 and not to_relay
+  local more = #expired == most or #timed == most
+  return cmsgpack.pack({#expired, #timed, suspects, to_relay, running, queued, idle, more})
+end

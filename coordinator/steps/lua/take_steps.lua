@@ -2,14 +2,19 @@
 purpose:   A worker with free slots takes steps of any project from the queues that it serves.
 guarantee: A step is leased to one worker at a time. A pointer whose step was taken, cancelled or given
            another attempt is thrown away. When nothing is left, the bells of these queues are silent.
-args:      engine want
-           engine = see include/handoff.lua; want = how many at most
-reply:     what include/take.lua says, no results
+args:      run.engine want
+           engine = see modules/handoff.lua; want = how many at most
+reply:     what modules/taking.lua says, no results
 errors:    none
+writes:    run step step_leases step_queue step_timers step_suspects outbox rq
 --]]
--- @include take
-local to_relay = take(tonumber(want), 'queue')
-if #taken + #plain_jobs < tonumber(want) then
-  for _, list in ipairs(env.lists) do silence_bell(list) end
+local pointers = require 'pointers'
+local taking = require 'taking'
+
+return function(run, want)
+  local to_relay = taking.take(run, tonumber(want), 'queue')
+  if #run.taken + #run.plain_jobs < tonumber(want) then
+    for _, list in ipairs(run.env.lists) do pointers.silence_bell(run, list) end
+  end
+  return taking.reply(run, {}, to_relay)
 end
-return taken_reply({}, to_relay)

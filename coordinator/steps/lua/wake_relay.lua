@@ -4,8 +4,11 @@ guarantee: Of more projects than fit, those told first are kept; the sweep finds
 args:      project most
 reply:     nothing
 errors:    none
+writes:    relay_wakeups
 full:      a name; the jobs were written before
 --]]
--- @include keys
-if redis.call('RPUSH', K_RELAY_WAKEUPS, project) > tonumber(most) then redis.call('RPOP', K_RELAY_WAKEUPS) end
-return true
+return function(run, project, most)
+  local waiting = redis.call('RPUSH', run.keys.relay_wakeups, project)
+  if waiting > tonumber(most) then redis.call('RPOP', run.keys.relay_wakeups) end
+  return true
+end

@@ -4,8 +4,10 @@ guarantee: Changes nothing, so nothing is logged or replicated.
 args:      none
 reply:     nothing
 errors:    none
+writes:    drains
 full:      a full store still serves calls that read, delete or repeat
 --]]
--- @include keys
--- No scope is ''. As this could write, the server decides before the function begins whether it may.
-redis.call('HDEL', K_DRAINS, '')
+return function(run)
+  -- No scope is ''. As this could write, the server decides before the function begins whether it may.
+  redis.call('HDEL', run.keys.drains, '')
+end

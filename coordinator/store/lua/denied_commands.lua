@@ -4,10 +4,17 @@ guarantee: Changes nothing.
 args:      commands...
 reply:     those that are denied, or that the server does not know
 errors:    none
+writes:    none
 --]]
-local denied = {}
-for _, command in ipairs(commands) do
-  local known, allowed = pcall(redis.acl_check_cmd, command, KEYS[1], KEYS[1])
-  if not (known and allowed) then denied[#denied + 1] = command end
+local read = require 'read'
+
+return function(run, commands)
+  return read(run, function()
+    local denied = {}
+    for _, command in ipairs(commands) do
+      local known, allowed = pcall(redis.acl_check_cmd, command, run.keys.prefix, run.keys.prefix)
+      if not (known and allowed) then denied[#denied + 1] = command end
+    end
+    return denied
+  end)
 end
-return cmsgpack.pack(denied)

@@ -1,13 +1,17 @@
 --[[
-purpose:   Makes a reply that was handed over (include/idempotency.lua) final, because a further call gets it.
+purpose:   Makes a reply that was handed over (modules/requests.lua) final, because a further call gets it.
 guarantee: The effect is not taken back any more, or (reply 0) it was taken back before.
 args:      name
 reply:     1: the record is there, else 0
 errors:    none
+writes:    request
 full:      it changes one letter
 --]]
--- @include idempotency
+local STATE_AT = 16 -- of the letter in a record
 
-if redis.call('EXISTS', K_REQUEST .. name) == 0 then return 0 end
-redis.call('SETRANGE', K_REQUEST .. name, 16, 'D')
-return 1
+return function(run, name)
+  local record = run.keys.request .. name
+  if redis.call('EXISTS', record) == 0 then return 0 end
+  redis.call('SETRANGE', record, STATE_AT, 'D')
+  return 1
+end

@@ -5,9 +5,14 @@ args:      what project seconds
            what = steps | items
 reply:     whether it was taken off
 errors:    none
+writes:    step_projects item_projects
 full:      deleting frees memory
 --]]
--- @include project_list
-local noted = redis.call('ZSCORE', list, project)
-if not noted or tonumber(noted) > redis.call('TIME')[1] - seconds then return 0 end
-return redis.call('ZREM', list, project)
+local projects = require 'projects'
+
+return function(run, what, project, seconds)
+  local list = projects.list_of(run, what)
+  local noted = redis.call('ZSCORE', list, project)
+  if not noted or tonumber(noted) > run.now / 1000 - seconds then return 0 end
+  return redis.call('ZREM', list, project)
+end

@@ -6,14 +6,16 @@ args:      process seconds
            process = <host>/<slot>; seconds = how long it counts as running without telling so again
 reply:     until when, in ms
 errors:    none
+writes:    processes moment
 full:      a name and a number take the place of themselves
 --]]
--- @include keys
--- @include clock
-local at = server_time()
-local now = math.floor(at / 1000)
-redis.call('ZADD', K_PROCESSES, now, process)
-redis.call('ZREMRANGEBYSCORE', K_PROCESSES, '-inf', now - seconds)
-at = math.max(at, tonumber(redis.call('GET', K_MOMENT) or 0))
-redis.call('SET', K_MOMENT, whole(at))
-return at
+local clock = require 'clock'
+
+return function(run, process, seconds)
+  local now = math.floor(run.now / 1000)
+  redis.call('ZADD', run.keys.processes, now, process)
+  redis.call('ZREMRANGEBYSCORE', run.keys.processes, '-inf', now - seconds)
+  local kept_until = math.max(run.now, tonumber(redis.call('GET', run.keys.moment) or 0))
+  redis.call('SET', run.keys.moment, clock.whole(kept_until))
+  return kept_until
+end

@@ -5,7 +5,11 @@ args:      what project
            what = steps | items
 reply:     nothing
 errors:    none
+writes:    step_projects item_projects
 --]]
--- @include project_list
-redis.call('ZADD', list, redis.call('TIME')[1], project)
-return true
+local projects = require 'projects'
+
+return function(run, what, project)
+  redis.call('ZADD', projects.list_of(run, what), math.floor(run.now / 1000), project)
+  return true
+end

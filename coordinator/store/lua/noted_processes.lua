@@ -5,7 +5,13 @@ args:      seconds
            seconds = how long a process counts as running without telling so again
 reply:     {<host>/<slot>}...
 errors:    none
+writes:    none
 --]]
--- @include keys
-local from = redis.call('TIME')[1] - seconds
-return cmsgpack.pack(redis.call('ZRANGE', K_PROCESSES, '(' .. from, '+inf', 'BYSCORE'))
+local read = require 'read'
+
+return function(run, seconds)
+  return read(run, function()
+    local since = math.floor(run.now / 1000) - seconds
+    return redis.call('ZRANGE', run.keys.processes, '(' .. since, '+inf', 'BYSCORE')
+  end)
+end

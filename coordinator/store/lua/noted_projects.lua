@@ -5,14 +5,20 @@ args:      what seconds most
            what = steps | items; seconds = only those noted within so many, 0: all; most = so many of them, -1: all
 reply:     {name, seconds since it was noted}...
 errors:    none
+writes:    none
 --]]
--- @include project_list
--- @include project_name
-local now = redis.call('TIME')[1]
-local from = tonumber(seconds) > 0 and now - seconds or '-inf'
-local found = redis.call('ZRANGE', list, '+inf', from, 'BYSCORE', 'REV', 'LIMIT', 0, most, 'WITHSCORES')
-local noted = {}
-for i = 1, #found, 2 do
-  if is_project(found[i]) then noted[#noted + 1] = {found[i], now - found[i + 1]} end
+local projects = require 'projects'
+local read = require 'read'
+
+return function(run, what, seconds, most)
+  return read(run, function()
+    local list, now = projects.list_of(run, what), math.floor(run.now / 1000)
+    local from = tonumber(seconds) > 0 and now - seconds or '-inf'
+    local found = redis.call('ZRANGE', list, '+inf', from, 'BYSCORE', 'REV', 'LIMIT', 0, most, 'WITHSCORES')
+    local noted = {}
+    for n = 1, #found, 2 do
+      if projects.is_project(found[n]) then noted[#noted + 1] = {found[n], now - found[n + 1]} end
+    end
+    return noted
+  end)
 end
-return cmsgpack.pack(noted)

@@ -4,8 +4,11 @@ guarantee: Reads one small hash.
 args:      none
 reply:     rows {scope, since ms}
 errors:    none
+writes:    none
 --]]
--- @include keys
-local rows, flat = {}, redis.call('HGETALL', K_DRAINS)
-for n = 1, #flat, 2 do rows[#rows + 1] = {flat[n], tonumber(flat[n + 1])} end
-return cmsgpack.pack(rows)
+local drains = require 'drains'
+local read = require 'read'
+
+return function(run)
+  return read(run, drains.rows)
+end

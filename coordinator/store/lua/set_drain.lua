@@ -5,15 +5,17 @@ args:      scope on
            scope = fleet, host:<name> or process:<host>/<slot>; on = 1 or 0
 reply:     rows {scope, since ms}: all that is asked for now
 errors:    none
+writes:    drains
 full:      a name; and a drain can be ended
 --]]
--- @include keys
--- @include clock
-if on == '1' then
-  redis.call('HSETNX', K_DRAINS, scope, whole(server_time()))
-else
-  redis.call('HDEL', K_DRAINS, scope)
+local clock = require 'clock'
+local drains = require 'drains'
+
+return function(run, scope, on)
+  if on == '1' then
+    redis.call('HSETNX', run.keys.drains, scope, clock.whole(run.now))
+  else
+    redis.call('HDEL', run.keys.drains, scope)
+  end
+  return cmsgpack.pack(drains.rows(run))
 end
-local rows, flat = {}, redis.call('HGETALL', K_DRAINS)
-for n = 1, #flat, 2 do rows[#rows + 1] = {flat[n], tonumber(flat[n + 1])} end
-return cmsgpack.pack(rows)

@@ -11,20 +11,22 @@ as its cause and everything that follows from it.
 and ``tools`` what joins them. ``waiting`` holds the calls that wait for an item, ``metrics`` measures items for
 ``/metrics``, and ``audit`` recounts a project and reports what does not agree.
 
-Each script in ``lua`` is one atomic operation. The code they share is in ``lua/include``, by subject:
+Each file in ``lua`` is one atomic operation; ``change`` and ``read`` are the protocols that they keep. The code that
+they share is in ``lua/modules``, by subject:
 
-- layout: ``item`` (begin here), ``claim_record``, ``classes`` (the score), ``texts``, ``index`` (writes the ranked
-  index), ``batch`` (the same for many items at once), ``schema`` (note schemas), ``notes``
-- claims: ``claims`` (TTL, fence, expiry), ``acquire``, ``releases``, ``abandoned`` (what agents have left), ``holds``
-  (figures for metrics)
+- layout: ``items`` (begin here), ``claim_record``, ``classes`` (the score), ``index`` (writes the ranked index and that
+  of abandoned items), ``batch`` (commands for many items at once), ``schemas`` (note schemas), ``notes``; ``run`` (the
+  state of a call)
+- claims: ``claims`` (TTL, fence, expiry), ``holds`` (figures for metrics)
 - dependencies: ``graph`` (edges), ``blockers`` (counts that decide readiness), ``levels`` and ``neighbours`` (cycle
   check), ``unlink``
-- changes: ``create``, ``reparent``, ``transition`` (roles and cascades), ``refusal``, ``erase``; ``debts`` and
-  ``settle`` (work that is too large for one script and is done in slices after it)
-- the best item for a selector: ``filters`` (what it asks), ``select``, ``candidates``, ``streams``, ``positions``;
-  ``tree`` and ``beneath`` (passing over what is below claimed items)
+- changes: ``creation``, ``reparent``, ``transitions`` (roles and cascades), ``erasure``; ``debts`` and
+  ``settle`` (work that is too large for one call and is done in slices after it)
+- the best item for a selector: ``selectors`` (what it asks), ``selection``, ``candidates``, ``streams``; ``trees`` and
+  ``bounds`` (passing over what is below claimed items)
 - calls that wait: ``waiters``, ``queues``, ``holders`` (who may get what is below claimed items), ``wanted`` (who an
-  item is for), ``serve`` (hands it out)
-- searches: ``ranges``, ``conditions``, ``sorting``, ``merge``, ``offsets`` (pages by index), ``walk`` (looks at items)
-- replies: ``view``, ``rows``, ``ancestors``, ``tallies`` (counts of children), ``pages`` (edges in slices)
+  item is for), ``serve`` and ``handover`` (hand it out)
+- searches: ``ranges``, ``conditions``, ``sorting``, ``merges``, ``offsets`` (pages by index), ``walks`` (looks at
+  items)
+- replies: ``views``, ``tallies`` (counts of children)
 """

@@ -2,7 +2,7 @@
 
 Readiness, ranks, counts and claims are kept in indexes and counters beside the items, and changed in the same script as
 their cause (``coordinator.toolsets.items``). ``audit`` derives them anew and reports every difference. It changes
-nothing, except that it finishes what a call has left undone (``lua/include/debts.lua``). It may run while the project
+nothing, except that it finishes what a call has left undone (``lua/modules/debts.lua``). It may run while the project
 is in use: it walks the keys in slices (SCAN), and each key is judged on reads of one moment. The counters of lapsed
 claims cover the whole project, so they are judged only if nothing has changed meanwhile.
 """
@@ -17,10 +17,10 @@ import msgspec
 
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.rules import recount
-from coordinator.toolsets.items.store.base import SETTLE
+from coordinator.toolsets.items.store.base import LIBRARY, SETTLE
 
 _pack = msgspec.msgpack.Encoder().encode
-_MOMENT = Script("coordinator.toolsets.items", "read_moment", list[Any])
+_MOMENT = Script(LIBRARY, "read_moment", list[Any])
 _TRIES = 8
 _BENEATH = keys.beneath.suffix
 _ITEM, _EDGES, _NOTES, _NOTE = (family.suffix for family in (keys.item, keys.edges, keys.notes, keys.note))
@@ -102,7 +102,6 @@ class _Audit:
         self._found: set[Difference] = set()
         self._claimed: dict[str, list[str]] = {}
         self._now = 0
-        self._entered = False
         self._walkers: dict[str, Callable[[str, str], AsyncIterator[_Subject]]] = {
             _ITEM: self._item,
             _EDGES: self._edges,
@@ -121,7 +120,6 @@ class _Audit:
 
     async def run(self) -> Report:
         before = await self._last_event()
-        self._entered = await self._store.command("GET", keys.form.key(self._project)) == b"+"
         pending: list[_Subject] = []
         async for key in self._scan("SCAN", "MATCH", self._prefix + b"*"):
             name = key.removeprefix(self._prefix).decode()
@@ -323,7 +321,7 @@ class _Audit:
 
             return _Subject(name, [("ZSCORE", name, item), ("HGETALL", f"{_ITEM}:{item}")], _nothing, judge)
 
-        if self._entered and scope.startswith("p") and scope != "p":
+        if scope.startswith("p") and scope != "p":
             for role in recount.OPEN_ROLES:
                 yield self._bounds(scope[1:], role)
         async for item, _ in self._members("ZSCAN", name):

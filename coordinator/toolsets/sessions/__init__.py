@@ -22,7 +22,7 @@ the workflow by then.
 
 A session can be bound to a work item (``start_session`` with ``item_id``). That needs a live claim of the actor, and
 the session then advances only under that claim. After it expired, whoever claims the item takes over the session,
-with all its answers, by showing the new claim. Scripts read claims through ``store/lua/include/lease.lua``; the
+with all its answers, by showing the new claim. Scripts read claims through ``store/lua/modules/leases.lua``; the
 toolsets do not import each other.
 
 Everything that grows is bounded: a trace keeps its last 5,000 events, shows 2 MB of them, and puts at most 1,000
@@ -31,6 +31,6 @@ ages out ``workflows.session_days`` after its last call. Session tokens are sign
 themselves (``store/signing_keys.py``), because their form is fixed bit by bit, trace tokens with keys derived
 from these for each project; any key that still counts verifies.
 
-``lua/include/session.lua`` has the layout, ``claims.lua`` binding and take-over, ``asked.lua`` which
+``lua/modules/sessions.lua`` has the layout, ``bindings.lua`` binding and take-over, ``asked.lua`` which
 yield a handle means. Tokens and trace tokens are in ``rules/tokens.py`` and ``rules/trace.py``.
 """

@@ -4,10 +4,12 @@ guarantee: The same id counts once, and gets its number again for so many second
 args:      id seconds
 reply:     the number
 errors:    none
+writes:    counted counts
 --]]
--- @include keys
-local known = redis.call('GET', K_COUNTS .. id)
-if known then return tonumber(known) end
-local number = redis.call('INCR', K_COUNTED)
-redis.call('SET', K_COUNTS .. id, number, 'EX', seconds)
-return number
+return function(run, id, seconds)
+  local known = redis.call('GET', run.keys.counts .. id)
+  if known then return tonumber(known) end
+  local number = redis.call('INCR', run.keys.counted)
+  redis.call('SET', run.keys.counts .. id, number, 'EX', seconds)
+  return number
+end

@@ -4,10 +4,13 @@ guarantee: Never more than `most` of them; a text whose id is known replaces the
 args:      id text most
 reply:     how many there are
 errors:    KNOWLEDGE_FULL
+writes:    knowledge
 --]]
--- @include keys
-if redis.call('HLEN', K_KNOWLEDGE) >= tonumber(most) and redis.call('HEXISTS', K_KNOWLEDGE, id) == 0 then
-  return redis.error_reply('FLEET KNOWLEDGE_FULL')
+return function(run, id, text, most)
+  local full = redis.call('HLEN', run.keys.knowledge) >= tonumber(most)
+  if full and redis.call('HEXISTS', run.keys.knowledge, id) == 0 then
+    return redis.error_reply('FLEET KNOWLEDGE_FULL')
+  end
+  redis.call('HSET', run.keys.knowledge, id, text)
+  return redis.call('HLEN', run.keys.knowledge)
 end
-redis.call('HSET', K_KNOWLEDGE, id, text)
-return redis.call('HLEN', K_KNOWLEDGE)

@@ -1,23 +1,27 @@
 --[[
 purpose:   Cancels a running or paused flow: its open steps are over, and workers that run some are told to stop.
 guarantee: Results that come in later are refused; no step of the flow begins any more.
-args:      request fingerprint keep_ms engine flow actor
+args:      request run.engine id actor
 reply:     {whether this call cancelled it, its status} or {}: unknown
 errors:    REQUEST_ID_REUSED
+writes:    request events run history results step step_leases step_queue step_timers step_backlog outbox flows ended rq
+           messages
 --]]
--- @include idempotency
--- @include flow
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
+local change = require 'change'
+local flows = require 'flows'
+local handoff = require 'handoff'
+local steps = require 'steps'
 
-local run = load_run(flow)
-if not run then return cmsgpack.pack({}) end
-local reply = {is_open(run), run.s}
-if reply[1] then
-  end_flow(run, 'x', actor)
-  reply[2] = 'x'
-  refill()
-  hand_over()
+return function(run, request, id, actor)
+  return change(run, request, function()
+    local flow = steps.load_owner(run, id)
+    if not flow then return {}, false end
+    local cancelled = flows.is_open(flow)
+    if cancelled then
+      flows.finish(run, flow, 'x', actor)
+      handoff.refill(run)
+      handoff.hand_over(run)
+    end
+    return {cancelled, flow.s}
+  end)
 end
-return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)

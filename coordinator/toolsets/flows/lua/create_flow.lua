@@ -2,39 +2,51 @@
 purpose:   Stores a flow and starts it.
 guarantee: Ids of flows and steps only rise, and none is given out twice: the flow takes the present time, or
            the number after the last one, and as many after it as it can have steps.
-args:      request fingerprint keep_ms engine flow spec plan
-           flow = packed {name, creator, creator hashed, most steps, priority, pool, delay ms, parent, trace}
-           engine, plan = see include/handoff.lua and include/plan.lua of steps
+args:      request run.engine header spec plan
+           header = packed {name, creator, creator hashed, most steps, priority, pool, delay ms, parent, trace}
+           engine, plan = see modules/handoff.lua and modules/plans.lua of steps
 reply:     {id, whether there is something for the relay}
 errors:    REQUEST_ID_REUSED
+writes:    request events run run_spec history step step_ids step_queue step_timers step_backlog outbox flows owned rq
 --]]
--- @include idempotency
--- @include flow
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
+local change = require 'change'
+local clock = require 'clock'
+local events = require 'events'
+local handoff = require 'handoff'
+local plans = require 'plans'
 
-local name, creator, owner, most_steps, priority, pool, delay_ms, parent, trace = unpack(cmsgpack.unpack(flow))
-local id = math.max(now, tonumber(redis.call('GET', K_STEP_IDS) or 0) + 1)
-redis.call('SET', K_STEP_IDS, whole(id + most_steps))
-
-local run = {id = whole(id), s = 'r', p = priority ~= 'normal' and priority or nil, q = non_empty(pool)}
-local fields = {'n', name, 'u', creator, 'h', owner, 's', 'r', 'k', most_steps}
-local function also(field, value)
-  if not value then return end
-  fields[#fields + 1] = field
-  fields[#fields + 1] = value
+-- Reserves the numbers of the flow and its steps; returns the flow's.
+local function reserve_ids(run, most_steps)
+  local id = math.max(run.now, tonumber(redis.call('GET', run.keys.step_ids) or 0) + 1)
+  redis.call('SET', run.keys.step_ids, clock.whole(id + most_steps))
+  return id
 end
-also('p', run.p)
-also('q', run.q)
-also('m', non_empty(parent))
-also('tr', non_empty(trace))
-also('t', id ~= now and at)
-redis.call('HSET', K_RUN .. run.id, unpack(fields))
-redis.call('SET', K_RUN_SPEC .. run.id, spec)
-runs[K_RUN .. run.id] = run
-redis.call('ZADD', K_FLOWS .. 'r', run.id, run.id)
-redis.call('ZADD', K_OWNED .. owner, run.id, run.id)
-emit(env.cap, 'flow_created', run.id)
-follow(run, cmsgpack.unpack(plan), delay_ms)
-return remember(request, fingerprint, 'D', cmsgpack.pack({id, hand_over()}), keep_ms)
+
+return function(run, request, header, spec, plan)
+  return change(run, request, function()
+    local name, creator, creator_hash, most_steps, priority, pool, delay_ms, parent, trace =
+      unpack(cmsgpack.unpack(header))
+    local number = reserve_ids(run, most_steps)
+    local flow = {id = clock.whole(number), s = 'r', p = priority ~= 'normal' and priority or nil,
+      q = plans.non_empty(pool)}
+    local fields = {'n', name, 'u', creator, 'h', creator_hash, 's', 'r', 'k', most_steps}
+    local function also(field, value)
+      if not value then return end
+      fields[#fields + 1] = field
+      fields[#fields + 1] = value
+    end
+    also('p', flow.p)
+    also('q', flow.q)
+    also('m', plans.non_empty(parent))
+    also('tr', plans.non_empty(trace))
+    also('t', number ~= run.now and run.at)
+    redis.call('HSET', run.keys.run .. flow.id, unpack(fields))
+    redis.call('SET', run.keys.run_spec .. flow.id, spec)
+    run.owners[run.keys.run .. flow.id] = flow
+    redis.call('ZADD', run.keys.flows .. 'r', flow.id, flow.id)
+    redis.call('ZADD', run.keys.owned .. creator_hash, flow.id, flow.id)
+    events.emit(run, 'flow_created', flow.id)
+    plans.follow(run, flow, cmsgpack.unpack(plan), delay_ms)
+    return {number, handoff.hand_over(run)}
+  end)
+end

@@ -4,14 +4,16 @@ guarantee: Changes nothing. A flow has the ids from its own up to that plus its 
 args:      step
 reply:     the flow's id, or '': unknown
 errors:    none
+writes:    none
 --]]
--- @include keys
-local found = 0
-for _, status in ipairs({'r', 'p', 'c', 'f', 'x'}) do
-  local id = redis.call('ZREVRANGEBYSCORE', K_FLOWS .. status, step, '-inf', 'LIMIT', 0, 1)[1]
-  found = math.max(found, tonumber(id or 0))
+return function(run, step)
+  local found = 0
+  for _, status in ipairs({'r', 'p', 'c', 'f', 'x'}) do
+    local id = redis.call('ZREVRANGEBYSCORE', run.keys.flows .. status, step, '-inf', 'LIMIT', 0, 1)[1]
+    found = math.max(found, tonumber(id or 0))
+  end
+  if found == 0 then return '' end
+  local id = string.format('%.0f', found)
+  local reserved = tonumber(redis.call('HGET', run.keys.run .. id, 'k') or 0)
+  return tonumber(step) > found and tonumber(step) <= found + reserved and id or ''
 end
-if found == 0 then return '' end
-local id = string.format('%.0f', found)
-local reserved = tonumber(redis.call('HGET', K_RUN .. id, 'k') or 0)
-return tonumber(step) > found and tonumber(step) <= found + reserved and id or ''

@@ -6,30 +6,45 @@ args:      before limit every sets...
            that are in all of the sets are wanted, so only the smallest is read
 reply:     {id, name, status, creator, created at if not the id, ended at, why, parent} for each; '' for none
 errors:    none
+writes:    none
 --]]
--- @include keys
-local ids, found, least = {}, {}, math.huge
-for n, set in ipairs(sets) do
-  local key = string.sub(set, 1, 1) == 'u' and K_OWNED .. string.sub(set, 2) or K_FLOWS .. set
-  if every == '1' then
-    local size = redis.call('ZCARD', key)
-    if size < least then found, least = {key}, size end
-  else
-    found[n] = key
+local read = require 'read'
+
+local FIELDS = {'n', 's', 'u', 't', 'e', 'x', 'm'}
+
+-- The keys of the sets that have to be read.
+local function keys_of(run, sets, every)
+  local found, least = {}, math.huge
+  for n, set in ipairs(sets) do
+    local key = string.sub(set, 1, 1) == 'u' and run.keys.owned .. string.sub(set, 2) or run.keys.flows .. set
+    if every then
+      local size = redis.call('ZCARD', key)
+      if size < least then found, least = {key}, size end
+    else
+      found[n] = key
+    end
   end
+  return found
 end
-for _, key in ipairs(found) do
-  for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', key, before, '-inf', 'LIMIT', 0, limit)) do
-    ids[#ids + 1] = id
-  end
+
+local function newer(one, other)
+  return tonumber(one) > tonumber(other)
 end
-table.sort(ids, function(one, other) return tonumber(one) > tonumber(other) end)
-local rows = {}
-for n = 1, math.min(#ids, tonumber(limit)) do
-  local row = {ids[n]}
-  for at, value in ipairs(redis.call('HMGET', K_RUN .. ids[n], 'n', 's', 'u', 't', 'e', 'x', 'm')) do
-    row[at + 1] = value or ''
-  end
-  rows[n] = row
+
+return function(run, before, limit, every, sets)
+  return read(run, function()
+    local ids, rows = {}, {}
+    for _, key in ipairs(keys_of(run, sets, every == '1')) do
+      for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', key, before, '-inf', 'LIMIT', 0, limit)) do
+        ids[#ids + 1] = id
+      end
+    end
+    table.sort(ids, newer)
+    for n = 1, math.min(#ids, tonumber(limit)) do
+      local row, values = {ids[n]}, redis.call('HMGET', run.keys.run .. ids[n], unpack(FIELDS))
+      for at, value in ipairs(values) do row[at + 1] = value or '' end
+      rows[n] = row
+    end
+    return rows
+  end)
 end
-return cmsgpack.pack(rows)

@@ -2,34 +2,46 @@
 purpose:   Pauses a running flow: none of its steps begins until it is resumed. Resumes a paused one.
 guarantee: Steps that run go on, and their outcomes are recorded; what follows them waits. Time goes on: what would
            have begun in the meantime begins when the flow is resumed.
-args:      request fingerprint keep_ms engine flow actor resume
-           resume = 1: resume it
+args:      request run.engine id actor resumes
+           resumes = 1: resume it
 reply:     {whether this call did it, its status before, whether there is something for the relay} or {}: unknown
 errors:    REQUEST_ID_REUSED
+writes:    request events run step step_leases step_queue step_timers step_backlog outbox flows rq
 --]]
--- @include idempotency
--- @include flow
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
+local change = require 'change'
+local events = require 'events'
+local flows = require 'flows'
+local handoff = require 'handoff'
+local steps = require 'steps'
 
-local run = load_run(flow)
-if not run then return cmsgpack.pack({}) end
-local resumes = resume == '1'
-local reply = {run.s == (resumes and 'p' or 'r'), run.s, false}
-if reply[1] then
-  set_status(run, resumes and 'r' or 'p')
-  emit(env.cap, resumes and 'flow_resumed' or 'flow_paused', flow, 'a', actor)
-  each_open_step(run, function(st)
-    if resumes and st.s == 'p' then
-      make_ready(st)
-    elseif not resumes and (st.s == 'q' or st.s == 'h') then
-      detach(st)
-      st.s = 'p'
-      save_step(st)
-    end
+-- Lets what waits or is held back wait for the flow to be resumed.
+local function pause(run, flow, actor)
+  flows.set_status(run, flow, 'p')
+  events.emit(run, 'flow_paused', flow.id, 'a', actor)
+  flows.each_open_step(run, flow, function(st)
+    if st.s ~= 'q' and st.s ~= 'h' then return end
+    steps.detach(run, st)
+    st.s = 'p'
+    steps.save(run, st)
   end)
-  refill()
-  reply[3] = hand_over()
 end
-return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)
+
+local function resume(run, flow, actor)
+  flows.set_status(run, flow, 'r')
+  events.emit(run, 'flow_resumed', flow.id, 'a', actor)
+  flows.each_open_step(run, flow, function(st)
+    if st.s == 'p' then handoff.make_ready(run, st) end
+  end)
+end
+
+return function(run, request, id, actor, resumes)
+  return change(run, request, function()
+    local flow = steps.load_owner(run, id)
+    if not flow then return {}, false end
+    local before = flow.s
+    if before ~= (resumes == '1' and 'p' or 'r') then return {false, before, false} end
+    if resumes == '1' then resume(run, flow, actor) else pause(run, flow, actor) end
+    handoff.refill(run)
+    return {true, before, handoff.hand_over(run)}
+  end)
+end

@@ -1,25 +1,36 @@
 --[[
 purpose:   Reads a flow with its steps; of long results only how long they are.
 guarantee: As of one moment. Changes nothing.
-args:      flow
+args:      id
 reply:     {header fields and values, spec, finished steps as pack_row writes them (each packed), open steps
            {id, fields...}} or nothing: unknown
 errors:    none
+writes:    none
 --]]
--- @include step
-local head = redis.call('HGETALL', K_RUN .. flow)
-if #head == 0 then return nil end
-local rows, open, created = redis.call('LRANGE', K_HISTORY .. flow, 0, -1), {}, 0
-for n = 1, #head, 2 do
-  if head[n] == 'i' then created = tonumber(head[n + 1]) end
-end
-for n = 1, created > #rows and created or 0 do
-  local id = whole(flow + n)
-  local st = load_step(id)
-  if st then
-    local flat = {id}
-    for _, field in ipairs({'k', 's', 'f', 'e', 'b', 'g', 't'}) do flat[#flat + 1] = st[field] or '' end
-    open[#open + 1] = flat
+local clock = require 'clock'
+local steps = require 'steps'
+
+local FIELDS = {'k', 's', 'f', 'e', 'b', 'g', 't'}
+
+-- How many steps were created, by the header's fields and values.
+local function steps_created(head)
+  for n = 1, #head, 2 do
+    if head[n] == 'i' then return tonumber(head[n + 1]) end
   end
+  return 0
 end
-return {head, redis.call('GET', K_RUN_SPEC .. flow), rows, open}
+
+return function(run, id)
+  local head = redis.call('HGETALL', run.keys.run .. id)
+  if #head == 0 then return nil end
+  local rows, open, created = redis.call('LRANGE', run.keys.history .. id, 0, -1), {}, steps_created(head)
+  for n = 1, created > #rows and created or 0 do
+    local st = steps.load(run, clock.whole(id + n))
+    if st then
+      local flat = {st.id}
+      for _, field in ipairs(FIELDS) do flat[#flat + 1] = st[field] or '' end
+      open[#open + 1] = flat
+    end
+  end
+  return {head, redis.call('GET', run.keys.run_spec .. id), rows, open}
+end

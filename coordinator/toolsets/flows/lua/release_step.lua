@@ -1,25 +1,30 @@
 --[[
 purpose:   Releases a gate, or lets a step begin at once that waits for its time, or because its flow is paused.
 guarantee: A gate is released once; who let a step begin is on record. What follows a step of a paused flow waits.
-args:      request fingerprint keep_ms engine step actor
+args:      request run.engine step actor
 reply:     {whether this call did it, the step's status before, whether there is something for the relay}
            or {}: no such open step
 errors:    REQUEST_ID_REUSED
+writes:    request events step step_leases step_queue step_timers step_backlog outbox rq
 --]]
--- @include idempotency
--- @include flow
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
+local change = require 'change'
+local events = require 'events'
+local handoff = require 'handoff'
+local steps = require 'steps'
 
-local st = load_step(step)
-if not st then return cmsgpack.pack({}) end
-local reply = {st.s == 'g' or st.s == 'd' or st.s == 'p', st.s, false}
-if reply[1] then
-  detach(st)
-  st.g = actor
-  emit(env.cap, 'step_released', st.r, 's', st.id, 'n', st.k, 'a', actor)
-  make_ready(st, true)
-  reply[3] = hand_over()
+-- What a step can be released from, by its status.
+local RELEASABLE = {g = true, d = true, p = true}
+
+return function(run, request, step, actor)
+  return change(run, request, function()
+    local st = steps.load(run, step)
+    if not st then return {}, false end
+    local before = st.s
+    if not RELEASABLE[before] then return {false, before, false} end
+    steps.detach(run, st)
+    st.g = actor
+    events.emit(run, 'step_released', st.r, 's', st.id, 'n', st.k, 'a', actor)
+    handoff.make_ready(run, st, true)
+    return {true, before, handoff.hand_over(run)}
+  end)
 end
-return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)

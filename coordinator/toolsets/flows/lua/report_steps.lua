@@ -2,51 +2,65 @@
 purpose:   A worker says what became of steps of this project's flows, and takes the next ones.
 guarantee: An outcome is recorded only under the step's present attempt, so once; what follows it, the count
            of its join, the end of its flow and the handoff to the workers are in the same step.
-args:      engine want turn reports
-           want, turn = see include/take.lua of steps
+args:      run.engine want turn reports
+           want, turn = see modules/taking.lua of steps
            reports = packed {step, attempt, how, result as JSON, plan or delay ms}; how is D done, F failed
            for good (both with a plan), Y failed and to be tried again, B not executed
-reply:     what include/take.lua of steps says; results: 0 refused, the step is no longer the worker's;
+reply:     what modules/taking.lua of steps says; results: 0 refused, the step is no longer the worker's;
            1 recorded; 2 recorded, but the flow had ended and nothing follows; -1 a defect, see the server's log
 errors:    none
+writes:    events run history results step step_leases step_queue step_timers step_backlog step_suspects outbox flows
+           ended rq messages
 --]]
--- @include flow
--- @include take
-local function settle(id, attempt, how, result, what)
-  local st = running(id, attempt)
-  if not st then return 0 end
-  local run = load_run(st.r)
-  if not run then
-    discard(st)
-    return 0
+local attempts = require 'attempts'
+local events = require 'events'
+local flows = require 'flows'
+local handoff = require 'handoff'
+local history = require 'history'
+local plans = require 'plans'
+local steps = require 'steps'
+local taking = require 'taking'
+
+local REFUSED, RECORDED, OVER, DEFECT = 0, 1, 2, -1
+
+-- Settles one report, and returns its result.
+local function settle(run, id, attempt, how, outcome, plan_or_delay)
+  local st = attempts.running(run, id, attempt)
+  if not st then return REFUSED end
+  local flow = steps.load_owner(run, st.r)
+  if not flow then
+    steps.discard(run, st)
+    return REFUSED
   end
-  local over = not is_open(run)
-  if how == 'B' and not over then give_back(st, what) return 1 end
-  if how == 'Y' and not over then fail_attempt(st, what) return 1 end
-  if how == 'B' then cancel_step(st) return 2 end
-  local done, complete, error = how == 'D', false, ''
-  if not over then complete, error = unpack(what, 4, 5) end -- of a plan, see include/plan.lua of steps
+  local over = not flows.is_open(flow)
+  if how == 'B' and not over then attempts.give_back(run, st, plan_or_delay) return RECORDED end
+  if how == 'Y' and not over then attempts.fail(run, st, plan_or_delay) return RECORDED end
+  if how == 'B' then history.cancel(run, st) return OVER end
+  local done, complete, failure = how == 'D', false, ''
+  if not over then complete, failure = unpack(plan_or_delay, 4, 5) end -- of a plan, see modules/plans.lua of steps
   -- A retry of the flow runs the step again that ended it, also where no branch matched its result.
-  local ends = error ~= '' or over and not done
-  record(st, done and 'D' or 'F', result, ends and 'f' or over and 'o' or nil)
-  emit(env.cap, done and 'step_done' or 'step_failed', st.r, 's', st.id, 'n', st.k, 'f', st.f)
-  if over then return 2 end
-  follow(run, what)
+  local ends = failure ~= '' or over and not done
+  history.record(run, st, done and 'D' or 'F', outcome, ends and 'f' or over and 'o' or nil)
+  events.emit(run, done and 'step_done' or 'step_failed', st.r, 's', st.id, 'n', st.k, 'f', st.f)
+  if over then return OVER end
+  plans.follow(run, flow, plan_or_delay)
   if complete then
-    end_flow(run, 'c')
-  elseif error ~= '' then
-    end_flow(run, 'f', error)
+    flows.finish(run, flow, 'c')
+  elseif failure ~= '' then
+    flows.finish(run, flow, 'f', failure)
   end
-  return 1
+  return RECORDED
 end
 
-local results = {}
-for n, report in ipairs(cmsgpack.unpack(reports)) do
-  -- A defect in one must not keep the others, and what follows them, from being written.
-  local sound, result = pcall(settle, unpack(report))
-  if not sound then redis.log(redis.LOG_WARNING, 'step ' .. tostring(report[1]) .. ': ' .. tostring(result)) end
-  results[n] = sound and result or -1
+return function(run, want, turn, reports)
+  local results = {}
+  for n, report in ipairs(cmsgpack.unpack(reports)) do
+    -- A defect in one must not keep the others, and what follows them, from being written.
+    local sound, result = pcall(settle, run, unpack(report))
+    if not sound then redis.log(redis.LOG_WARNING, 'step ' .. tostring(report[1]) .. ': ' .. tostring(result)) end
+    results[n] = sound and result or DEFECT
+  end
+  handoff.refill(run)
+  local to_relay = taking.take(run, tonumber(want), turn)
+  return taking.reply(run, results, to_relay)
 end
-refill()
-local to_relay = take(tonumber(want), turn)
-return taken_reply(results, to_relay)

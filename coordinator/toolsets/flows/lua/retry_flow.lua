@@ -2,50 +2,68 @@
 purpose:   Runs the failed and cancelled steps of a failed or cancelled flow again, under the same ids.
 guarantee: Steps that are done are not executed again, but for one whose result no branch matched; what should have
            followed those that ended after the flow did follows now. No step is in the history twice.
-args:      request fingerprint keep_ms engine flow actor
+args:      request run.engine id actor
 reply:     {steps that were opened again, the flow's status before, whether there is something for the relay}
            or {}: unknown
 errors:    REQUEST_ID_REUSED
+writes:    request events run history results step step_queue step_timers step_backlog outbox flows ended rq
 --]]
--- @include idempotency
--- @include flow
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
+local change = require 'change'
+local clock = require 'clock'
+local events = require 'events'
+local flows = require 'flows'
+local handoff = require 'handoff'
+local plans = require 'plans'
+local steps = require 'steps'
 
-local run = load_run(flow)
-if not run then return cmsgpack.pack({}) end
-local reply, kept, again = {0, run.s, false}, {}, {}
-if run.s == 'f' or run.s == 'x' then
-  for _, packed in ipairs(redis.call('LRANGE', K_HISTORY .. flow, 0, -1)) do
-    local number, key, _, attempt, _, started, _, result, by, more = unpack(cmsgpack.unpack(packed), 1, 10)
+-- Makes a step of its row in the history, for another attempt (rows: see modules/history.lua of steps).
+local function reopened(run, id, row)
+  local number, key, _, attempt, _, started, _, result, by, more = unpack(row, 1, 10)
+  local st = {id = clock.whole(id + number), r = id, k = key, f = clock.whole(attempt + 1), e = run.at, q = more.q,
+    z = more.z, a = more.a, t = more.t, y = more.y}
+  local long = type(result) == 'number'
+  if more.u == 'o' then
+    st.v, st.a = 'recorded', long and redis.call('HGET', run.keys.results .. id, number) or result
+    st.b, st.g = started and clock.whole(id + started), by or nil
+  end
+  if long then redis.call('HDEL', run.keys.results .. id, number) end
+  return st
+end
+
+-- Goes through the history. Returns the packed rows that stay, and the steps that are open again.
+local function split_history(run, id)
+  local kept, again = {}, {}
+  for _, packed in ipairs(redis.call('LRANGE', run.keys.history .. id, 0, -1)) do
+    local row = cmsgpack.unpack(packed)
+    local more = row[10]
     if not more then
       kept[#kept + 1] = packed
     elseif more.u == 'n' then
-      redis.call('HINCRBY', K_RUN .. flow, 'i', -1) -- it comes again, and was the last that was created
+      redis.call('HINCRBY', run.keys.run .. id, 'i', -1) -- it comes again, and was the last that was created
     else
-      local st = {id = whole(flow + number), r = flow, k = key, f = whole(attempt + 1), e = at, q = more.q, z = more.z,
-        a = more.a, t = more.t, y = more.y}
-      local long = type(result) == 'number'
-      if more.u == 'o' then
-        st.v, st.a = 'recorded', long and redis.call('HGET', K_RESULTS .. flow, number) or result
-        st.b, st.g = started and whole(flow + started), by or nil
-      end
-      if long then redis.call('HDEL', K_RESULTS .. flow, number) end
-      again[#again + 1] = st
+      again[#again + 1] = reopened(run, id, row)
     end
   end
+  return kept, again
 end
-if #again > 0 then
-  redis.call('DEL', K_HISTORY .. flow)
-  if #kept > 0 then redis.call('RPUSH', K_HISTORY .. flow, unpack(kept)) end
-  redis.call('ZREM', K_ENDED, flow)
-  redis.call('HDEL', K_RUN .. flow, 'e', 'x')
-  set_status(run, 'r')
-  emit(env.cap, 'flow_retried', flow, 'a', actor)
-  for _, st in ipairs(again) do
-    if st.t == 'g' and not st.v then open_gate(st) else make_ready(st) end
-  end
-  reply[1], reply[3] = #again, hand_over()
+
+return function(run, request, id, actor)
+  return change(run, request, function()
+    local flow = steps.load_owner(run, id)
+    if not flow then return {}, false end
+    local before = flow.s
+    if before ~= 'f' and before ~= 'x' then return {0, before, false} end
+    local kept, again = split_history(run, id)
+    if #again == 0 then return {0, before, false} end
+    redis.call('DEL', run.keys.history .. id)
+    if #kept > 0 then redis.call('RPUSH', run.keys.history .. id, unpack(kept)) end
+    redis.call('ZREM', run.keys.ended, id)
+    redis.call('HDEL', run.keys.run .. id, 'e', 'x')
+    flows.set_status(run, flow, 'r')
+    events.emit(run, 'flow_retried', id, 'a', actor)
+    for _, st in ipairs(again) do
+      if st.t == 'g' and not st.v then plans.open_gate(run, st) else handoff.make_ready(run, st) end
+    end
+    return {#again, before, handoff.hand_over(run)}
+  end)
 end
-return remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms)

@@ -1,21 +1,27 @@
 --[[
 purpose:   Forgets finished flows whose retention is over.
-guarantee: At most `batch` of them per run, each with all that it has.
+guarantee: At most `batch` of them per call, each with all that it has.
 args:      retention_ms batch
 reply:     {how many were forgotten, how many finished ones are left}
 errors:    none
+writes:    run run_spec history results flows owned ended
 full:      deleting frees memory
 --]]
--- @include keys
--- @include clock
-local old = redis.call('ZRANGEBYSCORE', K_ENDED, '-inf', whole(server_time() - retention_ms), 'LIMIT', 0, batch)
-for _, id in ipairs(old) do
-  local status, owner = unpack(redis.call('HMGET', K_RUN .. id, 's', 'h'))
+local clock = require 'clock'
+
+local function forget(run, id)
+  local status, creator_hash = unpack(redis.call('HMGET', run.keys.run .. id, 's', 'h'))
   if status then
-    redis.call('ZREM', K_FLOWS .. status, id)
-    redis.call('ZREM', K_OWNED .. owner, id)
+    redis.call('ZREM', run.keys.flows .. status, id)
+    redis.call('ZREM', run.keys.owned .. creator_hash, id)
   end
-  redis.call('UNLINK', K_RUN .. id, K_RUN_SPEC .. id, K_HISTORY .. id, K_RESULTS .. id)
-  redis.call('ZREM', K_ENDED, id)
+  redis.call('UNLINK', run.keys.run .. id, run.keys.run_spec .. id, run.keys.history .. id, run.keys.results .. id)
+  redis.call('ZREM', run.keys.ended, id)
 end
-return cmsgpack.pack({#old, redis.call('ZCARD', K_ENDED)})
+
+return function(run, retention_ms, batch)
+  local before = clock.whole(run.now - retention_ms)
+  local old = redis.call('ZRANGEBYSCORE', run.keys.ended, '-inf', before, 'LIMIT', 0, batch)
+  for _, id in ipairs(old) do forget(run, id) end
+  return cmsgpack.pack({#old, redis.call('ZCARD', run.keys.ended)})
+end

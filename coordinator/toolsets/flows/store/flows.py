@@ -12,12 +12,13 @@ from msgspec import Struct
 from coordinator.metrics.tracing import carried
 from coordinator.steps.handoff import Priority
 from coordinator.steps.model import Plan
-from coordinator.steps.runs import INCLUDES, RunStore
-from coordinator.store import Script, keys
+from coordinator.steps.runs import RunStore
+from coordinator.steps.store import LIBRARY as STEPS
+from coordinator.store import Library, Script, keys
 from coordinator.store.idempotency import IdempotencyKey, recorded_reply
 from coordinator.toolsets.flows.contract.base import FlowStatus, StepStatus
 
-PACKAGE = "coordinator.toolsets.flows"
+LIBRARY = Library("coordinator.toolsets.flows", uses=[STEPS])
 MAX_READ_BYTES = 4 * 1024 * 1024
 """How many bytes of results one read of a flow returns; further results are left out and marked."""
 _MOST_READS = 3
@@ -42,17 +43,17 @@ _ROW_FIELDS = ("n", "s", "u", "t", "e", "x", "m")
 _RESULT = 7
 """The index of the result in the row of a finished step: JSON, the length of a long result, or False."""
 
-_CREATE = Script(PACKAGE, "create_flow", tuple[int, bool], includes=INCLUDES)
-_CANCEL = Script(PACKAGE, "cancel_flow", list[Any], includes=INCLUDES)
-_RELEASE = Script(PACKAGE, "release_step", list[Any], includes=INCLUDES)
-_PAUSE = Script(PACKAGE, "pause_flow", list[Any], includes=INCLUDES)
-_RETRY = Script(PACKAGE, "retry_flow", list[Any], includes=INCLUDES)
-_READ: Script[Any] = Script(PACKAGE, "read_flow", includes=INCLUDES)
-_RESULTS = Script(PACKAGE, "read_results", list[tuple[int, str, str, str | int | bool]])
-_LIST = Script(PACKAGE, "list_flows", list[tuple[str, str, str, str, str, str, str, str]])
-_FIND: Script[Any] = Script(PACKAGE, "find_step")
-_TRIM = Script(PACKAGE, "trim_flows", tuple[int, int], includes=INCLUDES)
-REPORT: Script[Any] = Script(PACKAGE, "report_steps", includes=INCLUDES)
+_CREATE = Script(LIBRARY, "create_flow", tuple[int, bool])
+_CANCEL = Script(LIBRARY, "cancel_flow", list[Any])
+_RELEASE = Script(LIBRARY, "release_step", list[Any])
+_PAUSE = Script(LIBRARY, "pause_flow", list[Any])
+_RETRY = Script(LIBRARY, "retry_flow", list[Any])
+_READ: Script[Any] = Script(LIBRARY, "read_flow")
+_RESULTS = Script(LIBRARY, "read_results", list[tuple[int, str, str, str | int | bool]])
+_LIST = Script(LIBRARY, "list_flows", list[tuple[str, str, str, str, str, str, str, str]])
+_FIND: Script[Any] = Script(LIBRARY, "find_step")
+_TRIM = Script(LIBRARY, "trim_flows", tuple[int, int])
+REPORT: Script[Any] = Script(LIBRARY, "report_steps")
 """The script with which workers report outcomes of flows' steps."""
 
 _pack = msgspec.msgpack.Encoder().encode

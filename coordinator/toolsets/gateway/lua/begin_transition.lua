@@ -2,26 +2,35 @@
 purpose:   Begins a transition of an instance.
 guarantee: Only if the version is the expected one and nothing else is under way; the operation's token is on the
            instance from then on until it is over.
-args:      request fingerprint keep_ms engine waiter workflow retention_ms transition trace advance
-           advance = packed, see include/advance.lua
+args:      request run.engine waiter workflow retention_ms transition trace advance
+           advance = packed, see modules/advances.lua
 reply:     {what, operation, whether there is something for the relay}; what = begun, busy, stale, ended, gone
 errors:    REQUEST_ID_REUSED
+writes:    request events run step step_leases step_queue step_timers step_backlog outbox gate_data gate_evidence
+           gate_ending gate_waiters gate_expiry gate_approval gate_asked gate_audit rq messages
 --]]
--- @include idempotency
--- @include advance
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
+local advances = require 'advances'
+local change = require 'change'
+local handoff = require 'handoff'
+local instances = require 'instances'
+local waiters = require 'waiters'
 
-local function not_begun(why)
-  return cmsgpack.pack({why, '', false})
+-- Why a transition planned from version `base` cannot begin; nil if it can.
+local function hindrance(inst, base)
+  if not inst then return 'gone' end
+  if inst.version ~= base then return 'stale' end
+  if inst.status ~= 'r' then return 'ended' end
+  return inst.operation and 'busy' or nil
 end
-local inst, adv = load_instance(workflow), cmsgpack.unpack(advance)
-if not inst then return not_begun('gone') end
-if inst.version ~= adv.base then return not_begun('stale') end
-if inst.status ~= 'r' then return not_begun('ended') end
-if inst.operation then return not_begun('busy') end
-set_operation(inst, adv.op, transition, trace)
-if adv.next then add_waiter(workflow, waiter) end
-apply_advance(inst, adv, keep_ms, retention_ms)
-return remember(request, fingerprint, 'D', cmsgpack.pack({'begun', adv.op, hand_over()}), keep_ms)
+
+return function(run, request, waiter, workflow, retention_ms, transition, trace, advance)
+  return change(run, request, function()
+    local inst, adv = instances.load(run, workflow), cmsgpack.unpack(advance)
+    local why = hindrance(inst, adv.base)
+    if why then return {why, '', false}, false end
+    instances.set_operation(run, inst, adv.op, transition, trace)
+    if adv.next then waiters.add(run, workflow, waiter) end
+    advances.apply(run, inst, adv, request.keep_ms, retention_ms)
+    return {'begun', adv.op, handoff.hand_over(run)}
+  end)
+end

@@ -1,12 +1,19 @@
 --[[
 purpose:   Moves an instance whose time is over, because somebody looked at it before the sweep did.
 guarantee: Only if its time is over and its version is still the one that the move was planned from.
-args:      keep_ms engine workflow retention_ms late advance
-           advance = packed, see include/advance.lua; late = the ending of what was under way, as JSON
+args:      keep_ms run.engine workflow retention_ms late advance
+           advance = packed, see modules/advances.lua; late = the ending of what was under way, as JSON
 reply:     {whether it moved, whether there is something for the relay}
 errors:    none
+writes:    events run step step_leases step_queue step_timers step_backlog outbox gate_data gate_evidence gate_ending
+           gate_waiters gate_expiry gate_approval gate_asked gate_audit rq messages
 --]]
--- @include advance
-local inst = load_instance(workflow)
-local moved = inst and apply_timeout(inst, cmsgpack.unpack(advance), keep_ms, retention_ms, late) or false
-return cmsgpack.pack({moved, hand_over()})
+local advances = require 'advances'
+local handoff = require 'handoff'
+local instances = require 'instances'
+
+return function(run, keep_ms, workflow, retention_ms, late, advance)
+  local inst, moved = instances.load(run, workflow), false
+  if inst then moved = advances.apply_timeout(run, inst, cmsgpack.unpack(advance), keep_ms, retention_ms, late) end
+  return cmsgpack.pack({moved, handoff.hand_over(run)})
+end

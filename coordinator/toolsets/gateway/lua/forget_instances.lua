@@ -1,35 +1,43 @@
 --[[
 purpose:   Forgets instances that ended long ago, and sessions that nobody has used for long.
-guarantee: At most `batch` of them per run, each with all that it has; definitions go with their last instance.
+guarantee: At most `batch` of them per call, each with all that it has; definitions go with their last instance.
            What has an operation under way stays a while longer.
-args:      engine batch
+args:      run.engine batch
 reply:     {how many were forgotten, whether any are left that will have to be}
 errors:    none
+writes:    run run_spec gate_data gate_evidence gate_waiters gate_bundle gate_bundles gate_expiry gate_approval
+           gate_asked
 full:      deleting frees memory
 --]]
--- @include instance
+local clock = require 'clock'
+local instances = require 'instances'
+
 local BUSY_MS = 60000 -- after which an instance with an operation under way is looked at again
 
-local function forget(id, inst)
-  for approval in string.gmatch(redis.call('HGET', K_GATE_DATA .. id, 'g') or '', '%S+') do
-    redis.call('DEL', K_GATE_APPROVAL .. approval)
-    redis.call('ZREM', K_GATE_ASKED, approval)
+-- Forgets an instance (nil: all but a remainder of it is gone already) with all that it has.
+local function forget(run, id, inst)
+  for approval in string.gmatch(redis.call('HGET', run.keys.gate_data .. id, 'g') or '', '%S+') do
+    redis.call('DEL', run.keys.gate_approval .. approval)
+    redis.call('ZREM', run.keys.gate_asked, approval)
   end
-  if inst and redis.call('HINCRBY', K_GATE_BUNDLES, inst.bundle, -1) <= 0 then
-    redis.call('HDEL', K_GATE_BUNDLES, inst.bundle)
-    redis.call('UNLINK', K_GATE_BUNDLE .. inst.bundle)
+  if inst and redis.call('HINCRBY', run.keys.gate_bundles, inst.bundle, -1) <= 0 then
+    redis.call('HDEL', run.keys.gate_bundles, inst.bundle)
+    redis.call('UNLINK', run.keys.gate_bundle .. inst.bundle)
   end
-  redis.call('UNLINK', K_RUN .. id, K_RUN_SPEC .. id, K_GATE_DATA .. id, K_GATE_EVIDENCE .. id, K_GATE_WAITERS .. id)
-  redis.call('ZREM', K_GATE_EXPIRY, id)
+  redis.call('UNLINK', run.keys.run .. id, run.keys.run_spec .. id, run.keys.gate_data .. id,
+    run.keys.gate_evidence .. id, run.keys.gate_waiters .. id)
+  redis.call('ZREM', run.keys.gate_expiry, id)
 end
 
-local ids = redis.call('ZRANGEBYSCORE', K_GATE_EXPIRY, '-inf', at, 'LIMIT', 0, batch)
-for _, id in ipairs(ids) do
-  local inst = load_instance(id)
-  if inst and inst.operation then
-    redis.call('ZADD', K_GATE_EXPIRY, whole(now + BUSY_MS), id)
-  else
-    forget(id, inst)
+return function(run, batch)
+  local ids = redis.call('ZRANGEBYSCORE', run.keys.gate_expiry, '-inf', run.at, 'LIMIT', 0, batch)
+  for _, id in ipairs(ids) do
+    local inst = instances.load(run, id)
+    if inst and inst.operation then
+      redis.call('ZADD', run.keys.gate_expiry, clock.whole(run.now + BUSY_MS), id)
+    else
+      forget(run, id, inst)
+    end
   end
+  return cmsgpack.pack({#ids, redis.call('EXISTS', run.keys.gate_expiry) == 1})
 end
-return cmsgpack.pack({#ids, redis.call('EXISTS', K_GATE_EXPIRY) == 1})

@@ -6,19 +6,20 @@ args:      connection asked tools
            asked = when the server was asked, Unix milliseconds; tools = as JSON, '' = nothing is imported from it
 reply:     whether that is what is known now
 errors:    none
+writes:    gate_servers gate_server_times messages
 --]]
--- @include keys
--- @include clock
-local last = tonumber(redis.call('HGET', K_GATE_SERVER_TIMES, connection) or 0)
--- A time to come is that of a clock which was put back since: it would keep what is new out until it has come.
-if last > tonumber(asked) and last <= server_time() then return 0 end
-local before = redis.call('HGET', K_GATE_SERVERS, connection) or ''
-if tools == '' then
-  redis.call('HDEL', K_GATE_SERVERS, connection)
-  redis.call('HDEL', K_GATE_SERVER_TIMES, connection)
-else
-  redis.call('HSET', K_GATE_SERVERS, connection, tools)
-  redis.call('HSET', K_GATE_SERVER_TIMES, connection, asked)
+return function(run, connection, asked, tools)
+  local last = tonumber(redis.call('HGET', run.keys.gate_server_times, connection) or 0)
+  -- A time to come is that of a clock which was put back since: it would keep what is new out until it has come.
+  if last > tonumber(asked) and last <= run.now then return 0 end
+  local before = redis.call('HGET', run.keys.gate_servers, connection) or ''
+  if tools == '' then
+    redis.call('HDEL', run.keys.gate_servers, connection)
+    redis.call('HDEL', run.keys.gate_server_times, connection)
+  else
+    redis.call('HSET', run.keys.gate_servers, connection, tools)
+    redis.call('HSET', run.keys.gate_server_times, connection, asked)
+  end
+  if tools ~= before then redis.call('PUBLISH', 'fc:gate:servers', connection) end
+  return 1
 end
-if tools ~= before then redis.call('PUBLISH', 'fc:gate:servers', connection) end
-return 1

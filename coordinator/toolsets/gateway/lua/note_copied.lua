@@ -5,18 +5,21 @@ args:      position
            position = an entry's of the audit, milliseconds-number
 reply:     nothing
 errors:    none
+writes:    gate_copied
 full:      a position takes the place of another; without it what was copied would be copied again and again
 --]]
--- @include keys
-local function parts(id)
-  local ms, number = id:match('^(%d+)-(%d+)$')
+local function parse(position)
+  local ms, number = string.match(position, '^(%d+)-(%d+)$')
   return tonumber(ms), tonumber(number)
 end
-local before = redis.call('GET', K_GATE_COPIED)
-if before then
-  local ms, number = parts(position)
-  local last_ms, last_number = parts(before)
-  if ms < last_ms or ms == last_ms and number <= last_number then return true end
+
+return function(run, position)
+  local before = redis.call('GET', run.keys.gate_copied)
+  if before then
+    local ms, number = parse(position)
+    local last_ms, last_number = parse(before)
+    if ms < last_ms or ms == last_ms and number <= last_number then return true end
+  end
+  redis.call('SET', run.keys.gate_copied, position)
+  return true
 end
-redis.call('SET', K_GATE_COPIED, position)
-return true

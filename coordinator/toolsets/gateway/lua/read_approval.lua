@@ -5,10 +5,19 @@ args:      approval
 reply:     {instance, definition, queue, distinct, requester, asked at, transition, status, by, answered at, answer}
            or {}: there is none
 errors:    none
+writes:    none
 --]]
--- @include keys
-local instance, definition, queue, distinct, requester, asked_at, transition, status, by, answered_at, answer =
-  unpack(redis.call('HMGET', K_GATE_APPROVAL .. approval, 'w', 'n', 'q', 'd', 'r', 't', 'k', 's', 'b', 'e', 'a'))
-if not instance then return cmsgpack.pack({}) end -- fields: see include/approvals.lua
-return cmsgpack.pack({instance, definition, queue, distinct == '1', requester, tonumber(asked_at), transition, status,
-  by or '', tonumber(answered_at or 0), answer or ''})
+local read = require 'read'
+
+-- See modules/approvals.lua.
+local FIELDS = {'w', 'n', 'q', 'd', 'r', 't', 'k', 's', 'b', 'e', 'a'}
+
+return function(run, approval)
+  return read(run, function()
+    local instance, definition, queue, distinct, requester, asked_at, transition, status, by, answered_at, answer =
+      unpack(redis.call('HMGET', run.keys.gate_approval .. approval, unpack(FIELDS)))
+    if not instance then return {} end
+    return {instance, definition, queue, distinct == '1', requester, tonumber(asked_at), transition, status,
+      by or '', tonumber(answered_at or 0), answer or ''}
+  end)
+end

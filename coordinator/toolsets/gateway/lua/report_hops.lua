@@ -2,17 +2,25 @@
 purpose:   A worker says what became of executors of this project's instances, and takes the next steps.
 guarantee: What follows is written only under the step's present attempt and the token of its operation, so once,
            and all of it in the same step: context, state, version, evidence, approvals, audit, what comes next.
-args:      engine want turn reports
-           want, turn = see include/take.lua of steps
+args:      run.engine want turn reports
+           want, turn = see modules/taking.lua of steps
            reports = packed {step, attempt, how, result as JSON, commit or delay ms}; how is D done, F failed for
            good (both with a commit, see `planned` below), Y failed and to be tried again, B not executed
-reply:     what include/take.lua of steps says; results: 0 refused, the step is no longer the worker's;
+reply:     what modules/taking.lua of steps says; results: 0 refused, the step is no longer the worker's;
            1 recorded; 2 the operation was over, nothing follows
 errors:    none
+writes:    events run step step_leases step_queue step_timers step_backlog step_suspects outbox gate_data gate_evidence
+           gate_ending gate_waiters gate_expiry gate_approval gate_asked gate_audit rq messages
 --]]
--- @include advance
--- @include attempts
--- @include take
+local advances = require 'advances'
+local attempts = require 'attempts'
+local audit = require 'audit'
+local handoff = require 'handoff'
+local instances = require 'instances'
+local steps = require 'steps'
+local taking = require 'taking'
+
+local REFUSED, RECORDED, OVER = 0, 1, 2
 local UNPLANNED = '{"code":"EXECUTOR_FAILED","message":"What follows could not be planned.","details":' ..
   '{"errorClass":"permanent_error"}}'
 local UNPLANNED_KEEP_MS = 60000
@@ -26,64 +34,66 @@ local function planned(commit)
 end
 
 -- The step that waits for an instance's deadline has been carried out.
-local function settle_timer(step, inst, commit)
+local function settle_timer(run, step, inst, commit)
   local adv, keep_ms, retention_ms, late = planned(commit)
   if not (inst and inst.status == 'r' and inst.deadline) then
-    discard(step)
+    steps.discard(run, step)
   elseif adv and inst.version ~= adv.base then
-    give_back(step, MOVED_MS)
-  elseif adv and inst.deadline <= now then
-    discard(step)
-    apply_timeout(inst, adv, keep_ms, retention_ms, late)
+    attempts.give_back(run, step, MOVED_MS)
+  elseif adv and inst.deadline <= run.now then
+    steps.discard(run, step)
+    advances.apply_timeout(run, inst, adv, keep_ms, retention_ms, late)
   else
     -- Given up, or too early since the clock was set back: nobody else moves an instance that nobody looks at.
     step.v, step.c = nil, nil
-    give_back(step, math.min(FAILED_MS * 2 ^ step.f, FAILED_MAX_MS))
+    attempts.give_back(run, step, math.min(FAILED_MS * 2 ^ step.f, FAILED_MAX_MS))
   end
 end
 
 -- An executor has come to its end.
-local function settle_hop(step, inst, result, commit)
+local function settle_hop(run, step, inst, result, commit)
   local adv, keep_ms, retention_ms = planned(commit)
   if adv then
-    discard(step)
-    apply_advance(inst, adv, keep_ms, retention_ms)
+    steps.discard(run, step)
+    advances.apply(run, inst, adv, keep_ms, retention_ms)
   elseif step.a and string.sub(step.a, 1, 10) == '{"failure"' then
-    discard(step)
-    end_operation(inst, '{"state":' .. cjson.encode(inst.state) .. ',"version":' .. inst.version .. ',"error":' ..
-      UNPLANNED .. '}', UNPLANNED_KEEP_MS)
+    steps.discard(run, step)
+    local ending = '{"state":' .. cjson.encode(inst.state) .. ',"version":' .. inst.version .. ',"error":' .. UNPLANNED
+    instances.end_operation(run, inst, ending .. '}', UNPLANNED_KEEP_MS)
   else
     -- What ended it came before the worker had the definitions: it comes again, as what is known of the step.
     step.v, step.t, step.a = nil, nil, '{"failure":' .. result .. '}'
-    give_back(step, 0)
+    attempts.give_back(run, step, 0)
   end
 end
 
 -- Settles one report, and returns its result.
-local function settle(id, attempt, how, result, commit_or_delay)
-  local step = running(id, attempt)
-  if not step then return 0 end
-  local inst, timer = load_instance(step.r), step.k == 't'
+local function settle(run, id, attempt, how, result, commit_or_delay)
+  local step = attempts.running(run, id, attempt)
+  if not step then return REFUSED end
+  local inst, timer = instances.load(run, step.r), step.k == 't'
   if not timer and not (inst and inst.operation == step.k and inst.step == id) then
-    discard(step)
-    return 2
+    steps.discard(run, step)
+    return OVER
   end
   if how == 'B' or timer and how == 'Y' then
-    give_back(step, commit_or_delay)
+    attempts.give_back(run, step, commit_or_delay)
   elseif how == 'Y' then
-    audit(env.cap, inst.id, step.k, '', 'executor.retrying', '{"attempt":' .. attempt .. ',"delayMs":' ..
+    audit.add(run, inst.id, step.k, '', 'executor.retrying', '{"attempt":' .. attempt .. ',"delayMs":' ..
       commit_or_delay .. ',"failure":' .. result .. '}')
-    fail_attempt(step, commit_or_delay)
+    attempts.fail(run, step, commit_or_delay)
   elseif timer then
-    settle_timer(step, inst, commit_or_delay)
+    settle_timer(run, step, inst, commit_or_delay)
   else
-    settle_hop(step, inst, result, commit_or_delay)
+    settle_hop(run, step, inst, result, commit_or_delay)
   end
-  return 1
+  return RECORDED
 end
 
-local results = {}
-for n, report in ipairs(cmsgpack.unpack(reports)) do results[n] = settle(unpack(report)) end
-refill()
-local to_relay = take(tonumber(want), turn)
-return taken_reply(results, to_relay)
+return function(run, want, turn, reports)
+  local results = {}
+  for n, report in ipairs(cmsgpack.unpack(reports)) do results[n] = settle(run, unpack(report)) end
+  handoff.refill(run)
+  local to_relay = taking.take(run, tonumber(want), turn)
+  return taking.reply(run, results, to_relay)
+end

@@ -1,11 +1,15 @@
 --[[
 purpose:   Appends entries to the audit that go with no change: refusals, discoveries, reloads.
 guarantee: In the order given.
-args:      cap workflow operation actor entries
+args:      run.events_max workflow operation actor entries
            entries = packed {type, payload as JSON}...
 reply:     nothing
 errors:    none
+writes:    gate_audit
 --]]
--- @include audit
-for _, entry in ipairs(cmsgpack.unpack(entries)) do audit(cap, workflow, operation, actor, unpack(entry)) end
-return true
+local audit = require 'audit'
+
+return function(run, workflow, operation, actor, entries)
+  for _, entry in ipairs(cmsgpack.unpack(entries)) do audit.add(run, workflow, operation, actor, unpack(entry)) end
+  return true
+end

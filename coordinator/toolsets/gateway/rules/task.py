@@ -143,7 +143,7 @@ class NextStep(Struct, array_like=True, frozen=True):
 
 
 class Advance(Struct, kw_only=True, omit_defaults=True):
-    """What a script writes at once about an instance. The script uses these names (``lua/include/advance.lua``)."""
+    """What a script writes at once about an instance. The script uses these names (``lua/modules/advances.lua``)."""
 
     op: str
     base: int

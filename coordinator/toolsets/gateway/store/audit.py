@@ -11,7 +11,7 @@ from msgspec import Struct
 from coordinator.settings import Settings
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.gateway.rules.task import Event
-from coordinator.toolsets.gateway.store.instances import PACKAGE
+from coordinator.toolsets.gateway.store.instances import LIBRARY
 from coordinator.toolsets.timestamp import iso
 
 PAGE = 500
@@ -65,10 +65,10 @@ class Answered(Struct, array_like=True, frozen=True):
     """The transition that answered it."""
 
 
-_WRITE: Script[Any] = Script(PACKAGE, "write_audit")
-_OPEN = Script(PACKAGE, "open_approvals", list[Asked])
-_NOTE_COPIED: Script[Any] = Script(PACKAGE, "note_copied")
-_ONE: Script[Any] = Script(PACKAGE, "read_approval")
+_WRITE: Script[Any] = Script(LIBRARY, "write_audit")
+_OPEN = Script(LIBRARY, "open_approvals", list[Asked])
+_NOTE_COPIED: Script[Any] = Script(LIBRARY, "note_copied")
+_ONE: Script[Any] = Script(LIBRARY, "read_approval")
 
 _pack = msgspec.msgpack.Encoder().encode
 _answered = msgspec.msgpack.Decoder(Answered).decode

@@ -9,13 +9,14 @@ from msgspec import Struct
 
 from coordinator.metrics.tracing import carried
 from coordinator.settings import Settings
-from coordinator.steps.runs import INCLUDES, RunStore
-from coordinator.store import Script, Store, keys
+from coordinator.steps.runs import RunStore
+from coordinator.steps.store import LIBRARY as STEPS
+from coordinator.store import Library, Script, Store, keys
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed, unpacked
 from coordinator.toolsets.gateway.rules.task import Advance
 
-PACKAGE = "coordinator.toolsets.gateway"
+LIBRARY = Library("coordinator.toolsets.gateway", uses=[STEPS])
 _MOST_BUNDLES = 256
 
 What = Literal["begun", "busy", "stale", "ended", "gone"]
@@ -99,12 +100,12 @@ class Begun(Struct, array_like=True, frozen=True):
     to_relay: bool
 
 
-_START = Script(PACKAGE, "start_instance", tuple[str, str, bool], includes=INCLUDES)
-_BEGIN = Script(PACKAGE, "begin_transition", Begun, includes=INCLUDES)
-_READ: Script[Any] = Script(PACKAGE, "read_instance")
-_EXPIRE = Script(PACKAGE, "expire_instance", tuple[bool, bool], includes=INCLUDES)
-_FORGET = Script(PACKAGE, "forget_instances", tuple[int, bool], includes=INCLUDES)
-REPORT: Script[Any] = Script(PACKAGE, "report_hops", includes=INCLUDES)
+_START = Script(LIBRARY, "start_instance", tuple[str, str, bool])
+_BEGIN = Script(LIBRARY, "begin_transition", Begun)
+_READ: Script[Any] = Script(LIBRARY, "read_instance")
+_EXPIRE = Script(LIBRARY, "expire_instance", tuple[bool, bool])
+_FORGET = Script(LIBRARY, "forget_instances", tuple[int, bool])
+REPORT: Script[Any] = Script(LIBRARY, "report_hops")
 """The script with which workers report outcomes of instances' steps."""
 
 _pack = msgspec.msgpack.Encoder().encode

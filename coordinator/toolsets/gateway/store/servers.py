@@ -9,11 +9,11 @@ import msgspec
 
 from coordinator.store import Script, Store, keys
 from coordinator.toolsets.gateway.rules.catalogue import ServerTools
-from coordinator.toolsets.gateway.store.instances import PACKAGE
+from coordinator.toolsets.gateway.store.instances import LIBRARY
 
 CHANNEL = "fc:gate:servers"
 """The channel on which ``keep_server.lua`` announces changes."""
-_KEEP: Script[Any] = Script(PACKAGE, "keep_server", scope="fleet")
+_KEEP: Script[Any] = Script(LIBRARY, "keep_server", scope="fleet")
 _decode = msgspec.json.Decoder(ServerTools).decode
 
 

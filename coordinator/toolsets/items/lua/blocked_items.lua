@@ -2,31 +2,61 @@
 purpose:   Finds which of some items are blocked, by their role or by an unsatisfied dependency, and by what.
 guarantee: Ends when about 200 edges were read; the caller goes on from there. Items that no longer exist or are no
            longer blocked are left out.
-args:      cursor details ancestors ids
+args:      cursor details with_ancestors ids
            cursor = where the first item's edges go on, '0' from their beginning; details and
-           ancestors = 1 or 0; ids = packed list
-reply:     {ids finished, cursor in the next one, list of {id, title, role, priority, complexity, summary,
-           tags, ancestors, blockers (include/pages.lua)}}; one with many edges is listed page by page
+           with_ancestors = 1 or 0; ids = packed list
+reply:     {ids finished, cursor in the next one, list of {id, title, role, priority, complexity, summary, tags,
+           ancestors, blockers}}; blockers = list of {edge field, title, role, threshold mark, satisfied}; an item with
+           many edges is listed page by page
 errors:    none
+writes:    none
 --]]
--- @include pages
--- @include ancestors
+local classes = require 'classes'
+local graph = require 'graph'
+local items = require 'items'
+local read = require 'read'
+local views = require 'views'
 
-local BUDGET, PAGE = 200, 200
-local list, finished, reply, left = cmsgpack.unpack(ids), 0, {}, BUDGET
-while finished < #list and left > 0 do
-  local item, blockers, seen = load_item(list[finished + 1]), {}, 0
-  if item and (item.role == BLOCKED or item.role ~= TERMINAL and item.nb) then
-    cursor, seen = blocker_page(item.id, cursor, PAGE, blockers)
-    reply[#reply + 1] = {
-      item.id, title_of(item), item.role, priority_of(item.score), complexity_of(item.score),
-      details == '1' and (text_of(item, 's') or '') or false, details == '1' and item.g or false,
-      ancestors == '1' and ancestors_of(item) or {}, blockers,
-    }
-  else
-    cursor = '0'
+local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
+
+local EDGES_MAX, PAGE = 200, 200
+
+-- The blockers on one page of an item's edges, satisfied ones too, after the next cursor, and before how many edges
+-- were looked at.
+local function blocker_page(run, id, cursor)
+  local next_cursor, flat = graph.edge_page(run, id, cursor, PAGE)
+  local list = {}
+  for n = 1, #flat, 2 do
+    local field, value = flat[n], flat[n + 1]
+    if graph.blocked_by_other(string.sub(field, 1, 1)) then
+      local title, role = unpack(views.head(run, string.sub(field, 2)))
+      local satisfied = graph.satisfies(role, graph.threshold_of(value))
+      list[#list + 1] = {field, title, role, string.sub(value, 33, 33), satisfied}
+    end
   end
-  left = left - seen
-  if cursor == '0' then finished = finished + 1 end
+  return next_cursor, list, #flat / 2
 end
-return cmsgpack.pack({finished, cursor, reply})
+
+return function(run, cursor, details, with_ancestors, ids)
+  return read(run, function()
+    local list, finished, reply, left = cmsgpack.unpack(ids), 0, {}, EDGES_MAX
+    while finished < #list and left > 0 do
+      local item, looked_at = items.load(run, list[finished + 1]), 0
+      local blockers
+      if item and (item.role == BLOCKED or item.role ~= TERMINAL and item.nb) then
+        cursor, blockers, looked_at = blocker_page(run, item.id, cursor)
+        local score = item.score
+        reply[#reply + 1] = {
+          item.id, items.title_of(run, item), item.role, classes.priority_of(score), classes.complexity_of(score),
+          details == '1' and (items.text_of(run, item, 's') or '') or false, details == '1' and item.g or false,
+          with_ancestors == '1' and views.ancestors(run, item.pa) or {}, blockers,
+        }
+      else
+        cursor = '0'
+      end
+      left = left - looked_at
+      if cursor == '0' then finished = finished + 1 end
+    end
+    return {finished, cursor, reply}
+  end)
+end

@@ -4,10 +4,14 @@ guarantee: O(log n), exact at the server's present time; writes nothing.
 args:      none
 reply:     {live, expired}
 errors:    none
+writes:    none
 --]]
--- @include clock
--- @include keys
-local now = server_time()
-local unseen = redis.call('ZCOUNT', K_LEASES, '-inf', now)
-local lapsed = tonumber(redis.call('HGET', K_LAPSED, '*') or 0)
-return cmsgpack.pack({redis.call('ZCOUNT', K_LEASES, now + 1, '+inf'), unseen + lapsed})
+local read = require 'read'
+
+return function(run)
+  return read(run, function()
+    local unseen = redis.call('ZCOUNT', run.keys.leases, '-inf', run.now)
+    local lapsed = tonumber(redis.call('HGET', run.keys.lapsed, '*') or 0)
+    return {redis.call('ZCOUNT', run.keys.leases, run.now + 1, '+inf'), unseen + lapsed}
+  end)
+end

@@ -4,60 +4,82 @@ guarantee: All or nothing: the parent is the only thing that can fail, and it is
            Very many notes become a debt, which is settled before any item is changed. There can be no cycles: all
            edges are between new items, and the caller has checked them and computed levels and blocker counts. It
            makes the ids rise, so the items stay in their order.
-args:      request fingerprint keep_ms events_max config labels specs edges noted notes...
-           specs = packed list of specs (include/create.lua), root first; edges = packed list of
-           {id, from, to, code, mark}; notes = the notes in the form of debts (include/debts.lua), in several parts
-           if there are very many or long ones; noted = text for the reply
+args:      request run.events_max run.config run.labels specs edges noted first_notes...
+           specs = packed list of specs (modules/creation.lua), root first; edges = packed list of
+           {id, from, to, code, mark}; first_notes = the notes in the form of debts (modules/debts.lua), in several
+           parts if there are very many or long ones; noted = text for the reply
 reply:     {reason or '', depth of the root, item ids, edge ids, noted}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
+writes:    item text ranked beneath prefixes edges dependency owed leases agents holds lapsed abandoned notes note
+           request events transitions waiting wanted queue waiter messages
 --]]
--- @include clock
--- @include idempotency
--- @include create
--- @include settle
+local change = require 'change'
+local creation = require 'creation'
+local debts = require 'debts'
+local events = require 'events'
+local graph = require 'graph'
+local items = require 'items'
+local notes = require 'notes'
+local schemas = require 'schemas'
+local serve = require 'serve'
 
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
-if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+local MAX_DEPTH = items.MAX_DEPTH
+local HAND_OVERS_MAX = serve.HAND_OVERS_MAX
 
-local items, now = cmsgpack.unpack(specs), server_time()
-local run = {
-  now = now, created = now, events_max = events_max, config = config, labels = labels, all_new = all_new(items),
-}
--- First what is owed: a parent that reopens may be handed out.
-if not settle_debts(run.now) then return redis.error_reply('FLEET UNSETTLED') end
+local ITEMS_MANY = 50 -- a step that creates more than these is long enough: offering them to parked calls is owed
 
 -- The root's depth, or nil and why the tree cannot stand there.
-local function root_depth(parent_id)
+local function root_depth(run, parent_id)
   if parent_id == '' then return 0 end
-  local parent = load_item(parent_id)
-  if not parent then return nil, absence_reason(parent_id) end
+  local parent = items.load(run, parent_id)
+  if not parent then return nil, items.absence_reason(parent_id) end
   local depth = parent.d + 1
-  if depth >= MAX_DEPTH then return nil, 'too_deep' end -- below it there must be room for children (seed 004)
+  if depth >= MAX_DEPTH then return nil, 'too_deep' end -- below the root there must be room for its children
   return depth
 end
 
-local depth, reason = root_depth(items[1][2])
-local reply = {reason or '', depth or 0, {}, {}, noted}
-if depth then
-  for n, spec in ipairs(items) do
-    create_item(spec, run)
-    reply[3][n] = spec[1]
+-- Creates the items; returns their ids.
+local function create_all(run, specs)
+  local ids = {}
+  creation.begin(run, specs, run.now)
+  for n, spec in ipairs(specs) do
+    creation.create(run, spec)
+    ids[n] = spec[1]
   end
-  index_new_items(events_max)
-  local links = cmsgpack.unpack(edges)
-  store_edges(links)
-  for n, edge in ipairs(links) do
-    emit(run.events_max, 'link', edge[2], 'o', edge[3], 'c', edge[4])
-    reply[4][n] = edge[1]
+  creation.index_new(run)
+  if #specs > ITEMS_MANY then run.hand_overs = HAND_OVERS_MAX end
+  return ids
+end
+
+-- Stores the edges; returns their ids.
+local function link_all(run, edges)
+  local ids = {}
+  graph.store(run, edges)
+  for n, edge in ipairs(edges) do
+    events.emit(run, 'link', edge[2], 'o', edge[3], 'c', edge[4])
+    ids[n] = edge[1]
   end
-  if #notes == 1 then
-    store_first_notes(cmsgpack.unpack(notes[1])[3], run.now, run.events_max)
-  elseif notes[1] then
-    store_debts(notes)
+  return ids
+end
+
+-- Stores the notes, or leaves them as a debt if they come in several parts.
+local function note_all(run, parts)
+  if #parts == 1 then
+    notes.store_first(run, cmsgpack.unpack(parts[1])[3])
+  elseif parts[1] then
+    debts.store(run, parts)
   end
 end
-if #items > 50 then hand_overs = HAND_OVERS_MAX end -- the run is long enough: to be offered is owed
-serve_waiters(run.now, events_max)
-return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack(reply), keep_ms))
+
+return function(run, request, specs, edges, noted, first_notes)
+  return change(run, request, function()
+    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+    local list = cmsgpack.unpack(specs)
+    local depth, reason = root_depth(run, list[1][2])
+    if not depth then return {reason, 0, {}, {}, noted} end
+    local item_ids = create_all(run, list)
+    local edge_ids = link_all(run, cmsgpack.unpack(edges))
+    note_all(run, first_notes)
+    return {'', depth, item_ids, edge_ids, noted}
+  end)
+end

@@ -1,54 +1,58 @@
 --[[
 purpose:   Deletes edges by dependency id, by pair, or all of one item.
 guarantee: Both ends of an edge are deleted and the blocked item's readiness is updated in one step. For an item with
-           very many edges it takes several runs; the progress is recorded, so any process can go on from there.
-args:      request fingerprint keep_ms events_max mode first second codes before
+           very many edges it takes several steps; the progress is recorded, so any process can go on from there.
+args:      request run.events_max mode first second codes before
            mode = id | pair | all; first, second = ids (second '' unless pair); codes = any of BIR;
-           before = how many edges earlier runs have deleted
-reply:     {edges deleted, those of earlier runs included; first; second; whether these are all}
+           before = how many edges earlier steps have deleted
+reply:     {edges deleted, those of earlier steps included; first; second; whether these are all}
 errors:    REQUEST_ID_REUSED UNSETTLED
+writes:    item ranked beneath edges dependency owed leases agents holds lapsed abandoned notes note request events
+           waiting wanted queue waiter messages
 full:      deleting frees memory
 --]]
--- @include clock
--- @include idempotency
--- @include unlink
--- @include events
--- @include settle
+local change = require 'change'
+local events = require 'events'
+local items = require 'items'
+local unlink = require 'unlink'
 
-local stored, phase, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored and phase == 'D' then return {stored} end
-local now = server_time()
-if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
-
-local deleted, done = tonumber(before), true
-if stored then deleted, first, second = unpack(cmsgpack.unpack(stored)) end
-
--- Takes away edges that are stored at an item.
-local function drop(id, edges)
-  if not edges[1] then return end
-  remove_edges(load_item(id), edges)
-  deleted = deleted + #edges / 2
+-- Removes edges (fields and values in turn) that are stored at an item; returns how many.
+local function drop(run, id, edges)
+  if not edges[1] then return 0 end
+  unlink.remove(run, items.load(run, id), edges)
   for n = 1, #edges, 2 do
-    emit(events_max, 'unlink', id, 'o', string.sub(edges[n], 2), 'c', string.sub(edges[n], 1, 1))
+    events.emit(run, 'unlink', id, 'o', string.sub(edges[n], 2), 'c', string.sub(edges[n], 1, 1))
   end
+  return #edges / 2
 end
 
-if mode == 'all' then
-  drop(first, edges_to_remove(first))
-  done = redis.call('EXISTS', K_EDGES .. first) == 0
-else
-  local from, to, wanted, edges = first, second, codes, {}
-  if mode == 'id' then
-    local edge = redis.call('GET', K_DEPENDENCY .. first) or '' -- code .. from .. to
-    from, to, wanted = string.sub(edge, 2, 33), string.sub(edge, 34), string.sub(edge, 1, 1)
-  end
-  for code in string.gmatch(wanted, '.') do
-    local value = redis.call('HGET', K_EDGES .. from, code .. to)
+-- Removes the edges from one item to another with any of some codes.
+local function drop_between(run, from, to, codes)
+  local edges = {}
+  for code in string.gmatch(codes, '.') do
+    local value = redis.call('HGET', run.keys.edges .. from, code .. to)
     if value then edges[#edges + 1], edges[#edges + 2] = code .. to, value end
   end
-  drop(from, edges)
+  return drop(run, from, edges)
 end
-serve_waiters(now, events_max)
-local reply = cmsgpack.pack({deleted, first, second, done})
-return with_debts(remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms))
+
+local function drop_dependency(run, id)
+  local edge = redis.call('GET', run.keys.dependency .. id) -- code .. from .. to
+  return edge and drop_between(run, string.sub(edge, 2, 33), string.sub(edge, 34), string.sub(edge, 1, 1)) or 0
+end
+
+return function(run, request, mode, first, second, codes, before)
+  return change(run, request, function(progress)
+    local deleted, done = tonumber(before), true
+    if progress then deleted, first, second = unpack(cmsgpack.unpack(progress)) end
+    if mode == 'all' then
+      deleted = deleted + drop(run, first, unlink.next_edges(run, first))
+      done = redis.call('EXISTS', run.keys.edges .. first) == 0
+    elseif mode == 'id' then
+      deleted = deleted + drop_dependency(run, first)
+    else
+      deleted = deleted + drop_between(run, first, second, codes)
+    end
+    return {deleted, first, second, done}, done and 'D' or 'P'
+  end)
+end

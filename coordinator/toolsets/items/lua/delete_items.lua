@@ -1,87 +1,97 @@
 --[[
-purpose:   Deletes items, with `recursive` their subtrees, deepest first, a bounded number per run.
+purpose:   Deletes items, with `recursive` their subtrees, deepest first, a bounded number per step.
 guarantee: An item is deleted only if it has no children, so nothing is ever orphaned, even if others add items
-           meanwhile. If it has very many edges, some of these are deleted before it. If a run ends early, the progress
+           meanwhile. If it has very many edges, some of these are deleted before it. If a step ends early, the progress
            is recorded, so any process can go on from there. An id that is listed twice counts once.
-args:      request fingerprint keep_ms events_max recursive budget ids state
-           recursive = 1 or 0, ids = packed list, state = packed progress of the last run or ''
+args:      request run.events_max recursive budget ids state
+           recursive = 1 or 0, ids = packed list, state = packed progress of the last step or ''
 reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
            ids = the list to go on with, empty when done
 errors:    REQUEST_ID_REUSED UNSETTLED
+writes:    item text ranked beneath prefixes edges dependency owed leases agents holds lapsed abandoned notes note
+           request events waiting wanted queue waiter messages
 full:      deleting frees memory
 --]]
--- @include clock
--- @include idempotency
--- @include erase
--- @include settle
+local change = require 'change'
+local erasure = require 'erasure'
+local index = require 'index'
+local items = require 'items'
 
-local stored, phase, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored and phase == 'D' then return {stored} end
-if stored then state = stored end
-local now = server_time()
-if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
+local EDGE_COST = 0.6 -- of an edge or a note, in items
 
-local list = cmsgpack.unpack(ids)
-local done, position, deleted, below, failures, met = false, 1, 0, 0, {}, {}
--- The list comes from the state too: prefixes of items that are gone by now cannot be resolved again.
-if state ~= '' then done, position, deleted, below, failures, met, list = unpack(cmsgpack.unpack(state)) end
-local listed, gone = {}, {}
-for _, id in ipairs(list) do listed[id] = true end
-for _, id in ipairs(met) do gone[id] = true end
-local left = tonumber(budget)
-
--- Removes the item; false when the budget ends first.
-local function remove(item)
-  local gone_now, more
-  repeat
-    gone_now, more = erase_item(item, events_max)
-    left = left - (gone_now and 1 or 0) - more * 0.6
-  until gone_now or left <= 0
-  if not gone_now then return false end
-  deleted = deleted + 1
-  if listed[item.id] then
-    met[#met + 1] = item.id
-    gone[item.id] = true
+-- The state of a deletion in the table `work`: position, deleted, below, failures, met and list as in the reply;
+-- listed = set of the ids in the list; gone = set of those in `met`; left = what is left of the budget of this step.
+-- The list comes from the progress too: prefixes of items that are gone by now cannot be resolved again.
+local function start_work(ids, state, budget)
+  local work = {position = 1, deleted = 0, below = 0, failures = {}, met = {}, listed = {}, gone = {}, left = budget}
+  if state ~= '' then
+    local _, position, deleted, below, failures, met, list = unpack(cmsgpack.unpack(state))
+    work.position, work.deleted, work.below = position, deleted, below
+    work.failures, work.met, work.list = failures, met, list
   else
-    below = below + 1
+    work.list = cmsgpack.unpack(ids)
+  end
+  for _, id in ipairs(work.list) do work.listed[id] = true end
+  for _, id in ipairs(work.met) do work.gone[id] = true end
+  return work
+end
+
+-- Removes an item without children; false when the budget ends first.
+local function remove(run, work, item)
+  local removed, more
+  repeat
+    removed, more = erasure.erase(run, item)
+    work.left = work.left - (removed and 1 or 0) - more * EDGE_COST
+  until removed or work.left <= 0
+  if not removed then return false end
+  work.deleted = work.deleted + 1
+  if work.listed[item.id] then
+    work.met[#work.met + 1], work.gone[item.id] = item.id, true
+  else
+    work.below = work.below + 1
   end
   return true
 end
 
--- Removes the subtree, what is deepest first; false when the budget ends first.
-local function remove_subtree(id)
-  for _, child in ipairs(redis.call('ZRANGE', K_RANKED .. 'p' .. id, 0, math.ceil(left))) do
-    if left <= 0 or not remove_subtree(child) then return false end
+-- Removes a subtree, what is deepest first; false when the budget ends first.
+local function remove_subtree(run, work, id)
+  for _, child in ipairs(redis.call('ZRANGE', run.keys.ranked .. 'p' .. id, 0, math.ceil(work.left))) do
+    if work.left <= 0 or not remove_subtree(run, work, child) then return false end
   end
-  if left <= 0 then return false end
-  return remove(load_item(id))
+  return work.left > 0 and remove(run, work, items.load(run, id))
 end
 
-while position <= #list and left > 0 do
-  local id = list[position]
-  local item = load_item(id)
-  if not item then
-    if not gone[id] then failures[#failures + 1] = {position, absence_reason(id), 0} end
-    position = position + 1
-  elseif recursive ~= '1' and first_child(id) then
-    failures[#failures + 1] = {position, 'has_children', count_children(id)}
-    position = position + 1
-  elseif remove_subtree(id) then
-    position = position + 1
+-- Deals with the next id of the list.
+local function take_next(run, work, recursive)
+  local id, refusal = work.list[work.position], nil
+  if not items.load(run, id) then
+    refusal = not work.gone[id] and {work.position, items.absence_reason(id), 0}
+  elseif not recursive and index.first_child(run, id) then
+    refusal = {work.position, 'has_children', index.count_children(run, id)}
+  elseif not remove_subtree(run, work, id) then
+    return
   end
+  if refusal then work.failures[#work.failures + 1] = refusal end
+  work.position = work.position + 1
 end
 
-done = position > #list
-if done then -- what was refused for its children may have been listed once more after them
-  local refusals = failures
-  failures = {}
-  for _, refusal in ipairs(refusals) do
-    if not gone[list[refusal[1]]] then failures[#failures + 1] = refusal end
+-- The failures without those of ids that were refused for their children, and listed once more after these.
+local function remaining_failures(work)
+  local failures = {}
+  for _, refusal in ipairs(work.failures) do
+    if not work.gone[work.list[refusal[1]]] then failures[#failures + 1] = refusal end
   end
+  return failures
 end
-unindex_erased()
-if redis.call('EXISTS', K_RANKED .. '*') == 0 then redis.call('DEL', K_FORM) end
-local reply = cmsgpack.pack({done, position, deleted, below, failures, met, done and {} or list})
-serve_waiters(now, events_max)
-return with_debts(remember(request, fingerprint, done and 'D' or 'P', reply, keep_ms))
+
+return function(run, request, recursive, budget, ids, state)
+  return change(run, request, function(progress)
+    local work = start_work(ids, progress or state, tonumber(budget))
+    while work.position <= #work.list and work.left > 0 do take_next(run, work, recursive == '1') end
+    erasure.finish(run)
+    local done = work.position > #work.list
+    local failures, list = work.failures, work.list
+    if done then failures, list = remaining_failures(work), {} end
+    return {done, work.position, work.deleted, work.below, failures, work.met, list}, done and 'D' or 'P'
+  end)
+end

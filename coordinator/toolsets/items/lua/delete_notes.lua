@@ -1,44 +1,57 @@
 --[[
 purpose:   Deletes notes by id, then all notes of an item, or its note under a key.
 guarantee: A note is deleted together with its mark on the item. A note that is listed twice counts once.
-args:      request fingerprint keep_ms events_max ids item key
+args:      request run.events_max ids item key
            ids = packed list; item = id or ''; key = '' for all notes of the item
 reply:     {deleted, positions of unknown ids}
 errors:    REQUEST_ID_REUSED UNSETTLED
+writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
+           waiter messages
 full:      deleting frees memory
 --]]
--- @include clock
--- @include idempotency
--- @include settle
+local batch = require 'batch'
+local change = require 'change'
+local events = require 'events'
 
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
-if not settle_debts(server_time()) then return redis.error_reply('FLEET UNSETTLED') end
-
-local deleted, unknown, known = 0, {}, {}
-local gone, entries = {}, {} -- keys in Redis of notes, and by item the keys under which it has them
-
-local function drop(id, owner, name)
-  if known[id] then return end
-  known[id], deleted = true, deleted + 1
-  gone[deleted] = K_NOTE .. id
-  table.insert(get_or_add_list(entries, owner), name)
-  emit(events_max, 'unnote', owner, 'n', name)
+-- Notes to be deleted, in the table `found`: seen = set of their ids; keys = their keys in Redis; by_item = by item the
+-- keys under which it has them.
+local function add(run, found, id, item, key)
+  if found.seen[id] then return end
+  found.seen[id] = true
+  found.keys[#found.keys + 1] = run.keys.note .. id
+  table.insert(batch.list_in(found.by_item, item), key)
+  events.emit(run, 'unnote', item, 'n', key)
 end
 
-for n, id in ipairs(cmsgpack.unpack(ids)) do
-  local found = redis.call('HMGET', K_NOTE .. id, 'i', 'k')
-  if found[1] then drop(id, found[1], found[2]) else unknown[#unknown + 1] = n - 1 end
+-- Adds the notes with these ids; returns the positions of those that there are not.
+local function add_by_id(run, found, ids)
+  local unknown = {}
+  for n, id in ipairs(ids) do
+    local item, key = unpack(redis.call('HMGET', run.keys.note .. id, 'i', 'k'))
+    if item then add(run, found, id, item, key) else unknown[#unknown + 1] = n - 1 end
+  end
+  return unknown
 end
 
-if item ~= '' and key ~= '' then
-  local entry = redis.call('HGET', K_NOTES .. item, key)
-  if entry then drop(string.sub(entry, 1, 32), item, key) end
-elseif item ~= '' then
-  local flat = redis.call('HGETALL', K_NOTES .. item)
-  for n = 1, #flat, 2 do drop(string.sub(flat[n + 1], 1, 32), item, flat[n]) end
+-- Adds the note of an item under a key, or all of its notes for ''.
+local function add_of_item(run, found, item, key)
+  local flat
+  if key ~= '' then
+    local entry = redis.call('HGET', run.keys.notes .. item, key)
+    flat = entry and {key, entry} or {}
+  else
+    flat = redis.call('HGETALL', run.keys.notes .. item)
+  end
+  for n = 1, #flat, 2 do add(run, found, string.sub(flat[n + 1], 1, 32), item, flat[n]) end
 end
-for owner, names in pairs(entries) do call_in_parts('HDEL', K_NOTES .. owner, names) end
-call_in_parts('DEL', nil, gone)
-return remember(request, fingerprint, 'D', cmsgpack.pack({deleted, unknown}), keep_ms)
+
+return function(run, request, ids, item, key)
+  return change(run, request, function()
+    local found = {seen = {}, keys = {}, by_item = {}}
+    local unknown = add_by_id(run, found, cmsgpack.unpack(ids))
+    if item ~= '' then add_of_item(run, found, item, key) end
+    for owner, names in pairs(found.by_item) do batch.call('HDEL', run.keys.notes .. owner, names) end
+    batch.call('DEL', nil, found.keys)
+    return {#found.keys, unknown}
+  end)
+end

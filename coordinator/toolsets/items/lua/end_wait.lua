@@ -3,29 +3,25 @@ purpose:   Ends a parked claim, because its time is over or its process stops. (
 guarantee: Either the claim was placed before, and its reply is returned; or the waiter is removed, and no claim will
            be placed. With `keep` = 1, "nothing was found" is recorded as the answer to every call with the request.
            Else the call stays parked for the other processes that hold it, if any, and a repeated call parks again.
-args:      request fingerprint keep_ms events_max keep process
+args:      request run.events_max keep process
 reply:     as claim_next
-errors:    REQUEST_ID_REUSED
+errors:    REQUEST_ID_REUSED UNSETTLED
+writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
+           waiter messages
 full:      it removes what was parked
 --]]
--- @include clock
--- @include idempotency
--- @include waiters
+local change = require 'change'
+local waiters = require 'waiters'
 
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
-
-local waiter = load_waiter(request)
-local released = waiter and cmsgpack.unpack(waiter.releases) or {}
-local reply = cmsgpack.pack({server_time(), {{'no_match', '', 0, 0, 0}}, released})
-if keep == '1' then
-  remember(request, fingerprint, 'D', reply, keep_ms)
-  if waiter then
-    remove_waiters({request}, waiter.queue, waiter.places)
-    publish_wake(waiter.processes, request, reply)
-  end
-elseif waiter then
-  leave_call(request, waiter, process)
+return function(run, request, keep, process)
+  return change(run, request, function()
+    local waiter = not run.nobody_waits and waiters.load(run, request.id) or nil
+    local reply = {run.now, {{'no_match', '', 0, 0, 0}}, waiter and cmsgpack.unpack(waiter.releases) or {}}
+    if keep ~= '1' then
+      if waiter then waiters.leave(run, request.id, waiter, process) end
+      return reply, false
+    end
+    if waiter then waiters.answer(run, request.id, waiter, waiter.processes, cmsgpack.pack(reply)) end
+    return reply
+  end)
 end
-return reply

@@ -1,15 +1,23 @@
 --[[
 purpose:   Puts expired claims back, for a caller that counts claims.
-guarantee: Bounded: at most 50 claims a run.
-args:      events_max
+guarantee: Bounded: at most 50 claims a call.
+args:      run.events_max
 reply:     whether none are left
 errors:    UNSETTLED
+writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
+           waiter messages
 full:      it removes what has expired
 --]]
--- @include clock
--- @include settle
-local now = server_time()
-if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
-local none_left = sweep_claims(now, events_max, 50)
-serve_waiters(now, events_max)
-return with_debts(cmsgpack.pack(none_left))
+local claims = require 'claims'
+local debts = require 'debts'
+local serve = require 'serve'
+local settle = require 'settle'
+
+local SWEEP_MAX = 50
+
+return function(run)
+  if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
+  local none_left = claims.sweep(run, SWEEP_MAX)
+  serve.parked_calls(run)
+  return debts.attach(run, cmsgpack.pack(none_left))
+end

@@ -1,12 +1,14 @@
 --[[
-purpose:   Installs a version of the note schemas for the project's scripts.
+purpose:   Installs a version of the note schemas in a project.
 guarantee: The version is stored completely or not at all; installing it again only renews its time to live.
 args:      version keep_seconds fields...
-           fields = field and value in turn, as include/schema.lua describes
+           fields = field and value in turn, as modules/schemas.lua describes
 reply:     number of fields
 errors:    none
+writes:    schemas
 --]]
--- @include keys
-redis.call('HSET', K_SCHEMAS .. version, unpack(fields))
-redis.call('EXPIRE', K_SCHEMAS .. version, keep_seconds)
-return cmsgpack.pack(#fields / 2)
+return function(run, version, keep_seconds, fields)
+  redis.call('HSET', run.keys.schemas .. version, unpack(fields))
+  redis.call('EXPIRE', run.keys.schemas .. version, keep_seconds)
+  return cmsgpack.pack(#fields / 2)
+end

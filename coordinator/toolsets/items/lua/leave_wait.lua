@@ -2,39 +2,49 @@
 purpose:   Ends a parked claim whose client has hung up. If it was handed an item before that was noticed, gives the
            item back and forgets the request, so that a repeated call claims anew.
 guarantee: The item stays claimed if another call with the request has got the reply or may still get it
-           (include/handover.lua), or if the agent has renewed the claim since, which shows that it knows of it. The
+           (modules/handover.lua), or if the agent has renewed the claim since, which shows that it knows of it. The
            call stays parked for other processes that hold it. Its releases are not undone.
-args:      request fingerprint keep_ms events_max process
+args:      request run.events_max process
 reply:     1: an item was given back, else 0
 errors:    REQUEST_ID_REUSED UNSETTLED
+writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
+           waiter messages
 --]]
--- @include clock
--- @include idempotency
--- @include releases
--- @include settle
+local claims = require 'claims'
+local debts = require 'debts'
+local handover = require 'handover'
+local items = require 'items'
+local requests = require 'requests'
+local serve = require 'serve'
+local settle = require 'settle'
+local waiters = require 'waiters'
 
-local now = server_time()
-local stored, state, refused = recall(request, fingerprint)
-if refused then return refused end
-if not stored then
-  local waiter = load_waiter(request)
-  if waiter then leave_call(request, waiter, process) end
+-- Gives back the item of a recorded reply (unpacked), and forgets the request. Returns the reply of this operation.
+local function give_back(run, request, reply)
+  if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
+  local claim, claimed_at = reply[2][1], reply[1]
+  local item = items.load_partly(run, claim[2])
+  if not item or not item.holder or item.fence ~= claim[5] or item.claimed_at ~= claimed_at then return 0 end
+  claims.release(run, item)
+  redis.call('DEL', run.keys.request .. request.id)
+  serve.parked_calls(run)
+  return debts.attach(run, 1)
+end
+
+-- Made without `change`, because what it undoes is the record of the request.
+return function(run, request, process)
+  local stored, state = requests.recall(run, request)
+  if not stored and state then return state end -- an error
+  if not stored then
+    local waiter = waiters.load(run, request.id)
+    if waiter then waiters.leave(run, request.id, waiter, process) end
+    return 0
+  end
+  local reply = state == 'H' and cmsgpack.unpack(stored)
+  local at = reply and string.find(reply[4], process, 1, true)
+  if not at then return 0 end
+  local holders = string.sub(reply[4], 1, at - 1) .. string.sub(reply[4], at + #process)
+  if holders == '' then return give_back(run, request, reply) end
+  handover.save_holders(run, request, reply, holders)
   return 0
 end
-local reply = state == 'H' and cmsgpack.unpack(stored)
-local at = reply and string.find(reply[4], process, 1, true)
-if not at then return 0 end
-
-local holders = string.sub(reply[4], 1, at - 1) .. string.sub(reply[4], at + #process)
-if holders ~= '' then
-  save_holders(request, fingerprint, reply, holders)
-  return 0
-end
-if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
-local granted, granted_at = reply[2][1], reply[1]
-local item = load_item_partly(granted[2])
-if not item or not item.holder or item.fence ~= granted[5] or item.claimed_at ~= granted_at then return 0 end
-release_claim(item, events_max, now)
-redis.call('DEL', K_REQUEST .. request)
-serve_waiters(now, events_max)
-return with_debts(1)

@@ -4,13 +4,19 @@ guarantee: One consistent view, so an item that is being moved is listed once. E
 args:      id most
 reply:     list of ids
 errors:    none
+writes:    none
 --]]
--- @include keys
-local ids, at = {}, 0
-repeat
-  for _, child in ipairs(redis.call('ZRANGE', K_RANKED .. 'p' .. (ids[at] or id), 0, most)) do
-    ids[#ids + 1] = child
-  end
-  at = at + 1
-until not ids[at] or #ids > tonumber(most)
-return cmsgpack.pack(ids)
+local read = require 'read'
+
+return function(run, id, most)
+  return read(run, function()
+    local ids, at = {}, 0
+    repeat
+      for _, child in ipairs(redis.call('ZRANGE', run.keys.ranked .. 'p' .. (ids[at] or id), 0, most)) do
+        ids[#ids + 1] = child
+      end
+      at = at + 1
+    until not ids[at] or #ids > tonumber(most)
+    return ids
+  end)
+end

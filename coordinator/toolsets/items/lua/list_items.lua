@@ -2,23 +2,36 @@
 purpose:   Reads items of some roles for lists: with their notes (unless blocked), and ancestors if wanted.
 guarantee: Ends when about 500 notes were read; the caller goes on from there. Items that no longer exist, or no
            longer have one of the roles, are left out.
-args:      roles config ancestors ids
-           roles = their codes; config = schema version, '' if there are none; ancestors = 1 or 0; ids = packed list
+args:      roles run.config with_ancestors ids
+           roles = their codes; config = schema version, '' if there are none; with_ancestors = 1 or 0;
+           ids = packed list
 reply:     {ids finished, list of {id, title, role, schema inputs, ancestors}}
 errors:    none
+writes:    none
 --]]
--- @include notes
--- @include ancestors
+local classes = require 'classes'
+local items = require 'items'
+local notes = require 'notes'
+local read = require 'read'
+local views = require 'views'
 
-local BUDGET = 500
-local list, finished, reply, left = cmsgpack.unpack(ids), 0, {}, BUDGET
-while finished < #list and left > 0 do
-  finished = finished + 1
-  local item = load_item(list[finished])
-  if item and string.find(roles, item.role, 1, true) then
-    local inputs = schema_inputs(item, item.role ~= BLOCKED and config or '')
-    reply[#reply + 1] = {item.id, title_of(item), item.role, inputs, ancestors == '1' and ancestors_of(item) or {}}
-    left = left - #inputs[4]
-  end
+local BLOCKED = classes.BLOCKED
+
+local NOTES_MAX = 500 -- read in one call
+
+return function(run, roles, with_ancestors, ids)
+  return read(run, function()
+    local list, finished, reply, left = cmsgpack.unpack(ids), 0, {}, NOTES_MAX
+    while finished < #list and left > 0 do
+      finished = finished + 1
+      local item = items.load(run, list[finished])
+      if item and string.find(roles, item.role, 1, true) then
+        local inputs = notes.schema_inputs(run, item, item.role == BLOCKED)
+        local above = with_ancestors == '1' and views.ancestors(run, item.pa) or {}
+        reply[#reply + 1] = {item.id, items.title_of(run, item), item.role, inputs, above}
+        left = left - #inputs[4]
+      end
+    end
+    return {finished, reply}
+  end)
 end
-return cmsgpack.pack({finished, reply})

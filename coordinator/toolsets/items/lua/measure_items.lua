@@ -3,26 +3,46 @@ purpose:   Counts a project's items, and takes away the counts of claims that ha
 guarantee: O(log n) at any number of items. Each ended claim is reported to one caller only.
 args:      none
 reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
-           fields and numbers in turn: see include/holds.lua}
+           fields and numbers in turn: see modules/holds.lua}
 errors:    none
+writes:    holds
 full:      it only deletes
 --]]
--- @include classes
-local key, counts = K_RANKED .. '*', {}
-for role = QUEUE, BLOCKED do
-  counts[role + 1] = redis.call('ZCOUNT', key, role * STATES * CLASS_SIZE, (role + 1) * STATES * CLASS_SIZE - 1)
+local classes = require 'classes'
+
+local CLASS_SIZE, GROUP_SIZE, STATES = classes.CLASS_SIZE, classes.GROUP_SIZE, classes.STATES
+local BLOCKED, QUEUE, READY = classes.BLOCKED, classes.QUEUE, classes.READY
+
+local function counts_by_role(run)
+  local counts = {}
+  for role = QUEUE, BLOCKED do
+    local first, last = role * STATES * CLASS_SIZE, (role + 1) * STATES * CLASS_SIZE - 1
+    counts[role + 1] = redis.call('ZCOUNT', run.keys.ranked .. '*', first, last)
+  end
+  return counts
 end
 
--- Ready items stand by priority and complexity first: the first of each such group is its oldest.
-local first, last, oldest = (QUEUE * STATES + READY) * CLASS_SIZE, (QUEUE * STATES + READY + 1) * CLASS_SIZE - 1, nil
-while first <= last do
-  local score = redis.call('ZRANGEBYSCORE', key, first, last, 'WITHSCORES', 'LIMIT', 0, 1)[2]
-  if not score then break end
-  score = tonumber(score)
-  oldest = math.min(oldest or created_of(score), created_of(score))
-  first = (math.floor(score / GROUP_SIZE) + 1) * GROUP_SIZE
+-- When the oldest of the ready items in the queue was created (ms), or 0. They stand by priority and complexity first:
+-- the first of each such group is its oldest.
+local function oldest_ready(run)
+  local key, oldest = run.keys.ranked .. '*', nil
+  local first = (QUEUE * STATES + READY) * CLASS_SIZE
+  local last = first + CLASS_SIZE - 1
+  while first <= last do
+    local score = tonumber(redis.call('ZRANGEBYSCORE', key, first, last, 'WITHSCORES', 'LIMIT', 0, 1)[2])
+    if not score then break end
+    oldest = math.min(oldest or math.huge, classes.created_of(score))
+    first = (math.floor(score / GROUP_SIZE) + 1) * GROUP_SIZE
+  end
+  return oldest or 0
 end
 
-local ended = redis.call('HGETALL', K_HOLDS)
-if ended[1] then redis.call('DEL', K_HOLDS) end
-return cmsgpack.pack({server_time(), counts, oldest or 0, ended})
+local function take_ended_claims(run)
+  local ended = redis.call('HGETALL', run.keys.holds)
+  if ended[1] then redis.call('DEL', run.keys.holds) end
+  return ended
+end
+
+return function(run)
+  return cmsgpack.pack({run.now, counts_by_role(run), oldest_ready(run), take_ended_claims(run)})
+end

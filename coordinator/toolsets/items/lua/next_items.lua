@@ -5,55 +5,67 @@ guarantee: Reads the head of the ranked index: O(log n + limit) at any number of
            filter. Items below held ones do not change that, if the selector has only role, priority, complexity,
            parent or ancestor. Expired claims are put back first, in a bounded batch; in a larger one if too few
            items are ready.
-args:      events_max held packed_selector limit ancestors after
+args:      run.events_max held packed_selector limit with_ancestors after
            held = 0: ready items, except those below a held one; 1: all held and ready items;
-           packed_selector = packed (include/filters.lua); ancestors = 1 or 0; after = cursor of the last run,
+           packed_selector = packed (modules/selectors.lua); with_ancestors = 1 or 0; after = cursor of the last call,
            or ''; the detail of NOT_FOUND is the field that names no item
 reply:     {rows, more, after}; row = {id, title, role, priority, complexity, summary, tags, parent,
            claimed, ancestors}; more = whether to go on, with the cursor `after`. If that is '', the caller begins
            anew, without these rows: claims have expired whose items may match
 errors:    NOT_FOUND UNSETTLED
+writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
+           waiter messages
 full:      it reads; the few bytes that it writes do not matter
 --]]
--- @include clock
--- @include select
--- @include settle
--- @include ancestors
+local claims = require 'claims'
+local classes = require 'classes'
+local debts = require 'debts'
+local items = require 'items'
+local selection = require 'selection'
+local serve = require 'serve'
+local settle = require 'settle'
+local views = require 'views'
 
-local SCAN_MAX = 200 -- of candidates that are looked at in one run, and of expired claims that are put back
-local now, wanted, selector = server_time(), tonumber(limit), cmsgpack.unpack(packed_selector)
-for _, field in ipairs({'parent', 'ancestor'}) do
-  if selector[field] and not load_item(selector[field]) then return redis.error_reply('FLEET NOT_FOUND ' .. field) end
-end
+local HELD, STATES = classes.HELD, classes.STATES
+local SWEEP_BATCH = claims.SWEEP_BATCH
 
-if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
-local rows
+local SCAN_MAX = 200 -- of candidates that are looked at in one call, and of expired claims that are put back
 
-local function row(item)
+local function row_of(run, item, with_ancestors)
   return {
-    item.id, title_of(item), item.role, priority_of(item.score), complexity_of(item.score), text_of(item, 's') or '',
-    item.g or false, item.pa or false, is_live(item, now) and true or false,
-    ancestors == '1' and ancestors_of(item) or {},
+    item.id, items.title_of(run, item), item.role, classes.priority_of(item.score), classes.complexity_of(item.score),
+    items.text_of(run, item, 's') or '', item.g or false, item.pa or false,
+    claims.is_live(run, item) and true or false, with_ancestors and views.ancestors(run, item.pa) or {},
   }
 end
 
-local function look()
-  rows = {}
-  local classes = claimable_classes(selector, true)
-  if held == '1' then classes[#classes + 1] = selector.role * STATES + HELD end
-  return select_items(selector, classes, held == '0' and '', now, parse_cursor(after), SCAN_MAX, wanted, function(item)
-    if not item.nb then rows[#rows + 1] = row(item) end
-    return #rows == wanted
+-- Puts up to `budget` expired claims back, and reads up to `limit` rows from `after` on. Returns them, where the search
+-- stopped (nil at its end), and whether no expired claims are left.
+local function look(run, budget, held, selector, limit, with_ancestors, after)
+  local rows, none_left = {}, claims.sweep(run, budget)
+  serve.parked_calls(run)
+  local class_list = selection.claimable_classes(selector, true)
+  if held then class_list[#class_list + 1] = selector.role * STATES + HELD end
+  local agent = not held and '' -- nobody's: nothing below a held item
+  local stopped = selection.select(run, selector, class_list, agent, after, SCAN_MAX, limit, function(item)
+    if not item.nb then rows[#rows + 1] = row_of(run, item, with_ancestors) end
+    return #rows == limit
   end)
+  return rows, stopped, none_left
 end
 
-local swept = sweep_claims(now, events_max, SWEEP_BATCH)
-serve_waiters(now, events_max)
-local stopped = look()
-if #rows < wanted and not stopped and not swept then
-  swept = sweep_claims(now, events_max, SCAN_MAX)
-  serve_waiters(now, events_max)
-  stopped = look()
+return function(run, held, packed_selector, limit, with_ancestors, after)
+  local selector = cmsgpack.unpack(packed_selector)
+  local missing = selection.missing_field(run, selector)
+  if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
+  if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
+
+  local wanted, from = tonumber(limit), selection.parse_cursor(after)
+  local rows, stopped, none_left
+  for _, budget in ipairs({SWEEP_BATCH, SCAN_MAX}) do
+    rows, stopped, none_left = look(run, budget, held == '1', selector, wanted, with_ancestors == '1', from)
+    if #rows == wanted or stopped or none_left then break end
+  end
+  local more = #rows < wanted and (stopped ~= nil or not none_left)
+  return debts.attach(run, cmsgpack.pack({rows, more, more and selection.format_cursor(stopped) or ''}))
 end
-if #rows == wanted or (swept and not stopped) then return with_debts(cmsgpack.pack({rows, false, ''})) end
-return with_debts(cmsgpack.pack({rows, true, format_cursor(stopped)}))

@@ -6,10 +6,18 @@ args:      id
 reply:     {role, whether a blocked item has a role to return to, schema inputs without notes,
            blockers {id, role, needed role}}
 errors:    NOT_FOUND
+writes:    none
 --]]
--- @include graph
--- @include notes
-local item = load_item(id)
-if not item then return redis.error_reply('FLEET NOT_FOUND') end
-local blockers = item.nb and item.role < TERMINAL and unsatisfied_blockers(item) or {}
-return cmsgpack.pack({item.role, not not item.pr, schema_inputs(item, ''), blockers})
+local graph = require 'graph'
+local items = require 'items'
+local notes = require 'notes'
+local read = require 'read'
+
+return function(run, id)
+  return read(run, function()
+    local item = items.load(run, id)
+    if not item then return redis.error_reply('FLEET NOT_FOUND') end
+    local inputs = notes.schema_inputs(run, item, true)
+    return {item.role, item.pr ~= nil, inputs, graph.unsatisfied_blockers_ahead(run, item)}
+  end)
+end

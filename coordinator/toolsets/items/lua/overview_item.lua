@@ -4,13 +4,20 @@ guarantee: One consistent view; bounded by `limit`.
 args:      id limit
 reply:     {full view, counts by role code, rows of children}
 errors:    NOT_FOUND
+writes:    none
 --]]
--- @include merge
--- @include rows
--- @include tallies
--- @include view
-local item = load_item(id)
-if not item then return redis.error_reply('FLEET NOT_FOUND') end
-local list = {}
-for n, child in ipairs(newest_of('p' .. id, tonumber(limit))) do list[n] = short_row(child) end
-return cmsgpack.pack({full_view(item), (count_by_role(id)), list})
+local items = require 'items'
+local merges = require 'merges'
+local read = require 'read'
+local tallies = require 'tallies'
+local views = require 'views'
+
+return function(run, id, limit)
+  return read(run, function()
+    local item = items.load(run, id)
+    if not item then return redis.error_reply('FLEET NOT_FOUND') end
+    local list = {}
+    for n, child in ipairs(merges.newest_of(run, 'p' .. id, tonumber(limit))) do list[n] = views.short(run, child) end
+    return {views.full(run, item), (tallies.by_role(run, id)), list}
+  end)
+end

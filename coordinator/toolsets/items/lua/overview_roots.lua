@@ -4,46 +4,60 @@ guarantee: One consistent view of about `budget` rows; the caller goes on from t
            roots. Writes nothing: claims that have expired but were not put back yet are counted as expired. If there
            are very many of these, it only says so (`late`).
 args:      limit ids shown budget
-           limit = how many roots; ids = packed list of those left by the last run, or ''; shown = how many children
+           limit = how many roots; ids = packed list of those left by the last call, or ''; shown = how many children
            of each to show, 0 for none
 reply:     {late, list of {row, counts by role code, {active, expired, unclaimed}, children {row, counts}}, ids left},
            late = whether expired claims have to be put back first
 errors:    none
+writes:    none
 --]]
--- @include clock
--- @include merge
--- @include rows
--- @include tallies
+local merges = require 'merges'
+local read = require 'read'
+local tallies = require 'tallies'
+local views = require 'views'
 
-local LATE_MAX, FINDING = 500, 20 -- finding the newest of a scope costs about as much as so many rows
-local now, left = server_time(), tonumber(budget) - (ids == '' and FINDING or 0)
-local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, LATE_MAX)
-if #agents == LATE_MAX then return cmsgpack.pack({true, {}, {}}) end
-local late = {}
-for _, id in ipairs(agents[1] and redis.call('HMGET', K_AGENTS, unpack(agents)) or {}) do
-  local parent = redis.call('HGET', K_ITEM .. id, 'pa')
-  if parent then late[parent] = (late[parent] or 0) + 1 end
+local LATE_MAX = 500 -- expired claims that were not put back yet
+local FINDING = 20 -- finding the newest of a scope costs about as much as so many rows
+
+-- By parent, how many children have a claim that expired and was not put back yet; nil if there are LATE_MAX or more.
+local function late_by_parent(run)
+  local agents = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, LATE_MAX)
+  if #agents == LATE_MAX then return nil end
+  local late = {}
+  for _, id in ipairs(agents[1] and redis.call('HMGET', run.keys.agents, unpack(agents)) or {}) do
+    local parent = redis.call('HGET', run.keys.item .. id, 'pa')
+    if parent then late[parent] = (late[parent] or 0) + 1 end
+  end
+  return late
 end
 
-local function shown_children(id)
+-- The newest children of an item, `most` at most, as {row, counts}.
+local function newest_children(run, id, most)
   local list = {}
-  for n, child in ipairs(newest_of('p' .. id, tonumber(shown))) do
-    list[n] = {short_row(child), (count_by_role(child))}
+  for n, child in ipairs(most > 0 and merges.newest_of(run, 'p' .. id, most) or {}) do
+    list[n] = {views.short(run, child), (tallies.by_role(run, child))}
   end
   return list
 end
 
-local reply, more = {}, {}
-for _, id in ipairs(ids == '' and newest_of('p', tonumber(limit)) or cmsgpack.unpack(ids)) do
-  local row = left > 0 and short_row(id)
-  if left <= 0 then
-    more[#more + 1] = id
-  elseif row and not row[2] then
-    local counts, held = count_by_role(id)
-    local below = shown ~= '0' and shown_children(id) or {}
-    reply[#reply + 1] = {row, counts, count_claims(id, counts, held, late), below}
-    left = left - #below - (shown ~= '0' and FINDING or 0)
-  end
-  left = left - 1
+return function(run, limit, ids, shown, budget)
+  return read(run, function()
+    local left, most = tonumber(budget) - (ids == '' and FINDING or 0), tonumber(shown)
+    local late = late_by_parent(run)
+    if not late then return {true, {}, {}} end
+    local reply, more = {}, {}
+    for _, id in ipairs(ids == '' and merges.newest_of(run, 'p', tonumber(limit)) or cmsgpack.unpack(ids)) do
+      local row = left > 0 and views.short(run, id)
+      if left <= 0 then
+        more[#more + 1] = id
+      elseif row and not row[2] then
+        local counts, held = tallies.by_role(run, id)
+        local children = newest_children(run, id, most)
+        reply[#reply + 1] = {row, counts, tallies.by_claim(run, id, counts, held, late), children}
+        left = left - #children - (most > 0 and FINDING or 0)
+      end
+      left = left - 1
+    end
+    return {false, reply, more}
+  end)
 end
-return cmsgpack.pack({false, reply, more})

@@ -1,44 +1,62 @@
 --[[
 purpose:   Counts a project's abandoned items, and lists those that have been so for longest.
-guarantee: O(log n + limit + late), where late = claims that have expired but were not put back yet, at most 500 of which
-           are looked at; writes nothing.
+guarantee: O(log n + limit + late), where late = claims that have expired but were not put back yet, at most 500 of
+           which are looked at; writes nothing.
 args:      limit
-reply:     {now, how many can be taken over, how many wait for a dependency, when the longest abandoned of the former was
-           left (ms) or 0, list of {id, when it was left, whether it waits for a dependency}}
+reply:     {now, how many can be taken over, how many wait for a dependency, when the longest abandoned of the former
+           was left (ms) or 0, list of {id, when it was left, whether it waits for a dependency}}
 errors:    none
+writes:    none
 --]]
--- @include clock
--- @include claims
+local classes = require 'classes'
+local index = require 'index'
+local items = require 'items'
+local read = require 'read'
 
-local LATE_MAX, WAITS = 500, 2 ^ 42 -- WAITS as in include/abandoned.lua
-local now, most = server_time(), tonumber(limit)
-local list, counts, oldest = {}, {0, 0}, 0
+local WAITING_OFFSET = index.WAITING_OFFSET
 
--- The longest abandoned of those that wait for a dependency or do not: they stand in K_ABANDONED from `base` on.
-local function add_listed(waits, base)
-  local n = waits and 2 or 1
-  counts[n] = redis.call('ZCOUNT', K_ABANDONED, base, base + WAITS - 1)
-  local flat = redis.call('ZRANGEBYSCORE', K_ABANDONED, base, base + WAITS - 1, 'WITHSCORES', 'LIMIT', 0, most + 1)
-  for at = 1, #flat, 2 do list[#list + 1] = {flat[at], flat[at + 1] - base, waits} end
+local LATE_MAX = 500
+
+-- Adds the longest abandoned of those that wait for a dependency, or of those that do not, to the list; returns how
+-- many there are in all.
+local function add_noted(run, list, waits, most)
+  local first = waits and WAITING_OFFSET or 0
+  local last = first + WAITING_OFFSET - 1
+  local flat = redis.call('ZRANGEBYSCORE', run.keys.abandoned, first, last, 'WITHSCORES', 'LIMIT', 0, most + 1)
+  for n = 1, #flat, 2 do list[#list + 1] = {flat[n], flat[n + 1] - first, waits} end
+  return redis.call('ZCOUNT', run.keys.abandoned, first, last)
 end
 
-add_listed(false, 0)
-add_listed(true, WAITS)
-local agents = redis.call('ZRANGEBYSCORE', K_LEASES, '-inf', now, 'LIMIT', 0, LATE_MAX)
-for _, id in ipairs(agents[1] and redis.call('HMGET', K_AGENTS, unpack(agents)) or {}) do
-  local item = id and load_item_partly(id)
-  if item and is_held(item) and is_left(item, item.role) then
-    local n = item.nb and 2 or 1
-    counts[n] = counts[n] + 1
-    list[#list + 1] = {id, item.expires, item.nb ~= nil}
+-- Adds items with claims that have expired, but were not put back yet; returns how many of these do not wait for a
+-- dependency, and how many do.
+local function add_late(run, list)
+  local free, waiting = 0, 0
+  local agents = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, LATE_MAX)
+  for _, id in ipairs(agents[1] and redis.call('HMGET', run.keys.agents, unpack(agents)) or {}) do
+    local item = id and items.load_partly(run, id)
+    if item and classes.is_held(item) and classes.is_left(item, item.role) then
+      if item.nb then waiting = waiting + 1 else free = free + 1 end
+      list[#list + 1] = {id, item.expires, item.nb ~= nil}
+    end
   end
+  return free, waiting
 end
 
-table.sort(list, function(one, other)
+-- Those that can be taken over first, then by when they were left.
+local function comes_before(one, other)
   if one[3] ~= other[3] then return other[3] end
   if one[2] ~= other[2] then return one[2] < other[2] end
   return one[1] < other[1]
-end)
-if list[1] and not list[1][3] then oldest = list[1][2] end
-for n = #list, most + 1, -1 do list[n] = nil end
-return cmsgpack.pack({now, counts[1], counts[2], oldest, list})
+end
+
+return function(run, limit)
+  return read(run, function()
+    local most, list = tonumber(limit), {}
+    local free, waiting = add_noted(run, list, false, most), add_noted(run, list, true, most)
+    local late_free, late_waiting = add_late(run, list)
+    table.sort(list, comes_before)
+    local oldest = list[1] and not list[1][3] and list[1][2] or 0
+    for n = #list, most + 1, -1 do list[n] = nil end
+    return {run.now, free + late_free, waiting + late_waiting, oldest, list}
+  end)
+end

@@ -5,11 +5,18 @@ args:      ids
            ids = packed list
 reply:     list of {id, title, role, priority}
 errors:    none
+writes:    none
 --]]
--- @include pages
-local reply = {}
-for _, id in ipairs(cmsgpack.unpack(ids)) do
-  local item = load_head(id)
-  if item then reply[#reply + 1] = {id, unpack(item)} end
+local read = require 'read'
+local views = require 'views'
+
+return function(run, ids)
+  return read(run, function()
+    local reply = {}
+    for _, id in ipairs(cmsgpack.unpack(ids)) do
+      local head = views.head(run, id)
+      if head then reply[#reply + 1] = {id, unpack(head)} end
+    end
+    return reply
+  end)
 end
-return cmsgpack.pack(reply)

@@ -1,12 +1,19 @@
 --[[
 purpose:   Reads one item in full, with its ancestors if wanted.
 guarantee: One consistent view.
-args:      id ancestors
+args:      id with_ancestors
 reply:     {full view, ancestors {id, title, depth}}
 errors:    NOT_FOUND
+writes:    none
 --]]
--- @include view
--- @include ancestors
-local item = load_item(id)
-if not item then return redis.error_reply('FLEET NOT_FOUND') end
-return cmsgpack.pack({full_view(item), ancestors == '1' and ancestors_of(item) or {}})
+local items = require 'items'
+local read = require 'read'
+local views = require 'views'
+
+return function(run, id, with_ancestors)
+  return read(run, function()
+    local item = items.load(run, id)
+    if not item then return redis.error_reply('FLEET NOT_FOUND') end
+    return {views.full(run, item), with_ancestors == '1' and views.ancestors(run, item.pa) or {}}
+  end)
+end

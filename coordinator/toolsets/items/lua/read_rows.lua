@@ -1,39 +1,49 @@
 --[[
 purpose:   Reads the rows of a search's page, once its order is known.
 guarantee: Items that no longer exist or no longer match are left out.
-args:      asked ids ancestors
+args:      asked ids with_ancestors
            asked as for scan_items.lua; ids = packed list
 reply:     {rows, ancestors of each, whether each is claimed}
 errors:    none
+writes:    none
 --]]
--- @include clock
--- @include ranges
--- @include conditions
--- @include rows
+local claim_record = require 'claim_record'
+local classes = require 'classes'
+local conditions = require 'conditions'
+local ranges = require 'ranges'
+local read = require 'read'
+local views = require 'views'
 
-local ask, now = cmsgpack.unpack(asked), server_time()
-local first, last, from, to = unpack(ask.span)
-local fields, test, field = compile_conditions(ask.conditions, now)
-local score_at, claim_at = field('w'), field('h')
-local classes = {}
-for letter in string.gmatch(ask.classes, '.') do classes[class_of_letter(letter)] = true end
+local CLASS_SIZE = classes.CLASS_SIZE
 
-local function meets(id, values)
-  local score = tonumber(values[score_at])
-  if not score or not classes[math.floor(score / CLASS_SIZE)] then return false end
-  local group, age = math.floor(score % CLASS_SIZE / GROUP_SIZE), score % GROUP_SIZE
-  if group < first or group > last or age < from or age > to then return false end
-  return (test(values, id, created_of(score)))
-end
-
-local rows, paths, claimed = {}, {}, {}
-for _, id in ipairs(cmsgpack.unpack(ids)) do
-  local values = redis.call('HMGET', K_ITEM .. id, unpack(fields))
-  if meets(id, values) then
-    local row = short_row(id)
-    rows[#rows + 1] = row
-    paths[#rows] = ancestors == '1' and path_to(row[2]) or {}
-    claimed[#rows] = claim_status(values[claim_at], now) == 'claimed'
+-- Returns meets(id, values), which says whether an item is still one that the search asks for; the fields of it that
+-- make the values; and which of these is its claim.
+local function compile(run, asked)
+  local fields, test, field = conditions.compile(run, asked.conditions)
+  local score_at, claim_at = field('w'), field('h')
+  local class_set = {}
+  for letter in string.gmatch(asked.classes, '.') do class_set[classes.class_of_letter(letter)] = true end
+  local function meets(id, values)
+    local score = tonumber(values[score_at])
+    if not score or not class_set[math.floor(score / CLASS_SIZE)] then return false end
+    return ranges.contains(asked.span, score) and (test(values, id, classes.created_of(score)))
   end
+  return meets, fields, claim_at
 end
-return cmsgpack.pack({rows, paths, claimed})
+
+return function(run, asked, ids, with_ancestors)
+  return read(run, function()
+    local meets, fields, claim_at = compile(run, cmsgpack.unpack(asked))
+    local shown, paths, claimed = {}, {}, {}
+    for _, id in ipairs(cmsgpack.unpack(ids)) do
+      local values = redis.call('HMGET', run.keys.item .. id, unpack(fields))
+      if meets(id, values) then
+        local row = views.short(run, id)
+        shown[#shown + 1] = row
+        paths[#shown] = with_ancestors == '1' and views.ancestors(run, row[2]) or {}
+        claimed[#shown] = claim_record.status(run, values[claim_at]) == 'claimed'
+      end
+    end
+    return {shown, paths, claimed}
+  end)
+end

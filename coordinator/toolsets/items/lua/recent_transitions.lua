@@ -1,21 +1,27 @@
 --[[
 purpose:   Lists role changes since a time, newest first, except those of deleted items.
-guarantee: Reads at most `count` entries of the stream a run.
+guarantee: Reads at most `count` entries of the stream a call.
 args:      since before count
-           since = ms, inclusive; before = '+', or '(' and the entry where the run before ended
-reply:     {the entry where this run ended or '', list of {item, {from, to, trigger, at, summary, actor, verification}}}
+           since = ms, inclusive; before = '+', or '(' and the entry where the call before ended
+reply:     {the entry where this call ended or '', list of {item, change}},
+           change = {from, to, trigger, at, summary, actor, verification}
 errors:    none
+writes:    none
 --]]
--- @include keys
-local entries = redis.call('XREVRANGE', K_TRANSITIONS, before, since, 'COUNT', count)
-local reply, exists = {}, {}
-for _, entry in ipairs(entries) do
-  local item_id, from, to, trigger, _, _, summary, actor, verification = unpack(cmsgpack.unpack(entry[2][2]))
-  if exists[item_id] == nil then exists[item_id] = redis.call('EXISTS', K_ITEM .. item_id) == 1 end
-  if exists[item_id] then
-    local at = tonumber(string.match(entry[1], '%d+'))
-    reply[#reply + 1] = {item_id, {from, to, trigger, at, summary, actor, verification}}
-  end
+local read = require 'read'
+
+return function(run, since, before, count)
+  return read(run, function()
+    local entries = redis.call('XREVRANGE', run.keys.transitions, before, since, 'COUNT', count)
+    local list, exists = {}, {}
+    for _, entry in ipairs(entries) do
+      local id, from, to, trigger, _, _, summary, actor, verification = unpack(cmsgpack.unpack(entry[2][2]))
+      if exists[id] == nil then exists[id] = redis.call('EXISTS', run.keys.item .. id) == 1 end
+      if exists[id] then
+        local at = tonumber(string.match(entry[1], '%d+'))
+        list[#list + 1] = {id, {from, to, trigger, at, summary, actor, verification}}
+      end
+    end
+    return {#entries == tonumber(count) and entries[#entries][1] or '', list}
+  end)
 end
-local last = #entries == tonumber(count) and entries[#entries][1] or ''
-return cmsgpack.pack({last, reply})

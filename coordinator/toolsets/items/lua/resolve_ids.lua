@@ -5,16 +5,28 @@ args:      prefixes
            prefixes = packed list of lower-case hex
 reply:     list of lists of {id, title}
 errors:    none
+writes:    none
 --]]
--- @include texts
-local reply = {}
-for n, prefix in ipairs(cmsgpack.unpack(prefixes)) do
+local items = require 'items'
+local read = require 'read'
+
+local MATCHES_MAX = 10 -- of one prefix
+
+local function matches_of(run, prefix)
   local bucket, rest = string.sub(prefix, 1, 4), string.sub(prefix, 5)
-  local matches = redis.call('ZRANGEBYLEX', K_PREFIXES .. bucket, '[' .. rest, '[' .. rest .. 'g', 'LIMIT', 0, 10)
-  reply[n] = {}
-  for m, tail in ipairs(matches) do
-    local item = load_item(bucket .. tail)
-    reply[n][m] = {item.id, title_of(item)}
+  local key, last = run.keys.prefixes .. bucket, rest .. 'g' -- after every hex digit
+  local matches = {}
+  for n, tail in ipairs(redis.call('ZRANGEBYLEX', key, '[' .. rest, '[' .. last, 'LIMIT', 0, MATCHES_MAX)) do
+    local item = items.load(run, bucket .. tail)
+    matches[n] = {item.id, items.title_of(run, item)}
   end
+  return matches
 end
-return cmsgpack.pack(reply)
+
+return function(run, prefixes)
+  return read(run, function()
+    local reply = {}
+    for n, prefix in ipairs(cmsgpack.unpack(prefixes)) do reply[n] = matches_of(run, prefix) end
+    return reply
+  end)
+end

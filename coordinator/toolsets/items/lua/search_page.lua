@@ -1,31 +1,35 @@
 --[[
 purpose:   Finds one page of a search that the ranked index answers by itself, and the total.
 guarantee: The page is one consistent view, found in time logarithmic in the number of items. A page far down takes
-           several runs; the reply says where to go on.
-args:      scope classes span sorting newest offset limit ancestors state
-           scope, classes, span as in include/ranges.lua, span packed; sorting = a age, p priority, c complexity;
-           newest = 1 newest (highest) first, or 0; state = packed `left` of the last run, or ''
+           several calls; the reply says where to go on.
+args:      scope class_list span order newest offset limit with_ancestors state
+           scope, class_list, span as in modules/ranges.lua, span packed; order = a age, p priority, c complexity;
+           newest = 1 newest (highest) first, or 0; state = packed `left` of the last call, or ''
 reply:     {total, rows, ancestors of each, ids of the page beyond the first 100, left = {} at the end}
 errors:    none
+writes:    none
 --]]
--- @include offsets
--- @include rows
+local classes = require 'classes'
+local merges = require 'merges'
+local offsets = require 'offsets'
+local ranges = require 'ranges'
+local read = require 'read'
+local views = require 'views'
 
-local ROWS = 100 -- read in one run
-local descending = newest == '1'
-local sets, total = ranked_sets({scope}, classes)
-local area = {sets = sets, span = cmsgpack.unpack(span), newest = descending or sorting ~= 'a'}
+local NO_COMPLEXITY = classes.NO_COMPLEXITY
+local SKIPS_MAX = offsets.SKIPS_MAX
 
--- The spans to read one after the other: a list of lists of spans.
-local function spans_in_order()
-  if sorting == 'a' then return {{area.span}} end
-  local first, last, from, to = unpack(area.span)
-  local priorities = {}
+local ROWS_MAX = 100 -- read in one call
+
+-- The spans to read one after the other, a list of lists of spans, so that the items come in the order.
+local function spans_in_order(span, order, descending)
+  if order == 'a' then return {{span}} end
+  local first, last, from, to = unpack(span)
+  local priorities, list = {}, {}
   for priority = math.floor(first / 16), math.floor(last / 16) do
     table.insert(priorities, descending and #priorities + 1 or 1, priority)
   end
-  local list = {}
-  if sorting == 'p' then
+  if order == 'p' then
     for n, priority in ipairs(priorities) do list[n] = {{priority * 16, priority * 16 + 15, from, to}} end
     return list
   end
@@ -40,33 +44,50 @@ local function spans_in_order()
   return list
 end
 
-if not is_whole(area.span) or area.span[1] > 0 or area.span[2] < EVERYTHING[2] then
-  total = count_in_spans(area, {area.span})
-end
-local ids, skip, wanted = {}, tonumber(offset), tonumber(limit)
-local left = state ~= '' and cmsgpack.unpack(state) or {}
-for _, spans in ipairs(skip < total and spans_in_order() or {}) do
-  local size = sorting == 'a' and total or skip > 0 and count_in_spans(area, spans) or math.huge
-  if skip >= size then
-    skip = skip - size
-  elseif #ids < wanted then
-    local moment, passed
-    if skip > SKIPS_MAX then
-      moment, passed = seek_moment(area, runs_from(area, spans), size, skip, left)
-      if not moment then return cmsgpack.pack({total, {}, {}, {}, passed}) end
+-- The ids of the page in an area (modules/offsets.lua) with `total` items; or nil and where the next call goes on.
+local function find_page(area, total, span_lists, by_age, skip, wanted, state)
+  local ids, left = {}, state ~= '' and cmsgpack.unpack(state) or {}
+  for _, spans in ipairs(skip < total and span_lists or {}) do
+    local size = by_age and total or skip > 0 and offsets.count_in_spans(area, spans) or math.huge
+    if skip >= size then
+      skip = skip - size
+    elseif #ids < wanted then
+      local moment, passed
+      if skip > SKIPS_MAX then
+        moment, passed = offsets.seek_moment(area, offsets.lanes_from(area, spans), size, skip, left)
+        if not moment then return nil, passed end
+      end
+      merges.merge_lanes(offsets.lanes_from(area, spans, moment), area.newest, skip - (passed or 0), wanted, ids)
+      skip = 0
     end
-    merge_runs(runs_from(area, spans, moment), area.newest, skip - (passed or 0), wanted, ids)
-    skip = 0
   end
+  return ids
 end
 
-local rows, paths, more = {}, {}, {}
-for n, id in ipairs(ids) do
-  if n > ROWS then
-    more[#more + 1] = id
-  else
-    rows[n] = short_row(id)
-    if ancestors == '1' then paths[n] = path_to(rows[n][2]) end
+-- The rows of the first ids, the ancestors of each if they are wanted, and the ids beyond those.
+local function rows_of(run, ids, with_ancestors)
+  local rows, paths, more = {}, {}, {}
+  for n, id in ipairs(ids) do
+    if n > ROWS_MAX then
+      more[#more + 1] = id
+    else
+      rows[n] = views.short(run, id)
+      if with_ancestors then paths[n] = views.ancestors(run, rows[n][2]) end
+    end
   end
+  return rows, paths, more
 end
-return cmsgpack.pack({total, rows, paths, more, {}})
+
+return function(run, scope, class_list, span, order, newest, offset, limit, with_ancestors, state)
+  return read(run, function()
+    local descending, by_age = newest == '1', order == 'a'
+    local sets, total = ranges.sets(run, {scope}, class_list)
+    local area = {sets = sets, span = cmsgpack.unpack(span), newest = descending or not by_age}
+    if not ranges.is_everything(area.span) then total = offsets.count_in_spans(area, {area.span}) end
+    local span_lists = spans_in_order(area.span, order, descending)
+    local ids, left = find_page(area, total, span_lists, by_age, tonumber(offset), tonumber(limit), state)
+    if not ids then return {total, {}, {}, {}, left} end
+    local rows, paths, more = rows_of(run, ids, with_ancestors == '1')
+    return {total, rows, paths, more, {}}
+  end)
+end

@@ -1,10 +1,14 @@
 --[[
-purpose:   Does what earlier scripts have left undone (their debts), a bounded part per run.
+purpose:   Does what earlier operations have left undone (their debts), a bounded part per call.
 guarantee: What is done is removed from the debts in the same step, so any process can go on.
 args:      none
-reply:     whether no debts are left, as far as this run has seen
+reply:     whether no debts are left, as far as this call has seen
 errors:    none
+writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
+           waiter messages
 --]]
--- @include clock
--- @include settle
-return cmsgpack.pack(settle_debts(server_time()))
+local settle = require 'settle'
+
+return function(run)
+  return cmsgpack.pack(settle.debts(run))
+end

@@ -3,70 +3,79 @@ purpose:   Updates items partially, each on its own.
 guarantee: An update is applied completely or not at all. Moving an item under another parent first checks cycles
            and the depth of its whole subtree, and changes the subtree's depths in the same step. A subtree of more
            than 700 items can only be moved to the same depth.
-args:      request fingerprint keep_ms events_max config labels changes
-           changes = packed list of {id, fields}; fields by letter as in include/item.lua, p priority,
+args:      request run.events_max run.config run.labels updates
+           updates = packed list of {id, fields}; fields by letter as in modules/items.lua, p priority,
            c complexity; false clears, pa = '' moves to the root
 reply:     list of {'updated' or the reason, id, modified at, requires verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
+writes:    item text ranked beneath owed leases agents holds lapsed abandoned notes note request events transitions
+           waiting wanted queue waiter messages
 --]]
--- @include clock
--- @include idempotency
--- @include create
--- @include reparent
--- @include settle
+local change = require 'change'
+local classes = require 'classes'
+local creation = require 'creation'
+local events = require 'events'
+local index = require 'index'
+local items = require 'items'
+local reparent = require 'reparent'
+local schemas = require 'schemas'
 
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
-if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+local NO_COMPLEXITY = classes.NO_COMPLEXITY
 
-local run = {now = server_time(), events_max = events_max, config = config, labels = labels}
-if not settle_debts(run.now) then return redis.error_reply('FLEET UNSETTLED') end
 local BY_LENGTH = {t = true, s = true} -- texts that are stored where their length puts them
 local BESIDE = {x = true, m = true, o = true} -- and those beside the item
+local NOT_STORED = {pa = true, p = true, c = true} -- set by a move, or part of the score
 
--- To be scored: the one that is given, that of before (nil), or none (false).
-local function new_complexity(item, given)
-  if given == nil then given = complexity_of(item.score) end
-  return given or NO_COMPLEXITY
+-- The item's score with the priority and the complexity that are given; nil leaves what is, false clears a complexity.
+local function new_score(item, priority, complexity)
+  if complexity == nil then complexity = classes.complexity_of(item.score) end
+  priority = priority or classes.priority_of(item.score)
+  return classes.score_of(item.class, priority, complexity or NO_COMPLEXITY, classes.created_of(item.score))
+end
+
+local function set_fields(run, item, fields)
+  for field, value in pairs(fields) do
+    if BY_LENGTH[field] then
+      items.set_text(run, item, field, value)
+    elseif BESIDE[field] then
+      if value then
+        redis.call('HSET', run.keys.text .. item.id, field, value)
+      else
+        redis.call('HDEL', run.keys.text .. item.id, field)
+      end
+    elseif not NOT_STORED[field] then
+      items.set(item, field, value)
+    end
+  end
 end
 
 -- One update; returns its entry of the reply.
-local function update(id, fields)
-  local item = load_item(id)
-  if not item then return {absence_reason(id), id, 0, false} end
+local function update(run, id, fields)
+  local item = items.load(run, id)
+  if not item then return {items.absence_reason(id), id, 0, false} end
   local moves, shift, below, above = fields.pa ~= nil and fields.pa ~= (item.pa or '')
   if moves then
-    shift, below, above = plan_move(item, fields.pa)
+    shift, below, above = reparent.plan(run, item, fields.pa)
     if not shift then return {below, id, 0, false} end
   end
-  local scopes_before, score_before = scopes_of(item), item.score
-  set_class(item, item.class) -- it may suit others now
-  local priority = fields.p or priority_of(item.score)
-  set_field(item, 'score', score_of(item.class, priority, new_complexity(item, fields.c), created_of(item.score)))
-  for field, value in pairs(fields) do
-    if BY_LENGTH[field] then
-      set_text(item, field, value)
-    elseif BESIDE[field] then
-      if value then
-        redis.call('HSET', K_TEXT .. id, field, value)
-      else
-        redis.call('HDEL', K_TEXT .. id, field)
-      end
-    elseif field ~= 'pa' and field ~= 'p' and field ~= 'c' then
-      set_field(item, field, value)
-    end
-  end
-  if moves then apply_move(item, fields.pa, shift, below) end
-  set_modified(item, run.now)
-  reindex_item(item, scopes_before, score_before)
-  save_item(item)
-  emit(run.events_max, 'update', id)
-  if moves and above then reopen_parent(above, run) end
+  local scopes_before, score_before = index.scopes_of(item), item.score
+  index.set_class(run, item, item.class) -- it may suit others now
+  items.set(item, 'score', new_score(item, fields.p, fields.c))
+  set_fields(run, item, fields)
+  if moves then reparent.apply(run, item, fields.pa, shift, below) end
+  items.set_modified(run, item)
+  index.reindex(run, item, scopes_before, score_before)
+  items.save(run, item)
+  events.emit(run, 'update', id)
+  if above then creation.reopen_parent(run, above) end
   return {'updated', id, tonumber(item.ma), item.rv ~= nil}
 end
 
-local results = {}
-for n, change in ipairs(cmsgpack.unpack(changes)) do results[n] = update(change[1], change[2]) end
-serve_waiters(run.now, events_max)
-return with_debts(remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms))
+return function(run, request, updates)
+  return change(run, request, function()
+    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+    local results = {}
+    for n, one in ipairs(cmsgpack.unpack(updates)) do results[n] = update(run, one[1], one[2]) end
+    return results
+  end)
+end

@@ -2,46 +2,48 @@
 purpose:   Writes notes by (item, key), each on its own.
 guarantee: A note and its mark on the item are stored in one step, so gates see it at once. The caller sends bounded
            slices.
-args:      request fingerprint keep_ms events_max config labels notes
-           notes = packed list of notes (include/notes.lua)
+args:      request run.events_max run.config run.labels new_notes
+           new_notes = packed list of notes (modules/notes.lua)
 reply:     list of {reason or '', note id, item, role of the item, schema inputs, stored verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
+writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
+           waiter messages
 --]]
--- @include clock
--- @include idempotency
--- @include settle
--- @include schema
-
-local stored, _, refused = recall(request, fingerprint)
-if refused then return refused end
-if stored then return {stored} end
-if config_missing(config) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+local change = require 'change'
+local events = require 'events'
+local items = require 'items'
+local notes = require 'notes'
+local schemas = require 'schemas'
 
 local NOTES_MAX = 500 -- of one item: they go and are listed with it
-local now, results = server_time(), {}
-if not settle_debts(now) then return redis.error_reply('FLEET UNSETTLED') end
 
 -- Why a note cannot be written, or nil.
-local function problem(item_id, key)
-  if not load_item(item_id) then return absence_reason(item_id) end
-  local notes_key = K_NOTES .. item_id
+local function problem(run, item_id, key)
+  if not items.load(run, item_id) then return items.absence_reason(item_id) end
+  local notes_key = run.keys.notes .. item_id
   local full = redis.call('HLEN', notes_key) >= NOTES_MAX
   if full and redis.call('HEXISTS', notes_key, key) == 0 then return 'too_many_notes' end
 end
 
-for n, note in ipairs(cmsgpack.unpack(notes)) do
+-- Writes a note; returns its entry of the reply, without schema inputs.
+local function write(run, note)
   local item_id, key, verification = note[1], note[2], note[7]
-  local reason = problem(item_id, key)
-  if not reason then
-    local id = store_note(note, now)
-    results[n] = {'', id, item_id, load_item(item_id).role, false, verification}
-    emit(events_max, 'note', item_id, 'n', key)
-  else
-    results[n] = {reason, '', item_id, 0, false, ''}
-  end
+  local reason = problem(run, item_id, key)
+  if reason then return {reason, '', item_id, 0, false, ''} end
+  local id = notes.store(run, note)
+  events.emit(run, 'note', item_id, 'n', key)
+  return {'', id, item_id, items.load(run, item_id).role, false, verification}
 end
-for _, result in ipairs(results) do
-  local item = result[1] == '' and load_item(result[3])
-  result[5] = item and schema_inputs(item, config) or {false, false, false, {}}
+
+return function(run, request, new_notes)
+  return change(run, request, function()
+    if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
+    local results = {}
+    for n, note in ipairs(cmsgpack.unpack(new_notes)) do results[n] = write(run, note) end
+    for _, result in ipairs(results) do -- when all are written: a gate looks at all notes of an item
+      local item = result[1] == '' and items.load(run, result[3])
+      result[5] = item and notes.schema_inputs(run, item) or {false, false, false, {}}
+    end
+    return results
+  end)
 end
-return remember(request, fingerprint, 'D', cmsgpack.pack(results), keep_ms)

@@ -1,7 +1,7 @@
 """Derives from an item's stored fields what scripts keep in indexes and counters, so that the audit can compare.
 
-The rules are written a second time here on purpose. ``lua/include/item.lua`` and its neighbours update indexes and
-counters change by change; this module derives them from the fields alone. Field letters are those of ``item.lua``.
+The rules are written a second time here on purpose. ``lua/modules/items.lua`` and its neighbours update indexes and
+counters change by change; this module derives them from the fields alone. Field letters are those of ``items.lua``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _RANGES = {
 
 
 class Score(NamedTuple):
-    """The parts of an item's score (``lua/include/classes.lua``)."""
+    """The parts of an item's score (``lua/modules/classes.lua``)."""
 
     role: int
     state: int
@@ -90,7 +90,7 @@ class Claim(NamedTuple):
     agent: str
 
     def packed(self) -> bytes:
-        """Its stored form (``lua/include/item.lua``)."""
+        """Its stored form (``lua/modules/items.lua``)."""
         times = (self.expires, self.claimed, self.first)
         return b"".join(number.to_bytes(6) for number in (self.fence, *times)) + self.agent.encode()
 

@@ -1,8 +1,8 @@
 """Note schemas (README.md, 'Note schemas and gates'): which notes an item needs, from its type, tags and traits.
 
 A ``SchemaConfig`` is one version of the operator's configuration. Front-ends install it in Redis under its hash, and
-scripts enforce gates with it (``lua/include/schema.lua`` resolves schemas in the same order). Here it is used to render
-answers.
+operations enforce gates with it (``lua/modules/schemas.lua`` resolves schemas in the same order). Here it is used to
+render answers.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class SchemaConfig:
         return _pack(dict(self.labels))
 
     def packed(self) -> list[tuple[str, bytes]]:
-        """The fields that scripts read, as ``lua/include/schema.lua`` describes them."""
+        """The fields that scripts read, as ``lua/modules/schemas.lua`` describes them."""
         fields = [
             (f"s:{name}", _pack((_LIFECYCLE_CODES[schema.lifecycle], schema.default_traits, _needs(schema.notes))))
             for name, schema in sorted(self.schemas.items())

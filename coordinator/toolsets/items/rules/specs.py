@@ -36,7 +36,7 @@ _BLANK = re.compile(r"[^\S \t\n\v\f\r]")
 
 
 class NewItem(NamedTuple):
-    """A new item for ``include/create.lua``; '' and 0: not given."""
+    """A new item for ``modules/creation.lua``; '' and 0: not given."""
 
     id: str
     parent: str

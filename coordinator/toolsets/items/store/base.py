@@ -10,14 +10,14 @@ import msgspec
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.store import Script, ScriptFailure, Store, keys
+from coordinator.store import Library, Script, ScriptFailure, Store, keys
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, run_once
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.rules.ids import Match, no_such_item, parse, pick
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.specs import size
 
-PACKAGE = "coordinator.toolsets.items"
+LIBRARY = Library("coordinator.toolsets.items")
 SLICE = 50
 """How many elements of a long call one script run takes, to keep each run short."""
 WEIGHT = 8
@@ -40,7 +40,7 @@ Path = list[tuple[str, str, int]]
 
 
 class Changed(NamedTuple):
-    """A change of an item's role, as ``include/history.lua`` reports it."""
+    """A change of an item's role, as scripts report it."""
 
     from_role: int
     to_role: int
@@ -51,10 +51,10 @@ class Changed(NamedTuple):
     verification: str
 
 
-_RESOLVE = Script(PACKAGE, "resolve_ids", list[list[Match]])
-_INSTALL = Script(PACKAGE, "install_schemas", int)
-SETTLE = Script(PACKAGE, "settle_debts", bool)
-"""Finishes what a script has left undone (``lua/include/debts.lua``). Run until it is done, after every script that may
+_RESOLVE = Script(LIBRARY, "resolve_ids", list[list[Match]])
+_INSTALL = Script(LIBRARY, "install_schemas", int)
+SETTLE = Script(LIBRARY, "settle_debts", bool)
+"""Finishes what a script has left undone (``lua/modules/debts.lua``). Run until it is done, after every script that may
 make items ready or change counts of blockers."""
 
 

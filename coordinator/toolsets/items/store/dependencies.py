@@ -13,7 +13,7 @@ import msgspec
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.levels import Move, Repair, added
-from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, pack
+from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, BaseStore, pack
 
 
 class NewEdge(NamedTuple):
@@ -29,7 +29,7 @@ class NewEdge(NamedTuple):
 
 
 class _Far(NamedTuple):
-    """An edge that cannot be created before its items' levels are moved apart (``lua/include/levels.lua``)."""
+    """An edge that cannot be created before its items' levels are moved apart (``lua/modules/levels.lua``)."""
 
     position: int
     blocker: str
@@ -62,10 +62,10 @@ class Unlinked(msgspec.Struct, array_like=True):
     done: bool
 
 
-_LINK = Script(PACKAGE, "create_dependencies", Linked, rest=SETTLE)
-_UNLINK = Script(PACKAGE, "delete_dependencies", Unlinked, rest=SETTLE)
-_NEIGHBOURS = Script(PACKAGE, "read_neighbours", list[list[Move]])
-_SHIFT = Script(PACKAGE, "shift_levels", tuple[int, bool])
+_LINK = Script(LIBRARY, "create_dependencies", Linked, rest=SETTLE)
+_UNLINK = Script(LIBRARY, "delete_dependencies", Unlinked, rest=SETTLE)
+_NEIGHBOURS = Script(LIBRARY, "read_neighbours", list[list[Move]])
+_SHIFT = Script(LIBRARY, "shift_levels", tuple[int, bool])
 
 
 class DependencyStore(BaseStore):
@@ -107,7 +107,7 @@ class DependencyStore(BaseStore):
     async def _move_apart(self, project: str, far: _Far, before: Iterable[NewEdge]) -> bool:
         """Makes a large repair of levels in slices.
 
-        Raising the blocked side and lowering the blocking side are tried in turn, as in ``lua/include/levels.lua``; the
+        Raising the blocked side and lowering the blocking side are tried in turn, as in ``lua/modules/levels.lua``; the
         one that finishes first is used. If the graph changes meanwhile, the moves made so far do no harm, and the next
         call makes the rest.
 

@@ -11,7 +11,7 @@ from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import new_ids
 from coordinator.toolsets.items.rules.specs import NewItem
-from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, WEIGHT, BaseStore, pack, slices
+from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, WEIGHT, BaseStore, pack, slices
 
 Created = tuple[str, int, str]
 """"created" or the reason, depth, id."""
@@ -39,9 +39,9 @@ class Updated(msgspec.Struct, array_like=True):
     requires_verification: bool
 
 
-_CREATE = Script(PACKAGE, "create_items", tuple[int, list[Created]], rest=SETTLE)
-_UPDATE = Script(PACKAGE, "update_items", list[Updated], rest=SETTLE)
-_DELETE = Script(PACKAGE, "delete_items", Deleted, rest=SETTLE)
+_CREATE = Script(LIBRARY, "create_items", tuple[int, list[Created]], rest=SETTLE)
+_UPDATE = Script(LIBRARY, "update_items", list[Updated], rest=SETTLE)
+_DELETE = Script(LIBRARY, "delete_items", Deleted, rest=SETTLE)
 
 
 def _tags(text: object) -> int:

@@ -8,16 +8,16 @@ import msgspec
 
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.store.base import PACKAGE
+from coordinator.toolsets.items.store.base import LIBRARY
 
 EMPTY_SECONDS = 3_600
 """How long a project without items is still measured: well above ``project_list.NOTED_SECONDS``."""
 PROJECTS = 1_000
 """How many projects are measured: those changed last."""
 ENDS = {"c": "completed", "r": "released", "e": "expired"}
-"""Letter in ``include/holds.lua`` -> how a claim ended."""
+"""Letter in ``modules/holds.lua`` -> how a claim ended."""
 _ONE = 2**44
-"""``include/holds.lua`` packs two numbers into one: each claim adds this, plus the milliseconds that it was held."""
+"""``modules/holds.lua`` packs two numbers into one: each claim adds this, plus the milliseconds that it was held."""
 
 
 class Held(NamedTuple):
@@ -92,8 +92,8 @@ class _Reply(msgspec.Struct, array_like=True):
     ended: list[str]
 
 
-_MEASURE = Script(PACKAGE, "measure_items", _Reply)
-_ABANDONED = Script(PACKAGE, "read_abandoned", Abandoned)
+_MEASURE = Script(LIBRARY, "measure_items", _Reply)
+_ABANDONED = Script(LIBRARY, "read_abandoned", Abandoned)
 
 
 async def read_abandoned(store: Store, project: str, limit: int) -> Abandoned:

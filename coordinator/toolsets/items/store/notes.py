@@ -8,11 +8,11 @@ from typing import NamedTuple
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.schema import Filled
-from coordinator.toolsets.items.store.base import PACKAGE, BaseStore, pack, slices
+from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, pack, slices
 
 
 class StoredNote(NamedTuple):
-    """A note as ``include/notes.lua`` takes it."""
+    """A note as ``modules/notes.lua`` takes it."""
 
     item: str
     key: str
@@ -51,9 +51,9 @@ class NoteRow(NamedTuple):
     verification: str
 
 
-_UPSERT = Script(PACKAGE, "upsert_notes", list[Written])
-_DELETE = Script(PACKAGE, "delete_notes", tuple[int, list[int]])
-_READ = Script(PACKAGE, "read_notes", tuple[list[NoteRow], list[str]])
+_UPSERT = Script(LIBRARY, "upsert_notes", list[Written], rest=SETTLE)
+_DELETE = Script(LIBRARY, "delete_notes", tuple[int, list[int]], rest=SETTLE)
+_READ = Script(LIBRARY, "read_notes", tuple[list[NoteRow], list[str]])
 
 
 class NoteStore(BaseStore):

@@ -14,7 +14,7 @@ from coordinator.store import Script, ScriptFailure, Store
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.query import Search
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, BaseStore, Changed, Path, pack
+from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, Changed, Path, pack
 
 OVERVIEW_BUDGET = 70
 """How many rows with counts one run of an overview reads."""
@@ -24,7 +24,7 @@ SHOWN_CHILDREN = 50
 
 
 class View(msgspec.Struct, array_like=True):
-    """A whole item, as ``include/view.lua`` packs it; False: absent."""
+    """A whole item, as ``modules/views.lua`` packs it; False: absent."""
 
     id: str
     parent: str | bool
@@ -50,7 +50,7 @@ class View(msgspec.Struct, array_like=True):
 
 
 class ShortView(NamedTuple):
-    """An item in a list, as ``include/rows.lua`` packs it; False: absent."""
+    """An item in a list, as ``modules/views.lua`` packs it; False: absent."""
 
     id: str
     parent: str | bool
@@ -124,13 +124,13 @@ class Scanned(NamedTuple):
     listed: list[Listed]
 
 
-_READ = Script(PACKAGE, "read_item", tuple[View, Path])
-_PAGE = Script(PACKAGE, "search_page", Indexed)
-_SCAN = Script(PACKAGE, "scan_items", Scanned)
-_ROWS = Script(PACKAGE, "read_rows", tuple[list[ShortView], list[Path], list[bool]])
-_ROOTS = Script(PACKAGE, "overview_roots", tuple[bool, list[Root], list[str]])
-_ITEM = Script(PACKAGE, "overview_item", tuple[View, Counts, list[ShortView]])
-_EXPIRE = Script(PACKAGE, "expire_claims", bool, rest=SETTLE)
+_READ = Script(LIBRARY, "read_item", tuple[View, Path])
+_PAGE = Script(LIBRARY, "search_page", Indexed)
+_SCAN = Script(LIBRARY, "scan_items", Scanned)
+_ROWS = Script(LIBRARY, "read_rows", tuple[list[ShortView], list[Path], list[bool]])
+_ROOTS = Script(LIBRARY, "overview_roots", tuple[bool, list[Root], list[str]])
+_ITEM = Script(LIBRARY, "overview_item", tuple[View, Counts, list[ShortView]])
+_EXPIRE = Script(LIBRARY, "expire_claims", bool, rest=SETTLE)
 
 
 class Pace:

@@ -14,7 +14,7 @@ from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.graph import Edge, Head, edges_of
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
-from coordinator.toolsets.items.store.base import PACKAGE, BaseStore, Changed, Path, pack
+from coordinator.toolsets.items.store.base import LIBRARY, BaseStore, Changed, Path, pack
 from coordinator.toolsets.items.store.measures import Abandoned, read_abandoned
 
 READ_SLICE = 50
@@ -27,7 +27,7 @@ START = "0"
 
 
 class BlockerRow(NamedTuple):
-    """A blocker as ``include/pages.lua`` reports it."""
+    """A blocker as ``blocked_items.lua`` reports it."""
 
     field: str
     """The field of the edge: its code and the blocker's id."""
@@ -117,15 +117,15 @@ class Row(NamedTuple):
     change: Changed
 
 
-_EDGES = Script(PACKAGE, "read_edges", tuple[int, str, list[tuple[str, list[str]]]])
-_HEADS = Script(PACKAGE, "read_heads", list[Head])
-_STATUS = Script(PACKAGE, "next_status", Status)
-_CONTEXT = Script(PACKAGE, "item_context", Context)
-_RANKED = Script(PACKAGE, "ranked_ids", list[Ranked])
-_LIST = Script(PACKAGE, "list_items", tuple[int, list[Listed]])
-_BLOCKED = Script(PACKAGE, "blocked_items", tuple[int, str, list[Blocked]])
-_CLAIMS = Script(PACKAGE, "claim_counts", tuple[int, int])
-_TRANSITIONS = Script(PACKAGE, "recent_transitions", tuple[str, list[Row]])
+_EDGES = Script(LIBRARY, "read_edges", tuple[int, str, list[tuple[str, list[str]]]])
+_HEADS = Script(LIBRARY, "read_heads", list[Head])
+_STATUS = Script(LIBRARY, "next_status", Status)
+_CONTEXT = Script(LIBRARY, "item_context", Context)
+_RANKED = Script(LIBRARY, "ranked_ids", list[Ranked])
+_LIST = Script(LIBRARY, "list_items", tuple[int, list[Listed]])
+_BLOCKED = Script(LIBRARY, "blocked_items", tuple[int, str, list[Blocked]])
+_CLAIMS = Script(LIBRARY, "claim_counts", tuple[int, int])
+_TRANSITIONS = Script(LIBRARY, "recent_transitions", tuple[str, list[Row]])
 
 
 class ReadStore(BaseStore):

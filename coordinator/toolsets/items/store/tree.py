@@ -11,7 +11,7 @@ from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.actor import Attribution
 from coordinator.toolsets.items.rules.specs import NewItem, size
-from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, pack, slices
+from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, BaseStore, pack, slices
 from coordinator.toolsets.items.store.dependencies import NewEdge
 from coordinator.toolsets.items.store.notes import StoredNote
 
@@ -58,10 +58,10 @@ class Completed(NamedTuple):
     detail: str | int | bool | tuple[list[str], list[str]]
 
 
-_CREATE = Script(PACKAGE, "create_work_tree", TreeReply, rest=SETTLE)
-_DESCENDANTS = Script(PACKAGE, "list_descendants", list[str])
-_DEPENDENTS = Script(PACKAGE, "read_dependents", list[tuple[str, bool, list[str]]])
-_COMPLETE = Script(PACKAGE, "complete_items", _Completion, rest=SETTLE)
+_CREATE = Script(LIBRARY, "create_work_tree", TreeReply, rest=SETTLE)
+_DESCENDANTS = Script(LIBRARY, "list_descendants", list[str])
+_DEPENDENTS = Script(LIBRARY, "read_dependents", list[tuple[str, bool, list[str]]])
+_COMPLETE = Script(LIBRARY, "complete_items", _Completion, rest=SETTLE)
 _results = msgspec.json.Decoder(list[Completed]).decode
 _noted = msgspec.json.Decoder(list[Noted]).decode
 _encode = msgspec.json.Encoder().encode

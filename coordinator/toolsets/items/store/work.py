@@ -16,7 +16,7 @@ from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.rules.selection import Selector
-from coordinator.toolsets.items.store.base import PACKAGE, SETTLE, SLICE, BaseStore, Path, pack
+from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, BaseStore, Path, pack
 
 
 class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -59,7 +59,7 @@ class ClaimReply(msgspec.Struct, array_like=True):
     claims: list[Claimed]
     releases: list[Released]
     holders: str = ""
-    """Where a call that waits got an item: the processes whose callers may get it (``lua/include/handover.lua``)."""
+    """Where a call that waits got an item: the processes whose callers may get it (``lua/modules/handover.lua``)."""
 
 
 class NamedReply(ClaimReply, array_like=True):
@@ -103,13 +103,13 @@ class Next(msgspec.Struct, array_like=True):
     ancestors: Path
 
 
-_CLAIM = Script(PACKAGE, "claim_item", NamedReply, rest=SETTLE)
-_CLAIM_NEXT = Script(PACKAGE, "claim_next", ClaimReply, rest=SETTLE)
-_END_WAIT = Script(PACKAGE, "end_wait", ClaimReply)
-_LEAVE_WAIT = Script(PACKAGE, "leave_wait", rest=SETTLE)
-_SWEEP = Script(PACKAGE, "sweep_claims", tuple[int, int, bool], rest=SETTLE)
-_ADVANCE = Script(PACKAGE, "advance_item", list[Advanced], rest=SETTLE)
-_NEXT = Script(PACKAGE, "next_items", tuple[list[Next], bool, str], rest=SETTLE)
+_CLAIM = Script(LIBRARY, "claim_item", NamedReply, rest=SETTLE)
+_CLAIM_NEXT = Script(LIBRARY, "claim_next", ClaimReply, rest=SETTLE)
+_END_WAIT = Script(LIBRARY, "end_wait", ClaimReply, rest=SETTLE)
+_LEAVE_WAIT = Script(LIBRARY, "leave_wait", rest=SETTLE)
+_SWEEP = Script(LIBRARY, "sweep_claims", tuple[int, int, bool], rest=SETTLE)
+_ADVANCE = Script(LIBRARY, "advance_item", list[Advanced], rest=SETTLE)
+_NEXT = Script(LIBRARY, "next_items", tuple[list[Next], bool, str], rest=SETTLE)
 
 
 def _unfinished(field: str, done: str, instead: str) -> ToolFailure:

@@ -4,39 +4,29 @@ guarantee: Not while a checkpoint waits for its answer, whatever the token shown
            step, so each event is in exactly one trace token. The same call made again changes nothing and gets
            the same trace; made again with another report, it corrects the one before and enters nothing twice.
            A completed session opens again only if its item has no other open one of its workflow.
-args:      sid aid act seq entry ttl_ms events_max target condition report ends problem
+args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max target condition report ends
+           problem
            report: a digest of all that is said about the transition   ends 1: the activity left was the last one,
            target only says so
 reply:     {ok | blocked | superseded | unclaimed | exists | failed, now, q, activity, condition, pending, completed,
            {first, past the last, events, where the session was if the token did not know} | who holds the item now}
 errors:    UNKNOWN_SESSION
+writes:    events session session_trace session_answers session_item
 --]]
--- @include claims
+local bindings = require 'bindings'
+local clock = require 'clock'
+local events = require 'events'
+local sessions = require 'sessions'
 
 local SEGMENT_MAX, SEGMENT_BYTES = 1000, 500000
 
-local s = find(sid)
-if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
-if superseded(s) then return refuse(s, 'superseded', 'Superseded') end
-if s.b then
-  return refuse(s, 'blocked', "Cannot transition to '" .. target .. "': Active checkpoint '" .. s.b
-    .. "' on activity '" .. s.a .. "'")
-end
-if problem ~= '' then return refuse(s, 'failed', problem) end
-local holder = claim_gone(s)
-if holder then return refuse(s, 'unclaimed', "Cannot transition to '" .. target .. "': the claim is gone", holder) end
-
-local again = s.z and s.i and ends ~= '1'
-if again and bound_session(s.i, s.w) then
-  return refuse(s, 'exists', "Cannot transition to '" .. target .. "': the item has another open session")
-end
-
 -- The events from `first` to before `past`, as far as they fit into a token; older ones may be gone.
-local function events(first, past)
+local function events_between(run, s, first, past)
   local base = tonumber(s.tb or 0)
   first = math.max(first, base)
   past = math.min(past, first + SEGMENT_MAX)
-  local found = past > first and redis.call('LRANGE', K_SESSION_TRACE .. sid, first - base, past - base - 1) or {}
+  local trace = run.keys.session_trace .. run.sid
+  local found = past > first and redis.call('LRANGE', trace, first - base, past - base - 1) or {}
   local fit, bytes = {}, 0
   for n, event in ipairs(found) do
     bytes = bytes + #event
@@ -46,33 +36,57 @@ local function events(first, past)
   return {first, first + #fit, fit, ''}
 end
 
-local call = this_call(target)
-if s.tk == call and s.tr == report then
-  advance(s)
-  return reply(s, 'ok', events(tonumber(s.tp), tonumber(s.tc)))
+-- The activities left, with the one that is left now.
+local function activities_left(run, s)
+  local left, known = s.d and cmsgpack.unpack(s.d) or {}, run.act == ''
+  for _, activity in ipairs(left) do known = known or activity == run.act end
+  if not known then left[#left + 1] = run.act end
+  return cmsgpack.pack(left)
 end
 
-local segment = events(tonumber(s.tc), math.huge)
-local said = {'c', condition, 'tp', whole(segment[1]), 'tc', whole(segment[2]), 'tk', call, 'tr', report}
-if s.tk == call then
-  act = s.a -- the token is not behind: the session is where this call took it
-  note(s)
-  advance(s, unpack(said))
-  return reply(s, 'ok', segment)
-end
-if act ~= s.a then segment[4] = s.a end
-note(s)
+return function(run, target, condition, report, ends, problem)
+  local s = sessions.find(run, run.sid)
+  if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
+  if bindings.superseded(run, s) then return sessions.refuse(run, s, 'superseded', 'Superseded') end
+  local cannot = "Cannot transition to '" .. target .. "': "
+  if s.b then
+    return sessions.refuse(run, s, 'blocked', cannot .. "Active checkpoint '" .. s.b .. "' on activity '" .. s.a .. "'")
+  end
+  if problem ~= '' then return sessions.refuse(run, s, 'failed', problem) end
+  local holder = bindings.claim_gone(run, s)
+  if holder then return sessions.refuse(run, s, 'unclaimed', cannot .. 'the claim is gone', holder) end
 
-local left, known = s.d and cmsgpack.unpack(s.d) or {}, act == ''
-for _, activity in ipairs(left) do known = known or activity == act end
-if not known then left[#left + 1] = act end
-if s.r or s.z then unset(s, 'r', 'z') end
-if ends == '1' then
-  advance(s, 'a', act, 'z', '1', 'd', cmsgpack.pack(left), unpack(said))
-  emit(events_max, 'session_complete', sid, 'w', s.w, 'from', act, 'by', aid)
-else
-  advance(s, 'a', target, 'n', whole(s.n + 1), 'd', cmsgpack.pack(left), unpack(said))
-  if again then point(s) end
-  emit(events_max, 'session_move', sid, 'w', s.w, 'from', act, 'to', target, 'by', aid)
+  local again = s.z and s.i and ends ~= '1'
+  if again and bindings.bound_session(run, s.i, s.w) then
+    return sessions.refuse(run, s, 'exists', cannot .. 'the item has another open session')
+  end
+
+  local call = sessions.this_call(run, target)
+  if s.tk == call and s.tr == report then
+    sessions.advance(run, s)
+    return sessions.reply(run, s, 'ok', events_between(run, s, tonumber(s.tp), tonumber(s.tc)))
+  end
+
+  local segment = events_between(run, s, tonumber(s.tc), math.huge)
+  local said = {'c', condition, 'tp', clock.whole(segment[1]), 'tc', clock.whole(segment[2]), 'tk', call, 'tr', report}
+  if s.tk == call then
+    run.act = s.a -- the token is not behind: the session is where this call took it
+    sessions.note(run, s)
+    sessions.advance(run, s, unpack(said))
+    return sessions.reply(run, s, 'ok', segment)
+  end
+  if run.act ~= s.a then segment[4] = s.a end
+  sessions.note(run, s)
+
+  local left = activities_left(run, s)
+  if s.r or s.z then sessions.unset(run, s, 'r', 'z') end
+  if ends == '1' then
+    sessions.advance(run, s, 'a', run.act, 'z', '1', 'd', left, unpack(said))
+    events.emit(run, 'session_complete', run.sid, 'w', s.w, 'from', run.act, 'by', run.aid)
+  else
+    sessions.advance(run, s, 'a', target, 'n', clock.whole(s.n + 1), 'd', left, unpack(said))
+    if again then bindings.point(run, s) end
+    events.emit(run, 'session_move', run.sid, 'w', s.w, 'from', run.act, 'to', target, 'by', run.aid)
+  end
+  return sessions.reply(run, s, 'ok', segment)
 end
-return reply(s, 'ok', segment)

@@ -1,34 +1,39 @@
 --[[
 purpose:   Reads where a session stands: activities left, answers, claim.
 guarantee: All of it at one moment. Works while a checkpoint waits for its answer; the trace does not show it.
-args:      sid aid act seq entry ttl_ms events_max all_answers
-reply:     {ok | superseded, now, q, activity, condition, pending, completed, {activities left, answers in JSON if asked for,
-           last answer in JSON or '', answer not resumed from or '', visit, yielded at or 0,
+args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max all_answers
+reply:     {ok | superseded, now, q, activity, condition, pending, completed, {activities left, answers in JSON if asked
+           for, last answer in JSON or '', answer not resumed from or '', visit, yielded at or 0,
            parent {session, workflow, activity, version} or {}, claim {item, fence, holder now if it is
            the one whose claim was shown or '', expires now,
            whether it is the claim shown and live} or {}}}
 errors:    UNKNOWN_SESSION
+writes:    session session_trace session_answers session_item
 full:      reading; the token that it writes takes the place of another
 --]]
--- @include claims
+local bindings = require 'bindings'
+local leases = require 'leases'
+local sessions = require 'sessions'
 
-local s = find(sid)
-if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
-if superseded(s) then return reply(s, 'superseded') end
-advance(s)
-local claim = {}
-if s.i then
-  local lease = lease_of(s.i, now) or {holder = false, expires = 0}
-  local own = lease.live and lease.holder == s.h
-  claim = {s.i, tonumber(s.f), own and s.h or '', lease.live and lease.expires or 0, not claim_gone(s)}
+return function(run, all_answers)
+  local s = sessions.find(run, run.sid)
+  if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
+  if bindings.superseded(run, s) then return sessions.reply(run, s, 'superseded') end
+  sessions.advance(run, s)
+  local claim = {}
+  if s.i then
+    local lease = leases.of(run, s.i) or {holder = false, expires = 0}
+    local own = lease.live and lease.holder == s.h
+    claim = {s.i, tonumber(s.f), own and s.h or '', lease.live and lease.expires or 0, not bindings.claim_gone(run, s)}
+  end
+  return sessions.reply(run, s, 'ok', {
+    s.d and cmsgpack.unpack(s.d) or {},
+    all_answers == '1' and redis.call('HVALS', run.keys.session_answers .. run.sid) or {},
+    s.l and redis.call('HGET', run.keys.session_answers .. run.sid, s.l) or '',
+    s.r and redis.call('HGET', run.keys.session_answers .. run.sid, s.r) or '',
+    tonumber(s.n),
+    tonumber(s.by or 0),
+    s.ps and {s.ps, s.pw, s.pa, s.pv} or {},
+    claim,
+  })
 end
-return reply(s, 'ok', {
-  s.d and cmsgpack.unpack(s.d) or {},
-  all_answers == '1' and redis.call('HVALS', K_SESSION_ANSWERS .. sid) or {},
-  s.l and redis.call('HGET', K_SESSION_ANSWERS .. sid, s.l) or '',
-  s.r and redis.call('HGET', K_SESSION_ANSWERS .. sid, s.r) or '',
-  tonumber(s.n),
-  tonumber(s.by or 0),
-  s.ps and {s.ps, s.pw, s.pa, s.pv} or {},
-  claim,
-})

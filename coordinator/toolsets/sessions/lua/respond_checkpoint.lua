@@ -2,35 +2,45 @@
 purpose:   Answers the checkpoint that waits.
 guarantee: Exactly one call answers a checkpoint, of however many that try. Its timers run from when it was yielded,
            by the server's time. A handle of an earlier yield of the same checkpoint does not answer a later one.
-args:      sid aid act seq entry ttl_ms events_max checkpoint instance least_ms text option mode problem late
-           checkpoint and instance as include/asked.lua says; text the answer in JSON; problem is looked at before
+args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max checkpoint instance least_ms
+           text option mode problem late
+           checkpoint and instance as modules/asked.lua says; text the answer in JSON; problem is looked at before
            the timer, late after it
 reply:     {ok | none | pending | closed | superseded | early | failed, now, q, activity, condition, pending,
            completed, ms since it was yielded | `q` of the handle | the last answer of this checkpoint in JSON or ''}
            q is that of the token shown where it is superseded, so that it stays so
 errors:    UNKNOWN_SESSION
+writes:    events session session_trace session_answers session_item
 --]]
--- @include asked
+local asked = require 'asked'
+local bindings = require 'bindings'
+local clock = require 'clock'
+local events = require 'events'
+local sessions = require 'sessions'
 
-local s = find(sid)
-if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
-local wrong = not_asked(s, checkpoint, instance)
-if wrong then return wrong end
-if problem ~= '' then return refuse(s, 'failed', problem) end
-local waited = now - tonumber(s.by)
-if waited < tonumber(least_ms) then
-  return refuse(s, 'early', mode == 'auto_advance' and 'Auto-advance timer not elapsed'
-    or 'Checkpoint response too fast', waited)
+return function(run, checkpoint, instance, least_ms, text, option, mode, problem, late)
+  local s = sessions.find(run, run.sid)
+  if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
+  local wrong = asked.not_asked(run, s, checkpoint, instance)
+  if wrong then return wrong end
+  if problem ~= '' then return sessions.refuse(run, s, 'failed', problem) end
+  local waited = run.now - tonumber(s.by)
+  if waited < tonumber(least_ms) then
+    return sessions.refuse(run, s, 'early', mode == 'auto_advance' and 'Auto-advance timer not elapsed'
+      or 'Checkpoint response too fast', waited)
+  end
+  if late ~= '' then return sessions.refuse(run, s, 'failed', late) end
+
+  sessions.note(run, s)
+  local answer = '[' .. clock.whole(run.now) .. ',' .. s.n .. ',' .. s.q .. ',' .. text .. ']'
+  local place = s.a .. '/' .. checkpoint
+  local answers = run.keys.session_answers .. run.sid
+  redis.call('HSET', answers, place, answer)
+  if redis.call('PTTL', answers) < 0 then redis.call('PEXPIRE', answers, run.ttl_ms) end
+  sessions.unset(run, s, 'b')
+  events.emit(run, 'session_answer', run.sid, 'w', s.w, 'at', s.a, 'cp', checkpoint, 'how', mode, 'option', option,
+    'by', run.aid)
+  sessions.advance(run, s, 'r', place, 'l', place)
+  if bindings.superseded(run, s) then s.q = run.seq end
+  return sessions.reply(run, s, 'ok', waited)
 end
-if late ~= '' then return refuse(s, 'failed', late) end
-
-note(s)
-local answer = '[' .. whole(now) .. ',' .. s.n .. ',' .. s.q .. ',' .. text .. ']'
-local place = s.a .. '/' .. checkpoint
-redis.call('HSET', K_SESSION_ANSWERS .. sid, place, answer)
-if redis.call('PTTL', K_SESSION_ANSWERS .. sid) < 0 then redis.call('PEXPIRE', K_SESSION_ANSWERS .. sid, ttl_ms) end
-unset(s, 'b')
-emit(events_max, 'session_answer', sid, 'w', s.w, 'at', s.a, 'cp', checkpoint, 'how', mode, 'option', option, 'by', aid)
-advance(s, 'r', place, 'l', place)
-if superseded(s) then s.q = seq end
-return reply(s, 'ok', waited)

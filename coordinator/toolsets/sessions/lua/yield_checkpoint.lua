@@ -3,42 +3,46 @@ purpose:   Sets a checkpoint of the current activity that waits for its answer; 
 guarantee: At most one waits at a time. The same call made again gets the same handle, also once it was answered,
            until somebody resumes from the answer; nor is asked again what was answered in this visit before another
            agent took the session over. `again` asks in both cases.
-args:      sid aid act seq entry ttl_ms events_max checkpoint again problem
+args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max checkpoint again problem
 reply:     {ok | answered | active | superseded | unclaimed | moved | failed, now, q, activity, condition, pending,
            completed, {yielded at, q of the handle, 1: by this call, 0: before} | the earlier answer in JSON | who holds
            the item now}
 errors:    UNKNOWN_SESSION
+writes:    events session session_trace session_answers session_item
 --]]
--- @include claims
+local bindings = require 'bindings'
+local clock = require 'clock'
+local events = require 'events'
+local sessions = require 'sessions'
 
-local s = find(sid)
-if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
-if superseded(s) then return refuse(s, 'superseded', 'Superseded') end
-local call = this_call(checkpoint)
-if s.bt == call and (s.b or s.r and again ~= '1') then
-  return reply(s, 'ok', {tonumber(s.by), tonumber(s.bq), 0})
-end
-if s.b then
-  return refuse(s, 'active', "Cannot yield checkpoint '" .. checkpoint .. "': Checkpoint '" .. s.b
-    .. "' is already active")
-end
-if problem ~= '' then return refuse(s, 'failed', problem) end
-if act ~= s.a then return refuse(s, 'moved', "Cannot yield checkpoint '" .. checkpoint .. "': the session has moved on") end
-local holder = claim_gone(s)
-if holder then return refuse(s, 'unclaimed', "Cannot yield checkpoint '" .. checkpoint .. "': the claim is gone", holder) end
-
-if s.hq and again ~= '1' then
-  local earlier = redis.call('HGET', K_SESSION_ANSWERS .. sid, act .. '/' .. checkpoint)
-  local visit, q = string.match(earlier or '', '^%[%d+,(%d+),(%d+),')
-  if earlier and visit == s.n and tonumber(q) < tonumber(s.hq) then
-    note(s)
-    advance(s)
-    return reply(s, 'answered', earlier)
+return function(run, checkpoint, again, problem)
+  local s = sessions.find(run, run.sid)
+  if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
+  if bindings.superseded(run, s) then return sessions.refuse(run, s, 'superseded', 'Superseded') end
+  local call = sessions.this_call(run, checkpoint)
+  if s.bt == call and (s.b or s.r and again ~= '1') then
+    return sessions.reply(run, s, 'ok', {tonumber(s.by), tonumber(s.bq), 0})
   end
-end
+  local cannot = "Cannot yield checkpoint '" .. checkpoint .. "': "
+  if s.b then return sessions.refuse(run, s, 'active', cannot .. "Checkpoint '" .. s.b .. "' is already active") end
+  if problem ~= '' then return sessions.refuse(run, s, 'failed', problem) end
+  if run.act ~= s.a then return sessions.refuse(run, s, 'moved', cannot .. 'the session has moved on') end
+  local holder = bindings.claim_gone(run, s)
+  if holder then return sessions.refuse(run, s, 'unclaimed', cannot .. 'the claim is gone', holder) end
 
-note(s)
-if s.r then unset(s, 'r') end
-advance(s, 'b', checkpoint, 'by', whole(now), 'bq', whole(s.q + 1), 'bt', call)
-emit(events_max, 'session_yield', sid, 'w', s.w, 'at', act, 'cp', checkpoint, 'by', aid)
-return reply(s, 'ok', {now, tonumber(s.q), 1})
+  if s.hq and again ~= '1' then
+    local earlier = redis.call('HGET', run.keys.session_answers .. run.sid, run.act .. '/' .. checkpoint)
+    local visit, q = string.match(earlier or '', '^%[%d+,(%d+),(%d+),')
+    if earlier and visit == s.n and tonumber(q) < tonumber(s.hq) then
+      sessions.note(run, s)
+      sessions.advance(run, s)
+      return sessions.reply(run, s, 'answered', earlier)
+    end
+  end
+
+  sessions.note(run, s)
+  if s.r then sessions.unset(run, s, 'r') end
+  sessions.advance(run, s, 'b', checkpoint, 'by', clock.whole(run.now), 'bq', clock.whole(s.q + 1), 'bt', call)
+  events.emit(run, 'session_yield', run.sid, 'w', s.w, 'at', run.act, 'cp', checkpoint, 'by', run.aid)
+  return sessions.reply(run, s, 'ok', {run.now, tonumber(s.q), 1})
+end

@@ -8,12 +8,12 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.settings import Settings
-from coordinator.store import Script, ScriptFailure, Store
+from coordinator.store import Library, Script, ScriptFailure, Store
 from coordinator.toolsets.sessions.rules import tokens, trace
 from coordinator.toolsets.sessions.rules.answers import Resolution
 from coordinator.toolsets.sessions.rules.tokens import Payload
 
-PACKAGE = "coordinator.toolsets.sessions"
+LIBRARY = Library("coordinator.toolsets.sessions")
 _DAY_MS = 86_400_000
 
 T = TypeVar("T")
@@ -91,16 +91,16 @@ class StatusDetail(NamedTuple):
 
 NO_CLAIM = Claim()
 
-_START = Script(PACKAGE, "start", State)
-_JOIN = Script(PACKAGE, "join", State)
-_VISIT = Script(PACKAGE, "visit", State)
-_MOVE = Script(PACKAGE, "move", State)
-_YIELD = Script(PACKAGE, "yield_checkpoint", State)
-_RESUME = Script(PACKAGE, "resume_checkpoint", State)
-_PRESENT = Script(PACKAGE, "present_checkpoint", State)
-_RESPOND = Script(PACKAGE, "respond_checkpoint", State)
-_TRACE = Script(PACKAGE, "read_trace", State)
-_STATUS = Script(PACKAGE, "read_status", State)
+_START = Script(LIBRARY, "start", State)
+_JOIN = Script(LIBRARY, "join", State)
+_VISIT = Script(LIBRARY, "visit", State)
+_MOVE = Script(LIBRARY, "move", State)
+_YIELD = Script(LIBRARY, "yield_checkpoint", State)
+_RESUME = Script(LIBRARY, "resume_checkpoint", State)
+_PRESENT = Script(LIBRARY, "present_checkpoint", State)
+_RESPOND = Script(LIBRARY, "respond_checkpoint", State)
+_TRACE = Script(LIBRARY, "read_trace", State)
+_STATUS = Script(LIBRARY, "read_status", State)
 
 
 class SessionStore:

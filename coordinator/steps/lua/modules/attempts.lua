@@ -1,0 +1,46 @@
+-- How attempts end that are not the step's end: another one follows, under a higher fence. A step is a table `st` as in
+-- steps.lua.
+local clock = require 'clock'
+local events = require 'events'
+local handoff = require 'handoff'
+local steps = require 'steps'
+
+local attempts = {}
+
+-- The step, if the calling worker runs `attempt` of it; else nil: the report comes late, or a second time. The number
+-- alone would not do where a server has lost its last writes: it gives numbers again that others have.
+function attempts.running(run, id, attempt)
+  local st = steps.load(run, id)
+  return st and st.s == 'r' and tonumber(st.f) == attempt and st.w == run.env.worker and st or nil
+end
+
+-- Another attempt after `delay` ms.
+local function next_attempt(run, st, delay)
+  steps.detach(run, st)
+  st.f, st.w = clock.whole(st.f + 1), nil
+  if st.t ~= 'g' and st.v ~= 'recorded' then st.b = nil end
+  handoff.make_ready_after(run, st, delay)
+end
+
+-- The attempt failed, and the step's retries are not used up.
+function attempts.fail(run, st, delay)
+  st.l = (st.l or 0) + 1
+  events.emit(run, 'step_retry', st.r, 's', st.id, 'n', st.k, 'f', st.f)
+  next_attempt(run, st, delay)
+end
+
+-- The worker could not or would not execute it: it drains, or does not know how.
+function attempts.give_back(run, st, delay)
+  next_attempt(run, st, delay)
+end
+
+-- The worker was lost. The `most`th time the step is taken for what kills workers.
+function attempts.crash(run, st, most)
+  st.c = (st.c or 0) + 1
+  -- What is done already is not executed, so it kills nobody.
+  if st.c >= most and st.v ~= 'recorded' then st.v = 'poisoned' end
+  events.emit(run, 'step_lost', st.r, 's', st.id, 'n', st.k, 'f', st.f)
+  next_attempt(run, st, 0)
+end
+
+return attempts

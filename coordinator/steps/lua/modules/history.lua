@@ -1,0 +1,36 @@
+-- The history of an owner of steps (steps.lua): its finished steps in order of their end, and beside it what is long,
+-- so that going through the history takes little time whatever steps have returned.
+local clock = require 'clock'
+local steps = require 'steps'
+
+local history = {}
+
+local LONG_RESULT = 1000 -- bytes; a longer one is in results under the step's number, and the entry has its length
+
+-- One entry of the history: step, key, status (D done, F failed, X cancelled), attempt, ready, started,
+-- ended, result as JSON (its length, if it is long), released by, and what it takes to run the step again.
+function history.pack_row(run, st, status, result, again)
+  local base = tonumber(st.r) or 0
+  local row = {st.id - base, st.k, status, tonumber(st.f), st.e - base, tonumber(st.b) and st.b - base or false,
+    run.now - base, result}
+  if st.g or again then row[9] = st.g or false end
+  if again then row[10] = {q = st.q, z = st.z, a = st.a, t = st.t, y = st.y, u = again} end
+  return cmsgpack.pack(row)
+end
+
+-- Ends an open step: into the history, and out of everything else.
+function history.record(run, st, status, result, again)
+  if result and #result > LONG_RESULT then
+    redis.call('HSET', run.keys.results .. st.r, clock.whole(st.id - (tonumber(st.r) or 0)), result)
+    result = #result
+  end
+  redis.call('RPUSH', run.keys.history .. st.r, history.pack_row(run, st, status, result, again))
+  steps.discard(run, st)
+end
+
+-- Ends an open step of a flow that has ended; one that was done before the flow ran again stays so.
+function history.cancel(run, st)
+  if st.v == 'recorded' then history.record(run, st, 'D', st.a, 'o') else history.record(run, st, 'X', false, 'x') end
+end
+
+return history

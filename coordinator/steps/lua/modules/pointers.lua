@@ -1,0 +1,28 @@
+-- What is in RQ's queues: pointers to steps, jobs made with plain RQ, and ids that can be neither.
+local projects = require 'projects'
+
+local pointers = {}
+
+-- The most useless pointers (to nothing, or not for this worker) that one call throws away.
+pointers.USELESS_MAX = 100
+
+-- The project of the step that a job points to; nil: it is no pointer.
+function pointers.project_of(run, id)
+  local project = redis.pcall('HGET', run.env.rq .. 'job:' .. id, 'fleet')
+  return type(project) == 'string' and projects.is_project(project) and project or nil
+end
+
+-- Whether it is a job of plain RQ, whose ids have these characters only.
+function pointers.is_plain(run, id)
+  return string.match(id, '^[A-Za-z0-9_-]+$') and redis.call('EXISTS', run.env.rq .. 'job:' .. id) == 1
+end
+
+-- Silences a queue's bell, after a worker has looked at every pointer in it.
+function pointers.silence_bell(run, list)
+  local bell = run.env.rq .. 'bell:' .. list
+  redis.call('DEL', bell)
+  -- Some are left if it stopped at USELESS_MAX: then the next worker need not wait for a bell.
+  if redis.call('EXISTS', run.env.rq .. 'queue:' .. list) == 1 then redis.call('RPUSH', bell, 1) end
+end
+
+return pointers

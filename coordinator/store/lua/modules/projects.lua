@@ -1,0 +1,14 @@
+-- Names of projects, and the fleet's lists of projects that need background work.
+local projects = {}
+
+-- Whether a project could have this name; PROJECT in keys.py says the same.
+function projects.is_project(name)
+  return #name <= 63 and string.match(name, '^[a-z0-9][a-z0-9_-]*$') ~= nil
+end
+
+-- The list that `what` (steps or items) means: projects by when they were last noted, in s.
+function projects.list_of(run, what)
+  return what == 'steps' and run.keys.step_projects or run.keys.item_projects
+end
+
+return projects

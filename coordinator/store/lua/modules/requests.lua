@@ -1,0 +1,27 @@
+-- Idempotency inside the operation that has the effect. A record is `fingerprint .. state .. reply`: 16 hex digits over
+-- tool and arguments, one letter (D done, P partial: a long call that goes on in slices, H handed over: the caller may
+-- be gone, and then the effect is taken back), then the packed reply. The record and the effect are written in one call
+-- of an operation, so a front-end killed in between costs nothing: the retry finds the record from any other process.
+-- A `request` is {id ('' = the caller gave none), fingerprint, keep_ms}.
+local requests = {}
+
+-- The stored reply and its state letter; nil where there is none; nil and an error reply where the request id was used
+-- with other arguments. An operation that answers with a stored reply returns `{stored}`: by that, Store.run counts
+-- replays, and runs the operation's `rest` if it has one.
+function requests.recall(run, request)
+  if request.id == '' then return nil end
+  local record = redis.call('GET', run.keys.request .. request.id)
+  if not record then return nil end
+  if string.sub(record, 1, 16) ~= request.fingerprint then return nil, redis.error_reply('FLEET REQUEST_ID_REUSED') end
+  return string.sub(record, 18), string.sub(record, 17, 17)
+end
+
+-- Keeps a packed reply, and hands it back.
+function requests.remember(run, request, state, reply)
+  if request.id ~= '' then
+    redis.call('PSETEX', run.keys.request .. request.id, request.keep_ms, request.fingerprint .. state .. reply)
+  end
+  return reply
+end
+
+return requests

@@ -1,0 +1,57 @@
+-- A flow in Redis: an owner of steps (steps.lua of steps) whose status is
+--   r running  p paused  c completed  f failed  x cancelled
+-- and which has besides
+--   h creator, hashed  k step ids reserved after its own  t created at, if that is not its id
+--   m parent  e ended at  x why it failed, or who cancelled it
+-- Indexes: flows .. status and owned .. creator by id, ended by when it ended.
+local clock = require 'clock'
+local events = require 'events'
+local handoff = require 'handoff'
+local history = require 'history'
+local steps = require 'steps'
+
+local flows = {}
+
+function flows.set_status(run, flow, status)
+  redis.call('ZREM', run.keys.flows .. flow.s, flow.id)
+  redis.call('ZADD', run.keys.flows .. status, flow.id, flow.id)
+  redis.call('HSET', run.keys.run .. flow.id, 's', status)
+  flow.s = status
+end
+
+-- Whether a flow goes on, now or once it is resumed.
+function flows.is_open(flow)
+  return flow.s == 'r' or flow.s == 'p'
+end
+
+-- Calls `act` with each open step of a flow.
+function flows.each_open_step(run, flow, act)
+  for n = 1, tonumber(redis.call('HGET', run.keys.run .. flow.id, 'i') or 0) do
+    local st = steps.load(run, clock.whole(flow.id + n))
+    if st then act(st) end
+  end
+end
+
+-- Cancels the open steps of a flow: those that nobody runs, or all.
+local function close_steps(run, flow, all)
+  flows.each_open_step(run, flow, function(st)
+    if all or st.s ~= 'r' then
+      handoff.interrupt(run, st)
+      history.cancel(run, st)
+    end
+  end)
+end
+
+-- Ends a flow; `why` goes with a failure (what) and a cancellation (who).
+function flows.finish(run, flow, status, why)
+  flows.set_status(run, flow, status)
+  redis.call('HSET', run.keys.run .. flow.id, 'e', run.at, unpack(why and {'x', why} or {}))
+  -- A flow that failed or was cancelled may be run again.
+  redis.call('HDEL', run.keys.run .. flow.id, 'w', unpack(status == 'c' and {'i'} or {}))
+  redis.call('ZADD', run.keys.ended, run.at, flow.id)
+  if status ~= 'c' then close_steps(run, flow, status == 'x') end
+  local kind = status == 'c' and 'flow_completed' or status == 'f' and 'flow_failed' or 'flow_cancelled'
+  events.emit(run, kind, flow.id, unpack(status == 'x' and {'a', why} or {}))
+end
+
+return flows

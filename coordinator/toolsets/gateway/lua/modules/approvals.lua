@@ -1,0 +1,27 @@
+-- Approvals: what people are asked for. Each is a hash, gate_approval .. id:
+--   w instance  n definition  q queue  d '1': somebody else than the requester has to answer  r requester
+--   t asked at  k transition that asks  s status: pending, resolved or withdrawn
+--   b who closed it  e closed at  a transition that closed it
+-- gate_asked has those that are pending, by when they were asked for.
+local approvals = {}
+
+-- Asks for an approval.
+function approvals.ask(run, inst, id, queue, distinct, requester, transition)
+  redis.call('HSET', run.keys.gate_approval .. id, 'w', inst.id, 'n', inst.definition, 'q', queue,
+    'd', distinct and 1 or 0, 'r', requester, 't', run.at, 'k', transition, 's', 'pending')
+  redis.call('ZADD', run.keys.gate_asked, run.at, id)
+  local open, all = unpack(redis.call('HMGET', run.keys.gate_data .. inst.id, 'o', 'g'))
+  redis.call('HSET', run.keys.gate_data .. inst.id, 'o', (open or '') .. id .. ' ', 'g', (all or '') .. id .. ' ')
+end
+
+-- Closes all that the instance has open, under this status.
+function approvals.close(run, inst, status, by, transition)
+  local open = redis.call('HGET', run.keys.gate_data .. inst.id, 'o') or ''
+  for id in string.gmatch(open, '%S+') do
+    redis.call('HSET', run.keys.gate_approval .. id, 's', status, 'b', by, 'e', run.at, 'a', transition)
+    redis.call('ZREM', run.keys.gate_asked, id)
+  end
+  redis.call('HDEL', run.keys.gate_data .. inst.id, 'o')
+end
+
+return approvals

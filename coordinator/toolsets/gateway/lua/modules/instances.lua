@@ -1,0 +1,99 @@
+-- An instance in Redis: an owner of steps (steps.lua of steps), whose hash keys.run .. id has besides
+--   h bundle  z state  v version  t started at  d deadline  k nesting  m parent: instance and operation
+--   y ms that a session is kept  c operation under way, with  ct its transition  cs since  a its step  tr its trace
+--   b the sub-workflow that it waits for;  x outcome  e ended at.  Its status is r running or e ended.
+-- gate_data .. id: c context  n input  v evidence by kind  f last failure (all JSON)  fa its time
+--   o open approvals  g all approvals (ids with a blank behind each)
+-- An operation is named by its correlation id. Whoever continues it must present the id: it is the fence of the
+-- instance.
+-- An `inst` is a table with the names that `instances.load` gives to these fields; those that the hash does not have
+-- are nil. A `step` has the stored fields of steps.lua of steps.
+local clock = require 'clock'
+local handoff = require 'handoff'
+local steps = require 'steps'
+local waiters = require 'waiters'
+
+local instances = {}
+
+-- The instance, or nil.
+function instances.load(run, id)
+  local kind, status, version, state, operation, step, child, parent, pool, bundle, deadline, definition =
+    unpack(redis.call('HMGET', run.keys.run .. id, 'o', 's', 'v', 'z', 'c', 'a', 'b', 'm', 'q', 'h', 'd', 'n'))
+  if kind ~= 'gateway' then return nil end
+  return {id = id, status = status, version = tonumber(version), state = state, operation = operation or nil,
+    step = step or nil, child = child or nil, parent = parent or nil, pool = pool or nil, bundle = bundle,
+    deadline = deadline and tonumber(deadline) or nil, definition = definition}
+end
+
+-- Puts the token of an operation on an instance, and the trace that it belongs to if there is one.
+function instances.set_operation(run, inst, operation, transition, trace)
+  inst.operation = operation
+  redis.call('HSET', run.keys.run .. inst.id, 'c', operation, 'ct', transition, 'cs', run.at)
+  if trace and trace ~= '' then redis.call('HSET', run.keys.run .. inst.id, 'tr', trace) end
+end
+
+-- The operation is over: keeps its ending (JSON) for those that wait for it, and tells them.
+function instances.end_operation(run, inst, ending, keep_ms)
+  redis.call('SET', run.keys.gate_ending .. inst.operation, ending, 'PX', keep_ms)
+  redis.call('HDEL', run.keys.run .. inst.id, 'c', 'ct', 'cs', 'a', 'b', 'tr')
+  inst.operation, inst.step, inst.child = nil, nil, nil
+  waiters.tell(run, inst.id)
+end
+
+-- Id of the step that waits for the deadline of an instance.
+function instances.timer_of(id)
+  return id .. '_t'
+end
+
+-- Ends a step wherever it is; who runs it is told to stop.
+function instances.stop_step(run, id)
+  local step = steps.load(run, id)
+  if not step then return end
+  handoff.interrupt(run, step)
+  steps.discard(run, step)
+end
+
+-- What a sub-workflow hands to the one that waits for it, as JSON; nil: it has not ended.
+local function result_of(run, id)
+  local kind, status, state, outcome = unpack(redis.call('HMGET', run.keys.run .. id, 'o', 's', 'z', 'x'))
+  if kind ~= 'gateway' then return '{"outcome":""}' end
+  if status == 'r' then return nil end
+  return '{"state":' .. cjson.encode(state) .. ',"outcome":' .. cjson.encode(outcome or '') .. ',"context":' ..
+    (redis.call('HGET', run.keys.gate_data .. id, 'c') or '{}') .. '}'
+end
+
+-- Opens the step that has to be over before the operation goes on: the fields of NextStep in rules/task.py. Its number
+-- is the time, or the one after the last: a server that has lost its last writes gives none again that a worker has.
+function instances.open_step(run, inst, kind, task, delay_ms, expires_ms, child)
+  local number = clock.whole(math.max(run.now, tonumber(redis.call('HGET', run.keys.run .. inst.id, 'i') or 0) + 1))
+  local step = {id = inst.id .. '_' .. number, r = inst.id, k = inst.operation, f = '1', e = run.at,
+    q = handoff.list_of(inst.pool), z = task}
+  inst.step = step.id
+  redis.call('HSET', run.keys.run .. inst.id, 'a', step.id, 'i', number)
+  if kind == 'child' then
+    step.a = result_of(run, child)
+    redis.call('HSET', run.keys.run .. inst.id, 'b', child)
+    if not step.a then
+      step.s, step.b, step.t = 'g', run.at, 'g'
+      steps.save(run, step)
+      if expires_ms > 0 then redis.call('ZADD', run.keys.step_timers, clock.whole(run.now + expires_ms), step.id) end
+      return
+    end
+  end
+  handoff.make_ready_after(run, step, delay_ms)
+end
+
+-- A sub-workflow has ended: lets the operation go on that waits for it, if any does.
+function instances.resume_parent(run, inst)
+  local id, operation = string.match(inst.parent or '', '^(%S+) (%S+)$')
+  local parent = id and instances.load(run, id)
+  if not parent or parent.operation ~= operation or parent.child ~= inst.id then return end
+  local step = steps.load(run, parent.step)
+  if step and step.s == 'g' then
+    steps.detach(run, step)
+    step.a, step.t = result_of(run, inst.id), nil
+    handoff.make_ready(run, step)
+  end
+end
+
+return instances

@@ -1,0 +1,91 @@
+-- Items' counts of unsatisfied blockers (`nb`), and how a change of role changes them.
+local classes = require 'classes'
+local debts = require 'debts'
+local graph = require 'graph'
+local index = require 'index'
+local items = require 'items'
+
+local QUEUE, TERMINAL = classes.QUEUE, classes.TERMINAL
+
+local blockers = {}
+
+-- The most counts that a role change updates itself; further ones become debts. An operation on a list that has visited
+-- more edges than this leaves the rest of its list to another call.
+local EDGES_AT_ONCE = 50
+
+-- Changes counts, {id -> by how many}, and the items' classes with them. Leaves out items that are deleted.
+function blockers.change_counts(run, counts)
+  local moved = {}
+  for id, by in pairs(counts) do
+    local item = items.load_partly(run, id)
+    if item then
+      local key, count = run.keys.item .. id, (item.nb or 0) + by
+      item.nb = count > 0 and count or nil
+      local class = not classes.is_held(item) and classes.unclaimed_class(item, item.role)
+      local moves = class and index.change_class(run, item, class)
+      if moves then moved[#moved + 1] = item end
+      if count > 0 then
+        redis.call('HSET', key, 'w', item.score, 'nb', count)
+      else
+        if moves then redis.call('HSET', key, 'w', item.score) end
+        redis.call('HDEL', key, 'nb')
+      end
+    end
+  end
+  index.add_all(run, moved)
+end
+
+-- Whether an item has no unsatisfied blocker left, what is owed included.
+function blockers.is_unblocked(run, item)
+  return (item.nb or 0) + (run.owed_counts[item.id] or 0) == 0
+end
+
+-- An item of which only id, count and title are needed, and which is not to change.
+function blockers.load_count(run, id)
+  local values = redis.call('HMGET', run.keys.item .. id, 'nb', 't')
+  return {id = id, nb = values[1], t = values[2]}
+end
+
+-- By which the counts of items change when the role of their blocker goes from `before` to `role`, by threshold; nil
+-- where they stay.
+local function changes_by_threshold(before, role)
+  local changes = {}
+  for needed = QUEUE, TERMINAL do
+    local was, is = graph.satisfies(before, needed), graph.satisfies(role, needed)
+    changes[needed] = was ~= is and (is and -1 or 1) or nil
+  end
+  return changes
+end
+
+-- After the item's role went from `before` to item.role: moves the counts of everything it blocks. Returns the blocked
+-- items that have no unsatisfied blocker now.
+function blockers.update_dependents(run, item, before)
+  if run.edgeless[item.id] then return {} end
+  local edges = redis.call('HGETALL', run.keys.edges .. item.id)
+  local edge_count, counts, seen, blocked, unblocked_items = #edges / 2, {}, {}, {}, {}
+  if edge_count == 0 then return unblocked_items end
+  run.edges_visited = run.edges_visited + edge_count
+  local changes = changes_by_threshold(before, item.role)
+  for n = 1, #edges, 2 do
+    local code, other = string.sub(edges[n], 1, 1), string.sub(edges[n], 2)
+    if graph.blocks_other(code) then
+      local by = changes[graph.threshold_of(edges[n + 1])]
+      if by then counts[other] = (counts[other] or 0) + by end
+      if by == 1 then run.blocked_again[#run.blocked_again + 1] = other end
+      if not seen[other] then
+        seen[other] = true
+        local whole_item = run.loaded[other] or edge_count <= EDGES_AT_ONCE
+        blocked[#blocked + 1] = whole_item and items.load(run, other) or blockers.load_count(run, other)
+      end
+    end
+  end
+  if edge_count > EDGES_AT_ONCE then debts.owe_counts(run, counts) else blockers.change_counts(run, counts) end
+  for _, other in ipairs(blocked) do
+    if blockers.is_unblocked(run, other) then unblocked_items[#unblocked_items + 1] = other end
+  end
+  return unblocked_items
+end
+
+blockers.EDGES_AT_ONCE = EDGES_AT_ONCE
+
+return blockers

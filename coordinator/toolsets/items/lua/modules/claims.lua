@@ -1,0 +1,197 @@
+-- Claims: one per agent, TTL by server time, and a fence that only rises per item. A claim is live while its
+-- expiry lies ahead. A held class means a claim that was live when last looked at; `claims.sweep` takes items whose
+-- claims have expired out of it, lazily and in bounded batches, so expiry is passive: no reaper is needed, only
+-- processes with parked calls look for expired claims by themselves. The record of an expired claim stays on the item
+-- ("lapsed") until somebody claims, releases or deletes it, and is counted for all and per parent. Times are in ms.
+-- Events: release and expire show a agent, f fence; claim and renew also x expires; a claim that lets go of an
+-- earlier one o that item, p that fence, in place of a release.
+--   agents  agent -> the item whose claim it has, live or lapsed
+--   leases  agents by the expiry of their claims, those of held items only
+--   lapsed  scope ('*' or 'p' .. parent) -> lapsed claims in it
+local bounds = require 'bounds'
+local claim_record = require 'claim_record'
+local classes = require 'classes'
+local clock = require 'clock'
+local events = require 'events'
+local holds = require 'holds'
+local index = require 'index'
+local items = require 'items'
+
+local HELD, REVIEW, STATES = classes.HELD, classes.REVIEW, classes.STATES
+
+local claims = {}
+
+local SWEEP_BATCH = 16
+local SWEEP_WRITES = 1500 -- of one sweep, roughly: items with many tags are put back a few at a time
+
+function claims.is_live(run, item)
+  return item.holder and item.expires > run.now
+end
+
+-- An item with its score, claim and count of blockers only, for less than `items.load_partly`; nil where there is none.
+function claims.load(run, id)
+  if run.loaded[id] then return run.loaded[id] end
+  local values = redis.call('HMGET', run.keys.item .. id, 'w', 'h', 'nb')
+  if not values[1] then return nil end
+  local item = {id = id, nb = values[3] or nil}
+  items.unpack_stored(item, values[1], values[2])
+  return item
+end
+
+-- Adds `by` to the counts of lapsed claims that an item's claim belongs to.
+function claims.count_lapsed(run, item, by)
+  for _, scope in ipairs({'*', 'p' .. (item.pa or '')}) do
+    if redis.call('HINCRBY', run.keys.lapsed, scope, by) == 0 then redis.call('HDEL', run.keys.lapsed, scope) end
+  end
+end
+
+-- Puts a held item back whose claim has expired.
+local function expire(run, item)
+  index.move_to_class(run, item, classes.unclaimed_class(item, item.role))
+  items.save(run, item)
+  if item.k then bounds.restore(run, item) end
+  claims.count_lapsed(run, item, 1)
+  holds.record(run, item, item.expires, true)
+  run.freed_ids[#run.freed_ids + 1] = item.id
+  events.emit(run, 'expire', item.id, 'a', item.holder, 'f', clock.whole(item.fence))
+end
+
+-- `claims.sweep` where there is something to do.
+local function sweep_batch(run, budget)
+  local agents = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, budget)
+  local ended, left = {}, SWEEP_WRITES
+  for n, id in ipairs(redis.call('HMGET', run.keys.agents, unpack(agents))) do
+    if left <= 0 then break end
+    local item = id and items.load_partly(run, id)
+    ended[n], left = agents[n], left - 4 - (item and #index.scopes_of(item) or 0)
+    if item and classes.is_held(item) then expire(run, item) end
+  end
+  redis.call('ZREM', run.keys.leases, unpack(ended))
+  return redis.call('ZCOUNT', run.keys.leases, '-inf', run.now) == 0
+end
+
+-- Moves the items of up to `budget` expired claims (SWEEP_BATCH, if not given) into classes that are not held. Returns
+-- whether no more are left.
+function claims.sweep(run, budget)
+  return redis.call('ZCOUNT', run.keys.leases, '-inf', run.now) == 0 or sweep_batch(run, budget or SWEEP_BATCH)
+end
+
+-- Removes the claim's record from the item and stores it. Returns whether the caller has to index the item anew.
+local function clear(run, item)
+  local held = classes.is_held(item)
+  if held then holds.record(run, item, math.min(item.expires, run.now), item.expires <= run.now) end
+  run.freed_ids[#run.freed_ids + 1] = item.id
+  item.holder, item.expires, item.claimed_at, item.first_claimed_at = nil, nil, nil, nil
+  if not held then claims.count_lapsed(run, item, -1) end
+  local moved = index.change_class(run, item, classes.unclaimed_class(item, item.role))
+  if not moved and item.role == REVIEW then index.note_abandoned(run, item) end -- its claim that lapsed is gone
+  redis.call('HSET', run.keys.item .. item.id, 'w', item.score, 'h', claim_record.pack_fence(item.fence))
+  if item.k then bounds.restore(run, item) end
+  return moved
+end
+
+-- Ends the claim of an item, live or lapsed, without an event.
+function claims.finish(run, item)
+  redis.call('HDEL', run.keys.agents, item.holder)
+  if classes.is_held(item) then redis.call('ZREM', run.keys.leases, item.holder) end
+  if clear(run, item) then index.add(run, item) end
+end
+
+-- The same with its event.
+function claims.release(run, item)
+  events.emit(run, 'release', item.id, 'a', item.holder, 'f', clock.whole(item.fence))
+  claims.finish(run, item)
+end
+
+-- Releases claims of an agent: `packed` = list of {id, fence or 0}. Returns {outcome, id} of each.
+function claims.release_all(run, packed, agent)
+  local results = {}
+  for n, entry in ipairs(cmsgpack.unpack(packed)) do
+    local id, fence = entry[1], entry[2]
+    local item, outcome = items.load_partly(run, id), 'success'
+    if not item then
+      outcome = items.absence_reason(id)
+    elseif item.holder ~= agent then
+      outcome = 'not_claimed_by_you'
+    elseif fence > 0 and fence ~= item.fence then
+      outcome = 'stale_fence'
+    else
+      claims.release(run, item)
+    end
+    results[n] = {outcome, id}
+  end
+  return results
+end
+
+-- Refreshes a claim that is live and counted as such.
+function claims.renew(run, item, ttl_ms)
+  local key, holder, expires = run.keys.item .. item.id, item.holder, run.now + ttl_ms
+  item.claimed_at, item.expires = run.now, expires
+  redis.call('ZADD', run.keys.leases, expires, holder)
+  redis.call('HSET', key, 'h', claim_record.pack(item.fence, expires, run.now, item.first_claimed_at, holder))
+  events.emit(run, 'renew', item.id, 'a', holder, 'f', clock.whole(item.fence), 'x', clock.whole(expires))
+end
+
+-- Takes an item from the agent that had it before, whose claim is not live.
+local function take_from_holder(run, item)
+  if not item.holder then return end
+  if classes.is_held(item) then -- not put back before: what is below it is within reach of another agent now
+    holds.record(run, item, item.expires, true)
+    run.freed_ids[#run.freed_ids + 1] = item.id
+  end
+  redis.call('HDEL', run.keys.agents, item.holder)
+  redis.call('ZREM', run.keys.leases, item.holder)
+end
+
+-- Notes an item as the agent's. Returns the one that it has the claim of so far, nil where there is none.
+local function change_item_of(run, agent, item)
+  local id = redis.call('HGET', run.keys.agents, agent)
+  redis.call('HSET', run.keys.agents, agent, item.id)
+  local earlier = id and items.load_partly(run, id)
+  return earlier and earlier.holder == agent and earlier or nil
+end
+
+-- Stores the new claim of an item, and removes what is over with it.
+local function store(run, item, claim_again)
+  local key = run.keys.item .. item.id
+  local claim = claim_record.pack(item.fence, item.expires, run.now, item.first_claimed_at, item.holder)
+  redis.call('HSET', key, 'w', item.score, 'h', claim)
+  if item.u then
+    item.u = nil
+    redis.call('HDEL', key, 'u')
+  end
+  if claim_again then redis.call('HSET', key, 'tk', clock.whole(item.fence)) end
+end
+
+-- Places `agent`'s claim on an item that nobody holds, and lets go of the one the agent had. The fence rises; as it is
+-- never below the time, it also rises above those that a restored or promoted server has no record of. `selector` =
+-- what found the item, nil if the agent named it. Returns the claim as replies show it: {'success', id, expires, first
+-- claimed at, fence, role, whether it was taken over, abandoned}.
+function claims.acquire(run, item, agent, ttl_ms, selector)
+  local own, earlier, freed = item.holder == agent, nil, false -- earlier: the item that the agent lets go of
+  local taken_over = classes.is_left(item, item.role) and not (own and not selector)
+  if item.holder and not classes.is_held(item) then claims.count_lapsed(run, item, -1) end
+  if not own then
+    take_from_holder(run, item)
+    earlier, item.first_claimed_at = change_item_of(run, agent, item), run.now
+  end
+  local fence, expires = math.max((item.fence or 0) + 1, run.now), run.now + ttl_ms
+  item.fence, item.holder, item.claimed_at, item.expires = fence, agent, run.now, expires
+  redis.call('ZADD', run.keys.leases, expires, agent)
+  local moved = index.change_class(run, item, item.role * STATES + HELD)
+  -- Who names a role knows what it gets, and what a trigger does there.
+  store(run, item, taken_over and not (selector and selector.role))
+  if earlier then freed = clear(run, earlier) end
+  index.add_two(run, moved and item or nil, freed and earlier or nil)
+  local f, x = clock.whole(fence), clock.whole(expires)
+  if earlier then
+    events.emit(run, 'claim', item.id, 'a', agent, 'f', f, 'x', x, 'o', earlier.id, 'p', clock.whole(earlier.fence))
+  else
+    events.emit(run, 'claim', item.id, 'a', agent, 'f', f, 'x', x)
+  end
+  return {'success', item.id, expires, item.first_claimed_at, fence, item.role, taken_over}
+end
+
+claims.SWEEP_BATCH = SWEEP_BATCH
+
+return claims

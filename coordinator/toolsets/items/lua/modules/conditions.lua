@@ -1,0 +1,85 @@
+-- The conditions of a search that the index cannot answer. They are a map, each optional: pa parent, d depth,
+-- g tags (map), y type, m and r = {from, to} in ms for modified and role changed, cl status of its claim, q text in
+-- folded form. fold = what each character outside ASCII folds to, as far as it matters for the text. A change that did
+-- not happen yet counts as the creation.
+local claim_record = require 'claim_record'
+local index = require 'index'
+
+local conditions = {}
+
+-- Folds case: ASCII here, other characters by the table. Leaves \255 alone, which is in no text.
+local function fold_case(text, fold)
+  text = string.lower(text)
+  if string.find(text, '[\128-\254]') then text = string.gsub(text, '[\194-\244][\128-\191]*', fold) end
+  return text
+end
+
+-- Whether the stored tags have any of those in a map.
+local function has_tag(tags, wanted)
+  for tag in index.each_tag(tags or '') do
+    if wanted[tag] then return true end
+  end
+  return false
+end
+
+-- Whether the title or the summary, as far as the item has them itself, holds the text, and the bytes looked at.
+local function contains_text(run, id, wanted, fold, title, summary)
+  if not (title and summary) then
+    local long = redis.call('HMGET', run.keys.text .. id, 't', 's')
+    title, summary = title or long[1], summary or long[2] or ''
+  end
+  local both = title .. '\255' .. summary
+  return string.find(fold_case(both, fold), wanted, 1, true), #both
+end
+
+local function equals(value, wanted)
+  return value == wanted
+end
+
+local function is_number(value, wanted)
+  return tonumber(value) == wanted
+end
+
+-- Whether a time, or the creation where there is none, lies within a span {from, to}; in ms.
+local function in_span(value, span, created)
+  local time = tonumber(value or created)
+  return time >= span[1] and time <= span[2]
+end
+
+-- Makes a test of the conditions that are asked for. Returns the stored fields that are needed; test(values, id,
+-- created), which says whether an item with these values meets all, and how many bytes of text it took; and
+-- field(name), which adds a field and says where its value is.
+function conditions.compile(run, asked)
+  local fields, tests, at = {}, {}, {}
+  local function field(name)
+    if not at[name] then
+      fields[#fields + 1] = name
+      at[name] = #fields
+    end
+    return at[name]
+  end
+  local function condition(name, stored, test)
+    if asked[name] == nil then return end
+    local n, wanted = field(stored), asked[name]
+    tests[#tests + 1] = function(values, created) return test(values[n], wanted, created) end
+  end
+  condition('pa', 'pa', equals)
+  condition('d', 'd', is_number)
+  condition('y', 'y', equals)
+  condition('g', 'g', has_tag)
+  condition('m', 'ma', in_span)
+  condition('r', 'ra', in_span)
+  condition('cl', 'h', function(value, wanted) return claim_record.status(run, value) == wanted end)
+  local title_at, summary_at
+  if asked.q then title_at, summary_at = field('t'), field('s') end
+  local function test(values, id, created)
+    for _, passes in ipairs(tests) do
+      if not passes(values, created) then return false, 0 end
+    end
+    if not asked.q then return true, 0 end
+    return contains_text(run, id, asked.q, asked.fold, values[title_at], values[summary_at])
+  end
+  return fields, test, field
+end
+
+return conditions

@@ -1,0 +1,116 @@
+-- New items. A spec is {1 id, 2 parent or '', 3 title, 4 summary, 5 role, 6 priority, 7 complexity or 0, 8 tags,
+-- 9 type, 10 status label, 11 requires verification, 12 description, 13 metadata, 14 properties, 15 traits, 16 graph
+-- level, 17 unsatisfied blockers}; '' means not given. The last two are known where a whole tree is created with its
+-- edges. `creation.begin` comes first, `creation.index_new` last.
+local classes = require 'classes'
+local debts = require 'debts'
+local events = require 'events'
+local index = require 'index'
+local items = require 'items'
+local schemas = require 'schemas'
+local transitions = require 'transitions'
+
+local NO_COMPLEXITY, TERMINAL, WORK = classes.NO_COMPLEXITY, classes.TERMINAL, classes.WORK
+local INLINE_BYTES, MAX_DEPTH = items.INLINE_BYTES, items.MAX_DEPTH
+local AUTO_REOPEN = schemas.AUTO_REOPEN
+
+local creation = {}
+
+local TAG_ENTRIES_MAX = 500 -- of tags and types that one call writes for new items; where there are more all are owed
+-- Fields of texts by their place in a spec: those in the item, beside it, and where their length puts them.
+local TEXTS_IN_ITEM = {[8] = 'g', [9] = 'y', [10] = 'lb', [15] = 'q'}
+local TEXTS_BESIDE = {[12] = 'x', [13] = 'm', [14] = 'o'}
+local TEXTS_BY_LENGTH = {[3] = 't', [4] = 's'}
+
+-- A parent whose lifecycle is auto-reopen returns to work when a child is added. Its ancestors in role queue
+-- follow, as for any item that goes to work.
+function creation.reopen_parent(run, parent)
+  if parent.role ~= TERMINAL then return end
+  local schema = schemas.of(run, parent)
+  if not schema or schema.lifecycle ~= AUTO_REOPEN then return end
+  local author = {id = '', actor = '', verification = '', summary = 'reopened by a new child item'}
+  transitions.change_role(run, parent, WORK, 'cascade', transitions.configured_label(run, 'start'), author)
+  transitions.cascade_upwards(run, parent, 'cascade', {}, {})
+end
+
+-- {depth, role} of a parent as this call first saw it, nil when there is none: all that a new child needs of it.
+local function load_parent(run, id)
+  if not run.known_parents[id] then
+    local depth, score = unpack(redis.call('HMGET', run.keys.item .. id, 'd', 'w'))
+    run.known_parents[id] = score and {tonumber(depth), classes.role_of(score)} or nil
+  end
+  return run.known_parents[id]
+end
+
+-- Prepares for items to be created, with one creation time (ms). Finds out in one command whether all of them are new.
+function creation.begin(run, specs, created)
+  local item_keys = {}
+  for n, spec in ipairs(specs) do item_keys[n] = run.keys.item .. spec[1] end
+  run.created, run.all_new = created, redis.call('EXISTS', unpack(item_keys)) == 0
+end
+
+-- The item of a spec, stored but not indexed.
+local function store_item(run, spec, depth, created)
+  local id, complexity, level, blockers = spec[1], spec[7], spec[16] or 0, spec[17] or 0
+  local item = {id = id, d = depth, pa = spec[2] ~= '' and spec[2] or nil, nb = blockers > 0 and blockers or nil}
+  index.set_class(run, item, classes.unclaimed_class(item, spec[5]))
+  item.score = classes.score_of(item.class, spec[6], complexity > 0 and complexity or NO_COMPLEXITY, created)
+  local fields, size, texts = {'w', item.score, 'd', depth}, 4, {}
+  local function add_field(name, value)
+    item[name], fields[size + 1], fields[size + 2], size = value, name, value, size + 2
+  end
+  if item.pa then add_field('pa', item.pa) end
+  if level > 0 then add_field('lv', level) end
+  if blockers > 0 then add_field('nb', blockers) end
+  if spec[11] then add_field('rv', 1) end
+  for n, name in pairs(TEXTS_IN_ITEM) do
+    if spec[n] ~= '' then add_field(name, spec[n]) end
+  end
+  for n, name in pairs(TEXTS_BY_LENGTH) do
+    if #spec[n] > INLINE_BYTES then
+      texts[#texts + 1], texts[#texts + 2] = name, spec[n]
+    elseif spec[n] ~= '' then
+      add_field(name, spec[n])
+    end
+  end
+  for n, name in pairs(TEXTS_BESIDE) do
+    if spec[n] ~= '' then texts[#texts + 1], texts[#texts + 2] = name, spec[n] end
+  end
+  redis.call('HSET', run.keys.item .. id, unpack(fields))
+  if texts[1] then redis.call('HSET', run.keys.text .. id, unpack(texts)) end
+  return item
+end
+
+-- Stores an item, to be indexed with the others by `creation.index_new`; returns it, or nil and the reason.
+function creation.create(run, spec)
+  local id, parent_id = spec[1], spec[2]
+  if string.sub(id, 1, 1) == '?' then return nil, items.absence_reason(id) end -- the caller refuses it already
+  local parent = parent_id ~= '' and load_parent(run, parent_id)
+  if parent_id ~= '' and not parent then return nil, 'parent_' .. items.absence_reason(parent_id) end
+  local depth = parent and parent[1] + 1 or 0
+  if depth > MAX_DEPTH then return nil, 'too_deep' end
+  local taken = run.loaded[id] or not run.all_new and redis.call('EXISTS', run.keys.item .. id) == 1
+  if taken then return nil, 'id_taken' end
+  local item = store_item(run, spec, depth, run.created)
+  run.loaded[id], run.new_items[#run.new_items + 1] = item, item
+  redis.call('ZADD', run.keys.prefixes .. string.sub(id, 1, 4), 0, string.sub(id, 5))
+  events.emit(run, 'create', id, 'r', item.role, 'p', parent_id)
+  if parent and parent[2] == TERMINAL then creation.reopen_parent(run, items.load(run, parent_id)) end
+  return item
+end
+
+-- Puts the items that were created into their scopes.
+function creation.index_new(run)
+  local tag_entries, tagged = 0, {}
+  for _, item in ipairs(run.new_items) do
+    if item.g or item.y then
+      tag_entries = tag_entries + select(2, string.gsub(item.g or '', ',', ',')) + 2
+      tagged[item.id] = 0
+    end
+  end
+  if tag_entries <= TAG_ENTRIES_MAX then return index.add_all(run, run.new_items) end
+  index.add_many(run, run.new_items, true)
+  debts.owe_counts(run, tagged)
+end
+
+return creation

@@ -1,0 +1,71 @@
+-- Removing items from the store, with all that belongs to them.
+local batch = require 'batch'
+local blockers = require 'blockers'
+local bounds = require 'bounds'
+local claims = require 'claims'
+local events = require 'events'
+local graph = require 'graph'
+local index = require 'index'
+local unlink = require 'unlink'
+
+local EDGES_AT_ONCE = blockers.EDGES_AT_ONCE
+
+local erasure = {}
+
+-- An edge through which the item waits, or nil. As long as that edge is there, the item cannot become ready while its
+-- other edges are removed.
+local function spared_edge(run, item)
+  if item.nb and not run.spared_edges[item.id] then
+    graph.each_edge(run, item.id, function(code, other, value)
+      if graph.waits_for(run, code, other, value) then run.spared_edges[item.id] = code .. other end
+    end)
+  end
+  return run.spared_edges[item.id]
+end
+
+-- Takes a field and its value out of a list of them.
+local function leave_out(edges, field)
+  for n = 1, #edges, 2 do
+    if edges[n] == field then
+      table.remove(edges, n)
+      table.remove(edges, n)
+      return
+    end
+  end
+end
+
+-- Removes an item that has no children, with its claim, edges, notes and index entries; `erasure.finish` has to follow,
+-- once for all items. Dependents lose a blocker and may become ready. If the item has very many edges, only some of
+-- these are removed. Returns whether the item was removed, and how many edges and notes were.
+function erasure.erase(run, item)
+  local id = item.id
+  local edges = unlink.next_edges(run, id)
+  if redis.call('HLEN', run.keys.edges .. id) > EDGES_AT_ONCE then
+    leave_out(edges, spared_edge(run, item))
+    unlink.remove(run, item, edges)
+    return false, EDGES_AT_ONCE
+  end
+  if item.holder then claims.finish(run, item) end
+  if item.fence then redis.call('ZREM', run.keys.abandoned, id) end
+  local notes = redis.call('HVALS', run.keys.notes .. id)
+  if edges[1] then unlink.remove(run, item, edges, true) end
+  redis.call('ZREM', run.keys.ranked .. 'p' .. (item.pa or ''), id)
+  bounds.remove(run, item, item.pa)
+  for _, scope in ipairs(index.scopes_of(item)) do table.insert(batch.list_in(run.left_in_scopes, scope), id) end
+  redis.call('ZREM', run.keys.prefixes .. string.sub(id, 1, 4), string.sub(id, 5))
+  local gone = {run.keys.item .. id, run.keys.text .. id, run.keys.edges .. id, run.keys.notes .. id}
+  for _, note in ipairs(notes) do gone[#gone + 1] = run.keys.note .. string.sub(note, 1, 32) end
+  batch.call('DEL', nil, gone)
+  run.loaded[id] = nil
+  events.emit(run, 'delete', id)
+  return true, #edges / 2 + #notes
+end
+
+-- Removes the erased items from the scopes that they share with others.
+function erasure.finish(run)
+  for scope, ids in pairs(run.left_in_scopes) do
+    if string.sub(scope, 1, 1) ~= 'p' then batch.call('ZREM', run.keys.ranked .. scope, ids) end
+  end
+end
+
+return erasure

@@ -1,0 +1,192 @@
+-- Writes and reads the ranked index: in which scopes an item stands, and with which score (modules/classes.lua);
+-- besides, the list of abandoned items. Functions that index an item use its present score; they store it on the item
+-- only if they say so.
+--   ranked     per scope: ids by their scores
+--   abandoned  abandoned items (`classes.is_left`, held by nobody) by when they were left (ms); those that wait for a
+--              dependency stand WAITING_OFFSET further back
+local batch = require 'batch'
+local bounds = require 'bounds'
+local classes = require 'classes'
+local clock = require 'clock'
+local items = require 'items'
+
+local BLOCKED, REVIEW, TERMINAL, WORK = classes.BLOCKED, classes.REVIEW, classes.TERMINAL, classes.WORK
+local CLASS_SIZE, HELD, STATES = classes.CLASS_SIZE, classes.HELD, classes.STATES
+
+local index = {}
+
+local WAITING_OFFSET = 2 ^ 42
+
+function index.each_tag(tags)
+  return string.gmatch(tags, '[^,%s]+')
+end
+
+-- All scopes that an item belongs to.
+function index.scopes_of(item)
+  local list = {'*', 'p' .. (item.pa or '')}
+  if item.g then
+    for tag in index.each_tag(item.g) do list[#list + 1] = 'g' .. tag end
+  end
+  if item.y then list[#list + 1] = 'y' .. item.y end
+  return list
+end
+
+-- Puts an item, and another one with the same tags and type if that is given, into the scopes of these.
+local function index_tags_and_type(run, item, other)
+  local ranked = run.keys.ranked
+  if item.g then
+    for tag in index.each_tag(item.g) do
+      if other then
+        redis.call('ZADD', ranked .. 'g' .. tag, item.score, item.id, other.score, other.id)
+      else
+        redis.call('ZADD', ranked .. 'g' .. tag, item.score, item.id)
+      end
+      run.tag_entries_written = run.tag_entries_written + 1
+    end
+  end
+  if not item.y then return end
+  if other then
+    redis.call('ZADD', ranked .. 'y' .. item.y, item.score, item.id, other.score, other.id)
+  else
+    redis.call('ZADD', ranked .. 'y' .. item.y, item.score, item.id)
+  end
+end
+
+-- Enters a ready item into the index of what is ready below its ancestors (modules/bounds.lua).
+local function lower_bounds_above(run, item)
+  if item.pa and classes.is_ready_class(item.class) then bounds.lower(run, item.pa, item.d - 1, item.score) end
+end
+
+-- Puts an item into its scopes by its score, new or moved.
+function index.add(run, item)
+  redis.call('ZADD', run.keys.ranked .. '*', item.score, item.id)
+  redis.call('ZADD', run.keys.ranked .. 'p' .. (item.pa or ''), item.score, item.id)
+  if item.g or item.y then index_tags_and_type(run, item) end
+  lower_bounds_above(run, item)
+end
+
+-- The same for two items, each nil where there is none, with fewer commands.
+function index.add_two(run, item, other)
+  if not (item and other) then
+    if item or other then index.add(run, item or other) end
+    return
+  end
+  redis.call('ZADD', run.keys.ranked .. '*', item.score, item.id, other.score, other.id)
+  if item.pa == other.pa then
+    redis.call('ZADD', run.keys.ranked .. 'p' .. (item.pa or ''), item.score, item.id, other.score, other.id)
+  else
+    redis.call('ZADD', run.keys.ranked .. 'p' .. (item.pa or ''), item.score, item.id)
+    redis.call('ZADD', run.keys.ranked .. 'p' .. (other.pa or ''), other.score, other.id)
+  end
+  if item.g == other.g and item.y == other.y then
+    index_tags_and_type(run, item, other)
+  else
+    index_tags_and_type(run, item)
+    index_tags_and_type(run, other)
+  end
+  lower_bounds_above(run, item)
+  lower_bounds_above(run, other)
+end
+
+-- Puts an item whose scopes may have changed into its present scopes, and removes it from former ones.
+function index.reindex(run, item, scopes_before, score_before)
+  local scopes_left = {}
+  for _, scope in ipairs(scopes_before) do scopes_left[scope] = true end
+  for _, scope in ipairs(index.scopes_of(item)) do
+    local stays = scopes_left[scope] and item.score == score_before
+    if not stays then redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id) end
+    scopes_left[scope] = nil
+  end
+  for scope in pairs(scopes_left) do redis.call('ZREM', run.keys.ranked .. scope, item.id) end
+  lower_bounds_above(run, item)
+end
+
+-- Enters an item into abandoned, or takes it out, as its present state says.
+function index.note_abandoned(run, item)
+  if not item.fence then return end
+  if classes.is_held(item) or not classes.is_left(item, item.role) then
+    redis.call('ZREM', run.keys.abandoned, item.id)
+    return
+  end
+  local known = redis.call('ZSCORE', run.keys.abandoned, item.id)
+  local since = known and tonumber(known) % WAITING_OFFSET or item.holder and item.expires or run.now
+  redis.call('ZADD', run.keys.abandoned, clock.whole(since + (item.nb and WAITING_OFFSET or 0)), item.id)
+  run.abandoned_noted = true
+end
+
+-- Sets the class of an item; if it is a ready class, the item will be handed out (modules/serve.lua).
+function index.set_class(run, item, class)
+  item.class, item.role = class, math.floor(class / STATES)
+  if classes.is_ready_class(class) then run.newly_ready[#run.newly_ready + 1] = item.id end
+end
+
+-- Gives an item the class and the matching score, to be stored and indexed by the caller; false if it has that class.
+function index.change_class(run, item, class)
+  if item.class == class then return false end
+  local before, role = item.class, item.role
+  item.score = item.score + (class - before) * CLASS_SIZE
+  index.set_class(run, item, class)
+  -- Not where it was held and is, or was never in a role in which there is anything to leave.
+  local matters = before % STATES ~= HELD or class % STATES ~= HELD
+  if matters and (role == WORK or role == REVIEW or item.role == WORK or item.role == REVIEW) then
+    index.note_abandoned(run, item)
+  end
+  return true
+end
+
+-- The same with the index; `items.save` is to follow.
+function index.move_to_class(run, item, class)
+  if index.change_class(run, item, class) then
+    index.add(run, item)
+    items.mark_changed(item, 'score')
+  end
+end
+
+function index.count_children(run, id)
+  return redis.call('ZCARD', run.keys.ranked .. 'p' .. id)
+end
+
+function index.first_child(run, id)
+  return redis.call('ZRANGE', run.keys.ranked .. 'p' .. id, 0, 0)[1]
+end
+
+function index.all_children_terminal(run, id)
+  local key = run.keys.ranked .. 'p' .. id
+  if redis.call('ZCOUNT', key, '-inf', TERMINAL * STATES * CLASS_SIZE - 1) > 0 then return false end
+  return redis.call('ZCOUNT', key, BLOCKED * STATES * CLASS_SIZE, '+inf') == 0
+end
+
+-- Appends an entry of the index to those of its scope, scores and ids in turn; `sizes` = how many values these are.
+local function add_entry(entries, sizes, scope, score, id)
+  local list, size = entries[scope], sizes[scope] or 0
+  if not list then
+    list = {}
+    entries[scope] = list
+  end
+  list[size + 1], list[size + 2], sizes[scope] = score, id, size + 2
+end
+
+-- Puts items into their scopes by their scores; with `without_tags` not into those of their tags and types.
+function index.add_many(run, list, without_tags)
+  local entries, sizes = {}, {}
+  for _, item in ipairs(list) do
+    local score, id = clock.whole(item.score), item.id
+    add_entry(entries, sizes, '*', score, id)
+    add_entry(entries, sizes, 'p' .. (item.pa or ''), score, id)
+    if item.g and not without_tags then
+      for tag in index.each_tag(item.g) do add_entry(entries, sizes, 'g' .. tag, score, id) end
+    end
+    if item.y and not without_tags then add_entry(entries, sizes, 'y' .. item.y, score, id) end
+    lower_bounds_above(run, item)
+  end
+  for scope, values in pairs(entries) do batch.call('ZADD', run.keys.ranked .. scope, values) end
+end
+
+-- The same with all scopes, for any number of items.
+function index.add_all(run, list)
+  if list[2] then index.add_many(run, list) elseif list[1] then index.add(run, list[1]) end
+end
+
+index.WAITING_OFFSET = WAITING_OFFSET
+
+return index

@@ -1,0 +1,144 @@
+-- The stored layout of a work item: one small hash (listpack form: short field names, nothing stored that is a
+-- default; all times in ms) and one entry per scope in the ranked index. Fields of the hash:
+--   w score (modules/classes.lua)  t title  s summary  pr previous role  lb status label  d depth
+--   pa parent  g tags  y type  q traits  ma modified  ra role changed  rv requires verification
+--   tl entry of its last transition in transitions, which has the entry of the one before
+--   nb unsatisfied blockers  lv graph level  k put aside (modules/bounds.lua)
+--   h record of its claim (modules/claim_record.lua)
+--   u nobody has claimed it since a cascade or a reopening took it to its role (only where there was a claim before)
+--   tk fence of the claim that took it over while it was abandoned, until `start` (advance_item.lua)
+--   lo how many claims on it failed while the present claim is held (modules/holds.lua)
+-- Texts over INLINE_BYTES live in a second hash under the same letters, so that the first stays small, and so do always
+--   x description  m metadata  o properties
+-- In Lua an `item` is a table. Its fields of one or two letters are the stored ones. Whole words are: its id; what
+-- w and h contain (score, class, role; fence and, with a claim, expires, claimed_at, first_claimed_at, holder); and
+-- its state in this call (partial, changed).
+local claim_record = require 'claim_record'
+local classes = require 'classes'
+local clock = require 'clock'
+
+local CLASS_SIZE, STATES = classes.CLASS_SIZE, classes.STATES
+
+local items = {}
+
+local MAX_DEPTH = 3
+local INLINE_BYTES = 64 -- of a text in the item's own hash
+
+-- Sets the fields that follow from the stored score and the record of a claim (nil for none).
+function items.unpack_stored(item, score, claim)
+  local class = math.floor(score / CLASS_SIZE)
+  item.score, item.class, item.role = tonumber(score), class, math.floor(class / STATES)
+  if claim then claim_record.unpack(item, claim) end
+end
+
+-- The item of an id with all fields of its hash, or nil.
+function items.load(run, id)
+  local known = run.loaded[id]
+  if known and not known.partial then return known end
+  redis.setresp(3) -- fields come as a table, not as a list to be made one
+  local item = redis.call('HGETALL', run.keys.item .. id).map
+  redis.setresp(2)
+  if not item.w then return nil end
+  if known then
+    for field, value in pairs(item) do
+      if known[field] == nil then known[field] = value end
+    end
+    known.partial = nil
+    return known
+  end
+  item.id, run.loaded[id] = id, item
+  items.unpack_stored(item, item.w, item.h)
+  return item
+end
+
+-- The same at less cost, `partial`: only with the fields that claims, classes and scopes need.
+function items.load_partly(run, id)
+  if run.loaded[id] then return run.loaded[id] end
+  local values = redis.call('HMGET', run.keys.item .. id, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo', 'ra', 'u')
+  if not values[1] then return nil end
+  local item = {
+    id = id, partial = true, score = 0, class = 0, role = 0,
+    pa = values[3] or nil, g = values[4] or nil, y = values[5] or nil, nb = values[6] or nil,
+    d = values[7] or nil, k = values[8] or nil, lo = values[9] or nil,
+    ra = values[10] or nil, u = values[11] or nil,
+  }
+  run.loaded[id] = item
+  items.unpack_stored(item, values[1], values[2])
+  return item
+end
+
+-- The role of an item that exists.
+function items.load_role(run, id)
+  local item = run.loaded[id]
+  return item and item.role or classes.role_of(redis.call('HGET', run.keys.item .. id, 'w'))
+end
+
+-- Why an id has no item. The caller replaces a prefix that it could not resolve by '?' .. reason, so that every element
+-- of a batch reaches the operation, and a repeated call gets exactly the first answer.
+function items.absence_reason(id)
+  return string.sub(id, 1, 1) == '?' and string.sub(id, 2) or 'not_found'
+end
+
+-- Marks a field (a stored one, or `score`) to be written by `items.save`.
+function items.mark_changed(item, field)
+  local changed = item.changed or {}
+  changed[#changed + 1] = field
+  item.changed = changed
+end
+
+-- Sets a stored field, to be written by `items.save`; false or nil removes it.
+function items.set(item, field, value)
+  value = value or nil
+  if item[field] ~= value then
+    item[field] = value
+    items.mark_changed(item, field)
+  end
+end
+
+-- Writes the fields of an item that have changed.
+function items.save(run, item)
+  if not item.changed then return end
+  local set, gone = {}, nil
+  for _, field in ipairs(item.changed) do
+    local value = item[field]
+    if value ~= nil then
+      set[#set + 1], set[#set + 2] = field == 'score' and 'w' or field, value
+    else
+      gone = gone or {}
+      gone[#gone + 1] = field
+    end
+  end
+  item.changed = nil
+  if set[1] then redis.call('HSET', run.keys.item .. item.id, unpack(set)) end
+  if gone then redis.call('HDEL', run.keys.item .. item.id, unpack(gone)) end
+end
+
+-- modifiedAt rises strictly, by a millisecond where the clock did not.
+function items.set_modified(run, item)
+  items.set(item, 'ma', clock.whole(math.max(run.now, (item.ma or classes.created_of(item.score)) + 1)))
+end
+
+-- Stores a text (t or s) where its length puts it; '' and false remove it. `items.save` is to follow.
+function items.set_text(run, item, field, value)
+  local long = value and #value > INLINE_BYTES
+  items.set(item, field, value and value ~= '' and not long and value)
+  if long then
+    redis.call('HSET', run.keys.text .. item.id, field, value)
+  else
+    redis.call('HDEL', run.keys.text .. item.id, field)
+  end
+end
+
+-- A text (t, s), nil or false where there is none.
+function items.text_of(run, item, field)
+  return item[field] or redis.call('HGET', run.keys.text .. item.id, field)
+end
+
+function items.title_of(run, item)
+  return items.text_of(run, item, 't')
+end
+
+items.MAX_DEPTH = MAX_DEPTH
+items.INLINE_BYTES = INLINE_BYTES
+
+return items

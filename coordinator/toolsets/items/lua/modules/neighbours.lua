@@ -1,0 +1,41 @@
+-- What stands next to an item in the graph, and the item's level in it (modules/levels.lua).
+local graph = require 'graph'
+
+local neighbours = {}
+
+-- How many edges of an item are stored.
+function neighbours.edges_stored(run, id)
+  local count = run.counted[id] or redis.call('HLEN', run.keys.edges .. id)
+  run.counted[id] = count
+  return count
+end
+
+-- What an item blocks (1) and what blocks it (-1), as stored: lists of ids. Read once for all edges of a batch.
+function neighbours.of(run, id)
+  if not run.known[id] then
+    local blocked, blockers = {}, {}
+    if run.counted[id] ~= 0 then
+      graph.each_edge(run, id, function(code, other)
+        if graph.blocks_other(code) then blocked[#blocked + 1] = other end
+        if graph.blocked_by_other(code) then blockers[#blockers + 1] = other end
+      end)
+    end
+    run.known[id] = {[1] = blocked, [-1] = blockers}
+  end
+  return run.known[id]
+end
+
+-- 0 where none is stored.
+function neighbours.load_level(run, id)
+  return tonumber(redis.call('HGET', run.keys.item .. id, 'lv') or 0)
+end
+
+function neighbours.store_level(run, id, level)
+  if level ~= 0 then
+    redis.call('HSET', run.keys.item .. id, 'lv', level)
+  else
+    redis.call('HDEL', run.keys.item .. id, 'lv')
+  end
+end
+
+return neighbours

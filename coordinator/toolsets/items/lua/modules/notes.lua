@@ -1,0 +1,52 @@
+-- Notes: one hash each, and per item one with an entry for each note, which is all that a gate has to read. A key is
+-- unique per item; writing it again keeps id and creation time.
+--   note   i item  k key  r role letter  b body  c created  m modified (ms)  a actor  v verification
+--   notes  key -> entry: note id (32 characters) .. role letter .. '1' if the body is not blank, else '0'
+local batch = require 'batch'
+local clock = require 'clock'
+local events = require 'events'
+
+local notes = {}
+
+-- Stores a note {item, key, role letter, body, filled, actor, verification, id for a new one}; returns its id.
+function notes.store(run, note)
+  local item_id, key, role, body, filled, actor, verification, fresh = unpack(note)
+  local entry = redis.call('HGET', run.keys.notes .. item_id, key)
+  local id = entry and string.sub(entry, 1, 32) or fresh
+  redis.call('HSET', run.keys.notes .. item_id, key, id .. role .. (filled and '1' or '0'))
+  local time = clock.whole(run.now)
+  redis.call(
+    'HSET', run.keys.note .. id,
+    'i', item_id, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification
+  )
+  redis.call('HSETNX', run.keys.note .. id, 'c', time)
+  return id
+end
+
+-- The same for a list of notes, of items that have none yet and under keys that differ; with an event of each.
+function notes.store_first(run, list)
+  local entries, time = {}, clock.whole(run.now) -- entries by item: keys and entries in turn
+  for _, note in ipairs(list) do
+    local item_id, key, role, body, filled, actor, verification, id = unpack(note)
+    local of_item = batch.list_in(entries, item_id)
+    of_item[#of_item + 1], of_item[#of_item + 2] = key, id .. role .. (filled and '1' or '0')
+    redis.call(
+      'HSET', run.keys.note .. id,
+      'i', item_id, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification, 'c', time
+    )
+    events.emit(run, 'note', item_id, 'n', key)
+  end
+  for item_id, of_item in pairs(entries) do batch.call('HSET', run.keys.notes .. item_id, of_item) end
+end
+
+-- What an item's schema depends on, and every {key, filled} of it unless `without_notes`: {type, tags, traits, notes}.
+function notes.schema_inputs(run, item, without_notes)
+  local list = {}
+  if run.config ~= '' and not without_notes then
+    local flat = redis.call('HGETALL', run.keys.notes .. item.id)
+    for n = 1, #flat, 2 do list[#list + 1] = {flat[n], string.sub(flat[n + 1], 34, 34) == '1'} end
+  end
+  return {item.y or false, item.g or false, item.q or false, list}
+end
+
+return notes

@@ -1,0 +1,47 @@
+-- Where in the ranked index a search looks. Scores order by class, priority, complexity and age, so the items
+-- of one class, priority and complexity (a group) stand together and in order of creation, and a range of
+-- creation times is one range of scores in each group. A set is the part of a scope that one class takes:
+-- {key, base}; the rank of an item in it is its score less the base, the score at which the class begins.
+-- A span is {first group, last group, from, to}: groups are priority * 16 + complexity, times are ms since
+-- RANK_EPOCH.
+local classes = require 'classes'
+
+local CLASS_SIZE, GROUP_SIZE, NO_COMPLEXITY = classes.CLASS_SIZE, classes.GROUP_SIZE, classes.NO_COMPLEXITY
+
+local ranges = {}
+
+local LAST_GROUP = 2 * 16 + NO_COMPLEXITY
+
+-- The sets of some scopes and classes (a text of letters) that have members: {key, base, size}; and their sizes' sum.
+function ranges.sets(run, scopes_asked, class_list)
+  local sets, total = {}, 0
+  for _, scope in ipairs(scopes_asked) do
+    local key = run.keys.ranked .. scope
+    for letter in string.gmatch(class_list, '.') do
+      local base = classes.class_of_letter(letter) * CLASS_SIZE
+      local size = redis.call('ZCOUNT', key, base, base + CLASS_SIZE - 1)
+      if size > 0 then sets[#sets + 1] = {key = key, base = base, size = size} end
+      total = total + size
+    end
+  end
+  return sets, total
+end
+
+-- Whether a span has all creation times, so that its groups are one range of ranks.
+function ranges.is_whole(span)
+  return span[3] == 0 and span[4] == GROUP_SIZE - 1
+end
+
+-- Whether a span has all items of a class.
+function ranges.is_everything(span)
+  return ranges.is_whole(span) and span[1] <= 0 and span[2] >= LAST_GROUP
+end
+
+-- Whether an item of this score lies within a span, whatever its class.
+function ranges.contains(span, score)
+  local first, last, from, to = unpack(span)
+  local group, age = math.floor(score % CLASS_SIZE / GROUP_SIZE), score % GROUP_SIZE
+  return group >= first and group <= last and age >= from and age <= to
+end
+
+return ranges

@@ -1,0 +1,64 @@
+-- Moving an item, with all that is below it, under another parent or to the roots.
+local bounds = require 'bounds'
+local claims = require 'claims'
+local classes = require 'classes'
+local items = require 'items'
+
+local MAX_DEPTH = items.MAX_DEPTH
+
+local reparent = {}
+
+local MOVED_MAX = 700 -- items below one that moves to another depth
+
+-- The ids below an item by level; nil if there are more than MOVED_MAX in all.
+local function descendants(run, id)
+  local levels, level, left = {}, {id}, MOVED_MAX
+  while level[1] do
+    local below = {}
+    for _, above in ipairs(#levels < MAX_DEPTH and level or {}) do
+      for _, child in ipairs(redis.call('ZRANGE', run.keys.ranked .. 'p' .. above, 0, left)) do
+        below[#below + 1], left = child, left - 1
+      end
+      if left < 0 then return nil end
+    end
+    if below[1] then levels[#levels + 1] = below end
+    level = below
+  end
+  return levels
+end
+
+-- By how much the new parent changes the depth, the ids below that change with it (by level), and the parent; or nil
+-- and the reason.
+function reparent.plan(run, item, parent_id)
+  local above = parent_id ~= '' and items.load(run, parent_id)
+  if parent_id ~= '' and not above then return nil, 'parent_' .. items.absence_reason(parent_id) end
+  local shift = (above and above.d + 1 or 0) - item.d
+  local ancestor = above
+  while ancestor do
+    if ancestor.id == item.id then return nil, 'parent_cycle' end
+    ancestor = ancestor.pa and items.load(run, ancestor.pa)
+  end
+  local below = shift == 0 and {} or descendants(run, item.id)
+  if not below then return nil, 'too_many_below' end
+  if item.d + shift + #below > MAX_DEPTH then return nil, 'too_deep' end
+  return shift, below, above
+end
+
+-- Moves an item as planned, to be indexed and saved by the caller.
+function reparent.apply(run, item, parent_id, shift, below)
+  local lapsed, from = item.holder and not classes.is_held(item), item.pa
+  if lapsed then claims.count_lapsed(run, item, -1) end
+  items.set(item, 'pa', parent_id ~= '' and parent_id)
+  if lapsed then claims.count_lapsed(run, item, 1) end
+  items.set(item, 'd', item.d + shift)
+  bounds.move(run, item, from)
+  run.freed_ids[#run.freed_ids + 1] = item.id -- what is below it may have come out from below a held one
+  for level, ids in ipairs(below) do
+    for _, id in ipairs(ids) do
+      redis.call('HSET', run.keys.item .. id, 'd', item.d + level)
+      if run.loaded[id] then run.loaded[id].d = item.d + level end
+    end
+  end
+end
+
+return reparent

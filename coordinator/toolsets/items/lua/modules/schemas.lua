@@ -1,0 +1,84 @@
+-- Note schemas, from the configuration that the front-ends installed under its hash, run.config ('' where none is
+-- configured).
+--   schemas  per hash, each field packed: 's:' .. name = {lifecycle, default traits, notes}, 't:' .. trait = notes,
+--            'default' = name; a note is {key, role, required}
+local classes = require 'classes'
+
+local schemas = {}
+
+local MANUAL, PERMANENT, AUTO_REOPEN = 'M', 'P', 'R' -- lifecycles that differ from the usual one, 'A'
+
+-- Whether the configuration is not installed (any more): the front-end installs it and calls again.
+function schemas.is_missing(run)
+  return run.config ~= '' and redis.call('EXISTS', run.keys.schemas .. run.config) == 0
+end
+
+-- A field of the configuration, unpacked; false where there is none.
+local function read_config(run, field)
+  local packed = redis.call('HGET', run.keys.schemas .. run.config, field)
+  return packed and cmsgpack.unpack(packed)
+end
+
+-- The schema as configured: type first, then the first tag that names one, then the default. Nil where there is none.
+local function load_base_schema(run, item)
+  local found = item.y and read_config(run, 's:' .. item.y)
+  if found then return found end
+  for tag in string.gmatch(item.g or '', '[^,%s]+') do
+    found = read_config(run, 's:' .. tag)
+    if found then return found end
+  end
+  local fallback = redis.call('HGET', run.keys.schemas .. run.config, 'default')
+  return fallback and read_config(run, 's:' .. fallback)
+end
+
+-- Adds to a schema the notes of a list (false for none) whose keys it does not have yet; `known` = its keys.
+local function merge_notes(schema, known, list)
+  for _, note in ipairs(list or {}) do
+    local key, role = note[1], note[2]
+    if not known[key] then
+      known[key] = true
+      schema.notes[#schema.notes + 1] = note
+      schema.review = schema.review or role == 'review'
+    end
+  end
+end
+
+local function load_schema(run, item)
+  local base = load_base_schema(run, item)
+  if not base then return nil end
+  local schema, known = {lifecycle = base[1], notes = {}, review = false}, {}
+  merge_notes(schema, known, base[3])
+  for _, trait in ipairs(base[2]) do merge_notes(schema, known, read_config(run, 't:' .. trait)) end
+  for trait in string.gmatch(item.q or '', '[^,]+') do merge_notes(schema, known, read_config(run, 't:' .. trait)) end
+  return schema
+end
+
+-- The schema of an item, {lifecycle, notes, review} with the notes of traits merged in (the schema's own notes win), or
+-- nil; review = whether one of its notes is for that role.
+function schemas.of(run, item)
+  return run.config ~= '' and load_schema(run, item) or nil
+end
+
+-- The required notes for a role (nil: for all) that do not exist or are blank: their keys, and the phase of each.
+function schemas.missing_notes(run, item, schema, role)
+  local missing, phases, phase = {}, {}, role and classes.role_name(role)
+  for _, note in ipairs(schema.notes) do
+    local key, note_phase, required = note[1], note[2], note[3]
+    if required and (not phase or note_phase == phase) then
+      local entry = redis.call('HGET', run.keys.notes .. item.id, key) -- see modules/notes.lua
+      if not entry or string.sub(entry, 34, 34) ~= '1' then
+        missing[#missing + 1], phases[#phases + 1] = key, note_phase
+      end
+    end
+  end
+  return missing, phases
+end
+
+-- Whether an item of the schema (nil for none) follows its children to terminal.
+function schemas.may_cascade(schema)
+  return not schema or (schema.lifecycle ~= MANUAL and schema.lifecycle ~= PERMANENT)
+end
+
+schemas.AUTO_REOPEN = AUTO_REOPEN
+
+return schemas

@@ -1,0 +1,113 @@
+-- Selectors: which items a caller wants, and in which order. A selector is a map, each field optional: role (default:
+-- what is on offer, that is ready items in queue and abandoned ones, the latter first where priorities are equal),
+-- parent, tags (any of them), priority, type, complexity (at most), created_from, created_to, changed_from, changed_to
+-- (ms), ancestor, order ('priority' by default, 'oldest', 'newest'). A position is an item's place in the order of rank
+-- that a selector asks for, whatever its class: an item that moves from one class to another stays where it is. With a
+-- role that is the score without the class. Without one, priority comes first, then whether the item is abandoned, then
+-- the rest of the score.
+local claim_record = require 'claim_record'
+local classes = require 'classes'
+local index = require 'index'
+
+local ABANDONED, QUEUE, STATES = classes.ABANDONED, classes.QUEUE, classes.STATES
+local CLASS_SIZE, PRIORITY_SIZE, GROUP_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE, classes.GROUP_SIZE
+local NO_COMPLEXITY, RANK_EPOCH = classes.NO_COMPLEXITY, classes.RANK_EPOCH
+
+local selectors = {}
+
+local function has_any_tag(item, tags)
+  for tag in index.each_tag(item.g or '') do
+    for _, wanted in ipairs(tags) do
+      if tag == wanted then return true end
+    end
+  end
+  return false
+end
+
+local function within(value, from, to)
+  return (not from or value >= from) and (not to or value <= to)
+end
+
+-- Whether an item is below another one, at any depth.
+function selectors.is_below(run, item, ancestor)
+  local above = item.pa
+  while above do
+    if above == ancestor then return true end
+    above = redis.call('HGET', run.keys.item .. above, 'pa')
+  end
+  return false
+end
+
+-- Whether everything but the role suits a selector.
+local function matches_all(run, item, selector)
+  return (not selector.parent or item.pa == selector.parent)
+    and (not selector.type or item.y == selector.type)
+    and (not selector.priority or classes.priority_of(item.score) == selector.priority)
+    and (not selector.complexity or (classes.complexity_of(item.score) or NO_COMPLEXITY) <= selector.complexity)
+    and (not selector.tags or has_any_tag(item, selector.tags))
+    and within(classes.created_of(item.score), selector.created_from, selector.created_to)
+    and within(tonumber(item.ra) or classes.created_of(item.score), selector.changed_from, selector.changed_to)
+    and (not selector.ancestor or selectors.is_below(run, item, selector.ancestor))
+end
+
+-- Whether an item suits a selector. The empty selector is checked first, because it is cheap.
+function selectors.matches(run, item, selector)
+  local right_role = item.role == (selector.role or QUEUE) or not selector.role and item.class % STATES == ABANDONED
+  return right_role and (next(selector) == nil or matches_all(run, item, selector))
+end
+
+-- Whether a selector asks for the order of rank, and not of age.
+function selectors.orders_by_rank(selector)
+  return not selector.order or selector.order == 'priority'
+end
+
+-- Between which ages (ms since RANK_EPOCH) items were created that may suit; nil where any may.
+function selectors.age_range(selector)
+  if not (selector.created_from or selector.created_to) then return nil end
+  local low = math.max((selector.created_from or RANK_EPOCH) - RANK_EPOCH, 0)
+  return low, math.min((selector.created_to or math.huge) - RANK_EPOCH, GROUP_SIZE - 1)
+end
+
+-- The agent that holds something above the item and below `scope` (nil: anything above), nil when nobody does, false
+-- when several do.
+function selectors.holder_above(run, item, scope)
+  local parent = item.pa
+  if not parent or parent == scope then return nil end
+  local place = scope and scope .. parent or parent
+  run.known_holders = run.known_holders or {}
+  if not run.known_holders[place] then
+    local claim, grandparent = unpack(redis.call('HMGET', run.keys.item .. parent, 'h', 'pa'))
+    local holder = selectors.holder_above(run, {pa = grandparent}, scope)
+    local agent = claim_record.live_holder(run, claim)
+    if agent then holder = (holder == nil or holder == agent) and agent end
+    run.known_holders[place] = {holder}
+  end
+  return run.known_holders[place][1]
+end
+
+-- Whether a claim above the item and below `scope` (nil: any above it) keeps it from the agent.
+function selectors.is_shielded(run, item, agent, scope)
+  local holder = selectors.holder_above(run, item, scope)
+  return holder ~= nil and holder ~= agent
+end
+
+-- The position of an item of a class, by its score.
+function selectors.position_of(selector, class, score)
+  local place = score % CLASS_SIZE
+  if selector.role then return place end
+  return place + math.floor(place / PRIORITY_SIZE) * PRIORITY_SIZE + (class == QUEUE * STATES and PRIORITY_SIZE or 0)
+end
+
+-- The lowest score in a class from which on positions are at or after `position`.
+function selectors.score_at(selector, class, position)
+  if selector.role then return class * CLASS_SIZE + position end
+  local priority, rest = math.floor(position / (2 * PRIORITY_SIZE)), position % (2 * PRIORITY_SIZE)
+  if class == QUEUE * STATES then
+    rest = math.max(rest - PRIORITY_SIZE, 0)
+  else
+    rest = math.min(rest, PRIORITY_SIZE) -- what is on offer in queue comes after all abandoned ones of a priority
+  end
+  return class * CLASS_SIZE + priority * PRIORITY_SIZE + rest
+end
+
+return selectors

@@ -1,0 +1,108 @@
+-- Hands the items that an operation has made ready to the calls that wait for them. Every operation that may make an
+-- item ready ends with `serve.parked_calls`; those that are made with `change` do so there.
+local classes = require 'classes'
+local debts = require 'debts'
+local handover = require 'handover'
+local holders = require 'holders'
+local items = require 'items'
+local queues = require 'queues'
+local waiters = require 'waiters'
+local wanted = require 'wanted'
+
+local CLASS_SIZE = classes.CLASS_SIZE
+local MAX_DEPTH = items.MAX_DEPTH
+
+local serve = {}
+
+local BELOW_MAX = 100 -- items below freed ones that one call looks at
+local HAND_OVERS_MAX = 8 -- items that one call gives to parked callers; others are owed
+local COMPARISONS_MAX = 1000 -- of items with what is waited for, in one call
+
+-- Adds the ready items below a freed item to those newly ready: they were out of reach, and may be wanted now. Returns
+-- what is left of `budget` after what it has looked at; negative if there are more.
+local function find_ready_below(run, id, budget)
+  local top = items.load(run, id)
+  local list, at = {top and {id, tonumber(top.d)}}, 1
+  while list[at] and budget >= 0 do
+    local depth = list[at][2] + 1
+    local found = redis.call('ZRANGE', run.keys.ranked .. 'p' .. list[at][1], 0, budget, 'WITHSCORES')
+    budget = budget - #found / 2
+    for n = 1, #found, 2 do
+      if depth < MAX_DEPTH then list[#list + 1] = {found[n], depth} end
+      local ready = classes.is_ready_class(math.floor(found[n + 1] / CLASS_SIZE))
+      if ready then run.newly_ready[#run.newly_ready + 1] = found[n] end
+    end
+    at = at + 1
+  end
+  return budget
+end
+
+-- The items of a list that nobody holds and nothing blocks, debts included; best first.
+local function ready_items(run, ids)
+  local ready, seen = {}, {}
+  for _, id in ipairs(ids) do
+    local item = not seen[id] and items.load(run, id)
+    seen[id] = true
+    if item and classes.is_ready_class(item.class) and (run.owed_counts[id] or 0) == 0 then
+      ready[#ready + 1] = item
+    end
+  end
+  table.sort(ready, function(one, other)
+    local score, other_score = one.score % CLASS_SIZE, other.score % CLASS_SIZE -- whatever their classes
+    if score ~= other_score then return score < other_score end
+    return one.id < other.id
+  end)
+  return ready
+end
+
+-- Gives an item to the call that has waited longest for it.
+local function offer_item(run, item)
+  local waiter = wanted.longest_waiter(run, item)
+  if waiter then
+    handover.give(run, item, waiter)
+    run.hand_overs, run.known_holders = run.hand_overs + 1, nil
+  end
+end
+
+-- Whether further items are to be owed.
+function serve.has_offered_enough(run)
+  return run.hand_overs >= HAND_OVERS_MAX or run.comparisons > COMPARISONS_MAX
+end
+
+-- `serve.parked_calls` where there is something to do.
+local function offer_ready_items(run)
+  local budget, around, later = BELOW_MAX, {}, {}
+  run.known_holders, run.known_selectors = nil, {}
+  repeat -- who is given an item may let go of another one
+    local freed = run.freed_ids
+    run.freed_ids = {}
+    for _, id in ipairs(freed) do
+      if budget >= 0 then budget = find_ready_below(run, id, budget) end
+      if budget < 0 then holders.note_freed(run, id, around) end
+    end
+    local ready = ready_items(run, run.newly_ready)
+    run.newly_ready = {}
+    for _, item in ipairs(ready) do
+      if serve.has_offered_enough(run) then
+        later[#later + 1] = item.id
+      else
+        offer_item(run, item)
+      end
+    end
+  until #run.newly_ready + #run.freed_ids == 0
+  queues.flush(run)
+  debts.owe_offers(run, later)
+  if budget < 0 then
+    for _, queue in ipairs(redis.call('ZRANGE', run.keys.waiting, 0, -1)) do waiters.wake(run, queue, around) end
+  end
+end
+
+-- Offers the items that this call has made ready or freed; if these are too many, the rest becomes a debt.
+function serve.parked_calls(run)
+  if run.nobody_waits or #run.newly_ready + #run.freed_ids == 0 then return end
+  if redis.call('EXISTS', run.keys.waiting) == 1 then offer_ready_items(run) end
+end
+
+serve.HAND_OVERS_MAX = HAND_OVERS_MAX
+
+return serve

@@ -1,0 +1,33 @@
+-- Counts of an item's direct children from the scores that they are ranked by.
+local classes = require 'classes'
+
+local CLASS_SIZE, STATES = classes.CLASS_SIZE, classes.STATES
+local BLOCKED, HELD, QUEUE = classes.BLOCKED, classes.HELD, classes.QUEUE
+
+local tallies = {}
+
+-- {queue, work, review, terminal, blocked}, and how many of all are in a held class.
+function tallies.by_role(run, id)
+  local key, counts, held = run.keys.ranked .. 'p' .. id, {0, 0, 0, 0, 0}, 0
+  local left = redis.call('ZCARD', key) -- to be found in further roles
+  for role = QUEUE, BLOCKED do
+    if left == 0 then break end
+    local start = role * STATES * CLASS_SIZE
+    local size = redis.call('ZCOUNT', key, start, start + STATES * CLASS_SIZE - 1)
+    local first_held = start + HELD * CLASS_SIZE
+    if size > 0 then held = held + redis.call('ZCOUNT', key, first_held, first_held + CLASS_SIZE - 1) end
+    counts[role + 1], left = size, left - size
+  end
+  return counts, held
+end
+
+-- {active, expired, unclaimed}, by what `tallies.by_role` returned and `late`: by parent, how many of the held children
+-- have a claim that expired and was not put back yet.
+function tallies.by_claim(run, id, counts, held, late)
+  local all = counts[1] + counts[2] + counts[3] + counts[4] + counts[5]
+  local expired = tonumber(redis.call('HGET', run.keys.lapsed, 'p' .. id) or 0)
+  local active = held - (late[id] or 0)
+  return {active, expired + held - active, all - held - expired}
+end
+
+return tallies

@@ -1,0 +1,134 @@
+-- Role changes with everything that follows from one, in the same step: dependents, cascades to ancestors, the entry in
+-- the history, the event. Operations that use this module have the arguments run.config and run.labels.
+-- `author` = {id, actor, verification, summary}: who is on record for a change, texts, '' for nobody.
+--   transitions  entries with the packed row {id, from, to, trigger, label before, label, summary, actor, verification,
+--                the entry of the item's transition before}
+local blockers = require 'blockers'
+local classes = require 'classes'
+local clock = require 'clock'
+local events = require 'events'
+local index = require 'index'
+local items = require 'items'
+local schemas = require 'schemas'
+
+local QUEUE, WORK, REVIEW = classes.QUEUE, classes.WORK, classes.REVIEW
+local TERMINAL, BLOCKED = classes.TERMINAL, classes.BLOCKED
+local HELD, STATES = classes.HELD, classes.STATES
+
+local transitions = {}
+
+-- Where a trigger takes the item, or nil and why not.
+function transitions.target_role(item, trigger, schema)
+  local role = item.role
+  if trigger == 'reopen' then
+    if role ~= TERMINAL then return nil, 'not_terminal' end
+    return QUEUE
+  end
+  if role == TERMINAL then return nil, 'terminal' end
+  if trigger == 'cancel' then return TERMINAL end
+  if trigger == 'resume' then
+    if role ~= BLOCKED then return nil, 'not_blocked' end
+    return tonumber(item.pr or QUEUE) -- an item that was created as blocked has no previous role
+  end
+  if role == BLOCKED then
+    return nil, (trigger == 'block' or trigger == 'hold') and 'already_blocked' or 'blocked'
+  end
+  if trigger == 'block' or trigger == 'hold' then return BLOCKED end
+  if trigger == 'complete' or role == REVIEW then return TERMINAL end
+  if role == QUEUE then return WORK end
+  return schema and schema.review and REVIEW or TERMINAL
+end
+
+-- The label that the configuration has for a trigger; false for none. run.labels is packed until one is needed.
+function transitions.configured_label(run, trigger)
+  if type(run.labels) == 'string' then run.labels = cmsgpack.unpack(run.labels) end
+  return run.labels[trigger] or false
+end
+
+-- The label that goes with the change; false clears it. Entering BLOCKED keeps the present one when
+-- the trigger has none; a start that ends the item is labelled like a completion.
+function transitions.label_after(run, item, to, trigger)
+  if trigger == 'start' and to == TERMINAL then return transitions.configured_label(run, 'complete') end
+  local label = transitions.configured_label(run, trigger)
+  if not label and to == BLOCKED then return item.lb or false end
+  return label
+end
+
+-- Puts on record that the item went from a role to its present one; `items.save` is to follow.
+function transitions.record(run, item, before, trigger, from_label, author)
+  local row = {
+    item.id, before, item.role, trigger, from_label or '', item.lb or '', author.summary, author.actor,
+    author.verification, item.tl,
+  }
+  local entry = redis.call('XADD', run.keys.transitions, 'MAXLEN', '~', run.events_max, '*', 'r', cmsgpack.pack(row))
+  items.set(item, 'tl', entry)
+  events.emit(run, 'transition', item.id, 'g', trigger, 'f', before, 't', item.role, 'a', author.id)
+end
+
+-- Changes the role and all that depends on it; returns the items that this leaves unblocked.
+function transitions.change_role(run, item, to, trigger, label, author)
+  local before, from_label = item.role, item.lb
+  items.set(item, 'pr', to == BLOCKED and tostring(before))
+  items.set(item, 'lb', label)
+  -- Later than the claim with which it comes to review, so that a reviewer's claim can be told from that.
+  items.set(item, 'ra', clock.whole(to == REVIEW and item.fence and math.max(run.now, item.fence + 1) or run.now))
+  items.set(item, 'tk', nil)
+  local by_itself = trigger == 'cascade' or before == TERMINAL or item.u
+  items.set(item, 'u', to ~= TERMINAL and item.fence and not item.holder and by_itself and '1')
+  items.set_modified(run, item)
+  index.move_to_class(run, item, classes.is_held(item) and to * STATES + HELD or classes.unclaimed_class(item, to))
+  transitions.record(run, item, before, trigger, from_label, author)
+  items.save(run, item)
+  return blockers.update_dependents(run, item, before)
+end
+
+-- The role that the parent should get because `child` went to child.role by `trigger`, and its label; nil: none. Reads
+-- as little of the parent as possible, because nearly always nothing follows.
+local function cascade_target(run, child, trigger)
+  local id = child.pa
+  if child.role == WORK then
+    if items.load_role(run, id) == QUEUE then return WORK, transitions.configured_label(run, 'start') end
+  elseif child.role == TERMINAL then
+    if not index.all_children_terminal(run, id) or items.load_role(run, id) == TERMINAL then return nil end
+    if not schemas.may_cascade(schemas.of(run, items.load(run, id))) then return nil end
+    return TERMINAL, transitions.configured_label(run, 'cascade')
+  elseif trigger == 'reopen' and items.load_role(run, id) == TERMINAL then -- whatever the parent's lifecycle is
+    return WORK, transitions.configured_label(run, 'start')
+  end
+end
+
+-- Walks up the ancestors of an item that has just changed. Appends to `cascades` what happens to each: {id, title,
+-- from, to, applied, missing keys, their phases}, and to `unblocked_items` those that each applied cascade unblocks.
+function transitions.cascade_upwards(run, child, trigger, cascades, unblocked_items)
+  while child.pa do
+    local to, label = cascade_target(run, child, trigger)
+    if not to then return end
+    local parent = items.load(run, child.pa)
+    local from = parent.role
+    local schema = to == TERMINAL and schemas.of(run, parent)
+    local missing, phases = {}, {}
+    if schema then missing, phases = schemas.missing_notes(run, parent, schema, nil) end
+    cascades[#cascades + 1] = {parent.id, items.title_of(run, parent), from, to, #missing == 0, missing, phases}
+    if #missing > 0 then return end
+    local author = {id = '', actor = '', verification = '', summary = 'cascade from a child item'}
+    for _, item in ipairs(transitions.change_role(run, parent, to, 'cascade', label, author)) do
+      unblocked_items[#unblocked_items + 1] = item
+    end
+    child = parent
+  end
+end
+
+-- {id, title} of each, once; without those that a cascade has blocked again (`followed`: whether there were cascades).
+function transitions.named_unblocked(run, unblocked_items, followed)
+  local list, seen = {}, {}
+  for _, item in ipairs(unblocked_items) do
+    local present = run.loaded[item.id] or followed and blockers.load_count(run, item.id) or item
+    if not seen[item.id] and blockers.is_unblocked(run, present) then
+      seen[item.id] = true
+      list[#list + 1] = {item.id, items.title_of(run, item)}
+    end
+  end
+  return list
+end
+
+return transitions

@@ -1,0 +1,136 @@
+-- Walks: streams of candidates that are not below items held by others, best first. A walk goes down from the roots, or
+-- an ancestor, to where the best candidates are. An item held by another agent is passed over once, with all that is
+-- below it. A walk merges two kinds of streams of a set: children, each at its position, and bounds (`inner`), each for
+-- what is below one child (modules/bounds.lua). When the turn of a bound comes, the items below that child are opened
+-- as another stream. Bounds that turn out too low, or belong to held items, are mended at the end.
+local bounds = require 'bounds'
+local candidates = require 'candidates'
+local claim_record = require 'claim_record'
+local classes = require 'classes'
+local items = require 'items'
+local selectors = require 'selectors'
+local streams = require 'streams'
+
+local CLASS_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE
+
+local trees = {}
+
+local VISITS_MAX = 100 -- items that one call looks below
+
+-- By position; at equal ones, items that may have candidates below them come first, then the order is by id.
+local function precedes(one, other)
+  if one.position == other.position and one.inner ~= other.inner then return one.inner end
+  return streams.comes_before(one.position, one.id, other.position, other.id)
+end
+
+-- Moves a stream on. Returns whether it has something up to `last`; what stands after that is not asked for.
+local function read_on(walk, stream)
+  stream.score, stream.id = stream.next()
+  stream.position = stream.id and selectors.position_of(walk.selector, stream.class, stream.score)
+  return stream.id and stream.score <= stream.last
+end
+
+-- Opens a stream of a set from `low` to `high`, if it has something up to `last`. Returns the set's first score.
+local function open(walk, key, low, high, last, inner)
+  local stream = {class = math.floor(low / CLASS_SIZE), key = key, last = last, inner = inner}
+  stream.next = streams.read(key, low, high, 1)
+  local more, first = read_on(walk, stream), stream.score
+  if more and not inner and stream.position < walk.from then
+    stream.next = streams.read(key, selectors.score_at(walk.selector, stream.class, walk.from), high, 1)
+    more = read_on(walk, stream)
+  end
+  if more then walk.inputs[#walk.inputs + 1] = stream end
+  return first
+end
+
+-- Opens what stands below an item. Returns the first score of all.
+local function open_below(run, walk, id, low, high, last)
+  local child = open(walk, run.keys.ranked .. 'p' .. id, low, high, last, false)
+  local under = open(walk, run.keys.beneath .. id, low, high, last, true)
+  return child and math.min(child, under or child) or under
+end
+
+-- Opens what is below the child at whose bound a stream stands, or notes that the child is to be put aside.
+local function look_beneath(run, walk, stream)
+  local id, low = string.sub(stream.id, 1, 32), bounds.band_of(stream.id) * PRIORITY_SIZE
+  if id == walk.own_id then return end -- was opened at the beginning, if it is within reach
+  local mend = {key = stream.key, member = stream.id}
+  local holder = claim_record.live_holder(run, redis.call('HGET', run.keys.item .. id, 'h'))
+  if holder and holder ~= walk.agent then
+    mend.aside, mend.score = id, stream.score + CLASS_SIZE
+  else
+    mend.score = open_below(run, walk, id, low, low + PRIORITY_SIZE - 1, stream.last)
+    if mend.score == stream.score then return end
+  end
+  walk.mends[#walk.mends + 1] = mend
+end
+
+-- The number of the stream whose turn it is; nil where there is none.
+local function next_input(inputs)
+  local at = inputs[1] and 1
+  for n = 2, #inputs do
+    if precedes(inputs[n], inputs[at]) then at = n end
+  end
+  return at
+end
+
+-- The next candidate of a walk (position, id), positions as in modules/selectors.lua; nil at the end, or with walk.over
+-- set when this call has done enough.
+function trees.next(run, walk)
+  local inputs = walk.inputs
+  while true do
+    local at = next_input(inputs)
+    if not at then return nil end
+    local stream = inputs[at]
+    local position, id = stream.position, stream.id
+    if stream.inner then
+      walk.over = walk.visits >= VISITS_MAX and #walk.mends > 0 -- a call that mends nothing would only be made again
+      if walk.over then return nil end
+      walk.visits = walk.visits + 1
+      look_beneath(run, walk, stream)
+    end
+    if not read_on(walk, stream) then
+      inputs[at] = inputs[#inputs]
+      inputs[#inputs] = nil
+    end
+    if not stream.inner then return position, id end
+  end
+end
+
+-- Stores what a walk has found of bounds: to be called at its end, or when enough was found.
+function trees.mend(run, walk)
+  for _, mend in ipairs(walk.mends) do
+    local id = mend.aside
+    run.known_bounds[mend.member] = nil
+    if id then
+      redis.call('HSET', run.keys.item .. id, 'k', '1')
+      if run.loaded[id] then run.loaded[id].k = '1' end
+    end
+    if mend.score then
+      redis.call('ZADD', mend.key, mend.score, mend.member)
+    else
+      redis.call('ZREM', mend.key, mend.member)
+    end
+  end
+end
+
+-- Begins a walk of the items of some classes, for an agent ('' for nobody), from `after` on (as in
+-- modules/candidates.lua). The fields of a walk: selector, agent, from = the position to begin at, own_id = the item
+-- that the agent holds, inputs = streams, mends = {key, member, score or nil, aside = id of a held item}, visits, over.
+function trees.start(run, selector, class_list, agent, after)
+  local own_id, scope = agent ~= '' and redis.call('HGET', run.keys.agents, agent), selector.ancestor
+  local own = own_id and items.load_partly(run, own_id)
+  local walk = {selector = selector, agent = agent, own_id = own_id, from = after and after[1] or 0, inputs = {},
+    mends = {}, visits = 0, over = false}
+  local own_too = own and (not scope or selectors.is_below(run, own, scope))
+    and not selectors.is_shielded(run, own, agent, scope)
+  for _, class in ipairs(class_list) do
+    for _, range in ipairs(candidates.score_ranges(selector, class)) do
+      open_below(run, walk, scope or '', range[1], range[2], range[2])
+      if own_too then open_below(run, walk, own_id, range[1], range[2], range[2]) end
+    end
+  end
+  return walk
+end
+
+return trees

@@ -1,0 +1,78 @@
+-- What replies show of items: all of one, a row of a list, or its head where it is only mentioned.
+local classes = require 'classes'
+
+local views = {}
+
+local TRANSITIONS_SHOWN = 10
+
+-- The title of an item, by its id and the title in its hash (false where it is too long for that).
+local function title_of(run, id, stored)
+  return stored or redis.call('HGET', run.keys.text .. id, 't')
+end
+
+-- The last transitions of an item as {from, to, trigger, at, summary, actor, verification}, newest first: as many as
+-- transitions still has, `most` at the most.
+local function last_transitions(run, item, most)
+  local list, id = {}, item.tl
+  while id and #list < most do
+    local entry = redis.call('XRANGE', run.keys.transitions, id, id)[1]
+    if not entry then break end
+    local row = cmsgpack.unpack(entry[2][2])
+    local _, from, to, trigger, _, _, summary, actor, verification, earlier = unpack(row, 1, 10)
+    list[#list + 1] = {from, to, trigger, tonumber(string.match(id, '%d+')), summary, actor, verification}
+    id = earlier
+  end
+  return list
+end
+
+-- Everything of an item that a full response shows, in the order of the reply struct (View in store/query.py).
+function views.full(run, item)
+  local long, score, created = {}, item.score, classes.created_of(item.score)
+  local flat = redis.call('HGETALL', run.keys.text .. item.id)
+  for n = 1, #flat, 2 do long[flat[n]] = flat[n + 1] end
+  return {
+    item.id, item.pa or false, item.t or long.t, long.x or false, item.s or long.s or '', item.role, item.lb or false,
+    tonumber(item.pr) or false, classes.priority_of(score), classes.complexity_of(score), tonumber(item.d),
+    long.m or false, item.g or false, item.y or false, long.o or false, item.q or false, created,
+    tonumber(item.ma) or created, tonumber(item.ra) or created, item.rv ~= nil,
+    last_transitions(run, item, TRANSITIONS_SHOWN),
+  }
+end
+
+-- What search and overview show of an item, in the order of the reply struct (ShortView in store/query.py): {id,
+-- parent, title, role, label, priority, depth, tags, type, traits}; nil when there is none.
+function views.short(run, id)
+  local parent, title, score, label, depth, tags, type_name, traits =
+    unpack(redis.call('HMGET', run.keys.item .. id, 'pa', 't', 'w', 'lb', 'd', 'g', 'y', 'q'))
+  if not score then return nil end
+  return {
+    id, parent, title_of(run, id, title), classes.role_of(score), label, classes.priority_of(score), tonumber(depth),
+    tags, type_name, traits,
+  }
+end
+
+-- {title, role, priority} of an item that is only mentioned, or nil: a third of the cost of `items.load`.
+function views.head(run, id)
+  local head = run.known_heads[id]
+  if head then return head end
+  local score, title = unpack(redis.call('HMGET', run.keys.item .. id, 'w', 't'))
+  if not score then return nil end
+  head = {title_of(run, id, title), classes.role_of(score), classes.priority_of(score)}
+  run.known_heads[id] = head
+  return head
+end
+
+-- {id, title, depth} of each ancestor (at most three) of the children of `parent`, root first and `parent` last; none
+-- for nil or false. Each path is made once.
+function views.ancestors(run, parent)
+  if not parent then return {} end
+  local path = run.known_paths[parent]
+  if path then return path end
+  local above, title, depth = unpack(redis.call('HMGET', run.keys.item .. parent, 'pa', 't', 'd'))
+  path = {unpack(views.ancestors(run, above))}
+  path[#path + 1] = {parent, title_of(run, parent, title), tonumber(depth)}
+  run.known_paths[parent] = path
+  return path
+end
+
+return views

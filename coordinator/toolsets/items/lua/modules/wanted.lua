@@ -1,0 +1,67 @@
+-- Decides which of the parked calls (modules/waiters.lua) gets an item.
+local classes = require 'classes'
+local index = require 'index'
+local queues = require 'queues'
+local selectors = require 'selectors'
+
+local QUEUE, STATES = classes.QUEUE, classes.STATES
+
+local wanted = {}
+
+-- The selectors that calls wait for at a place, by queue.
+local function selectors_at(run, place)
+  if not run.known_selectors[place] then
+    local found, flat = {}, redis.call('HGETALL', run.keys.wanted .. place)
+    run.comparisons = run.comparisons + #flat / 2
+    for n = 1, #flat, 2 do
+      if tonumber(string.sub(flat[n + 1], 1, 13)) > run.now then
+        found[flat[n]] = cmsgpack.unpack(string.sub(flat[n + 1], 14))
+      else
+        redis.call('HDEL', run.keys.wanted .. place, flat[n])
+      end
+    end
+    run.known_selectors[place] = found
+  end
+  return run.known_selectors[place]
+end
+
+-- The places that an item leads to.
+local function places_around(run, item)
+  local scopes, above, list, class = index.scopes_of(item), item.pa, {}, item.role * STATES
+  while above do
+    scopes[#scopes + 1] = 'a' .. above
+    above = redis.call('HGET', run.keys.item .. above, 'pa')
+  end
+  for _, scope in ipairs(scopes) do
+    list[#list + 1] = scope .. ':' .. class
+    if item.class ~= class then list[#list + 1] = scope .. ':' .. QUEUE * STATES end -- abandoned
+  end
+  return list
+end
+
+-- The first waiter of a queue that may get an item for a selector, nil where nobody may.
+local function first_that_may(run, queue, item, selector)
+  -- Whose alone it may be; nil for anybody's, false for nobody's.
+  local agent = selectors.holder_above(run, item, selector.parent or selector.ancestor)
+  return agent ~= false and queues.front(run, queue, agent) or nil
+end
+
+-- The waiter that has waited longest for an item, with its selector; nil: nobody waits for it.
+function wanted.longest_waiter(run, item)
+  local best
+  for _, place in ipairs(places_around(run, item)) do
+    for queue, selector in pairs(selectors_at(run, place)) do
+      run.comparisons = run.comparisons + 1
+      local too_late = queues.none_before(run, queue, best and best.order or math.huge)
+      if not too_late and selectors.matches(run, item, selector) then
+        local waiter = first_that_may(run, queue, item, selector)
+        if waiter and (not best or waiter.order < best.order) then
+          best, waiter.selector = waiter, selector
+        end
+      end
+    end
+  end
+  return best
+end
+
+return wanted

@@ -1,0 +1,93 @@
+-- Sessions bound to a work item. Whoever binds one, or takes it over, shows a live claim on the item; from then
+-- on the session goes forward only while that very claim (the same fence) is live. Agents that have shown a
+-- claim before lose the session to the one that showed the last: their older tokens are refused, by the order
+-- that `q` gives to tokens, and so are tokens that they handed on to other agents.
+local clock = require 'clock'
+local events = require 'events'
+local leases = require 'leases'
+local sessions = require 'sessions'
+
+local bindings = {}
+
+local HOLDERS_MAX = 500 -- agents that are remembered; of more, the oldest are forgotten
+
+-- Whether an agent has had the session under a claim.
+function bindings.has_held(s, agent)
+  for _, held in ipairs(s.hs and cmsgpack.unpack(s.hs) or {}) do
+    if held == agent then return true end
+  end
+  return false
+end
+
+-- Whether the token shown is one from before somebody else took the session over.
+function bindings.superseded(run, s)
+  return s.hq and tonumber(run.seq) < tonumber(s.hq) and bindings.has_held(s, run.aid)
+end
+
+-- Remembers that an agent has the session under a claim.
+function bindings.add_holder(run, s, agent)
+  if bindings.has_held(s, agent) then return end
+  local agents = s.hs and cmsgpack.unpack(s.hs) or {}
+  if #agents >= HOLDERS_MAX then table.remove(agents, 1) end
+  agents[#agents + 1] = agent
+  sessions.set(run, s, 'hs', cmsgpack.pack(agents))
+end
+
+-- nil if the session may go forward, else who holds the item now: 'nobody', 'same' (whose claim was shown), 'other';
+-- 'gone' if there is no such item any more.
+-- Nobody is told which other agent: only get_context of the item tells who holds it.
+function bindings.claim_gone(run, s)
+  if not s.i then return nil end
+  local lease = leases.of(run, s.i)
+  if not lease then return 'gone' end
+  if not lease.live then return 'nobody' end
+  if lease.fence == tonumber(s.f) then return nil end
+  return lease.holder == s.h and 'same' or 'other'
+end
+
+-- Why a claim cannot be shown, or nil and the lease; `fence` 0: none shown.
+function bindings.unfit(run, item, actor, fence)
+  local lease = leases.of(run, item)
+  if not lease then return 'no_item' end
+  if not lease.live then return 'unclaimed' end
+  if lease.holder ~= actor then return 'held', lease end
+  if tonumber(fence) > 0 and tonumber(fence) ~= lease.fence then return 'stale_fence' end
+  return nil, lease
+end
+
+-- Makes a bound session the one that is resumed for its item.
+function bindings.point(run, s)
+  redis.call('HSET', run.keys.session_item .. s.i, s.w, s.id, '', s.id)
+  redis.call('PEXPIRE', run.keys.session_item .. s.i, run.ttl_ms)
+end
+
+-- Binds the session to the item under this claim; `q` must have been advanced for the token that will say so.
+function bindings.bind(run, s, item, lease, agent)
+  local over = s.f and tonumber(s.f) ~= lease.fence
+  bindings.add_holder(run, s, agent)
+  sessions.set(run, s, 'i', item, 'f', clock.whole(lease.fence), 'h', lease.holder)
+  if over then sessions.set(run, s, 'hq', s.q) end
+  bindings.point(run, s)
+  events.emit(run, over and 'session_takeover' or 'session_bind', s.id, 'item', item, 'f', clock.whole(lease.fence),
+    'a', lease.holder, 'by', agent)
+end
+
+-- The session if it is open and the item's, or nil.
+local function open_for(run, item, id)
+  local s = id and sessions.find(run, id)
+  return s and not s.z and s.i == item and s or nil
+end
+
+-- The open session of the item for a workflow, or nil; for '' the one bound last, and where that is not open any more,
+-- of the others the one that was used last, as nearly as that is kept.
+function bindings.bound_session(run, item, workflow)
+  local found = open_for(run, item, redis.call('HGET', run.keys.session_item .. item, workflow))
+  if found or workflow ~= '' then return found end
+  for _, id in ipairs(redis.call('HVALS', run.keys.session_item .. item)) do
+    local other = open_for(run, item, id)
+    if other and not (found and tonumber(found.x) >= tonumber(other.x)) then found = other end
+  end
+  return found
+end
+
+return bindings

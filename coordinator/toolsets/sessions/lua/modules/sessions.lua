@@ -1,0 +1,92 @@
+-- A session: one hash, the list of its trace, and the hash of its answered checkpoints; all three live
+-- `ttl_ms` longer with each call. Fields of the first (all times in ms):
+--   w workflow  v its version  a activity  c condition of the last transition  x when its time to live was renewed
+--   q rises by one with each call that is answered with a new token: so tokens of one session have an order
+--   n activities entered  d activities left, packed  z '1' completed
+--   b checkpoint that waits for its answer  by, bq, bt of the last one: yielded at, `q` of its handle, call that did
+--   r where among the answers the one is that nobody has resumed from, l where the last one is
+--   rl the answer that was resumed from last, rt that call
+--   tb events cut off the front of the trace  tc up to where it is in trace tokens  tp, tk, tr `tc` before the last
+--   transition, the call that made it, and the digest of what the call said about it
+--   ps pw pa pv parent: session, workflow, activity, version
+--   i work item  f fence and h holder of the claim shown  hs agents that have shown one, packed  hq `q` when the
+--   session was taken over under a new claim, if it was
+-- Answers are kept by activity/checkpoint, each as JSON: [when, n and q then, answer].
+-- Every operation gets run.sid, the session; run.aid, run.act and run.seq, agent, activity and sequence of the token
+-- shown; run.entry, the trace entry of the call in JSON; and run.ttl_ms. A session is a table `s` of these fields and
+-- its id.
+local clock = require 'clock'
+
+local sessions = {}
+
+local TRACE_MAX = 5000 -- events; the oldest are cut off
+
+-- The session, or nil.
+function sessions.find(run, id)
+  redis.setresp(3) -- fields come as a table, not as a list to be made one
+  local s = redis.call('HGETALL', run.keys.session .. id).map
+  redis.setresp(2)
+  if not s.w then return nil end
+  s.id = id
+  return s
+end
+
+-- Sets fields from pairs, in one command; values are strings.
+function sessions.set(run, s, ...)
+  redis.call('HSET', run.keys.session .. s.id, ...)
+  local given = {...}
+  for n = 1, #given, 2 do s[given[n]] = given[n + 1] end
+end
+
+-- Removes fields.
+function sessions.unset(run, s, ...)
+  redis.call('HDEL', run.keys.session .. s.id, ...)
+  for _, field in ipairs({...}) do s[field] = nil end
+end
+
+-- Renews the time to live, at most once in a fiftieth of it: each renewal is a write of its own.
+function sessions.keep(run, s)
+  if run.now - s.x < run.ttl_ms / 50 then return end
+  sessions.set(run, s, 'x', clock.whole(run.now))
+  redis.call('PEXPIRE', run.keys.session .. s.id, run.ttl_ms)
+  redis.call('PEXPIRE', run.keys.session_trace .. s.id, run.ttl_ms)
+  redis.call('PEXPIRE', run.keys.session_answers .. s.id, run.ttl_ms)
+  if s.i then redis.call('PEXPIRE', run.keys.session_item .. s.i, run.ttl_ms) end
+end
+
+-- Appends the call to the trace as JSON: [when, error or '', where the session really is or '', entry].
+function sessions.note(run, s, problem, text)
+  local moved = run.act ~= '' and run.act ~= s.a and s.a or ''
+  local event = '[' .. clock.whole(run.now) .. ',' .. (problem and cjson.encode(problem) or '""') .. ','
+    .. (moved ~= '' and cjson.encode(moved) or '""') .. ',' .. (text or run.entry) .. ']'
+  local length = redis.call('RPUSH', run.keys.session_trace .. s.id, event)
+  if length == 1 then redis.call('PEXPIRE', run.keys.session_trace .. s.id, run.ttl_ms) end
+  if length > TRACE_MAX then
+    redis.call('LPOP', run.keys.session_trace .. s.id)
+    s.tb = redis.call('HINCRBY', run.keys.session .. s.id, 'tb', 1)
+  end
+end
+
+-- The call gets a new token; further fields are set in the same command.
+function sessions.advance(run, s, ...)
+  sessions.set(run, s, 'q', clock.whole(s.q + 1), ...)
+  sessions.keep(run, s)
+end
+
+-- Names the call by the token it showed: the same call made again, because its answer was lost, has the same name.
+function sessions.this_call(run, what)
+  return run.seq .. ' ' .. run.aid .. ' ' .. (what or '')
+end
+
+-- What an operation answers: `outcome`, where the session stands, and `detail`.
+function sessions.reply(run, s, outcome, detail)
+  return cmsgpack.pack({outcome, run.now, tonumber(s.q), s.a, s.c, s.b or '', s.z == '1', detail or false})
+end
+
+-- A refusal that the trace shows.
+function sessions.refuse(run, s, outcome, problem, detail)
+  sessions.note(run, s, problem)
+  return sessions.reply(run, s, outcome, detail)
+end
+
+return sessions

@@ -1,0 +1,298 @@
+"""Checks the Lua of the product's function libraries, which ``coordinator/store/lua_library.py`` builds.
+
+Each problem is told as ``path:line: what``. In each file:
+
+- No undefined names, and of the server's tables only fields that it offers. Nothing global is written.
+- No unused locals, parameters or modules. Exempt are the name ``_`` and the ``run`` of an operation.
+- No name that is already that of a module, function, parameter or local there, or of something of the server.
+- No variables at the level of a module: a local there is assigned once, and its tables change only while it is loaded.
+  Exempt is ``keys``, which keeps what follows from its argument alone.
+- Modules are named at the top, as ``local name = require 'name'``. They exist, do not use each other in a circle, and
+  have the fields that are used of them. Every module, and every field that one offers, is used by another file.
+- ``run.keys.<family>`` is of ``coordinator/store/keys.py``; other fields of ``run`` that are read are set by somebody.
+- No line is longer than 120 characters. How many lines there may be is checked by ``file_sizes.py``.
+
+In the header of an operation:
+
+- ``args`` are the parameters of the function after ``run``, but for ``run.<name>``.
+- ``writes`` are the key families that the operation may write, or ``none`` (``lua_writes.py`` finds them). ``rq``
+  stands for keys of RQ, and ``messages`` for messages that are published. The server refuses an operation with ``none``
+  whatever writes; the others must name their commands in the source.
+
+``python -m tests.lint.lua_lint --fix`` writes these ``writes`` where they are not right. Debian's ``luacheck`` is run
+besides where it is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from luaparser import astnodes as lua
+
+from coordinator.store import keys, lua_source
+from coordinator.store.errors import ScriptError
+from coordinator.store.lua_library import Library
+from tests.lint import lua_names
+from tests.lint.lua_names import LuaFile
+from tests.lint.lua_writes import Found, Site, Writes
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("coordinator", "workers", "benchmarks")
+WIDTH = 120
+WORDS = ("rq", "messages")
+"""What a header may name as written besides families."""
+_NAMES = [family.name for scope in keys.FAMILIES.values() for family in scope.values()]
+
+
+class Rooms(Protocol):
+    """A library, as far as its files go."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the operations are, and below it its modules."""
+
+    @property
+    def places(self) -> Iterable[Path]:
+        """Folders with modules, in the order in which these are looked for."""
+
+
+class Lint:
+    """Checks libraries that may share modules; ``problems`` has what was found, as (path, line, what)."""
+
+    def __init__(self, libraries: Sequence[Rooms]) -> None:
+        self.problems: set[tuple[Path, int, str]] = set()
+        self.writes: dict[Path, list[str]] = {}
+        """What the header of each operation has to say, by the file; [] for none."""
+        self._files: dict[Path, LuaFile | None] = {}
+        self._used: set[tuple[Path, str]] = set()
+        for library in libraries:
+            _Room(self, library).check()
+        modules = [path for library in libraries for path in sorted((library.folder / "modules").glob("*.lua"))]
+        for path in modules:
+            self._exports(path)
+
+    def read(self, path: Path) -> LuaFile | None:
+        """A parsed file, once checked for itself; None where it cannot be parsed."""
+        if path not in self._files:
+            try:
+                file = self._files[path] = lua_names.read(path)
+            except lua_names.NotLua as error:
+                self._files[path] = None
+                self.problems.add((path, error.line, str(error)))
+            else:
+                self.problems |= {(path, line, text) for line, text in file.problems}
+                known = (*_NAMES, "prefix", "project")
+                for family, line in file.families:
+                    if family not in known:
+                        self.problems.add((path, line, f"no key family '{family}' in coordinator/store/keys.py"))
+                for n, line_text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+                    if len(line_text) > WIDTH:
+                        self.problems.add((path, n, f"{len(line_text)} characters, allowed are {WIDTH}"))
+        return self._files[path]
+
+    def uses(self, path: Path, name: str = "") -> None:
+        """A module, or a field of it, is used by another file."""
+        self._used.add((path, name))
+
+    def _exports(self, path: Path) -> None:
+        if (path, "") not in self._used:
+            self.problems.add((path, 1, "no file uses this module"))
+        file = self.read(path)
+        for name, (line, _) in file.exports.items() if file else ():
+            if (path, name) not in self._used:
+                self.problems.add((path, line, f"'{path.stem}.{name}' is used by no other file"))
+
+
+class _Room:
+    """The operations and modules of one library."""
+
+    def __init__(self, lint: Lint, library: Rooms) -> None:
+        self._lint = lint
+        self._library = library
+        self._done: set[str] = set()  # modules
+        self._fields: dict[str, tuple[Path, int]] = {}  # of `run`, read: where
+        self._set = {"keys"}
+
+    def check(self) -> None:
+        """Checks all files, then what the operations write."""
+        operations = [file for path in sorted(self._library.folder.glob("*.lua")) if (file := self._lint.read(path))]
+        self._module("run", ())
+        for file in operations:
+            self._file(file, ())
+            self._contract(file)
+        for name, (path, line) in self._fields.items():
+            if name not in self._set:
+                self._problem(path, line, f"nobody sets run.{name}")
+        for path in sorted((self._library.folder / "modules").glob("*.lua")):
+            self._module(path.stem, ())  # those that only other libraries use
+        found = Writes(self._find).of(operations)
+        for file, one in zip(operations, found, strict=True):
+            self._writes(file, one)
+        for site in set[Site]().union(*(one.writes - one.named for one in found)):
+            if not any(site in one.named for one in found):
+                self._command_problem(site, "the family of the key that is written here cannot be told")
+
+    def _problem(self, path: Path, line: int, text: str) -> None:
+        self._lint.problems.add((path, line, text))
+
+    def _command_problem(self, site: Site, text: str) -> None:
+        file, node = site
+        self._problem(file.path, file.lines[node], text)
+
+    def _find(self, name: str) -> LuaFile | None:
+        path = self._path(name)
+        return self._lint.read(path) if path else None
+
+    def _path(self, name: str) -> Path | None:
+        paths = (place / f"{name}.lua" for place in self._library.places)
+        return next((path for path in paths if path.is_file()), None)
+
+    def _module(self, name: str, stack: tuple[str, ...]) -> None:
+        """Checks a module, if it was not, after those that it uses."""
+        file = self._find(name) if name not in self._done else None
+        self._done.add(name)
+        if file is not None:
+            if name == "run":
+                self._lint.uses(file.path)
+            self._file(file, (*stack, name))
+
+    def _file(self, file: LuaFile, stack: tuple[str, ...]) -> None:
+        """What a file says about others: the modules that it uses and their fields, and ``run``."""
+        for name, line in file.requires.items():
+            path = self._path(name)
+            if name in stack:
+                circle = " -> ".join((*stack[stack.index(name) :], name))
+                self._problem(file.path, line, f"modules use each other in a circle: {circle}")
+            elif path is None and name != "families":  # which the loader makes of keys.py
+                self._problem(file.path, line, f"there is no module '{name}'")
+            elif path is not None:
+                self._lint.uses(path)
+                self._module(name, stack)
+        for name, field, line in file.used_fields:
+            path = file.path if name == file.own else self._path(name)
+            other = self._lint.read(path) if path else None
+            if path and path != file.path:
+                self._lint.uses(path, field)
+            if other and field not in other.exports:
+                self._problem(file.path, line, f"the module '{name}' has no '{field}'")
+        for field, line in file.run_read.items():
+            self._fields.setdefault(field, (file.path, line))
+        self._set |= file.run_written
+
+    def _contract(self, file: LuaFile) -> None:
+        """The header's arguments."""
+        try:
+            header = lua_source.read(file.path).header
+        except ScriptError as error:
+            if all(text != lua_names.REQUIRE_FORM for _, text in file.problems):  # which the loader refuses too
+                self._problem(file.path, 1, str(error))
+            return
+        self._set |= {word.removeprefix("run.") for word in header.args if word.startswith("run.")}
+        if not isinstance(file.returned, lua.AnonymousFunction):
+            self._problem(file.path, 1, "an operation ends with: return function(run, ...)")
+            return
+        wanted = ["run", *(word.removesuffix("...") for word in header.args if not word.startswith("run."))]
+        has = [var.name for var in file.parameters[id(file.returned)]]
+        if has != wanted:
+            line = file.returned.line
+            self._problem(file.path, line, f"takes ({', '.join(has)}), by its header ({', '.join(wanted)})")
+
+    def _writes(self, file: LuaFile, found: Found) -> None:
+        """The header's families."""
+        try:
+            header = lua_source.read(file.path).header
+        except ScriptError:
+            return  # told by _contract
+        order = [*dict.fromkeys(_NAMES), *WORDS]
+        wanted = sorted(found.families, key=lambda name: order.index(name) if name in order else len(order))
+        for site, command in found.commands:
+            if command:
+                self._command_problem(site, f"whether '{command}' writes is not known (lua_writes.py)")
+            elif wanted:
+                self._command_problem(site, f"which command this is cannot be told, and {file.path.stem} may write")
+        self._lint.writes[file.path] = wanted
+        if lacks := [name for name in wanted if name not in header.writes]:
+            self._problem(file.path, _header_line(file.path), f"writes: lacks {' '.join(lacks)}")
+        if extra := sorted(header.writes - set(wanted)):
+            self._problem(file.path, _header_line(file.path), f"writes: it does not write {' '.join(extra)}")
+
+
+def _header_line(path: Path) -> int:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next((n for n, line in enumerate(lines, start=1) if line.startswith("writes:")), 1)
+
+
+def fix(path: Path, families: Sequence[str]) -> bool:
+    """Writes the header's ``writes``. Returns whether it was another one."""
+    old = path.read_text(encoding="utf-8")
+    lines = old.splitlines()
+    start = _header_line(path) - 1
+    end = start + 1
+    while lines[end].startswith(" "):
+        end += 1
+    new = ["writes:   "]
+    for word in families or ["none"]:
+        if len(new[-1]) + 1 + len(word) > WIDTH:
+            new.append(" " * 10)
+        new[-1] += f" {word}"
+    lines[start:end] = new
+    text = "\n".join(lines) + "\n"
+    path.write_text(text, encoding="utf-8")
+    return text != old
+
+
+def libraries(root: Path = ROOT) -> list[Library]:
+    """All that the product declares."""
+    found: dict[Path, Library] = {}
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*.py")):
+            if "= Library(" in path.read_text(encoding="utf-8"):
+                module = importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
+                found |= {one.folder: one for one in vars(module).values() if isinstance(one, Library)}
+    return list(found.values())
+
+
+def strays(root: Path, declared: Iterable[Rooms]) -> list[Path]:
+    """Folders of Lua that belong to no library."""
+    folders = {library.folder for library in declared}
+    found = [path for folder in FOLDERS for path in (root / folder).rglob("lua") if path.is_dir()]
+    return sorted(path for path in found if path not in folders)
+
+
+def luacheck(paths: Iterable[Path]) -> int:
+    """The result of ``luacheck`` where it is installed, else 0."""
+    if shutil.which("luacheck") is None:
+        return 0
+    known = [f"{name}.{field}" for name, fields in lua_names.GLOBALS.items() for field in fields.split()]
+    options = ["--formatter", "plain", "--std", "lua51", "--max-line-length", str(WIDTH), "--ignore", "212/run"]
+    command = ["luacheck", *options, "--read-globals", *known, "--", *(str(path.relative_to(ROOT)) for path in paths)]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        declared = libraries()
+    except ScriptError as error:  # the loader's own checks; without them there is no library to look at
+        print(error, file=sys.stderr)
+        return 1
+    lint = Lint(declared)
+    lint.problems |= {(path, 1, "no Library is declared for this folder") for path in strays(ROOT, declared)}
+    if arguments == ["--fix"]:
+        for path, families in lint.writes.items():
+            if fix(path, families):
+                print(path.relative_to(ROOT))
+        return 0
+    for path, line, text in sorted(lint.problems):
+        print(f"{path.relative_to(ROOT)}:{line}: {text}", file=sys.stderr)
+    checked = luacheck(path for library in declared for path in sorted(library.folder.rglob("*.lua")))
+    return 1 if lint.problems or checked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,279 @@
+"""The lint for Lua finds each fault that it is there for, and none in the product."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.lint import lua_lint, lua_names
+
+HEADER = """\
+--[[
+purpose:   p
+guarantee: g
+args:      {args}
+reply:     r
+errors:    none
+writes:    {writes}
+--]]
+"""
+RUN = "return function(args)\n  return {cap = args.cap, made = true}\nend\n"
+"""The module with the state of a call, which every library has."""
+
+
+class Folder(NamedTuple):
+    """A library in a folder of its own."""
+
+    folder: Path
+    places: list[Path]
+
+
+def problems(tmp_path: Path, operation: str, *, args: str = "none", writes: str = "none", **modules: str) -> list[str]:
+    """What is found in a library of one operation, ``op``, whose body begins in line 9, and modules."""
+    folder = Folder(tmp_path / "lua", [tmp_path / "lua" / "modules"])
+    folder.places[0].mkdir(parents=True)
+    (folder.folder / "op.lua").write_text(HEADER.format(args=args, writes=writes) + operation)
+    for name, text in {"run": RUN, **modules}.items():
+        (folder.places[0] / f"{name}.lua").write_text(text)
+    return [f"{path.stem}:{line}: {text}" for path, line, text in sorted(lua_lint.Lint([folder]).problems)]
+
+
+def operation(*lines: str, parameters: str = "run") -> str:
+    return "\n".join((f"return function({parameters})", *lines, "end", ""))
+
+
+def module(*lines: str) -> str:
+    return "\n".join(("local m = {}", *lines, "return m", ""))
+
+
+USES = "local m = require 'm'\n\n" + operation("return m.f()")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return missing", ["op:10: undefined name 'missing'"]),
+        ("return string.trim('x')", ["op:10: the server offers no 'string.trim'"]),
+        ("return os.getenv('x')", ["op:10: the server offers no 'os.getenv'"]),
+        ("made = 1", ["op:10: writes the global 'made'"]),
+        ("function made() end", ["op:10: writes the global 'made'"]),
+        ("string.trim = 1", ["op:10: the server offers no 'string.trim'", "op:10: writes to the global 'string'"]),
+        ("local a = 1", ["op:10: the local 'a' is not used"]),
+        ("local a\na = 1", ["op:10: the local 'a' is not used"]),
+        ("local function f() end", ["op:10: the function 'f' is not used"]),
+        ("for n = 1, 2 do end", ["op:10: the local 'n' is not used"]),
+        ("for _, n in ipairs({}) do return n end", []),
+        ("return (function(a) end)()", ["op:10: the parameter 'a' is not used"]),
+        ("local a = 1\ndo\n  local a = 2\n  return a\nend\nreturn a",
+         ["op:12: 'a' shadows the local of line 10"]),
+        ("local a = 1\nlocal a = a + 1\nreturn a", ["op:11: 'a' is declared twice in one block"]),
+        ("local run = 1\nreturn run", ["op:10: 'run' shadows the parameter of line 9"]),
+        ("local type = 1\nreturn type", ["op:10: 'type' shadows what the server offers under that name"]),
+        ("local n = 0\nrepeat\n  local done = n > 3\n  n = n + 1\nuntil done", []),
+        ("return require 'm'", ["op:10: a module is named at the top of the file, as: local name = require 'name'"]),
+        ("return redis.call('GET', run.keys.itm)", ["op:10: no key family 'itm' in coordinator/store/keys.py"]),
+        ("return run.keys", ["op:10: run.keys is for single families only: run.keys.<family>"]),
+        ("return run.nwo", ["op:10: nobody sets run.nwo"]),
+        ("run.own = 1\nreturn run.own, run.made", []),
+        (f"return '{'x' * 120}'", ["op:10: 129 characters, allowed are 120"]),
+        ("return redis.call('FLUSHALL')",
+         ["op:10: the family of the key that is written here cannot be told",
+          "op:10: whether 'FLUSHALL' writes is not known (lua_writes.py)"]),
+        ("return redis.call(cmsgpack.unpack('x'), 'k')", []),
+        ("return redis.call('DEL', cmsgpack.unpack('x'))",
+         ["op:10: the family of the key that is written here cannot be told"]),
+    ],
+)  # fmt: skip
+def test_faults_of_a_file_are_found(tmp_path: Path, body: str, expected: list[str]) -> None:
+    assert problems(tmp_path, operation(body)) == expected
+
+
+def test_a_file_that_is_no_lua_is_told(tmp_path: Path) -> None:
+    assert problems(tmp_path, "return function(run)\n  return run run\nend\n") == ["op:10: not Lua: unexpected 'run'"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (module("local n = 0", "function m.f()", "  n = n + 1", "  return n", "end"),
+         ["m:4: 'n' of line 2, at the module's level, is assigned again: there are no variables"]),
+        (module("local n", "n = 1", "function m.f()", "  return n", "end"), []),
+        (module("local KINDS = {}", "function m.f()", "  KINDS.a = 1", "end"),
+         ["m:4: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
+        (module("local KINDS = {}", "function m.f()", "  table.insert(KINDS, 1)", "end"),
+         ["m:4: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
+        (module("function m.f()", "  m.known = 1", "end"),
+         ["m:3: changes 'm', which is at the module's level: the state of a call belongs in `run`",
+          "m:3: the module 'm' has no 'known'"]),
+        (module("local KINDS = {}", "for n = 1, 3 do KINDS[n] = n end", "function m.f() return KINDS end"), []),
+        (module("function m.g() return 1 end"),
+         ["m:2: 'm.g' is used by no other file", "op:12: the module 'm' has no 'f'"]),
+        (module("function m.f() return m.gone() end"), ["m:2: the module 'm' has no 'gone'"]),
+        (module("local function f() return 1 end", "m.f = f"), []),
+    ],
+)  # fmt: skip
+def test_faults_of_a_module_are_found(tmp_path: Path, text: str, expected: list[str]) -> None:
+    assert problems(tmp_path, USES, m=text) == expected
+
+
+def test_modules_have_to_be_there_and_used(tmp_path: Path) -> None:
+    text = "local lost = require 'lost'\nlocal other = require 'm'\n\n" + operation("return lost.f(other)")
+    assert problems(tmp_path, text, m=module()) == [
+        "m:1: no file uses this module",
+        "op:9: there is no module 'lost'",
+        "op:10: a module is named at the top of the file, as: local name = require 'name'",
+    ]
+
+
+def test_a_module_that_a_file_names_has_to_be_used_there(tmp_path: Path) -> None:
+    assert problems(tmp_path, "local m = require 'm'\n\n" + operation(), m=module()) == [
+        "op:9: the module 'm' is not used"
+    ]
+
+
+def test_a_module_that_is_written_to_is_told(tmp_path: Path) -> None:
+    text = "local m = require 'm'\n\n" + operation("m.f = 1")
+    assert problems(tmp_path, text, m=module()) == [
+        "op:12: the module 'm' has no 'f'",
+        "op:12: writes to the module 'm'",
+    ]
+
+
+def test_circles_are_told(tmp_path: Path) -> None:
+    a = "local b = require 'b'\nlocal a = {}\nfunction a.f() return b.f() end\nreturn a\n"
+    b = "local a = require 'a'\nlocal b = {}\nfunction b.f() return a.f() end\nreturn b\n"
+    text = "local a = require 'a'\n\n" + operation("return a.f()")
+    assert problems(tmp_path, text, a=a, b=b) == ["b:1: modules use each other in a circle: a -> b -> a"]
+
+
+def test_a_circle_among_modules_that_no_operation_names_is_told(tmp_path: Path) -> None:
+    own = "local own = require 'own'\nreturn own\n"
+    assert "own:1: modules use each other in a circle: own -> own" in problems(tmp_path, operation(), own=own)
+
+
+def test_the_header_says_what_an_operation_takes(tmp_path: Path) -> None:
+    text = operation("return {request, name, rest, run.cap}", parameters="run, request, name, rest")
+    assert problems(tmp_path, text, args="request run.cap name rest...") == []
+    assert problems(tmp_path / "2", text, args="request name run.cap") == [
+        "op:9: takes (run, request, name, rest), by its header (run, request, name)"
+    ]
+    assert problems(tmp_path / "3", "return 1\n") == ["op:1: an operation ends with: return function(run, ...)"]
+    (problem,) = problems(tmp_path / "4", operation(), args="One")
+    assert problem.startswith("op:1: op.lua: args: ")  # what the loader says
+
+
+BATCH = module(
+    "function m.f(run, command, key, list)",
+    "  if key then redis.call(command, key, unpack(list)) else redis.call(command, unpack(list)) end",
+    "  return run",
+    "end",
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "families"),
+    [
+        ("return redis.call('HGET', run.keys.item .. 'a', 'w')", ""),
+        ("return redis.call('HSET', run.keys.item .. 'a', 'w', 1)", "item"),
+        ("return redis.pcall('HSET', run.keys.item .. 'a', run.keys.text, 1)", "item"),
+        ("local key = run.keys.note .. 'a'\nif key then redis.call('DEL', key) end", "note"),
+        ("local a, b = run.keys.note, run.keys.text\nredis.call('SET', b, a)", "text"),
+        ("redis.call('DEL', run.keys.item, run.keys.text)", "item text"),
+        ("redis.call('LMOVE', run.keys.item, run.keys.text .. 'x', 'LEFT', 'RIGHT')", "item text"),
+        ("local c = run and 'ZADD' or 'ZREM'\nredis.call(c, run.keys.ranked .. '*', 1, 2)", "ranked"),
+        ("redis.call(run and 'ZRANGE' or 'ZREM', run.keys.ranked .. '*', 1, 2)", "ranked"),
+        ("redis.call('PUBLISH', 'wake', 'x')", "messages"),
+        ("run.env = {}\nredis.call('RPUSH', run.env.rq .. 'queue:', 1)", "rq"),
+        ("local gone = {}\ngone[#gone + 1] = run.keys.notes .. 'a'\nredis.call('DEL', unpack(gone))", "notes"),
+        ("local gone = {}\ntable.insert(gone, run.keys.notes .. 'a')\nredis.call('DEL', unpack(gone))", "notes"),
+        ("for _, key in ipairs({run.keys.owed}) do redis.call('DEL', key) end", "owed"),
+        ("local function key_of(id) return run.keys.edges .. id end\nredis.call('DEL', key_of('a'))", "edges"),
+        ("local function drop(key) redis.call('DEL', key) end\ndrop(run.keys.edges .. 'a')", "edges"),
+        ("table.sort({}, function(a, b) return a < b, redis.call('DEL', run.keys.owed) end)", "owed"),
+        ("run.gone = {run.keys.text}\nredis.call('DEL', unpack(run.gone))", "text"),
+        ("local gone = {[run.keys.text] = 1}\nfor key in pairs(gone) do redis.call('DEL', key) end", "text"),
+        ("local gone = {}\ngone[run.keys.text] = 1\nfor key in pairs(gone) do redis.call('DEL', key) end", "text"),
+        ("redis.call('DEL', string.format('%s%s', run.keys.text, 1))", "text"),
+        ("return run.keys.item, redis.call('DEL', string.sub(run.keys.owed, 1))", "owed"),
+    ],
+)
+def test_the_families_that_an_operation_writes_are_found(tmp_path: Path, body: str, families: str) -> None:
+    assert problems(tmp_path, operation(body), writes=families or "none") == []
+    assert problems(tmp_path / "2", operation(body), writes="drains") == [
+        "op:7: writes: it does not write drains",
+        *([f"op:7: writes: lacks {families}"] if families else []),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "families"),
+    [
+        ("m.f(run, 'ZADD', run.keys.ranked .. '*', {1, run.keys.item})", "item ranked"),
+        ("m.f(run, 'ZADD', run.keys.ranked .. '*', {1, 2})", "ranked"),
+        ("m.f(run, 'ZRANGE', run.keys.ranked .. '*', {1, 2})", ""),
+        ("m.f(run, 'DEL', nil, {run.keys.item, run.keys.text})", "item text"),
+        ("pcall(m.f, run, 'DEL', nil, {run.keys.item})", ""),
+    ],
+)
+def test_writes_are_followed_into_modules(tmp_path: Path, call: str, families: str) -> None:
+    text = "local m = require 'm'\n\n" + operation(call)
+    found = problems(tmp_path, text, writes=families or "none", m=BATCH)
+    assert [line for line in found if "writes:" in line] == []
+
+
+def test_a_command_made_at_run_time_is_for_operations_that_write_nothing(tmp_path: Path) -> None:
+    body = "redis.call(cmsgpack.unpack('x'), 'k')\nredis.call('DEL', run.keys.owed)"
+    assert problems(tmp_path, operation(body), writes="owed") == [
+        "op:10: which command this is cannot be told, and op may write"
+    ]
+
+
+def test_the_families_are_written_into_the_header(tmp_path: Path) -> None:
+    path = tmp_path / "op.lua"
+    path.write_text(HEADER.format(args="none", writes="unknown\n           and more") + operation())
+    assert lua_lint.fix(path, ["item", "text"])
+    assert path.read_text() == HEADER.format(args="none", writes="item text") + operation()
+    assert not lua_lint.fix(path, ["item", "text"])
+    assert lua_lint.fix(path, ["family"] * 40)
+    lines = path.read_text().splitlines()
+    assert max(map(len, lines)) <= 120
+    assert sum(line.split().count("family") for line in lines) == 40
+    assert lua_lint.fix(path, [])
+    assert path.read_text() == HEADER.format(args="none", writes="none") + operation()
+
+
+def test_luacheck_is_run_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    file = lua_lint.ROOT / "coordinator" / "store" / "lua" / "read_drains.lua"
+    assert lua_lint.luacheck([file]) == 0
+    installed = tmp_path / "luacheck"
+    installed.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\nexit 2\n')
+    installed.chmod(0o755)
+    assert lua_lint.luacheck([file]) == 2
+    assert (tmp_path / "called").read_text().endswith(" -- coordinator/store/lua/read_drains.lua\n")
+
+
+def test_a_folder_without_a_library_is_found(tmp_path: Path) -> None:
+    known, stray = tmp_path / "coordinator" / "a" / "lua", tmp_path / "workers" / "b" / "lua"
+    for folder in (known / "modules", stray):
+        folder.mkdir(parents=True)
+    assert lua_lint.strays(tmp_path, [Folder(known, [])]) == [stray]
+
+
+def test_the_product_has_no_such_faults() -> None:
+    """In a process of its own, because it imports all that has Lua."""
+    command = [sys.executable, "-m", "tests.lint.lua_lint"]
+    done = subprocess.run(command, cwd=lua_lint.ROOT, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.lua"
+    path.write_text(
+        "-- a\n\nlocal m = {}\n\nfunction m.f(a,\n    b)\n  return {\n    a,\n    missing,\n  }\nend\n\nreturn m\n"
+    )
+    assert lua_names.read(path).problems == [(5, "the parameter 'b' is not used"), (9, "undefined name 'missing'")]
