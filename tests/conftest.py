@@ -121,7 +121,7 @@ def redis_url(servers: Servers, store_kind: Kind) -> str:
 def time_to_listen() -> Iterator[None]:
     """So much for a store's subscription as for its answers."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(subscription, "_LISTEN_SECONDS", 5.0)
+        patched.setattr(subscription, "LISTEN_SECONDS", 5.0)
         yield
 
 

@@ -37,7 +37,9 @@ TURN_SECONDS = 0.1
 """How long a worker prefers the successors of its own steps to steps from the queues. Long enough for the short steps
 of a flow to run one after the other, short enough that no flow keeps others waiting."""
 _PAUSE_FIRST, _PAUSE_MOST = 0.05, 1.0
-_SPECS_MOST, _SPEC_BYTES_MOST = 4096, 64 * 1024 * 1024
+SPECS_MOST = 4096
+SPEC_BYTES_MOST = 64 * 1024 * 1024
+"""How many specs of runs a worker keeps, and how many bytes of them."""
 
 
 class Specs:
@@ -61,7 +63,7 @@ class Specs:
         self.drop(key)
         self._kept[key] = loaded, size
         self._bytes += size
-        while len(self._kept) > _SPECS_MOST or (self._bytes > _SPEC_BYTES_MOST and len(self._kept) > 1):
+        while len(self._kept) > SPECS_MOST or (self._bytes > SPEC_BYTES_MOST and len(self._kept) > 1):
             self.drop(next(iter(self._kept)))
 
     def drop(self, key: tuple[str, str]) -> None:

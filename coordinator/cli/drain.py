@@ -25,11 +25,13 @@ from coordinator.steps.times import RENEW_SECONDS
 from coordinator.store import Store, keys
 from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, Drains, host_scope, process_scope
 
-_LOOK_SECONDS = 0.25
-_LINE_SECONDS = 2.0
+POLL_SECONDS = 0.25
+"""How often what is still in hand is counted."""
+LINE_SECONDS = 2.0
+"""How often a line about it may be printed."""
 _SAME_LINE_SECONDS = 30.0
 """How often a line is printed again that has not changed."""
-_ANSWER_SECONDS = 30.0
+ANSWER_SECONDS = 30.0
 """How long one look at the store may take. With many keys that is seconds; if the store hangs, it never ends."""
 _SCAN = 1000
 _WORKERS = f"{RQ_PREFIX}:workers"
@@ -144,7 +146,7 @@ def _unseen(what: str, error: Exception) -> CommandFailed:
 
 
 async def _until_idle(client: redis.asyncio.Redis, scope: str, wait: float) -> int:
-    async with asyncio.timeout(_ANSWER_SECONDS):
+    async with asyncio.timeout(ANSWER_SECONDS):
         known, _ = await workers_of(client, scope)
     if not known:
         _say("no worker is among them; calls end within their deadline")
@@ -199,20 +201,20 @@ async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, 
     deadline = began + wait
     while True:
         looked = time.monotonic()
-        async with asyncio.timeout(_ANSWER_SECONDS):
+        async with asyncio.timeout(ANSWER_SECONDS):
             left = await in_hand()
         now = time.monotonic()
         # "Nothing" counts only if the look began when no process took new work any more.
         if not left and (now >= deadline or looked - began >= settled):
             _say("nothing is left in hand")
             return Exit.OK
-        if left and (now >= deadline or now - said >= (_SAME_LINE_SECONDS if left == shown else _LINE_SECONDS)):
+        if left and (now >= deadline or now - said >= (_SAME_LINE_SECONDS if left == shown else LINE_SECONDS)):
             said, shown = now, left
             _say(f"in hand: {left}")
         if now >= deadline:
             _say(f"the time is over; {ends}")
             return Exit.FAILED
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def look(client: redis.asyncio.Redis) -> Left:

@@ -50,10 +50,12 @@ GRACE_SECONDS = 0.5
 FRESH_SECONDS = 0.25
 """How long it then waits for the first request on connections that were just made."""
 KEEP_ALIVE_SECONDS = 75
-_PROBE_SECONDS = 0.25
+PROBE_SECONDS = 0.25
+"""How often a front-end measures itself and, until it is ready, asks whether the store answers."""
 _MEASURE_SECONDS = 1.0
 """How long an ending front-end waits for the end of its measurements of items and steps."""
-_HOT_SECONDS = 2.0
+HOT_SECONDS = 2.0
+"""How often hot items are looked for."""
 _HOT_ITEMS = 20
 _HOT_LOSERS = 30
 """So many failed claims on an item within a minute are worth a line in the log."""
@@ -249,7 +251,7 @@ async def announce(app: FrontEnd, lifecycle: Lifecycle, port: int) -> None:
             return
         if found["checks"]["redis"]["ok"] and found["checks"]["scripts"]["ok"]:
             break
-        await asyncio.sleep(_PROBE_SECONDS)
+        await asyncio.sleep(PROBE_SECONDS)
     lifecycle.ready()
     _log.info("front-end ready", port=port)
 
@@ -259,13 +261,13 @@ async def _watch(server: McpServer, app: FrontEnd, recorder: Recorder, admission
     loop = asyncio.get_running_loop()
     told, shown = loop.time(), False
     while True:
-        due = loop.time() + _PROBE_SECONDS
-        await asyncio.sleep(_PROBE_SECONDS)
+        due = loop.time() + PROBE_SECONDS
+        await asyncio.sleep(PROBE_SECONDS)
         recorder.loop_lag("frontend", max(0.0, loop.time() - due))
         recorder.connections(len(server.server_state.connections))
         recorder.inflight(app.in_flight)
         admission.report()
-        if due >= told + _HOT_SECONDS:
+        if due >= told + HOT_SECONDS:
             told = due
             found = recorder.hot.top(_HOT_ITEMS)
             if found or shown:

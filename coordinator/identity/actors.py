@@ -32,7 +32,7 @@ from coordinator.toolsets.caller import Caller
 
 BEAT_SECONDS = 5.0
 """How often the metrics about keys are refreshed."""
-_GRACE_SECONDS = 10.0
+GRACE_SECONDS = 10.0
 """How long a verifier that was replaced still serves the calls that began with it."""
 
 Build = Callable[[VerifierSettings, Store], Verifier]
@@ -144,7 +144,7 @@ class Actors:
             _log.warning("the fleet could not be told of the degraded-mode policy")
 
     async def _retire(self, old: Verifier) -> None:
-        await asyncio.sleep(_GRACE_SECONDS)
+        await asyncio.sleep(GRACE_SECONDS)
         self._replaced.remove(old)
         await old.aclose()
 

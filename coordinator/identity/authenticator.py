@@ -42,8 +42,9 @@ LOOK_SECONDS = 1.0
 
 _STALE_SECONDS = 30.0
 """How long a JWT stays cached if it was verified with keys that could not be renewed."""
-_MOST_JWTS = 8_192
-_GRACE_SECONDS = 10.0
+MOST_JWTS = 8_192
+"""How many verified JWTs are cached."""
+GRACE_SECONDS = 10.0
 """How long a replaced verifier still serves the requests that began with it."""
 
 TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*\Z")
@@ -179,7 +180,7 @@ class Authenticator:
         kept = _STALE_SECONDS if outcome.stale_seconds is not None else settings.cache_ttl_seconds
         grant = of_outcome(outcome, digest, self._audience, self._defaults, self._clock.now() + kept)
         if verifier is self._verifier:
-            if len(self._jwts) >= _MOST_JWTS:
+            if len(self._jwts) >= MOST_JWTS:
                 self._jwts.clear()
             self._jwts[digest] = grant
         return grant
@@ -215,7 +216,7 @@ class Authenticator:
         try:
             if self._verifier is not None:
                 await self._verifier.start()
-            await asyncio.sleep(_GRACE_SECONDS)
+            await asyncio.sleep(GRACE_SECONDS)
         finally:
             if old is not None:
                 await old.aclose()

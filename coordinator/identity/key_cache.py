@@ -45,7 +45,7 @@ RENEW_AT = 0.8
 SHORT_REST = 1 / 30
 """After a scheduled renewal, a source may be asked again after this part of the cooldown."""
 _SHORTEST = 0.001
-_LEASE_SECONDS = 8.0
+LEASE_SECONDS = 8.0
 """How long a request to a source may take before the process that makes it is presumed dead."""
 _PAUSES = (0.05, 0.2, 0.5, 1.0)
 _LOOKS = (0.02, 0.04, 0.08, 0.16, 0.25)
@@ -236,13 +236,13 @@ class KeyCache:
         return max(wait, 0.0) + random.uniform(0.01, 0.01 + 0.05 * spread)
 
     async def _renew(self, demanded: bool) -> None:
-        answer = await self._lease_fetch(_LEASE_SECONDS)
+        answer = await self._lease_fetch(LEASE_SECONDS)
         if answer is not None and answer.verdict == "take":
             self._apply(answer)
             if self.fresh and not self.trouble:
                 return
             # The fleet's copy is out of date too, so try to get the right to ask the source.
-            answer = await self._lease_fetch(_LEASE_SECONDS)
+            answer = await self._lease_fetch(LEASE_SECONDS)
         if answer is not None and answer.verdict != "ask":
             self._apply(answer)
             if answer.verdict == "busy":
@@ -264,7 +264,7 @@ class KeyCache:
 
     async def _watch(self) -> None:
         """Waits until the process that is asking the source has shared what it got."""
-        ends = time.monotonic() + _LEASE_SECONDS
+        ends = time.monotonic() + LEASE_SECONDS
         for look in range(1_000):
             await asyncio.sleep(_LOOKS[min(look, len(_LOOKS) - 1)])
             answer = await self._lease_fetch(0)

@@ -22,7 +22,8 @@ MOST_TRIED = 8
 """How many keys of one name are tried on a signature."""
 MOST_ISSUERS = 256
 UNKNOWN_SECONDS = 60.0
-_MOST_UNKNOWN = 4_096
+MOST_UNKNOWN = 4_096
+"""For how many key names it is remembered that they are unknown."""
 
 
 class CandidateKey(NamedTuple):
@@ -81,7 +82,7 @@ class UnknownKeys:
         """Remembers a name."""
         self._until[name] = time.monotonic() + UNKNOWN_SECONDS
         self._until.move_to_end(name)
-        if len(self._until) > _MOST_UNKNOWN:
+        if len(self._until) > MOST_UNKNOWN:
             self._until.popitem(last=False)
 
 

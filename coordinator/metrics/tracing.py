@@ -49,7 +49,8 @@ Observe = Callable[[str, float, str], None]
 """As ``coordinator.store.store`` has it."""
 FLUSH_SECONDS = 1.0
 """How long a process that ends waits for its last spans to be delivered."""
-_DELAY_MS = 1_000
+DELAY_MS = 1_000
+"""How long spans may wait for more before they are sent."""
 _QUEUE = 8_192
 _LONGEST_ID = 128
 _LONGEST_STATE = 512
@@ -293,7 +294,7 @@ def start(endpoint: str, sample_ratio: float, version: str, slot: str) -> Tracin
         shutdown_on_exit=False,
     )
     exporter = OTLPSpanExporter(endpoint.rstrip("/") + _TRACES_PATH if _PLACE.match(endpoint) else endpoint)
-    provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=_QUEUE, schedule_delay_millis=_DELAY_MS))
+    provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=_QUEUE, schedule_delay_millis=DELAY_MS))
     tracing = Tracing(provider, provider.get_tracer("fleet-coordinator", version))
     install(tracing)
     return tracing

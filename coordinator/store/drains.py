@@ -26,8 +26,9 @@ from coordinator.store.store import Store
 _log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
-_NOTE_SECONDS = 10.0
-_GONE_SECONDS = 30
+NOTE_SECONDS = 10.0
+"""How often a process tells that it runs."""
+GONE_SECONDS = 30
 """A process that has not told for this long that it runs, counts as gone."""
 FLEET_SCOPE = "fleet"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
@@ -89,13 +90,13 @@ class Drains:
         Args:
             apply: called at each change, with the scope that drains the process; '' when none does any more.
         """
-        host, known, told = socket.gethostname(), "", -_NOTE_SECONDS
+        host, known, told = socket.gethostname(), "", -NOTE_SECONDS
         while True:
-            if (now := time.monotonic()) - told >= _NOTE_SECONDS or self._store.written:
+            if (now := time.monotonic()) - told >= NOTE_SECONDS or self._store.written:
                 self._store.written = False
                 # A store that takes no writes can still say what is drained.
                 with contextlib.suppress(ToolFailure, StoreError):
-                    noted = await self._store.run(_NOTE, keys.FLEET, f"{host}/{slot}", _GONE_SECONDS)
+                    noted = await self._store.run(_NOTE, keys.FLEET, f"{host}/{slot}", GONE_SECONDS)
                     self._store.identity.saw(noted)
                     told = now
             with contextlib.suppress(ToolFailure, StoreError):
@@ -114,7 +115,7 @@ class Drains:
     async def processes(self) -> dict[str, list[str]]:
         """The processes that run, or did a moment ago, on every host: host -> slots."""
         found: dict[str, list[str]] = {}
-        names = await self._store.run(_NOTED, keys.FLEET, _GONE_SECONDS)
+        names = await self._store.run(_NOTED, keys.FLEET, GONE_SECONDS)
         for name in sorted(names):
             host, _, slot = name.partition("/")
             found.setdefault(host, []).append(slot)

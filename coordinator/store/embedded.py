@@ -43,9 +43,10 @@ _UNREADABLE = re.compile(r"[\s=\x00-\x1f\x7f]")
 """What RQ and other readers of CLIENT LIST cannot bear in the name of a socket."""
 MAX_SOCKET_PATH = 100
 """Bytes; the kernel's limit is 104 to 108."""
-_READY_SECONDS = 300.0
+READY_SECONDS = 300.0
 """How long a server may take to answer. While it says that it is loading its data, it may take as long as it needs."""
-_LEAVE_SECONDS = 10.0
+LEAVE_SECONDS = 10.0
+"""How long a server that is told to end may take before it is killed."""
 _LAST_WORDS_BYTES = 4096
 _PORT_ATTEMPTS = 5
 _DIES_WITH_PARENT = """
@@ -132,7 +133,7 @@ class EmbeddedServer:
         self._served = True
         return self._url
 
-    def stop(self, timeout: float = _LEAVE_SECONDS) -> None:
+    def stop(self, timeout: float = LEAVE_SECONDS) -> None:
         """Ends the server (SIGTERM, and SIGKILL after ``timeout`` seconds) and frees the directory."""
         process, self._process = self._process, None
         if process is not None:
@@ -241,7 +242,7 @@ class EmbeddedServer:
     def _server_lock(self) -> IO[str]:
         """The lock that the server will hold; waits until an earlier server has gone."""
         lock = open(self.data_dir / "server.lock", "a+", encoding="ascii")  # noqa: SIM115 (kept open)
-        deadline = time.monotonic() + _LEAVE_SECONDS
+        deadline = time.monotonic() + LEAVE_SECONDS
         asked = False
         while not _try_lock(lock):
             if not asked:
@@ -328,11 +329,11 @@ class EmbeddedServer:
         return result[0]
 
     def _await_ready(self, process: subprocess.Popen[bytes], said_before: int) -> None:
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + READY_SECONDS
         pause, loading = 0.005, False
         while (state := _state(self._url)) != "ready":
             if state == "loading":
-                deadline = time.monotonic() + _READY_SECONDS
+                deadline = time.monotonic() + READY_SECONDS
                 if not loading:
                     loading = True
                     _log.info("the embedded store is reading its data", directory=str(self.data_dir))
@@ -341,7 +342,7 @@ class EmbeddedServer:
             except subprocess.TimeoutExpired:
                 pause = min(pause * 1.5, 0.1)
                 if time.monotonic() > deadline:
-                    raise ServerFailed(f"the embedded server is not ready after {_READY_SECONDS:.0f} s") from None
+                    raise ServerFailed(f"the embedded server is not ready after {READY_SECONDS:.0f} s") from None
                 continue
             last = self.last_words(said_before)
             kind = _PortTaken if "ddress already in use" in last else ServerFailed

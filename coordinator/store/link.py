@@ -47,9 +47,11 @@ from coordinator.store.scripts import pack
 
 _log = structlog.get_logger(__name__)
 
-_STABLE_SECONDS = 1.0
+STABLE_SECONDS = 1.0
 """Only a connection that has lived this long resets the pauses between attempts."""
-_PAUSE_FIRST, _PAUSE_MOST = 0.02, 1.0
+_PAUSE_FIRST = 0.02
+PAUSE_MOST = 1.0
+"""The longest pause between two attempts to connect."""
 _UNTRUSTED = (18, 19, 20, 21)
 """OpenSSL's codes for a certificate that no trusted authority vouches for."""
 _PAUSE_CALLS_WAIT = 0.1
@@ -214,11 +216,11 @@ class Link:
         while True:
             since = loop.time()
             await self._gone.wait()
-            if loop.time() - since >= _STABLE_SECONDS:
+            if loop.time() - since >= STABLE_SECONDS:
                 attempts = 0
             while self._connection is None:
                 if attempts:
-                    pause = min(_PAUSE_FIRST * 2 ** min(attempts, 16), _PAUSE_MOST) * random.uniform(0.5, 1.0)
+                    pause = min(_PAUSE_FIRST * 2 ** min(attempts, 16), PAUSE_MOST) * random.uniform(0.5, 1.0)
                     if pause > _PAUSE_CALLS_WAIT:
                         self._give_up_for_now()
                     await asyncio.sleep(pause)

@@ -22,7 +22,8 @@ _log = structlog.get_logger(__name__)
 
 MINIMUM_VERSION = (7, 0)
 """The first version with functions."""
-_PROBE_SECONDS = 10.0
+PROBE_SECONDS = 10.0
+"""How long a binary may take to tell its version."""
 _BANNER = re.compile(r"(Redis|Valkey) server v=((\d+)\.(\d+)\.\d+)")
 _ALLOCATOR = ("cmeel-mimalloc", "libmimalloc.so")
 """The package with the memory allocator for embedded servers, and its library."""
@@ -99,7 +100,7 @@ def _asked(path: Path, environment: Mapping[str, str] | None = None) -> subproce
     try:
         return subprocess.run(
             [path, "--version"],
-            capture_output=True, text=True, errors="replace", timeout=_PROBE_SECONDS, check=False, env=environment,
+            capture_output=True, text=True, errors="replace", timeout=PROBE_SECONDS, check=False, env=environment,
         )  # fmt: skip
     except OSError as error:
         raise ServerMissing(f"{path} does not run: {error.strerror}") from None

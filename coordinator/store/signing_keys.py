@@ -31,7 +31,7 @@ RETRY_SECONDS = 1.0
 """How often it may do so because a signature matches none of them."""
 SHORTEST = 16
 """The shortest signature, in bytes, that is checked at all."""
-_MOST_PURPOSES = 1_000
+MOST_PURPOSES = 1_000
 """For how many purposes a process holds derived keys. There are some for each project."""
 _DAY_MS = 86_400_000
 
@@ -96,7 +96,7 @@ class KeyRing:
             return self._held
         found = self._derived.get(purpose)
         if found is None:
-            if len(self._derived) >= _MOST_PURPOSES:
+            if len(self._derived) >= MOST_PURPOSES:
                 self._derived.clear()
             salt = f"fleet-coordinator:{purpose}".encode()
             found = tuple(Key(key.id, hmac.digest(key.secret, salt, hashlib.sha256)) for key in self._held)

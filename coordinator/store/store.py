@@ -57,7 +57,8 @@ _LATE_SECONDS = 2.0
 """How much later than it should a blocking call may be answered."""
 _log = structlog.get_logger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
-_MAX_CACHED_KEYS = 10_000
+MAX_CACHED_KEYS = 10_000
+"""How many names of keys are cached."""
 _LOAD_ATTEMPTS = 5
 _TUNE: Script[Any] = Script(STORE, "tune_collector", scope="fleet")
 _CHECK: Script[Any] = Script(STORE, "check_writes", scope="fleet")
@@ -364,7 +365,7 @@ class Store:
             raise ValueError(f"script {script.name} belongs to the scope {script.scope}")
         if project == keys.FLEET:
             return pack_key(project)
-        if len(self._keys) >= _MAX_CACHED_KEYS:
+        if len(self._keys) >= MAX_CACHED_KEYS:
             self._keys.clear()
         key = self._keys[project] = pack_key(project)
         return key

@@ -14,8 +14,10 @@ from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store.store import Store
 
-_LISTEN_SECONDS = 2.0
-_PAUSE_SECONDS = 0.2
+LISTEN_SECONDS = 2.0
+"""How long a caller waits until the server has taken the subscription."""
+PAUSE_SECONDS = 0.2
+"""The pause before it connects again."""
 SILENCE_SECONDS = 5.0
 """After so long without a message the server is asked for a sign of life, and given as long to answer."""
 
@@ -68,7 +70,7 @@ class Subscription:
             return
         self.start()
         try:
-            async with asyncio.timeout(_LISTEN_SECONDS):
+            async with asyncio.timeout(LISTEN_SECONDS):
                 await self._begun.wait()
         except TimeoutError:
             raise ToolFailure(
@@ -96,7 +98,7 @@ class Subscription:
                     subscription=self._name,
                     reason=f"{type(error).__name__}: {error}",
                 )
-                await asyncio.sleep(_PAUSE_SECONDS)
+                await asyncio.sleep(PAUSE_SECONDS)
 
     async def _hear(self, messages: PubSub) -> None:
         """Takes messages until the connection breaks, or the server gives no sign of life.

@@ -25,7 +25,8 @@ PROBES = frozenset(("/healthz", "/readyz", "/metrics"))
 PROBES_OF_CLIENTS = frozenset(("/healthz",))
 """The probes that the clients' port still answers if operators have a port of their own."""
 
-_FRESH_SECONDS = 1.0
+FRESH_SECONDS = 1.0
+"""How long the answer of the store's last check is used."""
 
 _log = structlog.get_logger(__name__)
 
@@ -95,7 +96,7 @@ class Health:
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
         """Whether this process should get requests, and what was found."""
-        if perf_counter() - self._checked_at > _FRESH_SECONDS:
+        if perf_counter() - self._checked_at > FRESH_SECONDS:
             # Probes that come together share one look at the store.
             if self._checking is None:
                 self._checking = asyncio.create_task(self._check(), name="readiness")

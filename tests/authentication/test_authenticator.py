@@ -487,7 +487,7 @@ async def test_what_does_not_verify(authenticators: Authenticators) -> None:
 async def test_what_is_kept_is_bounded_and_no_token(
     authenticators: Authenticators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authenticator_module, "_MOST_JWTS", 10)
+    monkeypatch.setattr(authenticator_module, "MOST_JWTS", 10)
     authenticator = authenticators.make(verifier=KEYS)
     for number in range(25):
         await admitted(authenticator, authenticators.verifier.knows(f"secret.{number}.x"))
@@ -498,7 +498,7 @@ async def test_what_is_kept_is_bounded_and_no_token(
 async def test_a_changed_verifier_forgets_what_the_old_one_said(
     authenticators: Authenticators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(authenticator_module, "_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(authenticator_module, "GRACE_SECONDS", 0.01)
     settings = Settings(actor_authentication=ActorAuthentication(verifier=KEYS))
     authenticator = authenticators.make(settings)
     await authenticator.start()

@@ -203,12 +203,12 @@ async def test_a_process_is_known_while_it_runs(store: Store, monkeypatch: pytes
     try:
         await wait_until(known, what="the process to be known")
         # It tells so again, so that it does not count as gone.
-        monkeypatch.setattr(drains, "_NOTE_SECONDS", 0.0)
+        monkeypatch.setattr(drains, "NOTE_SECONDS", 0.0)
         await store.command("DEL", keys.processes.key(keys.FLEET))
         await wait_until(known, what="the process to be known again")
     finally:
         following.cancel()
-    monkeypatch.setattr(drains, "_GONE_SECONDS", 0)
+    monkeypatch.setattr(drains, "GONE_SECONDS", 0)
     assert not await known()
 
 
@@ -263,7 +263,7 @@ async def test_a_store_that_is_lost_while_it_waits_ends_the_wait(
 
     monkeypatch.setattr(Drains, "processes", processes)
     monkeypatch.setattr(module, looks, look)
-    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.05)
     why = "connection lost" if ends else "no answer"
     with pytest.raises(CommandFailed, match=f"cannot look at {at}: {why}") as failed:
         await module._drain(redis_url, redis_url, 5000, scope, 300, end=False)
@@ -309,8 +309,8 @@ async def test_a_long_look_that_began_before_all_have_heard_is_not_the_last(caps
 async def test_what_stays_in_hand_is_told_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_LINE_SECONDS", 0.0)
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(module, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.0)
     looks = iter(("2 claims", "2 claims", "2 claims", "1 claim", ""))
 
     async def in_hand() -> str:

@@ -156,8 +156,8 @@ async def test_it_leaves_also_when_it_can_accept_nothing_more() -> None:
 
 @pytest.mark.anyio
 async def test_it_goes_on_measuring_when_it_can_write_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontend, "_PROBE_SECONDS", 0.001)
-    monkeypatch.setattr(frontend, "_HOT_SECONDS", 0.0)
+    monkeypatch.setattr(frontend, "PROBE_SECONDS", 0.001)
+    monkeypatch.setattr(frontend, "HOT_SECONDS", 0.0)
     reports, reported = 0, asyncio.Event()
 
     class Reporting(Admission):

@@ -78,7 +78,7 @@ async def test_a_store_that_loads_its_data_is_left_alone(
             loop.call_soon_threadsafe(asked.set)
         return found
 
-    monkeypatch.setattr(store_supervisor, "_PROBE_SECONDS", 0.01)
+    monkeypatch.setattr(store_supervisor, "PROBE_SECONDS", 0.01)
     monkeypatch.setattr(server, "sign_of_life", says)
     supervisor._watchdog_seconds = 0.01
     async with asyncio.timeout(60):
@@ -103,7 +103,7 @@ async def test_a_store_that_cannot_be_started_is_not_said_to_hang(monkeypatch: p
         def kill(self) -> None:
             self.kills += 1
 
-    monkeypatch.setattr(store_supervisor, "_START_SECONDS", 0.0)
+    monkeypatch.setattr(store_supervisor, "START_SECONDS", 0.0)
     server = NoServer("nowhere")
     monkeypatch.setattr(server, "sign_of_life", lambda: None)
     watching = asyncio.create_task(StoreSupervisor(server, lambda: None, watchdog_seconds=0.01)._kill_frozen())

@@ -155,7 +155,7 @@ async def test_nothing_is_copied_twice_while_the_store_is_full(alone: Store, tmp
 async def test_copying_goes_on_after_what_nobody_expected(
     store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor, "_RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(executor, "RESTART_SECONDS", 0.01)
     copied, file, position = Copied(store, project), tmp_path / "audit.jsonl", keys.gate_copied.key(project)
     sink = section(audit={"sink": "file", "path": str(file)})
     steps = StepStore(store, Handoff.of(copied.settings))

@@ -401,7 +401,7 @@ async def test_an_address_that_does_not_answer_is_passed_over(web: Web, monkeypa
         return [IPv4Address("127.0.0.2"), IPv4Address("127.0.0.1")]
 
     monkeypatch.setattr(ssrf, "_resolve", two)
-    monkeypatch.setattr(rest, "_CONNECT_SECONDS", 2.0)
+    monkeypatch.setattr(rest, "CONNECT_SECONDS", 2.0)
     monkeypatch.setattr(rest, "SsrfGuard", lambda: ssrf.SsrfGuard(allow_loopback=True))
     port, client = int(web.url.rpartition(":")[2]), rest.RestClient()
     with silent("127.0.0.2", port):

@@ -107,7 +107,7 @@ async def warm(key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVerifi
 
 
 async def test_names_of_keys_that_are_not_there_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_resolvers, "_MOST_UNKNOWN", 3)
+    monkeypatch.setattr(key_resolvers, "MOST_UNKNOWN", 3)
     unknown = key_resolvers.UnknownKeys()
     for number in range(5):
         unknown.add(("", str(number)))

@@ -325,7 +325,7 @@ def test_reject_trusts_proofs_only(policy: Policy, status: Any) -> None:
 async def test_a_verifier_is_replaced_when_its_settings_change_and_closed_then(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coordinator.identity.actors._GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("coordinator.identity.actors.GRACE_SECONDS", 0.0)
     made: list[Saying] = []
     closed: list[Saying] = []
 

@@ -253,7 +253,7 @@ async def test_calls_that_cannot_ask_any_more_end(server: EmbeddedServer, own: F
 async def test_a_first_call_without_a_store_does_not_hang(
     server: EmbeddedServer, own: Fronts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscription, "_LISTEN_SECONDS", 0.2)
+    monkeypatch.setattr(subscription, "LISTEN_SECONDS", 0.2)
     front = await own.make()
     kill(server)
     assert await outcome(front.begin("agent", wait_ms=60_000)) == "shedding"
@@ -264,7 +264,7 @@ async def test_a_store_that_takes_no_subscription(
     server: EmbeddedServer, own: Fronts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An account may be allowed all keys and no channel: that cannot be waited with, and is said."""
-    monkeypatch.setattr(subscription, "_LISTEN_SECONDS", 0.2)
+    monkeypatch.setattr(subscription, "LISTEN_SECONDS", 0.2)
     tools = await own.make()
     await tools.store.command("ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "resetchannels")
     path = server.url.rpartition("@")[2]

@@ -354,7 +354,7 @@ def test_a_server_whose_owner_died_is_ended_by_the_next_owner(tmp_path: Path, ow
 def test_a_server_that_does_not_end_keeps_its_directory(
     tmp_path: Path, owners: list[Owner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "_LEAVE_SECONDS", 0.2)
+    monkeypatch.setattr(embedded, "LEAVE_SECONDS", 0.2)
     owners.append(Owner(tmp_path, "careless"))
     owners[0].end()
     os.kill(owners[0].server_pid, signal.SIGSTOP)
@@ -385,7 +385,7 @@ def test_a_server_that_reads_much_data_is_waited_for(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(embedded, "_state", reading)
     # As if each look that finds it reading took longer than a start may.
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + looks * (embedded._READY_SECONDS + 1))
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + looks * (embedded.READY_SECONDS + 1))
     monkeypatch.setattr(embedded, "time", clock)
     with (
         capture_logs() as logged,

@@ -413,7 +413,7 @@ async def test_nobody_waits_for_a_server_that_missed_a_deadline(start_fake: Star
 async def test_a_store_that_hangs_up_again_at_once_is_not_waited_for(
     stable: float, start_fake: StartFake, open_link: OpenLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "_STABLE_SECONDS", stable)
+    monkeypatch.setattr(link_module, "STABLE_SECONDS", stable)
 
     async def talk(peer: Peer) -> None:
         await peer.greet()
@@ -441,7 +441,7 @@ async def test_only_the_connection_that_was_lost_has_to_have_lasted(
 ) -> None:
     """A link that has been up for long storms no store that hangs up again at once."""
     hang_up, pauses = asyncio.Event(), list[float]()
-    monkeypatch.setattr(link_module, "_STABLE_SECONDS", 0.5)
+    monkeypatch.setattr(link_module, "STABLE_SECONDS", 0.5)
     sleep = asyncio.sleep
 
     async def talk(peer: Peer) -> None:
@@ -545,7 +545,7 @@ async def test_a_resolver_that_fails_does_not_end_the_link(
     times: int, start_fake: StartFake, open_link: OpenLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if times > 3:
-        monkeypatch.setattr(link_module, "_PAUSE_MOST", 0.0)
+        monkeypatch.setattr(link_module, "PAUSE_MOST", 0.0)
     failures, opened = 0, asyncio.Event()
 
     async def talk(peer: Peer) -> None:

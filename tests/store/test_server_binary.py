@@ -91,7 +91,7 @@ def test_a_named_server_that_cannot_be_used_is_told(tmp_path: Path, problem: str
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_binary, "_PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(server_binary, "PROBE_SECONDS", 0.1)
     path = tmp_path / "server"
     path.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     path.chmod(0o755)

@@ -168,9 +168,9 @@ def test_a_ring_shows_no_secrets_and_derives_keys_by_purpose() -> None:
     assert ring.keys("y") != ring.keys("x")
     assert repr(derived) == "Key(k)"
     assert len(ring._derived) == 2
-    for number in range(3 * signing_keys._MOST_PURPOSES):
+    for number in range(3 * signing_keys.MOST_PURPOSES):
         ring.keys(f"project {number}")
-    assert len(ring._derived) <= signing_keys._MOST_PURPOSES
+    assert len(ring._derived) <= signing_keys.MOST_PURPOSES
     assert ring.keys("x") == (derived,)
     with pytest.raises(ValueError, match="needs a key"):
         KeyRing([])

@@ -109,7 +109,7 @@ async def test_a_bad_project_name_is_the_callers_mistake(store: Store) -> None:
 
 
 async def test_names_of_projects_do_not_pile_up(store: Store, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "_MAX_CACHED_KEYS", 3)
+    monkeypatch.setattr(store_module, "MAX_CACHED_KEYS", 3)
     for number in range(10):
         assert await store.run(ECHO, f"{project}-{number}", "text", number) == ("text", number, [])
     assert len(store._keys) <= 3

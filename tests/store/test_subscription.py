@@ -82,7 +82,7 @@ async def test_a_server_that_takes_connections_and_says_nothing_is_left(
     store: Store, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else this process would wait for it for ever, while another server has taken over its address."""
-    for limit in ("SILENCE_SECONDS", "_LISTEN_SECONDS"):
+    for limit in ("SILENCE_SECONDS", "LISTEN_SECONDS"):
         monkeypatch.setattr(coordinator.store.subscription, limit, 0.1)
     heard = Heard(store)
     kill(server, signal.SIGSTOP)
@@ -139,7 +139,7 @@ async def test_it_does_not_go_on_in_the_context_of_the_call_that_started_it(stor
 async def test_an_outage_is_logged_as_one(
     heard: Heard, store: Store, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator.store.subscription, "_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(coordinator.store.subscription, "PAUSE_SECONDS", 0.001)
     tried = 0
     pubsub = store.client.pubsub
 

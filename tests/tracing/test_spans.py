@@ -273,7 +273,7 @@ def test_a_state_that_makes_no_sense_is_left_out(state: object) -> None:
 
 
 def test_the_end_delivers_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "_DELAY_MS", 600_000)
+    monkeypatch.setattr(tracing, "DELAY_MS", 600_000)
     with Collector() as collector:
         tracer = tracing.start(collector.url, 1.0, "1", "fe-0")
         scope = tracer.call("add", "default", "r", "fast", "")

@@ -82,7 +82,7 @@ async def test_a_defect_in_a_check_is_not_ready_and_does_not_stay(logged: list[A
 
 
 async def test_probes_share_one_look_at_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "_FRESH_SECONDS", 60.0)
+    monkeypatch.setattr(health, "FRESH_SECONDS", 60.0)
     store = FakeStore()
     app = make_app(store=store)
     answers = await asyncio.gather(*(get(app, "/readyz") for _ in range(20)))

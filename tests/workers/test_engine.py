@@ -496,7 +496,7 @@ async def test_a_step_whose_flow_is_gone_is_dropped(bench: Bench) -> None:
 
 
 async def test_a_spec_that_was_pushed_out_is_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workers.engine._SPECS_MOST", 1)
+    monkeypatch.setattr("workers.engine.SPECS_MOST", 1)
     bench.start()
     flows = [await bench.create(chain(*({"args": {"value": 1}} for _ in range(5)))) for _ in range(6)]
     for flow in flows:
@@ -504,8 +504,8 @@ async def test_a_spec_that_was_pushed_out_is_read_again(bench: Bench, monkeypatc
 
 
 def test_specs_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workers.engine._SPECS_MOST", 3)
-    monkeypatch.setattr("workers.engine._SPEC_BYTES_MOST", 100)
+    monkeypatch.setattr("workers.engine.SPECS_MOST", 3)
+    monkeypatch.setattr("workers.engine.SPEC_BYTES_MOST", 100)
     specs = Specs()
 
     def run(number: int) -> StepRun:

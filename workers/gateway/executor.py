@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 _ARGUMENT_KEY = "_idempotencyKey"
 _SHED = ("store_unavailable", "store_full", "over_capacity", "draining")
-_RESTART_SECONDS = 5.0
+RESTART_SECONDS = 5.0
 """The pause before a background task that failed is started again."""
 _CREATE, _GET = "workflow_create", "workflow_get"
 
@@ -239,7 +239,7 @@ async def _restarting(one: Background) -> None:
             await one.run()
         except Exception:
             _log.exception("what runs beside the gateway's attempts broke off", part=type(one).__name__)
-        await asyncio.sleep(_RESTART_SECONDS)
+        await asyncio.sleep(RESTART_SECONDS)
 
 
 def _no_connection(connection: str) -> Failure:

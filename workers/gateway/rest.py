@@ -32,7 +32,8 @@ MAX_BODY = 1024 * 1024
 KEY = "idempotency-key"
 """The header with the idempotency key."""
 
-_CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 10.0
+"""How long connecting to one address may take."""
 
 
 class RestClient:
@@ -123,7 +124,7 @@ class RestClient:
                 params=list(call.query) or None,
                 headers={**headers, **place.headers},
                 content=call.body,
-                timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS / len(places)),
+                timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS / len(places)),
                 extensions=dict(place.extensions),
             )
             try:

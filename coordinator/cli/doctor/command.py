@@ -34,7 +34,7 @@ from coordinator.store.drains import Drains
 from coordinator.store.identity import identity_file
 
 _PINGS = 5
-_ANSWER_SECONDS = 30.0
+ANSWER_SECONDS = 30.0
 """How long all questions to the store may take. They take a fraction of a second, unless the store hangs."""
 
 
@@ -68,10 +68,10 @@ def doctor(
 async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
     opened = await open_store(url, timeout_ms)
     try:
-        async with asyncio.timeout(_ANSWER_SECONDS):
+        async with asyncio.timeout(ANSWER_SECONDS):
             return [finding async for finding in queues.check(opened.client)]
     except (RedisError, TimeoutError) as error:
-        why = str(error) or f"nothing within {_ANSWER_SECONDS:.0f} seconds"
+        why = str(error) or f"nothing within {ANSWER_SECONDS:.0f} seconds"
         return [Finding("fails", "steps.queues", f"cannot look at the queues of steps: {why}")]
     finally:
         await opened.close()
@@ -80,12 +80,12 @@ async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
 async def _check_store(url: str, timeout_ms: int, expected: StoreIdentity | None = None) -> list[Finding]:
     opened = await open_store(url, timeout_ms)
     try:
-        async with asyncio.timeout(_ANSWER_SECONDS):
+        async with asyncio.timeout(ANSWER_SECONDS):
             return await _measure(opened, expected or StoreIdentity())
     except KeySpaceDiffers as error:
         raise CommandFailed(str(error)) from None
     except (RedisError, StoreError, ToolFailure, TimeoutError) as error:
-        why = str(error) or f"nothing within {_ANSWER_SECONDS:.0f} seconds"
+        why = str(error) or f"nothing within {ANSWER_SECONDS:.0f} seconds"
         raise CommandFailed(f"the store does not answer: {why}", Exit.STORE_UNREACHABLE) from None
     finally:
         await opened.close()

@@ -15,8 +15,10 @@ from coordinator.store.embedded import EmbeddedServer
 _log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 0.05
-_PROBE_SECONDS = 1.0
-_START_SECONDS = 60.0
+PROBE_SECONDS = 1.0
+"""How often the server is asked for a sign of life."""
+START_SECONDS = 60.0
+"""How long a server may take to answer for the first time."""
 
 
 class StoreSupervisor:
@@ -107,7 +109,7 @@ class StoreSupervisor:
         loop = asyncio.get_running_loop()
         pid, alive_at, silent, loaded = self._server.pid, loop.time(), 0, True  # ``start`` has waited for it
         while True:
-            await asyncio.sleep(min(self._watchdog_seconds / 4, _PROBE_SECONDS))
+            await asyncio.sleep(min(self._watchdog_seconds / 4, PROBE_SECONDS))
             if self._server.pid is None or self._server.poll() is not None or self._server.pid != pid:
                 pid, alive_at, silent, loaded = self._server.pid, loop.time(), 0, False
                 continue
@@ -115,7 +117,7 @@ class StoreSupervisor:
                 alive_at, silent, loaded = loop.time(), 0, sign == "ready"
                 continue
             silent += 1
-            patience = self._watchdog_seconds if loaded else max(self._watchdog_seconds, _START_SECONDS)
+            patience = self._watchdog_seconds if loaded else max(self._watchdog_seconds, START_SECONDS)
             if silent < 2 or loop.time() - alive_at < patience or self._server.poll() is not None:
                 continue
             _log.error("the embedded store hangs, killing it", pid=pid, seconds=round(loop.time() - alive_at, 1))

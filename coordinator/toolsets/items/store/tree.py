@@ -15,7 +15,8 @@ from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, BaseSt
 from coordinator.toolsets.items.store.dependencies import NewEdge
 from coordinator.toolsets.items.store.notes import StoredNote
 
-_COMPLETE_SLICE = 25
+COMPLETE_SLICE = 25
+"""Most items that one run of ``complete_tree`` works on."""
 
 
 class TreeReply(msgspec.Struct, array_like=True):
@@ -116,7 +117,7 @@ class TreeStore(BaseStore):
         order, number = run.plan, 0
         while not run.done:
             run = await self._change_by_schema(
-                _COMPLETE, project, request.slice(number), trigger, by.id, who, _COMPLETE_SLICE,
+                _COMPLETE, project, request.slice(number), trigger, by.id, who, COMPLETE_SLICE,
                 order, run.position, pack(run.skipped),
             )  # fmt: skip
             results += _results(run.results)
