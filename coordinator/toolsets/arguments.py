@@ -89,7 +89,7 @@ def may_wait(tool: Tool, arguments: object) -> bool:
     if tool.waits is None:
         return False
     try:
-        return tool.patient(_forgiving(tool, arguments))
+        return tool.may_wait(_forgiving(tool, arguments))
     except (msgspec.ValidationError, RecursionError):
         return False
 

@@ -160,7 +160,7 @@ class Tool:
             return Criticality.READ if self.read_only else Criticality.NORMAL
         return self.criticality
 
-    def patient(self, arguments: Any) -> bool:
+    def may_wait(self, arguments: Any) -> bool:
         """Whether a call with these arguments may take longer than a request normally does."""
         return self.waits is not None and self.waits(arguments)
 

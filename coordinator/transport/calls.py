@@ -1,7 +1,7 @@
 """Runs one tool call: deadline, outcome, encoding. The same for every transport.
 
 A call past its deadline is cancelled, and answered with ``deadline_exceeded``. Calls that wait by design
-(``Tool.patient``) have a later one, before which their tools should end the wait themselves.
+(``Tool.may_wait``) have a later one, before which their tools should end the wait themselves.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Calls:
         """The answer to a call that the slow path sheds before it does any work; None: go on to ``run``."""
         if self._admission is None:
             return None
-        parks = tool.parks and tool.patient(arguments)
+        parks = tool.parks and tool.may_wait(arguments)
         failure = self._admission.refusal(tool.weigh(arguments), parks=parks)
         return None if failure is None else self.refused(tool, failure, transport, call)
 
@@ -193,12 +193,12 @@ class Calls:
         span, outcome, code, turned_away = None, "cancelled", "", False
         if self._tracing is not None:
             span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
-        patient, seconds = ticket is None and tool.patient(arguments), self._seconds
-        if patient:
+        may_wait, seconds = ticket is None and tool.may_wait(arguments), self._seconds
+        if may_wait:
             # A tool that parks its calls ends them itself, with an answer that is no failure.
             seconds = self._longest + (_GRACE_SECONDS if tool.parks else 0)
         task = self._deadlines.start(began + seconds)
-        if patient and tool.parks:
+        if may_wait and tool.parks:
             idle = []
             call = msgspec.structs.replace(call, idle=idle.append)
         try:
@@ -207,7 +207,7 @@ class Calls:
             elif self._admission is not None:
                 self._admission.begins(ticket)
             handling = tool.handler(call, arguments)
-            result = await (_rechecked(recheck, handling) if patient and recheck is not None else handling)
+            result = await (_rechecked(recheck, handling) if may_wait and recheck is not None else handling)
             if type(result) is Reply:
                 done = _replied(result)
                 outcome = "error" if done.failed else "ok"
@@ -262,12 +262,12 @@ class Calls:
         if self._admission is None:
             return None
         criticality, who = tool.weigh(arguments), _who(call, arguments)
-        ticket = self._admission.enter(criticality, who, call.project, parks=tool.parks and tool.patient(arguments))
+        ticket = self._admission.enter(criticality, who, call.project, parks=tool.parks and tool.may_wait(arguments))
         return await self._admission.wait(criticality, who, call.project) if ticket is None else ticket
 
     def wait_seconds(self, tool: Tool, arguments: Any) -> float:
         """How long a call with these arguments waits at most; 0: it answers at once."""
-        return min(self._longest, tool.wait_seconds(arguments)) if tool.patient(arguments) else 0.0
+        return min(self._longest, tool.wait_seconds(arguments)) if tool.may_wait(arguments) else 0.0
 
 
 def _late(tool: Tool, seconds: float) -> ToolFailure:

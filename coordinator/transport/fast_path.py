@@ -294,7 +294,7 @@ class FastPath:
                         return "meta"
         except _UNDECODABLE:
             return "envelope"
-        if entry.tool.patient(arguments):
+        if entry.tool.may_wait(arguments):
             return "waits"
         if entry.unbounded and nested_deeper(body, self._max_depth):
             return "depth"

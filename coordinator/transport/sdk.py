@@ -1,7 +1,7 @@
 """The complete MCP server: the SDK's, with our tools behind its handlers.
 
 Each endpoint has one lowlevel ``Server`` behind two of the SDK's session managers, both stateless. The first answers
-with plain JSON. The second serves calls that wait (``Tool.patient``): it can answer with an event stream, which keeps
+with plain JSON. The second serves calls that wait (``Tool.may_wait``): it can answer with an event stream, which keeps
 the connection alive while the call waits, and it ends the call if its client leaves.
 """
 

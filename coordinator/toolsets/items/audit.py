@@ -75,7 +75,7 @@ class _Subject(NamedTuple):
     key: str
     first: list[Read]
     """What to read at first."""
-    beside: Callable[[list[Any]], list[Read]]
+    extra_reads: Callable[[list[Any]], list[Read]]
     """What else to read, given the replies to ``first``."""
     judge: Callable[[list[Any], list[Any]], Iterable[str]]
     """The problems, given the replies to both."""
@@ -178,7 +178,7 @@ class _Audit:
         pending = subjects
         for _ in range(_TRIES):
             looks = _split(await self._moment(_joined(pending)), [len(one.first) for one in pending])
-            wanted = [one.first + _beside(one, look) for one, look in zip(pending, looks, strict=True)]
+            wanted = [one.first + _extra_reads(one, look) for one, look in zip(pending, looks, strict=True)]
             owed: Read = ("EXISTS", keys.owed.suffix)
             time, owing, *flat = await self._moment([("TIME",), owed, *(read for reads in wanted for read in reads)])
             if owing:
@@ -187,9 +187,9 @@ class _Audit:
             self._now = int(time[0]) * 1000 + int(time[1]) // 1000
             moved: list[_Subject] = []
             for one, look, replies in zip(pending, looks, _split(flat, [len(reads) for reads in wanted]), strict=True):
-                first, beside = replies[: len(look)], replies[len(look) :]
+                first, extra = replies[: len(look)], replies[len(look) :]
                 if first == look:
-                    self._found.update(Difference(one.key, problem) for problem in _problems(one, first, beside))
+                    self._found.update(Difference(one.key, problem) for problem in _problems(one, first, extra))
                 else:
                     moved.append(one)
             pending = moved
@@ -200,7 +200,7 @@ class _Audit:
     # --- the subjects of each key family
 
     async def _item(self, name: str, item: str) -> AsyncIterator[_Subject]:
-        def beside(first: list[Any]) -> list[Read]:
+        def extra_reads(first: list[Any]) -> list[Read]:
             fields, edges = _pairs(first[0]), _edges_of(first[1])
             agent = bytes.fromhex(fields.get("h", "")[_AGENT_AT:]).decode()
             return [
@@ -213,7 +213,7 @@ class _Audit:
                 *(("HGET", f"{_ITEM}:{edge.other}", "w") for edge in edges if edge.waits),
             ] if fields else []  # fmt: skip
 
-        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
+        def judge(first: list[Any], extra: list[Any]) -> Iterator[str]:
             fields, edges, texts = _pairs(first[0]), _edges_of(first[1]), first[2]
             if not fields:
                 return  # deleted meanwhile
@@ -228,7 +228,7 @@ class _Audit:
             if recount.claim_of(fields):
                 lapsed = recount.lapsed(fields)
                 self._claimed[item] = ["*", f"p{fields.get('pa', '')}"] if lapsed else []
-            in_bucket, lease, held_by_agent, parent_depth, left, *more = beside
+            in_bucket, lease, held_by_agent, parent_depth, left, *more = extra
             scopes, waits = recount.scopes(fields), [edge for edge in edges if edge.waits]
             if in_bucket is False:
                 yield "is missing in the index of prefixes"
@@ -240,14 +240,14 @@ class _Audit:
             yield from recount.blocker_problems(fields, zip(waits, more[len(scopes) :], strict=True))
 
         edges, texts = f"{_EDGES}:{item}", f"{keys.text.suffix}:{item}"
-        yield _Subject(name, [("HGETALL", name), ("HGETALL", edges), ("HKEYS", texts)], beside, judge)
+        yield _Subject(name, [("HGETALL", name), ("HGETALL", edges), ("HKEYS", texts)], extra_reads, judge)
 
     async def _edges(self, name: str, item: str) -> AsyncIterator[_Subject]:
         async for field, _ in self._members("HSCAN", name):
             yield self._edge(name, item, field)
 
     def _edge(self, name: str, item: str, field: str) -> _Subject:
-        def beside(first: list[Any]) -> list[Read]:
+        def extra_reads(first: list[Any]) -> list[Read]:
             if first[0] is False:
                 return []
             edge = recount.edge(field, first[0])
@@ -258,13 +258,13 @@ class _Audit:
                 ("GET", f"{keys.dependency.suffix}:{edge.dependency}"),
             ]
 
-        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
+        def judge(first: list[Any], extra: list[Any]) -> Iterator[str]:
             if first[0] is False:
                 return
             self._report.edges += field[0].isupper()
-            yield from recount.edge_problems(item, recount.edge(field, first[0]), first[0], *beside)
+            yield from recount.edge_problems(item, recount.edge(field, first[0]), first[0], *extra)
 
-        return _Subject(name, [("HGET", name, field)], beside, judge)
+        return _Subject(name, [("HGET", name, field)], extra_reads, judge)
 
     async def _owned(self, name: str, item: str) -> AsyncIterator[_Subject]:
         def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
@@ -280,37 +280,37 @@ class _Audit:
             yield self._mark(name, item, key)
 
     def _mark(self, name: str, item: str, key: str) -> _Subject:
-        def beside(first: list[Any]) -> list[Read]:
+        def extra_reads(first: list[Any]) -> list[Read]:
             note = f"{_NOTE}:{first[0][:32]}" if first[0] else ""
             return [("HMGET", note, "i", "k", "r"), ("HSTRLEN", note, "b")] if note else []
 
-        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
+        def judge(first: list[Any], extra: list[Any]) -> Iterator[str]:
             if first[0]:
-                yield from recount.note_problems(item, key, first[0], *beside)
+                yield from recount.note_problems(item, key, first[0], *extra)
 
-        return _Subject(name, [("HGET", name, key)], beside, judge)
+        return _Subject(name, [("HGET", name, key)], extra_reads, judge)
 
     async def _note(self, name: str, note: str) -> AsyncIterator[_Subject]:
-        def beside(first: list[Any]) -> list[Read]:
+        def extra_reads(first: list[Any]) -> list[Read]:
             item, key = first[0]
             return [("HGET", f"{_NOTES}:{item}", key or "")] if item else []
 
-        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
-            if first[0][0] and not (beside[0] or "").startswith(note):
+        def judge(first: list[Any], extra: list[Any]) -> Iterator[str]:
+            if first[0][0] and not (extra[0] or "").startswith(note):
                 yield f"is not among the notes of {first[0][0]}"
 
-        yield _Subject(name, [("HMGET", name, "i", "k")], beside, judge)
+        yield _Subject(name, [("HMGET", name, "i", "k")], extra_reads, judge)
 
     async def _dependency(self, name: str, dependency: str) -> AsyncIterator[_Subject]:
-        def beside(first: list[Any]) -> list[Read]:
+        def extra_reads(first: list[Any]) -> list[Read]:
             ends = first[0] or ""
             return [("HGET", f"{_EDGES}:{ends[1:33]}", ends[:1] + ends[33:])] if ends else []
 
-        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
-            if first[0] and not (beside[0] or "").startswith(dependency):
+        def judge(first: list[Any], extra: list[Any]) -> Iterator[str]:
+            if first[0] and not (extra[0] or "").startswith(dependency):
                 yield f"names an edge {first[0]} that is not there"
 
-        yield _Subject(name, [("GET", name)], beside, judge)
+        yield _Subject(name, [("GET", name)], extra_reads, judge)
 
     async def _ranked(self, name: str, scope: str) -> AsyncIterator[_Subject]:
         def entry(item: str) -> _Subject:
@@ -334,20 +334,20 @@ class _Audit:
             low, high = band * recount.BAND_SPAN, (band + 1) * recount.BAND_SPAN - 1
             return ("ZRANGEBYSCORE", family, str(low), str(high), "WITHSCORES", "LIMIT", "0", "1")
 
-        def beside(first: list[Any]) -> list[Read]:
+        def extra_reads(first: list[Any]) -> list[Read]:
             parent = first[0][1] or ""
             return [
                 ("ZMSCORE", f"{_BENEATH}:{parent}", *(recount.bound_of(item, band) for band in recount.bands(role)))
             ]
 
-        def judge(first: list[Any], beside: list[Any]) -> Iterator[str]:
+        def judge(first: list[Any], extra: list[Any]) -> Iterator[str]:
             (score, _, aside), *firsts = first
             if score is not False and not aside:
-                yield from recount.bound_problems(role, firsts, beside[0])
+                yield from recount.bound_problems(role, firsts, extra[0])
 
         sets = (f"{keys.ranked.suffix}:p{item}", f"{_BENEATH}:{item}")
         reads = [first_of(family, band) for family in sets for band in recount.bands(role)]
-        return _Subject(f"{_ITEM}:{item}", [("HMGET", f"{_ITEM}:{item}", "w", "pa", "k"), *reads], beside, judge)
+        return _Subject(f"{_ITEM}:{item}", [("HMGET", f"{_ITEM}:{item}", "w", "pa", "k"), *reads], extra_reads, judge)
 
     async def _beneath(self, name: str, parent: str) -> AsyncIterator[_Subject]:
         def entry(member: str) -> _Subject:
@@ -413,17 +413,17 @@ class _Audit:
         ]
 
 
-def _beside(one: _Subject, look: list[Any]) -> list[Read]:
+def _extra_reads(one: _Subject, look: list[Any]) -> list[Read]:
     try:
-        return one.beside(look)
+        return one.extra_reads(look)
     except ValueError:
         return []  # the judge reports the same problem
 
 
-def _problems(one: _Subject, first: list[Any], beside: list[Any]) -> Iterator[str]:
+def _problems(one: _Subject, first: list[Any], extra: list[Any]) -> Iterator[str]:
     """The problems of a subject. Data that cannot be read is a problem too, and does not end the audit."""
     try:
-        yield from one.judge(first, beside)
+        yield from one.judge(first, extra)
     except (KeyError, ValueError) as error:
         yield f"cannot be read: {error!r}"
 

@@ -28,7 +28,7 @@ _DESCRIPTION = (
     "If the claim expires, whoever claims the item next resumes the session with the same item_id, with all "
     "checkpoints that were answered."
 )
-_BEFORE = Payload(wf="", act="", skill="", cond="", v="", seq=0, ts=0, sid="", aid="")
+NO_TOKEN = Payload(wf="", act="", skill="", cond="", v="", seq=0, ts=0, sid="", aid="")
 """Takes the place of the token if the caller passed none."""
 
 
@@ -137,14 +137,14 @@ class Starts:
         if workflow:
             loaded(definitions, workflow)
         noted = trace.entry("start_session", 0, "", args.agent_id)
-        state = await self._backend.store.join(call.project, _BEFORE, noted, workflow, args.agent_id, claim=claim)
+        state = await self._backend.store.join(call.project, NO_TOKEN, noted, workflow, args.agent_id, claim=claim)
         if state.outcome == "which":
             return await self._of_item(asked, state.details(str))
         if state.outcome == "none":
             return await self._fresh(asked)
         if state.outcome != "ok":
             raise _unbindable(state, claim)
-        return _joined(asked, state, _BEFORE, "inherited")
+        return _joined(asked, state, NO_TOKEN, "inherited")
 
     async def _fresh(self, asked: _Asked, reason: str = "") -> _Obtained:
         """Makes a new session. ``reason`` says why the token of the call could not be used; empty: there was none."""
@@ -162,7 +162,7 @@ class Starts:
     async def _start(self, asked: _Asked, workflow: LoadedWorkflow, problem: str) -> tuple[State, Payload, list[str]]:
         """Stores a new session. Returns the state, the payload of its first token, and warnings about its parent."""
         call, args, _, claim = asked
-        new = structs.replace(_BEFORE, wf=workflow.id, v=workflow.version, sid=str(uuid4()), aid=args.agent_id)
+        new = structs.replace(NO_TOKEN, wf=workflow.id, v=workflow.version, sid=str(uuid4()), aid=args.agent_id)
         parent, warnings = None, []
         if args.parent_session_token and not args.session_token:
             try:
