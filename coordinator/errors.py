@@ -1,4 +1,4 @@
-"""The one catalogue of error codes, and the exception that carries one to a caller.
+"""The catalogue of error codes, and the exception that carries one to a caller.
 
 Every failure a tool reports has this shape, unless its toolset has a form of its own:
 ``{"error": {kind, code, message, retryAfterMs?, contendedItemId?}}``. A code has exactly
@@ -92,17 +92,17 @@ CATALOGUE: dict[str, ErrorCode] = {
     ),
     "checkpoint_active": ErrorCode(
         "permanent",
-        "a checkpoint of the session waits for its answer, and nothing goes on before it has one",
+        "a checkpoint of the session is unanswered and blocks everything else",
         "have the orchestrator call respond_checkpoint with the checkpoint's handle",
     ),
     "checkpoint_closed": ErrorCode(
         "permanent",
-        "the checkpoint that the call names is not the one that waits for an answer",
+        "the checkpoint that the call names is not the open one",
         "call get_workflow_status: it shows where the session stands and what was answered",
     ),
     "checkpoint_too_early": ErrorCode(
         "transient",
-        "the time that has to pass between a checkpoint and its answer is not over",
+        "the minimum time between a checkpoint and its answer has not passed",
         "present the checkpoint, and answer after retryAfterMs",
     ),
     "session_superseded": ErrorCode(
@@ -112,7 +112,7 @@ CATALOGUE: dict[str, ErrorCode] = {
     ),
     "store_unavailable": ErrorCode(
         "shedding",
-        "the store does not answer, so nothing can be said about the outcome",
+        "the store does not answer, so the outcome is unknown",
         "retry with the same requestId after retryAfterMs",
     ),
     "store_changed": ErrorCode(
@@ -137,13 +137,13 @@ CATALOGUE: dict[str, ErrorCode] = {
     ),
     "actor_quota": ErrorCode(
         "shedding",
-        "this agent or project has more calls at work than its share while others wait",
-        "make fewer calls at a time; retry after retryAfterMs",
+        "this agent or project has more calls in flight than its share while others wait",
+        "make fewer concurrent calls; retry after retryAfterMs",
     ),
     "draining": ErrorCode(
         "shedding",
         "this front-end is shutting down or takes no new work",
-        "retry: another process answers, or this one when it is no longer asked to",
+        "retry: another process answers, or this one after the drain",
     ),
     "deadline_exceeded": ErrorCode(
         "transient",
@@ -160,12 +160,12 @@ CATALOGUE: dict[str, ErrorCode] = {
 
 _MOST_COMPARED = 2_000
 _LONGEST_COMPARED = 200
-"""Bounds for looking for a similar name: names that exist, and characters of the one that does not."""
+"""Limits of the search for a similar name: known names compared, and characters of the unknown one."""
 _MOST_LISTED = 20
 
 
 class ToolFailure(Exception):
-    """A failure that the caller is told about.
+    """A failure reported to the caller.
 
     Args:
         code: a key of ``CATALOGUE``.
@@ -173,7 +173,7 @@ class ToolFailure(Exception):
             field and what is allowed.
         retry_after_ms: when to retry, in milliseconds.
         contended_item_id: the item that caused the conflict, as a dashed UUID.
-        data: further members of the error result, beside ``error``.
+        data: further members of the error result, next to ``error``.
     """
 
     def __init__(
@@ -204,13 +204,13 @@ class ToolFailure(Exception):
 
 
 def that_exist(name: str, known: Iterable[str]) -> str:
-    """What there is in place of a name that does not exist, for the end of a sentence.
+    """Suggests existing names for an unknown one, for the end of an error message.
 
     Args:
         known: what exists, as far as the caller may see it.
 
     Returns:
-        ``; did you mean 'x'?``, or ``; there are: a, b`` without a similar name.
+        ``; did you mean 'x'?``, or ``; there are: a, b`` if no name is similar.
     """
     names = list(islice(known, _MOST_COMPARED))
     close = get_close_matches(name[:_LONGEST_COMPARED], names, n=1, cutoff=0.6)

@@ -13,5 +13,5 @@ def unix_seconds(text: str) -> float:
         ValueError, OverflowError: the text is not a date.
     """
     date = parsedate_to_datetime(text)
-    # The oldest form names no time zone, but means UTC like the others.
+    # The asctime form has no time zone; like the others it is UTC.
     return (date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp()

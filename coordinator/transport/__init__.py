@@ -8,10 +8,10 @@ A request takes one of two ways to a tool, and gets the same answer on both:
   ``fast_path_http`` also skips the parsing of HTTP heads that were seen before.
 
 Both run tools through ``calls``. ``authorization`` checks on both who is calling, and with which permissions; ``media``
-which forms of a body and an answer are meant, and ``cors`` which pages in browsers may read the answer.
+negotiates media types, and ``cors`` decides which pages in browsers may read the answer.
 
-``protocol`` bounds how slowly, in what size and from how many silent clients requests arrive. ``endpoints`` says
-which tools answer at which path. ``health`` answers probes and scrapes; ``admin`` serves these on a separate port.
+``protocol`` limits the time and size of arriving requests, and the number of idle clients. ``endpoints`` maps paths to
+tools. ``health`` answers probes and scrapes; ``admin`` serves these on a separate port.
 ``welcome`` is the page for people who open the address. ``stdio`` serves one local client. ``app`` puts it all
 together. The schemas of tools and the decoding of arguments do not depend on the transport, so they are in
 ``coordinator.toolsets`` (``schema``, ``arguments``).
@@ -19,7 +19,7 @@ together. The schemas of tools and the decoding of arguments do not depend on th
 Guaranteed:
 
 * No state is kept between two requests, nor per connection. Any process answers any request.
-* Every request is answered: handlers have a deadline, and so does the arrival of a body.
+* Every request is answered: handlers have a deadline, and so does the receipt of a body.
 * An answer of the fast path equals that of the SDK's server in status, content type and meaning.
 * If a bearer token is required or presented, no body is parsed before the token is verified.
 

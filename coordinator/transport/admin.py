@@ -1,7 +1,7 @@
 """/metrics, /readyz and /healthz on a separate port, away from clients.
 
-Prometheus and Kubernetes put an IP address into ``Host``. An attack by DNS rebinding never does, so here every IP
-address is let in; names are checked as on the clients' port.
+Prometheus and Kubernetes send an IP address as ``Host``. DNS rebinding never does, so this port accepts every IP
+address; names are checked as on the clients' port.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class AdminApp:
     """The ASGI application of the operators' port.
 
     Args:
-        gate: which names are let in.
+        gate: which names are accepted.
     """
 
     def __init__(self, health: Health, gate: Gate) -> None:
@@ -39,4 +39,4 @@ class AdminApp:
         if refusal is not None and not (refusal.status == 421 and b"origin" not in head and is_address(host)):
             raise Refused(*refusal)
         if scope["path"] not in PROBES:
-            raise Refused(404, f"nothing is served here but {', '.join(sorted(PROBES))}")
+            raise Refused(404, f"this port serves only {', '.join(sorted(PROBES))}")

@@ -6,8 +6,8 @@ A request goes through here::
               \\ not mine        \\ not known     \\ not mine
                +-----------------+--------------+-> slow path: guards -> token -> endpoint or the SDK's server
 
-The fast path takes only heads that match, byte for byte, what the guards have let in before. So all their checks
-hold on it too. Everything else goes to the slow path, together with the body if that was read already.
+The fast path takes only heads that match, byte for byte, ones that the guards have accepted before. So their checks
+hold for it too. Everything else goes to the slow path, with the body if that was read already.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _LOGGED_ID: ContextVar[str] = ContextVar(STRUCTLOG_KEY_PREFIX + "request_id")
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """What the fast path answers, before it is put into HTTP."""
+    """An answer of the fast path, before it is framed as HTTP."""
 
     body: bytes
     request_id: str
@@ -83,18 +83,18 @@ class FrontEnd:
     """The application that one front-end process serves.
 
     Args:
-        store: asked for readiness only; already open.
+        store: used for readiness only; already open.
         toolsets: by name, in the order in which combinations list their tools.
-        hooks: told of every call.
+        hooks: notified of every call.
         authenticator: identifies callers.
-        render_metrics: gives the body of /metrics; called in a thread; empty by default.
+        render_metrics: returns the body of /metrics; called in a thread; empty by default.
         config: what /readyz says about the configuration in force; called for each answer.
         identity: what /readyz says about the verification of actors; called for each answer.
         server_factory: makes the SDK's server for an endpoint.
         fast: False sends every call to the SDK's server, which gives the same answers.
         process: the process's name within the fleet, shown by /readyz.
-        admission: admits calls or turns them away under overload; None: all are admitted.
-        hints: what reads are told of their project; None: nothing.
+        admission: sheds calls under overload; None: all are admitted.
+        hints: adds hints about the project to reads; None: no hints.
 
     Raises:
         EndpointError: the configured toolsets cannot be served together.
@@ -195,21 +195,21 @@ class FrontEnd:
         self.fast_path.forget()
 
     def begin_drain(self) -> None:
-        """Prepares for the end: the process is unready at once. Requests are still served, and then connections close.
+        """Begins the shutdown: the process is unready at once. Requests are still served, and then connections close.
 
-        Waiting calls are told to come back, so that another process serves them.
+        Waiting calls end with a retry, so that another process serves them.
         """
         self._health.draining = True
         self._ending = [asyncio.ensure_future(drain()) for drain in self._drains]
 
     async def take_no_new_work(self, scope: str) -> None:
-        """Follows an operator's drain: waiting calls are told to come back, and the process is unready.
+        """Follows an operator's drain: waiting calls end with a retry, and the process is unready.
 
-        New calls are turned away by ``Admission``, not here.
+        New calls are shed by ``Admission``, not here.
 
         Args:
-            scope: what is drained. While the whole fleet is, processes stay ready, because calls that are still
-                let in need somebody to answer them. '' ends the drain.
+            scope: what is drained. While the whole fleet is, processes stay ready, because something must answer the
+                calls that are still admitted. '' ends the drain.
         """
         self._health.drained = scope
         if not self.draining:
@@ -267,7 +267,7 @@ class FrontEnd:
             try:
                 message = await receive()
             except asyncio.CancelledError:
-                return  # the process ends at once, without a last word from its server
+                return  # the process exits at once, without the shutdown message of the server
             if message["type"] == "lifespan.startup":
                 await self._warm_up()
                 await send({"type": "lifespan.startup.complete"})
@@ -277,14 +277,14 @@ class FrontEnd:
                 return
 
     async def _warm_up(self) -> None:
-        """Prepares the default endpoint, so that no client waits for what is done on first use."""
+        """Warms up the default endpoint, so that no client pays for lazy initialisation."""
         await (await self._sdk.get(self._endpoints.default)).warm_up()
 
     def enter(self, parsed: ParsedCall, plan: Plan, caller: Caller | None) -> tuple[Call, Ticket | None] | Answer:
-        """Admits a call that the fast path has taken, or turns it away.
+        """Admits a call of the fast path, or sheds it.
 
         Returns:
-            The further arguments of ``call``; or, if the call is turned away, the answer.
+            The further arguments of ``call``; or, if the call is shed, the answer.
         """
         self.fast_path.hits += 1
         self._hooks.fast_path("hit")
@@ -300,7 +300,7 @@ class FrontEnd:
         return call, entered
 
     def _turned_away(self, parsed: ParsedCall, later: int) -> tuple[bytes, int | None]:
-        """The answer to a call that is shed, and its ``Retry-After``. All but the id is rendered once and reused."""
+        """The answer to a shed call, and its ``Retry-After``. All but the id is rendered once and cached."""
         key = parsed.tool.name if parsed.tool.refusal else "", parsed.modern, later
         found = self._refusals.get(key)
         if found is None:
@@ -312,7 +312,7 @@ class FrontEnd:
         return _BEFORE_ID + parsed.request_id + found[0], found[1]
 
     async def call(self, parsed: ParsedCall, call: Call, ticket: Ticket | None) -> Answer:
-        """Runs a call that was not turned away.
+        """Runs a call that was not shed.
 
         Args:
             ticket: from ``enter``; None: the call waits for admission first.
@@ -357,7 +357,7 @@ class FrontEnd:
         try:
             await self._slow_path.serve(scope, receive, noting, request_id, body, reason)
         except ClientDisconnected:
-            _log.debug("the client left before its answer")
+            _log.debug("the client disconnected before its answer")
         except Refused as refused:
             await refuse(noting, refused)
         except Exception:
@@ -372,7 +372,7 @@ class FrontEnd:
         return (given and sane_request_id(given)) or f"{self._id_prefix}{next(self._numbers):x}"
 
     def _bind_request_id(self, given: bytes | None) -> str:
-        """The request's id. From now on it is in every line that this task logs."""
+        """The request's id; binds it to every later log line of this task."""
         request_id = self._request_id(given)
         _LOGGED_ID.set(request_id)
         return request_id

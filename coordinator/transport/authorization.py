@@ -8,8 +8,8 @@ The answers follow the MCP authorization specification:
 Both name the scope to ask for. If an authorization server is configured, they also name the address of the protected
 resource metadata (RFC 9728).
 
-Each endpoint of each project is a resource, nested in the resource of the server as a whole. A token is good for an
-endpoint if its audience is the endpoint or a resource that encloses it.
+Each endpoint of each project is a resource, nested in the resource of the server as a whole. A token is valid for an
+endpoint if its audience is the endpoint or a resource that contains it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _BEARER = b"Bearer "
 _REMEMBERED_PATHS = 4_096
 _BUSY_SECONDS = 5
-"""When a client is to come back if no keys are available to verify its token."""
+"""Retry delay for clients while no keys are available to verify their tokens."""
 
 _enclosing = lru_cache(maxsize=_REMEMBERED_PATHS)(enclosing)
 _canonical = lru_cache(maxsize=16)(canonical)
@@ -43,8 +43,8 @@ class Authorization:
 
     Args:
         authenticator: identifies callers by their tokens.
-        refused: told why a request was refused.
-        longest: bytes of the longest token that the fast path looks at.
+        refused: called with the reason of each refusal.
+        longest: bytes of the longest token that the fast path accepts.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Authorization:
 
     @property
     def enabled(self) -> bool:
-        """Whether bearer tokens are looked at: ``auth.mode`` is not none."""
+        """Whether bearer tokens are checked: ``auth.mode`` is not none."""
         return self._authenticator.mode != "none"
 
     @property
@@ -70,10 +70,10 @@ class Authorization:
         return self._authenticator.mode != "required"
 
     def known_caller(self, scope: Scope, plan: Plan) -> Grant | None | Literal[False]:
-        """What the caller's token grants, as far as that is known without waiting.
+        """The caller's cached grant.
 
         Returns:
-            None: there is no token, and none is needed. False: not known, or refused; the slow path decides.
+            None: there is no token, and none is needed. False: not cached, or refused; the slow path decides.
         """
         for name, value in scope["headers"]:
             if name == b"authorization":
@@ -81,12 +81,12 @@ class Authorization:
         return None if self.anonymous else False
 
     def known_grant(self, token: bytes, plan: Plan) -> Grant | None:
-        """What a token grants, if that is known already and the token is good for this endpoint."""
+        """The cached grant of a token, if the token is valid for this endpoint."""
         authenticator = self._authenticator
         if authenticator.mode == "none" or len(token) > self._longest:
             return None
         grant = authenticator.known(token)
-        # The digests in a token file are written by people: a digest may be that of a malformed token.
+        # Digests in a token file are written by people, so one may belong to a malformed token.
         if grant is None or not TOKEN.match(token):
             return None
         if grant.projects is not None and plan.project not in grant.projects:
@@ -96,7 +96,7 @@ class Authorization:
         return grant
 
     async def admit(self, authorization: bytes | None, path: str, target: Target) -> Grant | None:
-        """What the caller of an endpoint is granted; None: an anonymous caller, who may use everything.
+        """The grant of an endpoint's caller; None: an anonymous caller, who may use everything.
 
         Raises:
             Refused: 401 or 403 with a challenge, 400, or 503.
@@ -118,7 +118,7 @@ class Authorization:
         return grant
 
     async def identify(self, authorization: bytes | None) -> Caller | None:
-        """Who asks for a path that is not served, because the answer lists what is served; None: an anonymous caller.
+        """Identifies the caller of an unknown path, because the answer lists what exists; None: an anonymous caller.
 
         Raises:
             Refused: 401 or 503.
@@ -143,10 +143,10 @@ class Authorization:
             raise self._answer(denied, path, access.least, request_id)
 
     async def recheck(self, authorization: bytes, path: str, target: Target, tool: object) -> None:
-        """Checks again, while a call waits, that its caller may make it.
+        """Checks again, while a call waits, that its caller is still authorized.
 
         Raises:
-            ToolFailure: ``unauthenticated`` or ``permission_denied``: the caller may not make it any more.
+            ToolFailure: ``unauthenticated`` or ``permission_denied``: the caller no longer is.
         """
         try:
             grant = await self.admit(authorization, path, target)
@@ -163,7 +163,7 @@ class Authorization:
         if not path.startswith(_WELL_KNOWN) or not self.enabled or not authenticator.authorization_servers:
             return None
         below = path.removeprefix(_WELL_KNOWN)
-        # A proxy that serves the fleet below a path may pass the path on.
+        # A proxy that serves the fleet below a path prefix may keep the prefix.
         below = below.removeprefix(urlsplit(authenticator.resource).path)
         toolsets = self._endpoints.names
         if below not in ("", "/"):
@@ -216,6 +216,6 @@ def _scope(target: Target) -> str:
 
 
 def _quotable(text: str) -> str:
-    """The text within a quoted string of a header."""
+    """The text, made safe for a quoted string in a header."""
     plain = "".join(char if " " <= char <= "~" else "?" for char in text)
     return plain.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""Reads the whole body of a request, bounded in size. (``protocol`` bounds the time.)"""
+"""Reads the whole body of a request, up to a size limit. (``protocol`` limits the time.)"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Bodies:
 
         Raises:
             Refused: 413 if it is too large; the connection closes.
-            ClientDisconnected: the client left.
+            ClientDisconnected: the client has disconnected.
         """
         message = await receive()
         if message["type"] != "http.request":
@@ -51,7 +51,7 @@ class Bodies:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """A ``receive`` that gives a body that was read before, and then what ``receive`` gives."""
+    """A ``receive`` that replays a body, then continues with ``receive``."""
     pending = True
 
     async def again() -> Message:

@@ -28,10 +28,10 @@ from coordinator.transport.replies import to_json
 _log = structlog.get_logger(__name__)
 
 _NOT_FOUND = frozenset(("", "RESOURCE_NOT_FOUND", "invalid_session_token"))
-"""Codes of failures that a wrong project may be the cause of; empty: the toolset has its own form of failures."""
+"""Codes of failures that a wrong project may cause; empty: the toolset has its own form of failures."""
 
 Recheck = Callable[[], Awaitable[object]]
-"""Called from time to time while a call waits. Raises ToolFailure if its caller may not make it any more."""
+"""Called periodically while a call waits. Raises ToolFailure if its caller is no longer authorized."""
 
 _GRACE_SECONDS = 0.5
 
@@ -39,7 +39,7 @@ _OUTCOMES: dict[Kind, str] = {"permanent": "error", "transient": "conflict", "sh
 
 
 class Hooks(Protocol):
-    """What the transport reports; ``coordinator.metrics.Recorder`` is one."""
+    """Metrics hooks of the transport; implemented by ``coordinator.metrics.Recorder``."""
 
     def request(self, tool: str, outcome: str, transport: str, seconds: float | None) -> None:
         """A call ended.
@@ -47,14 +47,14 @@ class Hooks(Protocol):
         Args:
             outcome: ok, error, conflict, shed, invalid or internal.
             transport: fast, sdk or stdio.
-            seconds: how long it took, without the time it was parked; None: it was turned away before it began.
+            seconds: how long it took, without the time it was parked; None: it was shed before it began.
         """
 
     def fast_path(self, result: str) -> None:
         """A tools/call took the fast path (``hit``) or did not (``miss``)."""
 
     def auth_refused(self, reason: str) -> None:
-        """A request was refused for want of a valid token or of a permission."""
+        """A request was refused because of its token or a missing permission."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class Done(msgspec.Struct, frozen=True):
     meta: Mapping[str, Any] | None = None
     """``_meta`` of the result."""
     hint: bytes = b""
-    """What else the reader should know, as JSON; in ``body`` and ``text`` as far as they can hold it."""
+    """A hint to the reader, as JSON; part of ``body`` and ``text`` where they can hold it."""
 
     def blocks(self) -> tuple[str, ...]:
         """The text blocks of the result."""
@@ -93,13 +93,13 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Hints(Protocol):
-    """What reads are told of their project; ``coordinator.transport.projects.Projects`` is one."""
+    """Hints about the project of a read; implemented by ``coordinator.transport.projects.Projects``."""
 
     def written(self, project: str) -> bool:
-        """Whether the project is known to be written to: there is no hint then."""
+        """Whether the project is known to have data: there is no hint then."""
 
     async def hint(self, project: str, caller: Caller | None) -> str:
-        """What to tell a reader of the project; empty: nothing. Does not fail."""
+        """The hint for a reader of the project; empty: none. Does not fail."""
 
 
 class Calls:
@@ -107,9 +107,9 @@ class Calls:
 
     Args:
         deadline_ms: how long a call of a fast tool may take, in milliseconds.
-        admission: admits calls or turns them away; None: all are admitted.
+        admission: admits or sheds calls; None: all are admitted.
         longest_wait_ms: how long a call that waits may take, in milliseconds.
-        hints: asked for hints to reads; None: there are none.
+        hints: gives hints for reads; None: there are none.
     """
 
     def __init__(
@@ -129,10 +129,10 @@ class Calls:
         self._tracing = tracing.active()
 
     def shed_at_once(self, tool: Tool, criticality: Criticality, transport: str) -> int:
-        """Sheds a call if there is no room for it: the cheapest way to turn a call away, before it has an id.
+        """Sheds a call if there is no capacity for it: the cheapest way, before the call has an id.
 
         Returns:
-            Milliseconds after which the call may be repeated (``shed_answer`` makes the answer); 0: it is not shed.
+            Milliseconds until a retry (``shed_answer`` makes the answer); 0: it is not shed.
         """
         if self._admission is None or self._tracing is not None:
             return 0
@@ -147,7 +147,7 @@ class Calls:
         return _failed(tool, ToolFailure("over_capacity", SURPLUS, retry_after_ms=retry_after_ms))
 
     def refusal(self, tool: Tool, call: Call, arguments: Any, transport: str) -> Done | None:
-        """The answer to a call that the slow path sheds before it does any work; None: go on to ``run``."""
+        """The answer to a call that the slow path sheds before any work; None: continue with ``run``."""
         if self._admission is None:
             return None
         parks = tool.parks and tool.may_wait(arguments)
@@ -157,11 +157,11 @@ class Calls:
     def enter(
         self, tool: Tool, criticality: Criticality, call: Call, arguments: Any, transport: str
     ) -> Ticket | Done | None:
-        """Admits a call that does not wait for events, or turns it away, before any other work is done for it.
+        """Admits or sheds a call that does not wait for events, before any other work is done for it.
 
         Returns:
             A ticket to pass to ``run``; None: ``run`` waits for one itself, or needs none; or the answer, if the call
-            is turned away.
+            is shed.
         """
         if self._admission is None:
             return None
@@ -184,8 +184,8 @@ class Calls:
         """Runs the handler and encodes its result or failure. Raises only when it is cancelled from outside.
 
         Args:
-            recheck: ends a waiting call when its credential is no longer good.
-            ticket: of a call that ``enter`` has admitted.
+            recheck: ends a waiting call when its credential is no longer valid.
+            ticket: the ticket from ``enter``.
         """
         began = perf_counter()
         idle: list[float] | None = None
@@ -195,7 +195,7 @@ class Calls:
             span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
         may_wait, seconds = ticket is None and tool.may_wait(arguments), self._seconds
         if may_wait:
-            # A tool that parks its calls ends them itself, with an answer that is no failure.
+            # A tool that parks its calls ends them itself, with a successful answer.
             seconds = self._longest + (_GRACE_SECONDS if tool.parks else 0)
         task = self._deadlines.start(began + seconds)
         if may_wait and tool.parks:
@@ -235,7 +235,7 @@ class Calls:
                 span.leave()
         if tool.read_only and self._hints is not None and not self._hints.written(call.project):
             done = await self._hinted(self._hints, tool, call, done, code)
-        # Waiting for an item does not make a call slow; that time has a metric of its own.
+        # Waiting for an item does not count as latency; it has its own metric.
         took = perf_counter() - began - sum(idle or ())
         self._report(tool.name, outcome, transport, None if turned_away else took)
         return done
@@ -276,7 +276,7 @@ def _late(tool: Tool, seconds: float) -> ToolFailure:
 
 
 def _who(call: Call, arguments: Any) -> str:
-    """Whose share of this process the call counts against: the actor's, else the caller's, else nobody's ('')."""
+    """Whose fair share the call counts against: the actor's, else the caller's, else nobody's ('')."""
     actor = getattr(arguments, "actor", None)
     return actor.id if actor else call.caller.id if call.caller is not None else ""
 

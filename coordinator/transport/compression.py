@@ -1,7 +1,7 @@
-"""Lists of tools and resources are sent compressed to clients that take it (RFC 9110, 12.5.3).
+"""Compresses lists of tools and resources for clients that accept it (RFC 9110, 12.5.3).
 
-They are long, say much the same again and again, and every client that starts reads them. Answers to calls are not
-compressed: almost all of them are short.
+They are long and repetitive, and every client reads them at its start. Answers to calls are not compressed: almost all
+of them are short.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from coordinator.transport.replies import Header, Message, Send
 COMPRESSED = frozenset(("tools/list", "resources/list", "resources/read"))
 """The methods whose answers are compressed."""
 SMALLEST = 1_000
-"""Bytes below which an answer is sent as it is."""
+"""Answers with fewer bytes are not compressed."""
 _REMEMBERED = 16
 _NONE = re.compile(rb"q\s*=\s*0(\.0*)?", re.IGNORECASE)
 
 
 def takes_gzip(headers: list[Header]) -> bool:
-    """Whether a client accepts gzip; without ``Accept-Encoding`` it is taken to know no coding."""
+    """Whether a client accepts gzip; without ``Accept-Encoding`` it does not."""
     given = b",".join(value for name, value in headers if name == b"accept-encoding").lower()
     codings = {}
     for entry in given.split(b","):
@@ -31,7 +31,7 @@ def takes_gzip(headers: list[Header]) -> bool:
 
 
 def compressing(send: Send, headers: list[Header]) -> Send:
-    """Sends an answer compressed, if it comes as a whole and the client takes it.
+    """Compresses an answer if it is sent in one piece and the client accepts gzip.
 
     Args:
         headers: of the request.
@@ -60,5 +60,5 @@ def compressing(send: Send, headers: list[Header]) -> Send:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _compressed(body: bytes) -> bytes:
-    # Clients begin with the same few ids, so whole answers repeat.
+    # Clients start with the same few ids, so whole answers repeat.
     return gzip.compress(body, compresslevel=6, mtime=0)

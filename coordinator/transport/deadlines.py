@@ -1,7 +1,7 @@
 """Time limits for many short tasks, without a timer for each.
 
-A timer per request would cost more than all protocol checks together. Instead each task notes until when it may run,
-and one sweep checks all of them at a fixed interval. So a task may overrun its limit by up to one interval.
+A timer per request would cost more than all protocol checks together. Instead each task registers its deadline, and
+one sweep checks all of them at a fixed interval. So a task may overrun its deadline by up to one interval.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Deadlines:
         return task
 
     def stop(self, task: asyncio.Task[Any]) -> None:
-        """Lifts the limit."""
+        """Removes the deadline."""
         if self._until.pop(task, None) is None:
             self._expired.discard(task)
 

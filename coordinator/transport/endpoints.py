@@ -3,7 +3,7 @@
 ``/mcp/{toolset}`` serves one toolset, ``/mcp`` the configured default, ``/mcp/a,b`` a combination. Below
 ``/p/{project}`` the same paths serve another project. An endpoint is one combination of toolsets, whatever the
 project and the order in which the toolsets are named. So n toolsets have at most 2^n - 1 endpoints; each is made when
-it is first asked for.
+it is first requested.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Access(NamedTuple):
     """The permissions that identified callers need for a tool."""
 
     sufficient: frozenset[str]
-    """Each of these permissions is enough."""
+    """Any one of these permissions is enough."""
     least: str
-    """The narrowest of them that names the toolset; clients are told to ask for it."""
+    """The narrowest of them that names the toolset; the scope that challenges name."""
 
     def permits(self, caller: Caller) -> bool:
         """Whether the caller may use the tool."""
@@ -68,14 +68,14 @@ class Endpoint:
     access: Mapping[str, Access] = field(repr=False)
     """By published name."""
     entry: frozenset[str] = field(repr=False)
-    """Permissions that open at least one of the tools."""
+    """Permissions that permit at least one of the tools."""
 
     def admits(self, caller: Caller) -> bool:
         """Whether a caller may use any of the tools."""
         return not self.entry.isdisjoint(caller.permissions)
 
     def resources(self, caller: Caller | None) -> dict[str, Resource]:
-        """What a caller may read, by URI: the resources of each toolset whose reading tools he may use."""
+        """The resources that a caller may read, by URI: those of each toolset whose reading tools they may use."""
         return {
             one.uri: one
             for toolset in self.toolsets
@@ -107,8 +107,8 @@ class Endpoints:
     Args:
         toolsets: by name, in the order in which combinations list their tools.
         default: the toolsets served at ``/mcp``.
-        outputs: how much their lists say about results.
-        projects: the projects that there are; empty: any.
+        outputs: how much of the output schemas the lists contain.
+        projects: the allowed projects; empty: any.
 
     Raises:
         EndpointError: the default names an unknown toolset, or two that share a tool name.
@@ -137,7 +137,7 @@ class Endpoints:
         if isinstance(made, Refusal):
             raise EndpointError(f"toolsets: {made.message}")
         self.default = made
-        """What ``/mcp`` serves, in whatever project."""
+        """What ``/mcp`` serves, in any project."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,12 +145,12 @@ class Endpoints:
         return tuple(self._toolsets)
 
     def open_only(self, projects: Sequence[str]) -> None:
-        """From now on there are only these projects; empty: any."""
+        """Replaces the list of allowed projects; empty: any."""
         self._projects = frozenset(projects)
         self._paths.clear()
 
     def others(self, path: str, caller: Caller | None) -> str:
-        """What projects there are, for the end of a refusal; empty: the path was not refused for its project."""
+        """The existing projects, for the end of an error message; empty: the project was not the problem."""
         match = _PATH.match(path)
         project = (match["project"] or DEFAULT_PROJECT) if match is not None else ""
         if not self._closed(project) or not PROJECT.fullmatch(project):

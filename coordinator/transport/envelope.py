@@ -1,10 +1,10 @@
 """The JSON-RPC envelope of a well-formed ``tools/call``, as structs that one decoding pass fills.
 
-The structs of message and params refuse unknown fields: a request with more than these (``task``, ``requestState``,
-``inputResponses`` ...) is left to the SDK's server. So is anything that msgspec refuses and another JSON parser may
+The structs of message and params reject unknown fields: a request with others (``task``, ``requestState``,
+``inputResponses`` ...) is left to the SDK's server. So is anything that msgspec rejects and another JSON parser may
 accept (NaN, a byte order mark, lone surrogates, ``1.0`` for an integer).
 
-``params._meta`` is open: hosts put keys of their own there, often with another value in each call. Those are skipped.
+``params._meta`` is open: hosts add their own keys, often with a new value in each call. Those are skipped.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ MODERN = "2026-07-28"
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26")
 
 _NOT_NEGOTIATED = "2025-03-26"
-"""Clients of this revision may send batches, which no other revision has and nobody here reads. A request that names it
-in its header is served, because it is also what a missing header stands for."""
+"""Clients of this revision may send batches, which no other revision has and this server does not support. A request
+that names it in its header is served, because it is also the meaning of a missing header."""
 
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
@@ -33,7 +33,7 @@ LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "a
 
 
 class ModernMeta(Struct, kw_only=True, gc=False):
-    """What is read of ``params._meta`` of revision 2026-07-28."""
+    """The parts of ``params._meta`` of revision 2026-07-28 that are read."""
 
     version: Literal["2026-07-28"] = field(name=VERSION_KEY)
     client: Raw = field(name=CLIENT_KEY, default=_ABSENT)
@@ -46,14 +46,14 @@ class ModernMeta(Struct, kw_only=True, gc=False):
 
 
 class PlainMeta(ModernMeta, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """A ``params._meta`` of revision 2026-07-28 without keys of the host's own."""
+    """A ``params._meta`` of revision 2026-07-28 without host-specific keys."""
 
 
 class LegacyMeta(Struct, gc=False):
-    """What is read of ``params._meta`` of the revisions with a handshake."""
+    """The parts of ``params._meta`` of the revisions with a handshake that are read."""
 
     modern: Raw = field(name=VERSION_KEY, default=_ABSENT)
-    """The mark of the revision without one, which must not be here."""
+    """The key that marks the revision without a handshake; must be absent."""
     progress: str | int | UnsetType = field(name="progressToken", default=UNSET)
     traceparent: str | UnsetType = UNSET
     tracestate: str | UnsetType = UNSET
@@ -78,7 +78,7 @@ class LegacyCall(Struct, forbid_unknown_fields=True, gc=False):
 
 
 def negotiable(message: str) -> str:
-    """The message; if it is an ``initialize`` that offers a revision that is not negotiated, with the newest instead.
+    """The message; in an ``initialize`` that offers a revision that is not negotiable, replaces it by the newest.
 
     Args:
         message: JSON.

@@ -1,14 +1,14 @@
 """The fast path: well-formed ``tools/call`` requests for tools that answer at once.
 
-The SDK's server is the complete one; this is only a quicker way to the same answer. It never refuses anything.
-``plan`` looks at the head and chooses a decoder before the body is parsed. ``parse`` decodes envelope and arguments in
+The SDK's server is the complete one; this is only a faster way to the same answer. It never rejects a request.
+``plan`` reads the head and chooses a decoder before the body is parsed. ``parse`` decodes envelope and arguments in
 one pass. Either may decline with a short reason, and then the request goes to the SDK's server, byte for byte. So a
 rule here may be stricter than the protocol's, but never laxer: whatever is taken must get the answer that the SDK's
 server would have given. A differential fuzz test compares the two (tests/transport/fuzz.py).
 
-To be cheap per request, everything that does not depend on the single request is made beforehand or remembered:
-decoders and parts of responses per tool and protocol era; heads that were looked at before; client descriptions, by
-their bytes, that the SDK's own model has accepted.
+To be cheap per request, everything that does not depend on the single request is precomputed or cached: decoders and
+parts of responses per tool and protocol era; heads; client descriptions that the SDK's own model has accepted, by
+their bytes.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _ERAS: dict[bytes | None, bool] = {
     **{version.encode(): False for version in LEGACY},
     None: False,
 }
-"""Protocol version header -> whether it is the revision without a handshake ("modern"). Without the header it is not;
-some hosts leave it out after their handshake."""
+"""Protocol version header -> whether it is the revision without a handshake ("modern"). A missing header is not: some
+hosts omit it after their handshake."""
 
 _CHANGING = frozenset((b"x-request-id", b"traceparent", b"tracestate", b"baggage"))
 """Headers that differ from request to request."""
@@ -57,19 +57,19 @@ _CREDENTIALS = frozenset((b"cookie", b"proxy-authorization"))
 """Headers with credentials, besides ``Authorization``, which is handled separately."""
 
 _NOT_REMEMBERED = _CHANGING | _CREDENTIALS
-"""Heads with one of these headers are not remembered: it would be useless, or unsafe."""
+"""Heads with one of these headers are not cached: it would be useless, or unsafe."""
 
 _FEW = 256
-"""How many distinct heads, header names, envelopes and client descriptions are remembered."""
+"""How many distinct heads, header names, envelopes and client descriptions are cached."""
 
 _LONGEST_META = 4_096
-"""Bytes of the longest ``_meta`` that is taken. In a longer one, a number could have more digits than parsers take."""
+"""Bytes of the longest accepted ``_meta``. In a longer one, a number could have more digits than parsers accept."""
 
 _MANY = 4_096
-"""How many distinct paths are remembered. There are some for each project."""
+"""How many distinct paths are cached. Each project has several."""
 
 _LONGEST_VALUES = 8_192
-"""Bytes of all header values together. A larger head is measured exactly, on the slow path."""
+"""Bytes of all header values together. The slow path measures a larger head exactly."""
 
 _DEEPEST = 128
 
@@ -84,7 +84,7 @@ class _Entry:
     decode: Any
     """Decodes the whole request (modern era), or the arguments (legacy)."""
     optional: bool
-    """Whether a call may leave all arguments out."""
+    """Whether a call may omit all arguments."""
     unbounded: bool
     """Whether valid arguments may be nested deeper than allowed, so that depth has to be checked."""
     modern: bool
@@ -100,7 +100,7 @@ class _Served(NamedTuple):
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False):
-    """What the fast path has learned from the head of a request. Does not depend on ``Authorization``."""
+    """The decision of the fast path about a request's head. Does not depend on ``Authorization``."""
 
     path: str
     project: str
@@ -111,9 +111,9 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     given_id: bytes | None
     """The ``X-Request-Id`` header."""
     lasting: bool
-    """Whether the next request may have the same head, so that this is worth remembering."""
+    """Whether the head may come again, so that the plan is worth caching."""
     cors: tuple[Header, ...] = ()
-    """Headers of the answer, for a page in a browser."""
+    """CORS headers of the answer."""
 
 
 class ParsedCall(msgspec.Struct, frozen=True):
@@ -125,16 +125,16 @@ class ParsedCall(msgspec.Struct, frozen=True):
     """The JSON-RPC id, as JSON."""
     modern: bool
     access: Access
-    """Who may make it."""
+    """The permissions that it needs."""
     meta: ModernMeta | LegacyMeta | None = None
-    """Its ``_meta``; None: it has none, or one that was seen before and says nothing about this call alone."""
+    """Its ``_meta``; None: it has none, or a cached one without anything specific to this call."""
 
 
 class FastPath:
     """The fast path of one process.
 
     Args:
-        server_info: what the SDK's server says about itself in each result.
+        server_info: the server description in each result of the SDK's server.
         max_body: largest body in bytes.
         max_head: largest head in bytes.
         max_depth: deepest nesting of a body.
@@ -154,7 +154,7 @@ class FastPath:
         self._resolve = endpoints.resolve
         self._gate = gate
         self._cors = cors
-        # A ``Content-Length`` with more digits goes to the slow path, which refuses such a body unread.
+        # A ``Content-Length`` with more digits goes to the slow path, which rejects such a body unread.
         self._length_digits = len(str(max_body))
         self._max_values = min(_LONGEST_VALUES, max_head // 2)
         self._max_names = max_head // 128
@@ -163,7 +163,7 @@ class FastPath:
         self._plans: dict[tuple[Any, ...], Plan] = {}
         self._served: dict[str, _Served] = {}
         self.derived: list[dict[bytes, Any]] = []
-        """What others remember of plans; forgotten with them."""
+        """Caches of others that are derived from plans; cleared with them."""
         self._tables: dict[str, tuple[dict[bytes | None, _Entry], dict[str, _Entry]]] = {}
         self._names: set[bytes] = {b"mcp-method", b"mcp-name", b"mcp-protocol-version", b"mcp-session-id"}
         self._clients: set[bytes] = set()
@@ -191,18 +191,18 @@ class FastPath:
         return self.misses + Counter(hit=self.hits)
 
     def forget(self) -> None:
-        """Forgets what was served at which path, because that has changed."""
+        """Clears the caches, because what is served at which path has changed."""
         self._plans.clear()
         self._served.clear()
         for remembered in self.derived:
             remembered.clear()
 
     def plan(self, scope: Scope) -> Plan | str:
-        """What the head allows the fast path to try; or the reason why it must not try.
+        """The plan for a head; or the reason why the fast path declines it.
 
-        ``Authorization`` makes no difference here and is not remembered: tokens are checked anew for each request.
+        ``Authorization`` is ignored here and not cached: tokens are checked for each request.
         """
-        # Clients send the same head again and again, so plans are remembered by head.
+        # Clients repeat their heads, so plans are cached by head.
         headers = scope["headers"]
         plan = self._plans.get((scope["path"], scope["method"], *headers))
         if plan is not None:
@@ -264,7 +264,7 @@ class FastPath:
         )
 
     def parse(self, plan: Plan, body: bytes) -> ParsedCall | str:
-        """The call in ``body``; or the reason why it is not one for the fast path."""
+        """The call in ``body``; or the reason why the fast path declines it."""
         entry = plan.entry
         meta: ModernMeta | LegacyMeta | None = None
         try:
@@ -347,7 +347,7 @@ class FastPath:
         modern: dict[bytes | None, _Entry] = {}
         legacy: dict[str, _Entry] = {}
         for name, tool in endpoint.tools.items():
-            # If arguments are mirrored in headers, the SDK has to compare the two.
+            # If headers mirror arguments, the SDK has to compare the two.
             if x_mcp_header_map(endpoint.input_schemas[name]):
                 continue
             depth = nesting(endpoint.input_schemas[name])
@@ -362,7 +362,7 @@ class FastPath:
         return modern, legacy
 
     def _learn_names(self, head: dict[bytes, bytes]) -> bool:
-        """Remembers header names; False if one is an unknown header of the protocol, which only the SDK understands."""
+        """Caches header names; False if one is an unknown header of the protocol, which only the SDK understands."""
         if any(name.startswith(b"mcp-") for name in head.keys() - self._names):
             return False
         if len(self._names) + len(head) < _FEW:
@@ -370,9 +370,9 @@ class FastPath:
         return True
 
     def _readable(self, meta: bytes) -> bool:
-        """Whether the SDK's server, too, can read what msgspec has skipped in a ``_meta`` that it has decoded.
+        """Whether the SDK's server can also read what msgspec has skipped in a ``_meta``.
 
-        msgspec checks the syntax of what it skips, but no encoding, no length of numbers and no depth of ours.
+        msgspec checks the syntax of skipped values, but not their encoding, length of numbers or depth.
 
         Raises:
             UnicodeDecodeError: it cannot.
@@ -380,7 +380,7 @@ class FastPath:
         if len(meta) > _LONGEST_META:
             return False
         meta.decode()
-        # It is two levels down: in the message and in its params. Each level takes two bytes.
+        # ``_meta`` is two levels down: in the message and in its params. Each level takes two bytes.
         depth = self._max_depth - 2
         return len(meta) <= 2 * depth or not nested_deeper(meta, depth)
 
@@ -388,7 +388,7 @@ class FastPath:
         """The decoded ``_meta``, if it is readable and the client's description in it is known to be well-formed.
 
         Raises:
-            msgspec.MsgspecError, UnicodeDecodeError: it is not one for the fast path.
+            msgspec.MsgspecError, UnicodeDecodeError: the fast path declines it.
         """
         meta = self._meta(raw)
         if not self._readable(raw):
@@ -397,14 +397,14 @@ class FastPath:
         if client not in self._clients and not self._learn_client(client, body):
             return None
         if meta.progress is UNSET and meta.traceparent is UNSET and self._is_plain(raw):
-            # It says nothing about this call alone, so it will come again.
+            # Nothing in it is specific to this call, so it will come again.
             if len(self._metas) >= _FEW:
                 self._metas.clear()
             self._metas.add(raw)
         return meta
 
     def _is_plain(self, meta: bytes) -> bool:
-        """Whether it has no keys of the host's own, which may differ from call to call."""
+        """Whether it has no host-specific keys, which may differ from call to call."""
         try:
             self._plain_meta(meta)
         except msgspec.MsgspecError:

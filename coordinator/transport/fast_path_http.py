@@ -1,17 +1,17 @@
-"""The fast path at the level of the HTTP protocol: skips the parsing of HTTP heads that were seen before.
+"""The fast path at the level of the HTTP protocol: skips the parsing of known HTTP heads.
 
 For each request uvicorn parses the head, makes a scope, a cycle, an event, two timers and a task, and checks each
-header of the answer. That is most of the cost of a small call. But clients send the same head again and again, byte
-for byte. So if a request arrived in one piece and the fast path took it, its head is remembered together with the
-``Plan`` made from it. The next request with exactly the same head goes straight to the fast path's decoder.
+header of the answer. That is most of the cost of a small call. But clients repeat their heads byte for byte. So if a
+request arrived in one piece and the fast path took it, its head is cached together with its ``Plan``. The next request
+with exactly the same head goes straight to the fast path's decoder.
 
 This is safe because the same bytes, given to the same parser in the same state, parse to the same head, and
 everything that the fast path and the guards decide from a head was decided for these bytes before. A request that is
-not complete, or whose head is unknown, or that arrives while the connection is busy, goes through uvicorn.
+incomplete, has an unknown head, or arrives while the connection is busy goes through uvicorn.
 
-Bearer tokens are never remembered. The line with the token is cut out of the head, and the rest is looked up in a
-dictionary of its own, so a head with a token is never taken for one without. The token itself is checked anew for each
-request (``Authorization.known_grant``).
+Bearer tokens are never cached. The line with the token is cut out of the head, and the rest is looked up in a separate
+dictionary, so a head with a token is never taken for one without. The token itself is checked for each request
+(``Authorization.known_grant``).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 _HEADS = 8_192
-"""How many distinct heads are remembered. ``Content-Length`` is part of a head."""
+"""How many distinct heads are cached. ``Content-Length`` is part of a head."""
 _LONGEST_HEAD = 1_024
-"""Bytes of a head that is worth remembering."""
+"""Bytes of the largest cached head."""
 _UNUSUAL = frozenset((b"expect", b"transfer-encoding", b"upgrade", b"cookie", b"proxy-authorization"))
-"""Requests with one of these headers always go through uvicorn; credentials must not be remembered."""
+"""Requests with one of these headers always go through uvicorn; credentials must not be cached."""
 
 _BEARER = b"uthorization: Bearer "
 """The start of the line with the token. Clients differ in the case of its first letter."""
@@ -49,7 +49,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\n%bcontent-type: application/json\r\ncontent-length:
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
-    """What is remembered of a head."""
+    """The cache entry of a head."""
 
     plan: Plan
     body: int
@@ -95,10 +95,10 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
             self._learn(data)
 
     def _take_bearer(self, data: bytes, end: int) -> bool:
-        """Starts on a request with a token, if its head is remembered and the token is known to permit it.
+        """Starts a request with a token, if its head is cached and the token has a cached grant.
 
         Returns:
-            Whether it did; else uvicorn has to take the request.
+            Whether it did; else uvicorn handles the request.
         """
         cut = _without_token(data, end)
         if cut is None or self.flow.write_paused:
@@ -123,14 +123,14 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Called by the server when it ends: closes the connection, after an answer that is under way."""
+        """Called when the server shuts down: closes the connection, after an answer in flight."""
         if self._task is not None:
             self._leaving = True
         else:
             super().shutdown()
 
     def _is_idle(self) -> bool:
-        """Whether the connection is between two requests: nothing of one has arrived, and no answer is under way."""
+        """Whether the connection is idle: no part of a request has arrived, and no answer is in flight."""
         scope: Any = self.scope
         if scope is None:
             return True
@@ -138,7 +138,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         return cycle is not None and cycle.response_complete and not cycle.more_body and cycle.scope is scope
 
     def _learn(self, data: bytes) -> None:
-        """Remembers the head of a request for the fast path, if the request was all of ``data``."""
+        """Caches the head of a request for the fast path, if ``data`` was exactly one request."""
         scope: Any = self.scope
         cycle: Any = self.cycle
         if cycle is None or cycle.more_body or cycle.scope is not scope or not cycle.keep_alive:
@@ -169,12 +169,12 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
             self._arrived()
         entered = self.front.enter(parsed, plan, caller)
         if not isinstance(entered, tuple):
-            # Turned away without making a task: under overload most calls end here.
+            # Shed without creating a task: under overload most calls end here.
             self._write(entered, plan)
             self._begin_idle()
             return
         self._task = self.loop.create_task(self._answer(parsed, plan, *entered))
-        # The server waits for these when it ends.
+        # The server waits for these when it shuts down.
         self.tasks.add(self._task)
 
     async def _answer(self, parsed: ParsedCall, plan: Plan, call: Call, ticket: Ticket | None) -> None:

@@ -24,13 +24,13 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 
 
 class Gate:
-    """Which ``Host`` and ``Origin`` headers are let in (protection against DNS rebinding).
+    """Which ``Host`` and ``Origin`` headers are accepted (protection against DNS rebinding).
 
     Args:
         hosts: ``name``, ``name:port``, ``name:*`` or ``*``; empty: the loopback names and ``bound``.
         origins: allowed besides an origin that equals the request's host.
         bound: the address that the process listens on.
-        own: the name that clients are told to use; always allowed.
+        own: the host of the public address; always allowed.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class Gate:
         self._hosts = {entry.lower().removesuffix(":*") for entry in allowed}
         self._origins = {origin.lower() for origin in origins}
         self.admitted: set[tuple[bytes | None, bytes | None]] = set()
-        """Pairs of Host and Origin, byte for byte, that were let in before."""
+        """Pairs of Host and Origin, byte for byte, that were accepted before."""
 
     def refusal(self, host: bytes | None, origin: bytes | None) -> Refusal | None:
-        """Why the pair is not let in; None: it is."""
+        """Why the pair is rejected; None: it is accepted."""
         name = (host or b"").decode("latin-1").lower()
         match = _AUTHORITY.match(name)
         if match is None or not (self._any or name in self._hosts or match["name"] in self._hosts):
@@ -82,28 +82,28 @@ def is_address(host: bytes | None) -> bool:
 
 
 def head_of(headers: Iterable[Header], single: Collection[bytes]) -> dict[bytes, bytes]:
-    """The headers by name; of a repeated one the first.
+    """The headers by name; the first value of a repeated one.
 
     Raises:
-        Refused: 400: one of ``single`` is there more than once.
+        Refused: 400: one of ``single`` is repeated.
     """
     head: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in head and name in single:
-            raise Refused(400, f"the header {name.decode()} is there more than once")
+            raise Refused(400, f"the header {name.decode()} is repeated")
         head.setdefault(name, value)
     return head
 
 
 def head_size(headers: Iterable[Header]) -> int:
-    """Bytes that the headers take on the wire (``name: value`` and line end)."""
+    """Size of the headers on the wire in bytes (``name: value`` and line end)."""
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
 def unread_coding(head: Mapping[bytes, bytes]) -> Refusal | None:
-    """Why the body cannot be read: it is compressed or otherwise encoded; None: it is plain, chunked or not.
+    """Why the body cannot be read: it is compressed or otherwise encoded; None: it is not encoded (chunked or not).
 
-    The HTTP parser only joins chunks. It would pass on compressed content as it came.
+    The HTTP parser only joins chunks. It would pass on compressed content unchanged.
     """
     coding = head.get(b"transfer-encoding", b"chunked")
     if coding.lower() != b"chunked":
@@ -117,10 +117,10 @@ def unread_coding(head: Mapping[bytes, bytes]) -> Refusal | None:
 
 
 def check_get(path: str, method: str, more: str = "") -> None:
-    """Refuses methods that do not only read.
+    """Rejects methods other than GET and HEAD.
 
     Args:
-        more: what else the caller may have meant, for the end of the message.
+        more: a suggestion for the end of the message.
 
     Raises:
         Refused: 405.
@@ -135,16 +135,16 @@ def without_padding(headers: Iterable[Header]) -> list[Header]:
 
 
 def sane_request_id(value: bytes | None) -> str | None:
-    """A client's request id, if it is safe to put into logs and answers."""
+    """A client's request id, if it is safe in logs and answers."""
     return value.decode() if value is not None and _REQUEST_ID.match(value) else None
 
 
 def nested_deeper(body: bytes, limit: int) -> bool:
     """Whether arrays and objects in this JSON text are nested in more than ``limit`` levels.
 
-    Takes time linear in the text, and needs no parser: it protects the parser.
+    Runs in linear time without a parser, because it protects the parser.
     """
-    # To look whether there is one takes a tenth of the time of counting.
+    # Searching for a bracket takes a tenth of the time of counting.
     if body.count(b"{") + (body.count(b"[") if b"[" in body else 0) <= limit:
         return False
     outside_strings = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]

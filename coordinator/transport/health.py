@@ -1,9 +1,9 @@
 """``/healthz``, ``/readyz`` and ``/metrics``.
 
-Liveness depends on nothing outside this process, so that a failing Redis does not get the whole fleet restarted.
-Readiness checks what the process needs to answer a call. A store that takes no writes is of no use: not even a
-heartbeat can be recorded. A full one is of use: it still serves calls that read, delete or repeat, and deletions make
-room. The result is kept for a second, so that probes cannot become load. Each check shows its age and how long it took.
+Liveness depends on nothing outside this process, so that a failing Redis does not restart the whole fleet. Readiness
+checks what the process needs to answer a call. It fails for a read-only store, which cannot even record a heartbeat.
+It passes for a full one, which still serves reads, repeated calls and deletions, and these free memory. The result is
+cached for a second, so that probes cannot become load. Each check shows its age and how long it took.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from coordinator.transport.replies import Send, reply, to_json
 
 PROBES = frozenset(("/healthz", "/readyz", "/metrics"))
 PROBES_OF_CLIENTS = frozenset(("/healthz",))
-"""The probes that the clients' port still answers if operators have a port of their own."""
+"""The probes that the clients' port still answers if there is a separate port for operators."""
 
 FRESH_SECONDS = 1.0
 """How long the answer of the store's last check is used."""
@@ -73,7 +73,7 @@ class Health:
         self._process = process
         self.draining = False
         self.drained = ""
-        """The scope that an operator drains this process with: fleet, host:..., process:...; '' for none."""
+        """The scope of the drain that covers this process: fleet, host:..., process:...; '' for none."""
         self._checks: dict[str, dict[str, Any]] = {}
         self._checked_at = float("-inf")
         self._checking: asyncio.Task[None] | None = None
@@ -95,9 +95,9 @@ class Health:
             await reply(send, 200, await self._metrics(), CONTENT_TYPE.encode())
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
-        """Whether this process should get requests, and what was found."""
+        """Whether this process should get requests, and the results of the checks."""
         if perf_counter() - self._checked_at > FRESH_SECONDS:
-            # Probes that come together share one look at the store.
+            # Concurrent probes share one check of the store.
             if self._checking is None:
                 self._checking = asyncio.create_task(self._check(), name="readiness")
             await asyncio.shield(self._checking)
@@ -105,7 +105,7 @@ class Health:
         checks = {name: {**found, "ageMs": age} for name, found in self._checks.items()}
         checks["draining"] = {"ok": not self.draining, "latencyMs": 0.0, "ageMs": 0.0}
         if self.drained:
-            # While the whole fleet is drained, somebody still has to answer the calls that are let in.
+            # While the whole fleet is drained, something must still answer the admitted calls.
             checks["drained"] = {
                 "ok": self.drained == FLEET_SCOPE,
                 "scope": self.drained,
@@ -122,7 +122,7 @@ class Health:
         return ready, answer
 
     async def _metrics(self) -> bytes:
-        """The body of /metrics; requests that come together share one."""
+        """The body of /metrics; concurrent requests share one."""
         if self._rendering is None:
             self._rendering = asyncio.create_task(asyncio.to_thread(self._render), name="metrics")
             self._rendering.add_done_callback(self._rendered)

@@ -1,4 +1,4 @@
-"""Media types in a request's head: what its body is, and what may be answered (RFC 9110, 8.3 and 12.5.1)."""
+"""Media types of a request: ``Content-Type`` and ``Accept`` (RFC 9110, 8.3 and 12.5.1)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _REMEMBERED = 256
 
 
 class Accepted(NamedTuple):
-    """Which forms of an answer a client takes."""
+    """Which media types a client accepts."""
 
     json: bool
     stream: bool
-    """Of events (SSE)."""
+    """An event stream (SSE)."""
     html: bool
-    """By name: a browser asks. ``*/*`` is not enough."""
+    """Named explicitly, as browsers do; ``*/*`` is not enough."""
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def is_json(content_type: bytes | None) -> bool:
-    """Whether a ``Content-Type`` says JSON; parameters make no difference."""
+    """Whether a ``Content-Type`` is JSON; parameters are ignored."""
     return content_type is not None and _IS_JSON.fullmatch(content_type) is not None
 
 
@@ -37,7 +37,7 @@ def is_json(content_type: bytes | None) -> bool:
 def accepted(accept: bytes | None) -> Accepted:
     """What an ``Accept`` header allows; without one, or with an empty one, everything.
 
-    The most specific range decides about a type. Parameters other than ``q`` make no difference.
+    The most specific range decides. Parameters other than ``q`` are ignored.
     """
     if accept is None or not accept.strip():
         return Accepted(True, True, False)

@@ -1,7 +1,7 @@
 """Progress notifications of calls that wait.
 
-Hosts count a call without a sign of life as hung: some end it a minute after the request, others count from the last
-notification. Only a caller who sent a progress token is told anything.
+Hosts time out silent calls: some a minute after the request, others a minute after the last notification. Only callers
+that sent a progress token get notifications.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from time import monotonic
 import structlog
 
 FIRST_SECONDS = 5.0
-"""After how long a caller hears of a call for the first time."""
+"""Seconds until the first notification."""
 EVERY_SECONDS = 15.0
 
 _log = structlog.get_logger(__name__)
@@ -25,7 +25,7 @@ Report = Callable[[float, float, str], Awaitable[None]]
 
 @contextlib.asynccontextmanager
 async def reported(report: Report, tool: str, seconds: float) -> AsyncIterator[None]:
-    """Reports from time to time while the block waits.
+    """Reports periodically while the block waits.
 
     Args:
         seconds: how long the wait takes at most.
@@ -47,6 +47,6 @@ async def _report(report: Report, tool: str, seconds: float) -> None:
         took = round(monotonic() - began, 3)
         try:
             await report(took, seconds, f"{tool[:40]} waits, at most until {seconds:g} s are over")
-        except Exception as error:  # its client has left, which ends the call
+        except Exception as error:  # the client has disconnected, which ends the call
             _log.debug("no progress can be reported", tool=tool, reason=repr(error))
             return

@@ -1,8 +1,7 @@
-"""Projects as callers name them: which of them nobody has written to.
+"""Detects projects that nobody has written to, and suggests similar names.
 
-A project begins to exist with its first write, so a misspelt name looks like an empty project. A read of a project that
-nobody has written to therefore carries a hint. Once a process has seen that a project was written to, its reads cost
-nothing more.
+The first write creates a project, so a misspelt name looks like an empty project. A read of a project that nobody has
+written to therefore carries a hint. Once a process has seen a write to a project, reads of it cost nothing more.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from coordinator.store.store import Store
 from coordinator.toolsets.caller import Caller
 
 _REMEMBERED = 10_000
-"""How many projects a process remembers as written to."""
+"""How many projects a process caches as written to."""
 _COMPARED = 1_000
-"""How many projects are compared with a name: those that were changed last."""
+"""How many projects are compared with a name: the most recently changed ones."""
 _FRESH_SECONDS = 5.0
-"""How long the names of projects are used before they are read again."""
+"""How long the list of projects is cached."""
 
 
 class Projects:
-    """What one process knows of the projects in its store.
+    """One process's knowledge of the projects in its store.
 
     Args:
-        listed: the projects that there are; empty: any.
+        listed: the allowed projects; empty: any.
     """
 
     def __init__(self, store: Store, listed: Sequence[str] = ()) -> None:
@@ -48,7 +47,7 @@ class Projects:
         return project in self._written
 
     async def hint(self, project: str, caller: Caller | None) -> str:
-        """What to tell the reader of a project that nobody has written to; empty: somebody has, or it is not known."""
+        """A hint for the reader of a project that nobody has written to; empty: somebody has, or that is unknown."""
         try:
             if await written(self._store, project):
                 if len(self._written) >= _REMEMBERED:
@@ -64,7 +63,7 @@ class Projects:
         return f"nobody has written to the project '{project}' yet" + (f"; did you mean '{close[0]}'?" if close else "")
 
     async def _existing(self) -> set[str]:
-        """Projects that have something, as far as that is known."""
+        """Projects that have data, as far as known."""
         if monotonic() >= self._until:
             self._names = await noted(self._store, _COMPARED)
             self._until = monotonic() + _FRESH_SECONDS

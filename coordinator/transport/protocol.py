@@ -1,14 +1,13 @@
-"""uvicorn's HTTP protocol, with bounds on how a request arrives, and without upgrades.
+"""uvicorn's HTTP protocol, with limits on the size and arrival time of requests, and without upgrades.
 
-An application sees a request only when its head is complete, so it cannot refuse a head that is too long or never
-ends. This class limits the bytes of a head, and the seconds that a whole request may take to arrive, because slow
-clients could otherwise hold connections for ever. For a request that comes in one piece, as almost all do, this costs
-a few comparisons.
+An application sees a request only when its head is complete, so it cannot reject a head that is too long or never
+ends. This class limits the bytes of a head, and the seconds until a whole request has arrived, because slow clients
+could otherwise hold connections for ever. For a request that arrives in one piece, as almost all do, this costs a few
+comparisons.
 
 Trailers after a chunked body are not part of the head (RFC 9110, 6.5.1). The parser reports them like headers; they are
-dropped here, and count towards the same limit. If a client pipelines requests, what it sends next is kept unparsed
-until the last of them is being answered, so that a client that leaves meanwhile is noticed. If that gets too long, the
-connection is not read any more.
+dropped here, and count towards the same limit. If a client pipelines requests, further data is buffered unparsed until
+the last of them is being answered, so that a disconnect is noticed meanwhile. If the buffer is full, reading pauses.
 
 Java's HTTP client offers HTTP/2 (``Upgrade: h2c``) with the first request on each connection. The right answer is to
 ignore the offer and answer the request. But the parser treats every upgrade as accepted and leaves the body unread, so
@@ -34,11 +33,11 @@ from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.transport.replies import GONE
 
 ARRIVAL_SECONDS = 30.0
-"""How long a request may take to arrive."""
+"""Seconds until a whole request must have arrived."""
 AHEAD_BYTES = 65_536
-"""So much may wait behind pipelined requests; beyond that, the connection is not read."""
+"""Bytes buffered behind pipelined requests; beyond that, reading pauses."""
 MOST_UNFINISHED = 4_096
-"""How many connections may be about to send a request, and have not sent all of it."""
+"""How many connections may have no request or only part of one."""
 _LOOKS = 8
 
 _UPGRADING = frozenset((b"upgrade", b"http2-settings"))
@@ -51,13 +50,13 @@ _ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """For ``uvicorn.Config(http=...)``; ``bounded`` makes one with other bounds."""
+    """For ``uvicorn.Config(http=...)``; ``bounded`` makes one with other limits."""
 
     head_limit = 65_536
-    """Bytes of a request's first line and headers, and of what comes between and after the chunks of its body."""
+    """Bytes of a request's first line and headers, and of chunk headers and trailers."""
     arrival_seconds = ARRIVAL_SECONDS
     unfinished: ClassVar[dict[BoundedHttpProtocol, None]] = {}
-    """The connections whose request has not arrived as a whole, the one that has waited longest first."""
+    """The connections whose request is incomplete, oldest first."""
     most_unfinished = MOST_UNFINISHED
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -68,24 +67,24 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._reparse = b""
         self._progressed = False
         self._answering: Any = None
-        """The request that is being answered; ``cycle`` is the last one that has come."""
+        """The request being answered; ``cycle`` is the last one received."""
         self._held = bytearray()
-        """What came too early; it is not parsed yet."""
+        """Buffered data, not parsed yet."""
         self._refusal = b""
-        """The status of a refusal that waits for the answers to earlier requests; nothing more is taken then."""
+        """The status of a rejection that waits for the answers to earlier requests; further data is ignored."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        # uvloop holds writes back until the end of its turn unless they exceed this limit. With 0, a quick refusal
-        # does not wait for the other calls of the turn.
+        # uvloop delays writes until the end of its loop iteration unless they exceed this limit. With 0, a quick
+        # rejection does not wait for the other calls of the iteration.
         transport.set_write_buffer_limits(high=0)
-        # uvicorn's own timer covers only the time between requests; a new client has to send something too.
+        # uvicorn's own timer covers only the time between requests; new connections need a timeout too.
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._arrived()
         if self._answering is not None and not self._answering.response_complete:
-            # uvicorn tells the last one only, and lets this one write to a connection that is gone.
+            # uvicorn notifies only the last one, and lets this one write to a closed connection.
             self._answering.disconnected = True
             self._answering.message_event.set()
         super().connection_lost(exc)
@@ -107,13 +106,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self.pipeline:
-            # uvicorn has stopped reading, so it would not notice that the client leaves.
+            # uvicorn has paused reading, so it would not notice a disconnect.
             self.flow.resume_reading()
         if self._refusal:
             return
         scope: Any = self.scope
         if scope is None or "method" not in scope or not self._progressed:
-            # How much of a piece belongs to the head that begins in it, behind other requests, is not known.
+            # Unknown: how many bytes belong to a head that begins here behind other requests.
             self._head_bytes = 0 if self._progressed else self._head_bytes + len(data)
             if self._head_bytes > self.head_limit:
                 self._refuse(b"431 Request Header Fields Too Large")
@@ -142,7 +141,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._answering = self.cycle
 
     def _is_gone(self) -> bool:
-        """Whether the client has closed the connection, also if its end has arrived but was not reported yet."""
+        """Whether the client has closed the connection, even if the event loop has not reported it yet."""
         if self.transport.is_closing():
             return True
         try:
@@ -154,7 +153,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return error.errno not in _OUT_OF_FILES
 
     def _take_absolute_target(self) -> None:
-        """Takes the authority of a target like ``http://name/path`` for the ``Host`` (RFC 9112, 3.2.2)."""
+        """Uses the authority of a target like ``http://name/path`` as the ``Host`` (RFC 9112, 3.2.2)."""
         target = _ABSOLUTE.match(self.url)
         if target is None:
             raise httptools.HttpParserInvalidURLError(f"invalid url {self.url!r}")
@@ -162,7 +161,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.url = rest if rest.startswith(b"/") else b"/" + rest
         if all(name != b"host" for name, _ in self.headers):
             self.headers.append((b"host", b""))
-        # In place: the scope has this list. A second Host stays one too many.
+        # In place: the scope holds this list. A repeated Host stays repeated, and is rejected.
         self.headers[:] = [(name, target[1] if name == b"host" else value) for name, value in self.headers]
 
     def on_body(self, body: bytes) -> None:
@@ -182,13 +181,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._take_held()
 
     def _hold(self, data: bytes) -> None:
-        """Keeps for later what came too early."""
+        """Buffers data."""
         self._held += data
         if len(self._held) > AHEAD_BYTES:
             self.flow.pause_reading()
 
     def _take_held(self) -> None:
-        """Goes on with what was kept, unless it still has to wait. Reading has been resumed."""
+        """Continues with the buffered data, unless it still has to wait. Reading has been resumed."""
         if self.transport.is_closing():
             return
         if self.pipeline:
@@ -205,7 +204,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         """Declines the upgrade: the request is parsed again without its ``Upgrade``."""
         if self.scope["method"] == "CONNECT":
-            # The parser takes CONNECT for an upgrade with or without the header, so parsing it again is no use.
+            # The parser treats CONNECT as an upgrade with or without the header, so parsing it again is useless.
             self._refuse(b"501 Not Implemented")
             return
         upgrade = sys.exception()
@@ -219,7 +218,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 head += [name, b": ", value, b"\r\n"]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        # Parsed in data_received, not here: any number of such requests may follow each other, and would recurse.
+        # Parsed in data_received, not here: a series of such requests would recurse.
         self._reparse = b"".join([*head, b"\r\n", rest])
 
     def _expect(self) -> None:
@@ -230,7 +229,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self._make_room()
 
     def _make_room(self) -> None:
-        """Closes the connection that has kept us waiting longest, so that silent clients cannot lock others out."""
+        """Closes the oldest incomplete connection, so that idle clients cannot lock others out."""
         for one in list(islice(self.unfinished, _LOOKS)):
             if not one._owes_answer():
                 one._refuse(b"408 Request Timeout")
@@ -247,16 +246,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._arriving = None
         self.unfinished.pop(self, None)
         if self._owes_answer():
-            self._expect()  # it may be us who do not read on
+            self._expect()  # reading may be paused on our side
         else:
             self._refuse(b"408 Request Timeout")
 
     def send_400_response(self, msg: str) -> None:
-        """Called for what is no HTTP."""
+        """Called for malformed HTTP."""
         self._refuse(b"400 Bad Request")
 
     def _owes_answer(self) -> bool:
-        """Whether a request that has arrived as a whole is still to be answered."""
+        """Whether a complete request is still unanswered."""
         cycle = self._answering
         return cycle is not None and not cycle.response_complete and not cycle.more_body
 
@@ -275,7 +274,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
 
 def most_unfinished() -> int:
-    """``MOST_UNFINISHED``, or as many as leave half of this process's files for clients that do send requests."""
+    """``MOST_UNFINISHED``, or half of this process's file limit if that is less."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return MOST_UNFINISHED if files == resource.RLIM_INFINITY else min(MOST_UNFINISHED, files // 2)
 

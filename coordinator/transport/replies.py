@@ -16,7 +16,7 @@ Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 GONE = "coordinator.gone"
-"""Key in the ASGI scope of a function that says whether the client has closed its connection by now."""
+"""Key in the ASGI scope of a function that says whether the client has disconnected."""
 
 JSON: bytes = b"application/json"
 
@@ -32,12 +32,12 @@ to_json: Callable[[object], bytes] = msgspec.json.Encoder().encode
 
 
 def rpc_error(code: int, message: str, request_id: object = None) -> bytes:
-    """A JSON-RPC error response; its id is null if the request's is unknown or no valid id."""
+    """A JSON-RPC error response; its id is null if the request's is unknown or invalid."""
     return to_json({"jsonrpc": "2.0", "id": known_id(request_id), "error": {"code": code, "message": message}})
 
 
 def known_id(value: object) -> int | str | None:
-    """The id of a request, if this can be one: nobody can answer under half of a surrogate pair."""
+    """The value, if it is a valid request id; one with a lone surrogate cannot be sent back."""
     return value if type(value) is int or (isinstance(value, str) and is_text(value)) else None
 
 
@@ -59,12 +59,12 @@ class Refusal(NamedTuple):
     """Why a request is refused."""
 
     status: int
-    """Of HTTP."""
+    """The HTTP status."""
     message: str
 
 
 class Refused(Exception):
-    """Ends a request with an answer of the front-end's own: a JSON-RPC error with an HTTP status."""
+    """Ends a request with a JSON-RPC error and an HTTP status."""
 
     def __init__(
         self,
@@ -86,4 +86,4 @@ async def refuse(send: Send, refused: Refused) -> None:
 
 
 class ClientDisconnected(Exception):
-    """Ends a request whose client has left. There is nobody to answer."""
+    """Ends a request whose client has disconnected; no answer is sent."""

@@ -2,7 +2,7 @@
 
 Each endpoint has one lowlevel ``Server`` behind two of the SDK's session managers, both stateless. The first answers
 with plain JSON. The second serves calls that wait (``Tool.may_wait``): it can answer with an event stream, which keeps
-the connection alive while the call waits, and it ends the call if its client leaves.
+the connection alive while the call waits, and it ends the call if its client disconnects.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LIST_TTL_MS = 300_000
 """How long a client may keep a tool list, which changes only with a deployment."""
 
 EXCHANGE = "coordinator.exchange"
-"""Key of the ``Exchange`` in the ASGI scope that the SDK hands through."""
+"""Key of the ``Exchange`` in the ASGI scope that the SDK passes through."""
 
 _JSON_TYPE = JSON.decode()
 _Result = TypeVar("_Result", types.ListResourcesResult, types.ReadResourceResult)
@@ -57,9 +57,9 @@ class Exchange:
     caller: Caller | None = None
     """Who presented a verified credential."""
     recheck: Recheck | None = None
-    """Checks, while a call waits, that the caller may still make it."""
+    """Checks, while a call waits, that the caller is still authorized."""
     private: bool = False
-    """Whether lists depend on who asks, so that caches must not share them."""
+    """Whether lists depend on the caller, so that caches must not share them."""
     retry_after: int | None = None
     """Seconds, set when the call was shed; becomes the ``Retry-After`` header."""
     delivery: Delivery | None = None
@@ -67,12 +67,12 @@ class Exchange:
 
     @property
     def for_some(self) -> bool:
-        """Whether not everybody gets this answer."""
+        """Whether the answer depends on the caller."""
         return self.private or self.caller is not None
 
 
 def server_info() -> dict[str, Any]:
-    """What each result says about this server."""
+    """The server description in each result."""
     return types.Implementation(name=NAME, version=__version__).model_dump(
         by_alias=True, mode="json", exclude_none=True
     )
@@ -84,7 +84,7 @@ def build_server(
     """The SDK's server for one endpoint.
 
     Args:
-        stdio: gives the exchange of a request if there is no HTTP request that carries it. Raises ToolFailure.
+        stdio: gives the exchange of a request that came without HTTP. Raises ToolFailure.
     """
     listing = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in endpoint.listing])
     for_callers = [types.Tool.model_validate(tool) for tool in endpoint.callers_listing]
@@ -143,7 +143,7 @@ def build_server(
             name = exchange.request_id or call.request_id
             call = Call(exchange.project, name, exchange.caller, trace, delivery=exchange.delivery)
             access, caller = endpoint.access[params.name], exchange.caller
-            # Over HTTP this was checked before the body went to the SDK; on stdio it is checked here only.
+            # Over HTTP this was checked before the body reached the SDK; on stdio it is checked only here.
             if caller is not None and not access.permits(caller):
                 raise ToolFailure("permission_denied", f"{params.name} needs the permission '{access.least}'")
             arguments = decoded(tool, endpoint.input_schemas[params.name], params.arguments or {})
@@ -168,13 +168,13 @@ def build_server(
         on_list_resources=list_resources if endpoint.resources(None) else None,
         on_read_resource=read_resource if endpoint.resources(None) else None,
     )
-    # ``Calls`` makes the spans of calls, on both paths.
+    # ``Calls`` creates the spans of calls, on both paths.
     server.middleware.clear()
     return server
 
 
 def _progress(context: ServerRequestContext[Any], tool: Tool, seconds: float) -> AbstractAsyncContextManager[None]:
-    """Reports on a call that waits for so many seconds at most, if its caller has sent a progress token."""
+    """Reports on a call that waits for at most ``seconds``, if its caller has sent a progress token."""
     meta: Mapping[str, Any] = context.meta or {}
     if not seconds or meta.get("progress_token") is None:
         return contextlib.nullcontext()
@@ -219,7 +219,7 @@ _WARMING: tuple[tuple[str, dict[str, Any]], ...] = (
     (LEGACY[0], {}),
     (MODERN, {"_meta": {VERSION_KEY: MODERN, CAPABILITIES_KEY: {}}}),
 )
-"""A protocol version of each era, with the parameters that a request of that era has."""
+"""A protocol version of each era, with the parameters of a request of that era."""
 
 
 async def _nothing() -> Message:
@@ -234,7 +234,7 @@ class SdkApp:
     """The SDK's HTTP handling of one endpoint; serves between ``start`` and ``stop``."""
 
     def __init__(self, server: Server[Any], max_body: int) -> None:
-        # Host, Origin and body size were checked before; the SDK's own check of the size is a safety net.
+        # Host, Origin and body size were checked before; the SDK's own size check is a safety net.
         self._plain = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=max_body
         )
@@ -246,13 +246,13 @@ class SdkApp:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begins to serve; may be called again."""
+        """Starts serving; idempotent."""
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="mcp session managers")
         await self._ready.wait()
 
     async def warm_up(self) -> None:
-        """Asks for the tool list in both protocol eras, so that the SDK builds its models now and not for a client."""
+        """Requests the tool list in both protocol eras, so that the SDK builds its models before the first client."""
         for version, params in _WARMING:
             body = to_json({"jsonrpc": "2.0", "id": 0, "method": "tools/list", "params": params})
             headers: list[Header] = [
@@ -273,7 +273,7 @@ class SdkApp:
             await self.handle(scope, replayed(body, _nothing), _drop, streaming=False)
 
     async def stop(self) -> None:
-        """Ends what is in flight and waits for it."""
+        """Cancels requests in flight and waits for them."""
         self._stopping.set()
         if self._task is not None:
             await self._task
@@ -284,7 +284,7 @@ class SdkApp:
         await manager.handle_request(scope, receive, send)
 
     async def _run(self) -> None:
-        # A task of its own, because a manager's task group must be left by the task that entered it.
+        # A separate task, because a manager's task group must be exited by the task that entered it.
         async with self._plain.run(), self._streaming.run():
             self._ready.set()
             await self._stopping.wait()

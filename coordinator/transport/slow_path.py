@@ -1,6 +1,6 @@
 """The slow path of a request: all checks, then the endpoint or the SDK's server.
 
-It closes the gaps that the SDK's server leaves: blanks around header values, methods other than POST, the body of one
+It checks what the SDK's server does not: blanks around header values, methods other than POST, the body of one
 protocol revision under the header of another, sizes and nesting.
 """
 
@@ -64,13 +64,13 @@ _HANDSHAKE = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIO
 _ENDPOINTS = "; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp"
 _SINGLE = (b"host", b"origin", b"content-type", b"content-length", b"content-encoding", b"transfer-encoding")
 _KEPT_BACK = (b"authorization", b"accept", b"content-type")
-"""Headers that are dealt with here."""
+"""Headers that are handled here."""
 _FORMS: tuple[Header, ...] = ((b"accept", JSON + b", " + STREAM), (b"content-type", JSON))
-"""What the SDK's server gets of them: it reads them by rules of its own."""
+"""The values that the SDK's server gets instead, because it has its own rules for them."""
 
 
 class Limits(NamedTuple):
-    """How large a request may be."""
+    """Limits on the size of a request."""
 
     head: int
     """Bytes of all headers."""
@@ -79,7 +79,7 @@ class Limits(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The parts of a JSON-RPC message that matter before the SDK's server gets it."""
+    """The parts of a JSON-RPC message that are read before the SDK's server gets it."""
 
     method: object = None
     tool: object = None
@@ -88,17 +88,17 @@ class Seen(NamedTuple):
     """Whether it has the envelope of the revision without a handshake."""
     arguments: object = None
     trace: str = ""
-    """Its trace context; empty if it has none, or if nothing is traced here."""
+    """Its trace context; empty if it has none, or if tracing is off."""
     unanswerable: bool = False
-    """Whether it is a request with an invalid id. In older revisions the SDK takes it for a notification, so its
-    client would wait for ever."""
+    """Whether it is a request with an invalid id. In older revisions the SDK treats it as a notification, so its client
+    would wait for ever."""
 
 
 class SlowPath:
     """The slow path of one process.
 
     Args:
-        missed: told why the fast path did not take a ``tools/call``.
+        missed: called with the reason why the fast path did not take a ``tools/call``.
         probes: the paths of ``health`` that are served.
         welcome: the page at ``/``.
     """
@@ -140,12 +140,12 @@ class SlowPath:
         """Answers one request.
 
         Args:
-            body: None: it has not been read yet.
+            body: the request's body; None: not read yet.
             reason: why the fast path did not answer.
 
         Raises:
             Refused: a check failed.
-            ClientDisconnected: the client left.
+            ClientDisconnected: the client has disconnected.
         """
         headers = without_padding(scope["headers"])
         head = self._checked_head(headers)
@@ -154,7 +154,7 @@ class SlowPath:
             return
         target = self._endpoints.resolve(path)
         if target is None:
-            raise Refused(404, f"nothing is served here{_ENDPOINTS}")
+            raise Refused(404, f"unknown path{_ENDPOINTS}")
         if isinstance(target, Refusal):
             caller = await self._authorization.identify(head.get(b"authorization"))
             raise Refused(target.status, target.message + self._endpoints.others(path, caller))
@@ -198,7 +198,7 @@ class SlowPath:
         seen: Seen,
         takes: Accepted,
     ) -> None:
-        """Has the SDK's server answer."""
+        """Passes the request to the SDK's server."""
         app = await self._sdk.get(target.endpoint)
         long = _may_take_long(target, seen)
         if long:
@@ -216,7 +216,7 @@ class SlowPath:
                 await asyncio.shield(exchange.delivery.end())
 
     async def _answer_other(self, path: str, method: str, head: dict[bytes, bytes], send: Send) -> bool:
-        """Answers what is not for an MCP endpoint and needs no token; returns whether this was."""
+        """Answers requests for other paths that need no token; returns whether this was one."""
         if is_preflight(method, head):
             await reply(send, 204, headers=self._cors.preflight(head))
         elif path in self._probes:
@@ -234,14 +234,14 @@ class SlowPath:
         return True
 
     async def _read_body(self, head: dict[bytes, bytes], receive: Receive) -> bytes:
-        # HTTP allows any number of zeros in front, Python's integers do not.
+        # HTTP allows any number of leading zeros, Python's int() does not.
         length = head.get(b"content-length", b"").lstrip(b"0")
         if length.isdigit() and int(length) > self._bodies.limit:
             raise self._bodies.too_large()
         return await self._bodies.read(receive)
 
     def _checked_message(self, headers: list[Header], body: bytes) -> Seen:
-        # The SDK reads other encodings, too, in one revision. How deep those are nested, nobody here could say.
+        # In one revision the SDK also reads other encodings, whose nesting cannot be checked here.
         if json.detect_encoding(body) != "utf-8":
             raise Refused(400, "the message must be JSON in UTF-8, without a byte order mark", code=PARSE_ERROR)
         if nested_deeper(body, self._limits.depth):
@@ -255,7 +255,7 @@ class SlowPath:
     def _turned_away(
         self, target: Target, head: dict[bytes, bytes], seen: Seen, request_id: str
     ) -> tuple[bytes, int | None] | None:
-        """The answer to a call that is shed, and the seconds of its ``Retry-After``; None: it is not shed.
+        """The answer to a shed call, and the seconds of its ``Retry-After``; None: it is not shed.
 
         Shedding a call here is far cheaper than in the SDK's server. And by the time that server sheds a waiting call,
         it may have begun a stream, which is too late for the header ``Retry-After``.
@@ -270,7 +270,7 @@ class SlowPath:
         try:
             arguments = decoded(tool, target.endpoint.input_schemas[name], given)
         except ToolFailure:
-            return None  # the SDK's server says what is wrong with it
+            return None  # the SDK's server reports the error
         call = Call(target.project, request_id, trace=seen.trace)
         done = self._calls.refusal(tool, call, arguments, "sdk")
         if done is None:
@@ -291,24 +291,24 @@ class SlowPath:
         return head
 
     def _check_era(self, headers: list[Header], seen: Seen) -> None:
-        """Refuses a message of the revision without a handshake if the header names another revision.
+        """Rejects a message of the revision without a handshake if the header names another revision.
 
-        The SDK looks at the header alone, and would serve the message as one of an older revision.
+        The SDK reads only the header, and would serve the message as one of an older revision.
         """
         versions = [value for name, value in headers if name == b"mcp-protocol-version"]
         if versions and versions[0] not in _HANDSHAKE:
             return
         if seen.modern or len(versions) > 1:
-            problem = "is there more than once" if len(versions) > 1 else "does not match the request envelope"
+            problem = "is repeated" if len(versions) > 1 else "does not match the request envelope"
             raise Refused(
                 400, f"the mcp-protocol-version header {problem}", code=HEADER_MISMATCH, request_id=seen.request_id
             )
 
 
 def glance(body: bytes) -> Seen:
-    """What a message is about; an empty ``Seen`` if it is not a JSON-RPC message.
+    """Reads the envelope of a message; an empty ``Seen`` if it is not a JSON-RPC message.
 
-    Reads whatever the SDK's server reads in any revision: lone surrogates, for one.
+    Accepts whatever the SDK's server accepts in any revision, such as lone surrogates.
     """
     try:
         message: Any = json.loads(body)
@@ -330,12 +330,12 @@ def glance(body: bytes) -> Seen:
 
 
 def _checked_accept(headers: list[Header], seen: Seen) -> Accepted:
-    """Which forms of an answer the client takes.
+    """Which media types the client accepts.
 
     Raises:
-        Refused: 406: not the one that this message is answered with.
+        Refused: 406: not the one of the answer to this message.
     """
-    # A list may be spread over several lines (RFC 9110, 5.3).
+    # A list may be split over several lines (RFC 9110, 5.3).
     takes = accepted(b",".join(value for name, value in headers if name == b"accept"))
     needed, given = (STREAM, takes.stream) if seen.method == "subscriptions/listen" else (JSON, takes.json)
     if not given:
@@ -350,10 +350,10 @@ async def _never() -> Message:
 
 
 async def _while_connected(handling: Awaitable[None], receive: Receive) -> None:
-    """Answers a call that may wait with JSON. The SDK's server would not notice then that the client leaves.
+    """Answers a call that may wait with JSON. The SDK's server would not notice a disconnect then.
 
     Raises:
-        ClientDisconnected: it left; the call was ended.
+        ClientDisconnected: the client has disconnected; the call was cancelled.
     """
     answering = asyncio.ensure_future(handling)
     leaving = asyncio.ensure_future(_left(receive))
@@ -374,7 +374,7 @@ async def _left(receive: Receive) -> None:
 
 
 def _may_take_long(target: Target, seen: Seen) -> bool:
-    """Whether the answer may have to be a stream: a client listens, or a call waits."""
+    """Whether the answer may be a stream: a client listens, or a call waits."""
     if seen.method == "subscriptions/listen":
         return True
     tool = target.endpoint.tools.get(seen.tool) if seen.method == "tools/call" and isinstance(seen.tool, str) else None
@@ -382,7 +382,7 @@ def _may_take_long(target: Target, seen: Seen) -> bool:
 
 
 def _watched(send: Send, delivery: Delivery, gone: Callable[[], bool] | None) -> Send:
-    """Notes whether the answer is sent while the client is there; ``gone`` says so of its connection."""
+    """Records whether the answer was sent while the client was connected, by ``gone``."""
 
     async def sending(message: Message) -> None:
         if delivery.answered and message["type"] == "http.response.body" and message.get("body"):

@@ -1,10 +1,10 @@
 """MCP over a pair of byte streams, for one local client.
 
-The protocol owns stdin and stdout. ``claim_standard_streams`` takes them away from the rest of the process, so that a
+The protocol owns stdin and stdout. ``claim_standard_streams`` redirects them for the rest of the process, so that a
 stray print goes to the log and not between two messages.
 
-The SDK's server skips lines that it cannot read and requests with an id that it cannot answer under. Their client
-would wait for ever, so they are answered here.
+The SDK's server skips lines that it cannot parse and requests with an invalid id. Their client would wait for ever, so
+they are answered here.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from coordinator.transport.sdk import Exchange, build_server
 _log = structlog.get_logger(__name__)
 
 Principal = Callable[[], Awaitable[Caller | None]]
-"""Gives the client's identity; None: it is not identified. Raises ToolFailure if its credential is no longer good."""
+"""Gives the client's identity; None: it is not identified. Raises ToolFailure if its credential is no longer valid."""
 
 
 def claim_standard_streams() -> tuple[BinaryIO, BinaryIO]:
     """Takes stdin and stdout for the protocol.
 
-    From now on the process's own stdin is empty and its stdout is stderr, for children too.
+    From now on stdin is empty and stdout goes to stderr, for children too.
     """
     stdin = os.fdopen(fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3), "rb")
     stdout = os.fdopen(fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3), "wb")
@@ -63,14 +63,14 @@ async def serve_stdio(
     principal: Principal,
     hints: Hints | None = None,
 ) -> None:
-    """Serves one client until it closes its side.
+    """Serves one client until it closes its end.
 
     Args:
         names: the toolsets to serve together.
         project: the partition that all calls work on; a name that ``PROJECT`` matches.
         streams: where requests come from and answers go to.
-        principal: asked for each request.
-        hints: what reads are told of the project; None: nothing.
+        principal: called for each request.
+        hints: adds hints about the project to reads; None: no hints.
 
     Raises:
         EndpointError: the toolsets cannot be served together.
@@ -94,16 +94,16 @@ async def serve_stdio(
             reading.answers.set_result(outgoing)
             await server.run(incoming, outgoing, server.create_initialization_options())
     except* BrokenPipeError:
-        _log.info("the client has left")
+        _log.info("the client has disconnected")
 
 
 class _Lines:
-    """What a client says, line by line, without what is answered here."""
+    """The client's lines, without those that are answered here."""
 
     def __init__(self, lines: anyio.AsyncFile[str]) -> None:
         self._lines = lines
         self.answers: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        """The stream that answers go to, once there is one."""
+        """The stream for answers, once it is open."""
 
     async def __aiter__(self) -> AsyncIterator[str]:
         async for line in self._lines:
@@ -115,15 +115,15 @@ class _Lines:
 
 
 def _refusal(line: str) -> types.JSONRPCError | None:
-    """The answer to a line that the SDK's server cannot read; None: it can, or there is nothing to answer."""
+    """The answer to a line that the SDK's server cannot parse; None: it can, or the line needs no answer."""
     if not line.strip():
         return None
     try:
         message: Any = json.loads(line)
     except (ValueError, RecursionError):
-        return _error(PARSE_ERROR, "the line cannot be read as JSON")
+        return _error(PARSE_ERROR, "the line is not valid JSON")
     if not isinstance(message, dict):
-        return _error(INVALID_REQUEST, "a line must be one JSON-RPC message; there are no batches")
+        return _error(INVALID_REQUEST, "a line must be one JSON-RPC message; batches are not supported")
     if "method" not in message and ("result" in message or "error" in message):
         return None
     request_id = known_id(message.get("id"))

@@ -1,4 +1,4 @@
-"""The page at ``/``: what this server is and where things are, for people who open its address."""
+"""The page at ``/``, for people who open the server's address: what it is, and its URLs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinator.transport.replies import Header
 
 _STYLE = "body{font:16px/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem}code{font-size:.9em}"
 HEADERS: list[Header] = [
-    # Nothing but the page's own style is loaded or run.
+    # Only the page's own style is allowed.
     (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -25,8 +25,8 @@ class Welcome:
     """The page of one process.
 
     Args:
-        resource: the address that clients are told to use; empty: the one that the page was asked for at.
-        toolsets: all of them, to be shown to whoever asks; empty: callers have to authenticate first.
+        resource: the public address; empty: the address of the request.
+        toolsets: all of them, shown to everybody; empty: callers have to authenticate first.
         guarded: whether clients need a bearer token.
         probes: the paths of health and metrics that this port serves.
     """
@@ -61,7 +61,7 @@ class Welcome:
         return f"{self._resource or f'http://{host}'}/mcp"
 
     def _places(self, host: str) -> list[tuple[str, str]]:
-        """What there is, and where."""
+        """Names and URLs."""
         endpoint = self._endpoint(host)
         token = " (needs a bearer token)" if self._guarded else ""
         places = [(f"MCP endpoint{token}", endpoint)]

@@ -167,7 +167,7 @@ async def test_routing_headers_must_not_repeat(front: FrontEnd) -> None:
     headers, body = legacy("tools/call", ADD, 3)
     response = await post(front, ([*headers, ("mcp-protocol-version", MODERN)], body))
     assert error(response) == (400, -32020, 3)
-    assert response.json["error"]["message"] == "the mcp-protocol-version header is there more than once"
+    assert response.json["error"]["message"] == "the mcp-protocol-version header is repeated"
 
 
 async def test_an_older_version_header_over_a_newer_body_is_told_so(front: FrontEnd) -> None:
