@@ -6,18 +6,18 @@ change only in scripts; RQ only carries pointers to steps.
 
 **One script per step.** A worker's report is one script call (``report_steps.lua`` of the toolset). It checks the
 fence, records the outcome, creates the steps that follow, counts joins, ends the run, hands ready steps to the workers,
-and takes the next steps for the reporting worker. So a process that dies leaves nothing half done. What follows a step
+and takes the next steps for the reporting worker. So a process that dies leaves nothing half-done. What follows a step
 is decided in Python, in the worker, by the ``Planner`` of the run's kind. The decision depends only on the run's
 immutable spec and on the outcome; the script commits all of it or nothing.
 
 **Leases and fences.** A step that a worker takes is leased for ``times.LEASE_MS`` by the store's clock. The worker
 renews its leases from a thread. When a lease ends, a sweep gives the step another attempt. Attempts have numbers that
 only rise, and number and worker together are the fence: a report of an older attempt, or of another worker, is refused.
-So each step is executed at least once, and its outcome is recorded exactly once. (A number alone would not do: a server
-that was restored from a copy gives it again, though hardly to the same worker; if it does, the worker drops what it
-has. Claims have no such name beside them, so their fences follow the clock.) Tools get ``StepRun.idempotency_key``, the
-same for all attempts, to make a repetition harmless. A step that was running when several workers died is given up
-(``times.MAX_CRASHES``).
+So each step is executed at least once, and its outcome is recorded exactly once. (A number alone is not enough: a
+server restored from a backup assigns it again, though hardly to the same worker; if it does, the worker drops its
+attempt. Claims have no worker name to compare, so their fences follow the clock.) Tools get
+``StepRun.idempotency_key``, the same for all attempts, to make a retry harmless. A step that was running when several
+workers died is given up (``times.MAX_CRASHES``).
 
 **Handing over.** If RQ's queues are in the store's Redis, the script that makes a step ready also writes its RQ job
 (``handoff.lua``). If they are elsewhere, it writes to the project's outbox, and a relay in some worker moves the

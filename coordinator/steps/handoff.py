@@ -64,7 +64,7 @@ class Handoff:
         )
 
     def identify_worker(self, name: str, queues: Sequence[str]) -> None:
-        """Says which worker calls the scripts from now on.
+        """Names the worker that calls the scripts from now on.
 
         Args:
             name: the worker's name in RQ, which its leases carry.

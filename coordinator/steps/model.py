@@ -38,7 +38,7 @@ class StepRun(Struct, array_like=True, frozen=True):
     """From the plan that created the step; empty: they follow from the run's spec. If the verdict is ``recorded``, the
     step's result as JSON."""
     creator: str
-    """On whose behalf the run runs."""
+    """The creator, on whose behalf the run executes."""
     name: str
     """The name of the run."""
     ready_at: int
@@ -49,7 +49,7 @@ class StepRun(Struct, array_like=True, frozen=True):
     crashes: int
     """How many earlier attempts have lost their worker."""
     verdict: Verdict
-    """Empty: execute the step. Else its outcome is known, and only what follows it has to be planned: it has lost its
+    """Empty: execute the step. Else its outcome is known, and only its successors have to be planned: it has lost its
     worker too often (``poisoned``), it has waited too long (``expired``), or it is done already (``recorded``)."""
     spec: int = 0
     """The position of the run's spec in the reply, from 1; 0: this worker has it already."""
@@ -107,7 +107,7 @@ class Work(Struct, frozen=True):
     """None: nothing is called, and the result is null."""
     arguments: Any = None
     timeout_ms: int = 60_000
-    """An attempt that takes longer is stopped, and has failed."""
+    """An attempt that takes longer is cancelled and counts as failed."""
     retry: Retry = Retry()
 
     def retries(self, failure: Failure) -> bool:

@@ -102,7 +102,7 @@ class StepNames:
 
     @property
     def _summary(self) -> str:
-        """The names that there are, as far as they fit into a sentence."""
+        """The known names, as many as fit into a sentence."""
         servers = [f"{name}.<tool>" for name, kind in self._connections.items() if kind == "mcp"]
         own = [name for name in self._own if "." not in name]
         kinds = (sorted(self._plain), sorted(servers), own)

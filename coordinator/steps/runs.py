@@ -32,7 +32,7 @@ class RunStore:
         self._steps = StepStore(store, self._handoff)
 
     async def _note(self, project: str, request: IdempotencyKey) -> None:
-        """Makes sure that the project is swept, before the request creates steps that need it."""
+        """Registers the project for sweeps, before the request creates steps that need them."""
         try:
             await self._steps.projects.note(project)
         except ToolFailure as failure:

@@ -170,7 +170,7 @@ class StepStore:
         return spec
 
     async def sweep(self, project: str) -> Swept:
-        """Moves what time has brought about in a project."""
+        """Handles what is due in a project."""
         return await self._store.run(
             _SWEEP, project, self.handoff.packed(project), times.SWEEP_BATCH, times.MAX_CRASHES, times.JOB_CHECK_MS
         )
@@ -198,13 +198,13 @@ class StepStore:
     async def relay(self, project: str) -> int:
         """Moves jobs from the outbox to their queues; returns how many were in the outbox.
 
-        Killed in between, or at work beside another relay, it pushes a job twice at worst: the
-        second pointer finds its step taken.
+        If it is killed in between, or runs beside another relay, it pushes a job twice at worst: the second pointer
+        finds its step taken.
         """
         key = keys.outbox.key(project)
         entries: list[bytes] = await self._store.command("LRANGE", key, 0, RELAYED - 1)
         if entries:
-            # What no script of ours has written leads nowhere, and would keep what is behind it waiting.
+            # An entry that none of our scripts wrote leads nowhere, and would block those behind it.
             found = [match for entry in entries if (match := _ENTRY.fullmatch(entry))]
             jobs = [QueuedJob(id=match["id"].decode(), queue=match["queue"].decode()) for match in found]
             await self.push(project, jobs)
@@ -240,8 +240,8 @@ class StepStore:
     async def acknowledge(self, popped: Popped) -> None:
         """Removes a pointer, when its worker has leased the step that it leads to."""
         key = f"{RQ_PREFIX}:queue:{popped.queue}:intermediate"
-        # The job first: killed in between, a worker leaves a pointer that leads nowhere, which the sweep takes away,
-        # while a job that nothing points to would never be found.
+        # The job first: a worker killed in between leaves a dangling pointer, which the sweep removes, while a job
+        # without a pointer would never be found.
         if popped.project:
             await self._queue.command("DEL", f"{RQ_PREFIX}:job:{popped.job}")
         await self._queue.command("LREM", key, 0, popped.job)
@@ -253,7 +253,7 @@ class StepStore:
             by_project.setdefault(popped.project, []).append(popped)
         spent: list[Popped] = []
         for project, pointers in by_project.items():
-            # A step that waits is still to be begun, by whoever popped its pointer or with a new one.
+            # A step that waits is still to be begun, by the worker that popped its pointer or with a new one.
             waiting = await self._store.run(_WAITING, project, *(popped.job for popped in pointers))
             spent += [popped for popped in pointers if popped.job not in waiting]
         await asyncio.gather(*map(self.acknowledge, spent))

@@ -11,13 +11,14 @@ SWEEP_SECONDS = 0.5
 RERUN_MS = 6_000
 """A step of a killed worker runs again within this time."""
 STORE_RETRY_SECONDS = 0.5
-"""How long a part of a worker waits before it asks a Redis again that did not answer."""
+"""How long a part of a worker waits before it retries a Redis that did not answer."""
 IDLE_POLL_SECONDS = 1.0
 """How often an idle worker looks at its queues even if no bell rings."""
 JOB_CHECK_MS = 10_000
 """Each time that a step has waited for a worker this long, the sweep checks that its job still exists."""
 MAX_CRASHES = 3
-"""A step that has lost this many workers is given up. No worker runs two steps at once that are one loss from that."""
+"""A step that has lost this many workers is given up. No worker runs two suspects (steps one loss short of that) at
+once."""
 SWEEP_BATCH = 100
 """How many steps of each kind one run of the sweep moves, at most."""
 PROTOCOL = 1

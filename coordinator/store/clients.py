@@ -82,7 +82,7 @@ def _tls_options(options: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def resolver(address: Address, timeout: float) -> Resolver | None:
-    """What asks the Sentinels of an address; None if it has none.
+    """A resolver that asks the Sentinels of an address; None if it has none.
 
     Args:
         timeout: seconds that one Sentinel may take to answer before the next one is asked.
@@ -96,7 +96,7 @@ def resolver(address: Address, timeout: float) -> Resolver | None:
             host, port = await sentinel.discover_master(address.service)
         except (RedisError, OSError) as error:
             why = f"no Sentinel of {address} knows a primary that is up"
-            # The text repeats options of the connections, and is the only one to say what the Sentinels answered.
+            # The text contains connection options, but nothing else says what the Sentinels answered.
             if AuthenticationError.__name__ in str(error):
                 why += "; sentinel_username or sentinel_password is wrong, or missing"
             raise StoreUnreachable(why) from None
@@ -108,8 +108,8 @@ def resolver(address: Address, timeout: float) -> Resolver | None:
 async def confirmed(address: Address, primary: Address, timeout: float) -> bool:
     """Whether most of the Sentinels that answer within ``timeout`` seconds name this primary.
 
-    One that has not heard of a failover yet still names the old one. Nobody is waited for whose answer would make no
-    difference any more.
+    One that has not heard of a failover yet still names the old one. Returns as soon as the outstanding answers cannot
+    change the result.
     """
     sentinels = _sentinel(address, timeout).sentinels
     asked = [asyncio.ensure_future(one.sentinel_get_master_addr_by_name(address.service)) for one in sentinels]
@@ -140,7 +140,7 @@ def _text(host: str | bytes) -> str:
 
 
 async def down_after(address: Address, timeout: float) -> float | None:
-    """After how many silent seconds Sentinels call the primary down; None: there are no Sentinels, or none answers."""
+    """The Sentinels' ``down-after-milliseconds``, in seconds; None: there are no Sentinels, or none answers."""
     if not address.sentinels:
         return None
     for one in _sentinel(address, timeout).sentinels:
@@ -155,7 +155,7 @@ async def down_after(address: Address, timeout: float) -> float | None:
 
 
 class _Sentinel(redis.asyncio.sentinel.Sentinel):
-    """Closes its connections after each question: the next one may be days later, and no client of ours closes them."""
+    """Closes its connections after each query: the next one may be days later, and no client of ours closes them."""
 
     async def discover_master(self, service_name: str) -> tuple[str, int]:
         try:

@@ -15,18 +15,18 @@ from coordinator.store.errors import ServerError, StoreError
 from coordinator.store.replies import unavailable
 
 FLUSH_AT = 4
-"""With so many commands, the output is written before the end of the event loop's turn."""
+"""With this many commands, the output is written before the end of the event loop's turn."""
 MAX_IN_FLIGHT = 2048
 _IDLE = 0.5
-"""After this share of the timeout without calls, the server is asked for a sign of life."""
+"""After this share of the timeout without calls, a PING is sent."""
 FRESH = 1.6
 """After this multiple of the timeout without a reply, another server may have taken over: a PING is due every half a
-timeout, is answered within a timeout, and some ticks pass until that is noticed. Whoever makes another server the
-primary has to wait for longer."""
+timeout, is answered within a timeout, and some ticks pass until that is noticed. A failover has to take longer than
+this."""
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
 _PING = hiredis.pack_command(("PING",))
 _Push = hiredis.PushNotification
-UNHEARD = "was not heard from for too long"
+UNHEARD = "was silent for too long"
 _MISSING = object()
 """What the parser returns if it has no whole reply yet. None and False would not do: they are replies."""
 
@@ -37,7 +37,7 @@ def over_capacity() -> ToolFailure:
 
 
 def _seen(reply: asyncio.Future[Any]) -> None:
-    """Nobody waits for this one, so nobody else looks at why it failed."""
+    """Retrieves the exception of a future that nobody awaits."""
     if not reply.cancelled():
         reply.exception()
 
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         self._limit = limit
         self._on_lost = on_lost
         self.on_flush: Callable[[], None] | None = None
-        """Called when the server says that it was told FLUSHALL or FLUSHDB; may drop the connection."""
+        """Called when the server reports FLUSHALL or FLUSHDB; may drop the connection."""
         self._transport: asyncio.Transport | None = None
         self._closed = asyncio.Event()
         self._reader = hiredis.Reader(replyError=ServerError, protocolError=StoreError, notEnoughData=_MISSING)
@@ -110,11 +110,11 @@ class Connection(asyncio.Protocol):
         return future
 
     def watch(self, on_stale: Callable[[bytes], asyncio.Future[Any]], strict: bool) -> None:
-        """Asks for proof that the server lives, from now on; it has just answered. Proof is a reply.
+        """From now on, requires regular replies as proof that the server is alive; it has just answered.
 
         Args:
-            on_stale: given a call in place of sending it, when there was no proof for too long.
-            strict: replies that come then are not believed either.
+            on_stale: gets a call instead of the server, when there was no reply for too long.
+            strict: replies that arrive after that are discarded, too.
         """
         self._proven = self._swept = self._loop.time()
         self._proofs = self._answered
@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
 
     def drop(self, why: str) -> None:
         """Ends the connection at once; waiting calls fail. ``why`` completes "the store ..."."""
-        self._end(why, clean=why is UNHEARD)  # what comes meanwhile may wait for the next connection
+        self._end(why, clean=why is UNHEARD)  # calls that arrive meanwhile may wait for the next connection
         if self._transport is not None:
             self._transport.abort()
 
@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
         """Waits for outstanding replies, at most until their deadline, and closes."""
         if self._waiting:
             await asyncio.wait(list(self._waiting))
-        self.drop("was left")
+        self.drop("was disconnected")
         await self._closed.wait()
 
     def _end_of_turn(self) -> None:
@@ -156,8 +156,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        # uvloop holds writes back until the end of its turn unless they exceed this limit; the server shall begin
-        # before that.
+        # uvloop holds writes back until the end of its turn unless they exceed this limit; the server should begin
+        # earlier.
         self._transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
         try:
             while (reply := gets()) is not _MISSING:
                 if type(reply) is _Push:
-                    # What clients that track keys are told: of FLUSHALL and FLUSHDB with no names.
+                    # An invalidation message; for FLUSHALL and FLUSHDB it names no keys.
                     if reply[0] == b"invalidate" and reply[1] is None and self.on_flush is not None:
                         self.on_flush()
                         if self.lost:
@@ -180,9 +180,9 @@ class Connection(asyncio.Protocol):
                 try:
                     next_call().set_result(reply)
                 except asyncio.InvalidStateError:
-                    pass  # its caller has left
+                    pass  # its caller was cancelled
         except IndexError:
-            self.drop("sent a reply that nobody had asked for")
+            self.drop("sent an unexpected reply")
         except StoreError as error:
             self.drop(f"broke the protocol: {error}")
         self._answered += answered
@@ -227,11 +227,11 @@ class Connection(asyncio.Protocol):
         """
         now, marks = self._loop.time(), self._marks
         if self._watched and self._answered > self._proofs:
-            self._proofs, self._proven = self._answered, self._swept  # these replies came after the sweep before this
+            self._proofs, self._proven = self._answered, self._swept  # these replies came after the previous sweep
         self._swept = now
         blocked = now - self._sweep_due
         if blocked > self._tick:
-            # Our own event loop stood still; that time does not count against the server.
+            # Our own event loop was blocked; that time does not count against the server.
             self._marks = marks = deque((at + blocked, count) for at, count in marks)
         while marks and marks[0][1] <= self._answered:
             marks.popleft()

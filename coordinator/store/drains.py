@@ -1,8 +1,8 @@
 """Which processes are asked to take no new work: the whole fleet, a host, or one process.
 
 An operator begins and ends a drain (``fleet drain``). It is kept in Redis, so it applies to processes on every host,
-and to processes that start later. Each process checks once a second, and tells from time to time that it runs, so that
-a name that no process has can be told from others.
+and to processes that start later. Each process checks once a second, and reports regularly that it runs, so that a
+misspelt name is noticed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
 NOTE_SECONDS = 10.0
-"""How often a process tells that it runs."""
+"""How often a process reports that it runs."""
 GONE_SECONDS = 30
-"""A process that has not told for this long that it runs, counts as gone."""
+"""A process that has not reported for this long counts as gone."""
 FLEET_SCOPE = "fleet"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
@@ -84,7 +84,7 @@ class Drains:
     async def follow(self, slot: str, apply: Callable[[str], Awaitable[None]]) -> None:
         """Watches, until it is cancelled, whether the process ``slot`` of this host is being drained.
 
-        It also tells that the process runs, once a second while it writes (``identity.py``). While the store does not
+        It also reports that the process runs, once a second while it writes (``identity.py``). While the store does not
         answer, nothing changes.
 
         Args:
@@ -94,7 +94,7 @@ class Drains:
         while True:
             if (now := time.monotonic()) - told >= NOTE_SECONDS or self._store.written:
                 self._store.written = False
-                # A store that takes no writes can still say what is drained.
+                # A store that rejects writes can still be read.
                 with contextlib.suppress(ToolFailure, StoreError):
                     noted = await self._store.run(_NOTE, keys.FLEET, f"{host}/{slot}", GONE_SECONDS)
                     self._store.identity.saw(noted)

@@ -40,7 +40,7 @@ from coordinator.store.errors import StoreError
 _log = structlog.get_logger(__name__)
 
 _UNREADABLE = re.compile(r"[\s=\x00-\x1f\x7f]")
-"""What RQ and other readers of CLIENT LIST cannot bear in the name of a socket."""
+"""Characters in the path of a socket that break RQ and other parsers of CLIENT LIST."""
 MAX_SOCKET_PATH = 100
 """Bytes; the kernel's limit is 104 to 108."""
 READY_SECONDS = 300.0
@@ -99,7 +99,7 @@ class EmbeddedServer:
         self._ended = threading.Event()
         self._url = ""
         self._served = False
-        """Whether it has ever served, so that there are data."""
+        """Whether it has served before, so that there is data."""
 
     def start(self) -> str:
         """Starts the server, waits until it serves and returns its URL, which holds the password.
@@ -108,7 +108,7 @@ class EmbeddedServer:
 
         Raises:
             DataDirBusy: another fleet uses the directory.
-            DataDirUnusable: it cannot be made or written, or the data of before are not there any more.
+            DataDirUnusable: it cannot be made or written, or its earlier data is gone.
             ServerMissing, StoreTooOld: no binary that can be used.
             ServerFailed: the server ended before it served.
         """
@@ -165,7 +165,7 @@ class EmbeddedServer:
             said = log.read().decode(errors="replace").splitlines()[-3:]
             if words := " | ".join(line.strip() for line in said if line.strip()):
                 return words
-        return "it said nothing"
+        return "it logged nothing"
 
     @property
     def pid(self) -> int | None:
@@ -177,7 +177,7 @@ class EmbeddedServer:
         return self._process.poll() if self._process is not None else None
 
     def sign_of_life(self) -> Literal["ready", "loading"] | None:
-        """What the server says within a second, if anything; an error, such as that it is busy, is a sign, too."""
+        """The server's answer to a ping within a second, if any; an error reply, such as BUSY, counts, too."""
         client = _client(self._url)
         try:
             client.ping()
@@ -192,7 +192,7 @@ class EmbeddedServer:
         return "ready"
 
     def kill(self) -> None:
-        """Kills a server that stands still. It can be started again."""
+        """Kills a hung server. It can be started again."""
         if self._process is not None:
             self._process.kill()
 
@@ -207,8 +207,8 @@ class EmbeddedServer:
         """Creates the directory and takes its owner lock."""
         data = self.data_dir / "redis"
         if self._served and not (data.is_dir() and any(data.iterdir())):
-            # A volume that was unmounted, for one: with an empty store all that was acknowledged would seem gone.
-            raise DataDirUnusable(f"the data in {data} are gone: put them back, or start again to begin without any")
+            # An unmounted volume, for example: with an empty store, everything acknowledged would seem lost.
+            raise DataDirUnusable(f"the data in {data} is gone: restore it, or start again with an empty store")
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._owner_lock is not None:
             return
@@ -310,7 +310,7 @@ class EmbeddedServer:
                             pass_fds=(lock,),
                             env=binary.environment(),
                             umask=0o077,
-                            start_new_session=True,  # Ctrl-C is for the owner, who stops us last
+                            start_new_session=True,  # Ctrl-C is for the owner, which stops the server last
                         )
                     )
             except OSError as error:

@@ -15,7 +15,7 @@ class AddressError(StoreError):
 
 
 class StoreUnreachable(StoreError):
-    """No server answers at the address, or it refuses to serve us."""
+    """No server answers at the address, or it rejects the connection."""
 
 
 class StoreTooOld(StoreError):
@@ -27,7 +27,7 @@ class KeySpaceDiffers(StoreError):
 
 
 class StoreChanged(StoreError):
-    """The store is another than the one that the fleet had, or was emptied (``identity.py``)."""
+    """The store is not the one that the fleet had, or was flushed (``identity.py``)."""
 
 
 class CommandsDenied(StoreError):
@@ -35,7 +35,7 @@ class CommandsDenied(StoreError):
 
 
 class ScriptError(StoreError):
-    """A Lua source file is at fault: header, includes, key names, or it does not compile."""
+    """A Lua source file is invalid: its header, its modules or its key names, or it does not compile."""
 
 
 class ScriptFailure(StoreError):

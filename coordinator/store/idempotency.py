@@ -28,7 +28,7 @@ class IdempotencyKey(msgspec.Struct, gc=False):
     fingerprint: str
     """16 hex digits over the tool and its arguments, without proofs."""
     replayed: bool = False
-    """Whether the call was answered with a reply that had been made before, so that it had no effect of its own."""
+    """Whether the call was a replay: answered with the recorded reply, without an effect of its own."""
 
     def slice(self, number: int) -> IdempotencyKey:
         """The key of one slice of a call that is executed in several slices."""

@@ -1,17 +1,17 @@
-"""Which store this is: whether a connection leads to the one that the fleet had, and whether that kept what it said.
+"""The store's identity: whether a connection leads to the fleet's store, and whether that kept what it acknowledged.
 
 The first process that serves from an empty store gives it an identity, a fleet key. Every process remembers it, also in
-its data directory, or is told it by the setting ``store_id``. On each new connection it asks for the identity before
-anything else is sent. If it is another, or there is none, the store is a foreign or an emptied one: every call is
-refused with ``store_changed``, so that nobody takes an empty store for the truth, until an operator accepts the store
-(``fleet store accept``), or at once where the setting ``store_accept`` says so. Accepting notes in the store which
-identities it takes the place of, and when, and by that all other processes know it; only the newest acceptance that a
-process knows of counts. Where the store is emptied under a connection that stays (FLUSHALL), the server says so on that
-connection, before it answers anything else (client-side caching), and the connection is replaced.
+its data directory, or gets it from the setting ``store_id``. It checks the identity on each new connection before it
+sends anything else. If the identity differs or is missing, the store is a foreign one or was flushed: every call is
+rejected with ``store_changed``, so that nobody takes an empty store for the truth, until an operator accepts the store
+(``fleet store accept``), or at once if the setting ``store_accept`` says so. An acceptance is recorded in the store,
+with its time and the identities that the store replaces, so that all other processes learn of it; the newest one that a
+process knows of counts. If the store is flushed under an open connection, the server reports that on the connection
+before it answers anything else (client-side caching), and the connection is replaced.
 
-A store that has its identity but has lost its last writes (a restored copy, a failover, a crash before a flush to disk)
-is served: fences rise nevertheless. Processes that write note the time of the server there once a second; one that has
-seen a later time than the store knows of tells so, in the log, a metric and an event.
+A store that has its identity but has lost its last writes (a restored backup, a failover, a crash before an fsync) is
+served: fences still rise. Processes that write record the time of the server there once a second; one that has seen a
+later time than the store knows reports that in the log, a metric and an event.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class StoreIdentity:
     """What one process knows of its store.
 
     Args:
-        known: the identity that the store has to have; empty: any will do, and the first that is seen stays.
-        pinned: the identity by the setting ``store_id``; counts for more than ``known``.
+        known: the identity that the store must have; empty: any, and the first one seen is kept.
+        pinned: the identity by the setting ``store_id``; takes precedence over ``known``.
         accept: whether another store has to be accepted by an operator.
-        keep: told of each new identity, and of when it was accepted, to remember both.
-        accepted: when the known store was accepted (ms); 0: never, or nobody knows.
+        keep: called with each new identity and the time of its acceptance, to store both.
+        accepted: when the known store was accepted (ms); 0: never, or unknown.
     """
 
     def __init__(
@@ -71,16 +71,16 @@ class StoreIdentity:
         self._keep = keep
         self._accepted = accepted
         self._latest = 0
-        """The latest time (ms) that the store has acknowledged to know of."""
+        """The latest server time (ms) that the store has acknowledged."""
         self._refused = ""
 
     @property
     def refused(self) -> bool:
-        """Whether the store was another one, or had been emptied, when it was last asked."""
+        """Whether the last check found another store, or a flushed one."""
         return bool(self._refused)
 
     async def check(self, ask: Ask) -> None:
-        """Makes sure that a connection leads to the right store; to be called before anything else is sent.
+        """Checks that a connection leads to the right store; to be called before anything else is sent.
 
         Raises:
             StoreChanged: it does not.
@@ -110,19 +110,19 @@ class StoreIdentity:
         await self.check(ask)
 
     async def accept(self, ask: Ask, instead_of: str = "") -> str:
-        """Has this store take the place of the known one, for all processes of the fleet; returns its identity.
+        """Accepts this store in place of the known one, for all processes of the fleet; returns its identity.
 
         Args:
-            instead_of: an identity that it takes the place of, beside the known one.
+            instead_of: an identity that it replaces, besides the known one.
 
         Raises:
-            ServerError: the store refuses what has to be written.
+            ServerError: the store rejects the write.
         """
         (identity, replaced, accepted, _) = await _read(ask)
         if self._pinned:
             await _write(ask, ("HSET", _KEY, "id", self._pinned))
         elif not identity:
-            await _write(ask, ("HSETNX", _KEY, "id", _new()))  # of two that accept it at once, one decides
+            await _write(ask, ("HSETNX", _KEY, "id", _new()))  # of two concurrent acceptances, one wins
         (now, *_) = await _read(ask)
         others = dict.fromkeys([*replaced, identity, self.known, instead_of])
         was = " ".join([one for one in others if one and one != now][-_REPLACED_MOST:])
@@ -137,7 +137,7 @@ class StoreIdentity:
         return now
 
     def guard(self, connection: Any) -> None:
-        """Makes sure of a new connection of redis-py, as ``redis_connect_func`` of a client.
+        """Checks a new connection of redis-py, as ``redis_connect_func`` of a client.
 
         Raises:
             redis.exceptions.ConnectionError: it leads to another store.
@@ -157,7 +157,7 @@ class StoreIdentity:
             raise redis.exceptions.ConnectionError("the store is not the one that the fleet had")
 
     def saw(self, moment: int) -> None:
-        """The store has acknowledged that it knows of this time (ms)."""
+        """Notes that the store has acknowledged this time (ms)."""
         self._latest = moment
 
     def _adopt(self, identity: str, accepted: int) -> None:
@@ -173,7 +173,7 @@ class StoreIdentity:
         if why != self._refused:
             self._refused = why
             recorder().store_changed(True)
-            _log.error("the store is not the one that it was: everything is refused", reason=why)
+            _log.error("the store is not the one that the fleet had: every call is rejected", reason=why)
         raise StoreChanged(why)
 
     async def _went_back(self, ask: Ask, moment: int) -> None:
@@ -181,7 +181,7 @@ class StoreIdentity:
         self._latest = moment
         recorder().store_went_back()
         _log.error(
-            "the store has gone back in time: what it acknowledged last is lost; it is served nevertheless",
+            "the store has gone back in time: its last acknowledged writes are lost; it is still served",
             seconds=round(lost / 1000, 3),
         )
         event = ("XADD", keys.fleet_events.key(keys.FLEET), "MAXLEN", "~", _EVENTS_MOST, "*")
@@ -190,10 +190,10 @@ class StoreIdentity:
 
 def changed(known: str, found: str) -> str:
     """The problem, in words."""
-    what = f"it has the identity {found}" if found else "it has no identity, as an empty one"
+    what = f"it has the identity {found}" if found else "it has no identity, like an empty one"
     return (
         f"the store is not the one that the fleet had ({known}): {what}; "
-        "bring that one back, or have this one take its place: fleet store accept"
+        "bring that one back, or accept this one in its place: fleet store accept"
     )
 
 
@@ -246,14 +246,14 @@ def identity_file(data_dir: str, url: str) -> IdentityFile:
 
 
 def remembered(settings: Settings, url: str) -> StoreIdentity:
-    """Which store a process that serves has to find at ``url``. Raises AddressError."""
+    """The identity that a serving process expects at ``url``. Raises AddressError."""
     file = identity_file(settings.data_dir, url)
     recorder().store_watched()
     return StoreIdentity(file.read(), settings.store_id, settings.store_accept, file.keep, file.accepted())
 
 
 async def _read(ask: Ask) -> tuple[str, list[str], int, int]:
-    """The identity or '', those that it takes the place of, since when (ms), and the latest time (ms) known to it."""
+    """The identity or '', those that it replaces, since when (ms), and the latest time (ms) that it knows."""
     fields, moment = await ask([("HMGET", _KEY, "id", "was", "at"), ("GET", _MOMENT)])
     for reply in (fields, moment):
         if isinstance(reply, Exception):

@@ -33,12 +33,12 @@ async def noted(store: Store) -> int | None:
     if found is None:
         return None
     if not found.isdigit():
-        raise KeySpaceDiffers(f"the store's key-space version is {found[:20]!r}, which is no number")
+        raise KeySpaceDiffers(f"the store's key-space version is {found[:20]!r}, which is not a number")
     return int(found)
 
 
 async def settle(store: Store) -> None:
-    """Makes sure, before a process serves, that the store has this release's layout of keys, and an identity.
+    """Checks, before a process serves, that the store has this release's key layout and an identity, or gives it both.
 
     If the store does not answer or takes no writes, the process may start nevertheless, but is not ready
     (``Store.ping``) until both are there; that is tried again from time to time.
@@ -62,7 +62,7 @@ async def _settle_later(store: Store) -> None:
             await _settle(store)
         except ToolFailure:
             continue
-        except StoreError as error:  # for an operator to mend
+        except StoreError as error:  # an operator has to fix this
             if str(error) != store.unready:
                 store.unready = str(error)
                 _log.error("the store cannot be served from", reason=str(error))
@@ -81,7 +81,7 @@ async def _settle(store: Store) -> None:
     elif not store.identity.known:
         await store.make_sure()  # another process may have begun to serve since this one connected
     if found == VERSION and not store.identity.known:
-        raise StoreChanged("the store is in use but has no identity: have it served nevertheless: fleet store accept")
+        raise StoreChanged("the store is in use but has no identity; to serve it anyway: fleet store accept")
     if found not in (None, VERSION):
         raise KeySpaceDiffers(f"{differs(found)}: {ADVICE}")
 
@@ -89,4 +89,4 @@ async def _settle(store: Store) -> None:
 def differs(found: int | None) -> str:
     """The problem, in words, if another version is noted."""
     which = "a newer" if found is not None and found > VERSION else "an older"
-    return f"the store's keys are laid out as {which} release does it (version {found}; this one has {VERSION})"
+    return f"the store has the key layout of {which} release (version {found}; this one has {VERSION})"

@@ -123,20 +123,20 @@ text = Family("l", "hash", reason="goes with its item", doc="an item's long text
 ranked = Family("x", "zset", reason="empties with its items",
                 doc="items of one scope by score: everything, a parent's children, a tag, a type")  # fmt: skip
 beneath = Family("xb", "zset", reason="empties with its items",
-                 doc="items by the best of what is ready below each: a bound per role and priority")  # fmt: skip
+                 doc="items by a bound on the best ready item below each, per role and priority")  # fmt: skip
 prefixes = Family("u", "zset", reason="empties with its items", doc="ids by their first four hex digits, in order")
 edges = Family("e", "hash", reason="goes with its item", doc="an item's dependency edges, each held at both ends")
 dependency = Family("d", "string", reason="lives until the edge is deleted", doc="the two ends of a dependency id")
-owed = Family("ow", "list", single=True, reason="empties as it is paid, with the call that left it",
+owed = Family("ow", "list", single=True, reason="empties as the debt is settled, by the call that left it",
               doc="what a script left to do in slices: counts of blockers, notes, items to be offered")  # fmt: skip
 leases = Family("ls", "zset", single=True, reason="empties as claims end", doc="agents by their claims' expiry")
 agents = Family("ag", "hash", single=True, reason="an entry goes with its claim", doc="the item that each agent holds")
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",
-               doc="how long claims were held that have ended since somebody counted, by how and bucket")  # fmt: skip
+               doc="how long claims were held that ended since the last count, by outcome and bucket")  # fmt: skip
 lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",
                 doc="expired claims that are still on their items, counted per scope")  # fmt: skip
 abandoned = Family("ab", "zset", single=True, reason="an entry goes when its item is claimed or done",
-                   doc="abandoned items by when they were left, blocked ones behind the others")  # fmt: skip
+                   doc="abandoned items by when they were abandoned, blocked ones last")  # fmt: skip
 notes = Family("n", "hash", reason="goes with its item", doc="an item's notes by key: id, role, whether filled")
 note = Family("o", "hash", reason="lives until it is deleted", doc="one note")
 schemas = Family("cf", "hash", ttl="config_days", doc="a version of the note schemas, by its hash")
@@ -144,7 +144,7 @@ request = Family("q", "string", ttl="idempotency_seconds", doc="the fingerprint 
 events = Family("ev", "stream", single=True, reason="capped at events_max", doc="every change, for feeds and proofs")
 transitions = Family("tr", "stream", single=True, reason="capped at events_max",
                      doc="role changes with actor, verification and summary")  # fmt: skip
-waiting = Family("wg", "zset", single=True, ttl="waitMs and 10 s", doc="queues of parked claims by their last end")
+waiting = Family("wg", "zset", single=True, ttl="waitMs and 10 s", doc="queues of parked claims by last deadline")
 wanted = Family("ws", "hash", ttl="waitMs and 10 s", doc="selectors that lead from a scope and class to their queues")
 queue = Family("wq", "zset", ttl="waitMs and 10 s", doc="parked claims of one selector in order of arrival")
 arrivals = Family("wn", "string", single=True, reason="one counter", doc="numbers parked claims in order of arrival")
@@ -164,12 +164,12 @@ step = Family("st", "hash", reason="goes when its outcome is recorded", doc="a s
 step_ids = Family("si", "string", single=True, reason="one counter", doc="the last id of a run or step so far")
 step_leases = Family("sl", "zset", single=True, reason="empties as steps finish", doc="steps that run, by end of lease")
 step_queue = Family("sq", "zset", single=True, reason="empties as steps begin",
-                    doc="steps that wait for a worker, by when their job was last seen to")  # fmt: skip
-step_timers = Family("sd", "zset", single=True, reason="empties as they fire", doc="steps that wait for a time, by it")
+                    doc="steps that wait for a worker, by when their job was last checked")  # fmt: skip
+step_timers = Family("sd", "zset", single=True, reason="empties as they fire", doc="delayed steps and expiring gates")
 step_backlog = Family("sw", "zset", single=True, reason="empties as steps finish",
                       doc="steps over the project's limit, by priority and age")  # fmt: skip
 step_suspects = Family("su", "hash", single=True, ttl="a day after the last of them began",
-                       doc="by worker, a step it runs that most of the workers it may lose are lost under")  # fmt: skip
+                       doc="by worker, the suspect that it runs: a step one crash short of poisoned")  # fmt: skip
 outbox = Family("ob", "list", single=True, reason="emptied by the relay", doc="jobs for a queue in another Redis")
 flows = Family("fx", "zset", reason="empties with its flows", doc="flows of one status by id")
 owned = Family("fo", "zset", reason="empties with its flows", doc="flows of one creator by id")
@@ -187,7 +187,7 @@ gate_bundle = Family("gb", "string", reason="goes with the last instance that ha
 gate_bundles = Family("gn", "hash", single=True, reason="an entry goes with its bundle", doc="instances per bundle")
 gate_expiry = Family("gx", "zset", single=True, reason="empties as they are forgotten",
                      doc="gateway instances that have ended, and sessions, by when to forget them")  # fmt: skip
-gate_approval = Family("ga", "hash", reason="goes with its instance", doc="something that people are asked for")
+gate_approval = Family("ga", "hash", reason="goes with its instance", doc="an approval that people are asked for")
 gate_asked = Family("gq", "zset", single=True, reason="empties as they are answered",
                     doc="approvals that are not answered yet, by when they were asked for")  # fmt: skip
 gate_audit = Family("gl", "stream", single=True, reason="capped at events_max", doc="the gateway's audit")
@@ -201,23 +201,23 @@ gate_servers = Family("gi", "hash", single=True, scope="fleet", reason="an entry
 gate_server_times = Family("gj", "hash", single=True, scope="fleet", reason="an entry per connection",
                            doc="when they were asked for these tools, in ms")  # fmt: skip
 leader_lease = Family("gt", "string", scope="fleet", ttl="a minute at most, renewed",
-                      doc="the process that does something for all: listing tools, copying the audit, ...")  # fmt: skip
+                      doc="the process that runs a fleet-wide task: listing tools, copying the audit, ...")  # fmt: skip
 item_projects = Family("ip", "zset", single=True, scope="fleet", reason="empty ones are dropped",
                        doc="projects with work items by when they were last changed, in s")  # fmt: skip
-signing_keys = Family("sk", "hash", single=True, scope="fleet", reason="a handful; old ones go as new ones come",
+signing_keys = Family("sk", "hash", single=True, scope="fleet", reason="a few; new ones replace old ones",
                       doc="the keys that tokens are signed with, by id")  # fmt: skip
 
 key_copy = Family("jk", "hash", scope="fleet", ttl="30 days", doc="the last good keys of a source of public keys")
 key_fetch_lease = Family("jt", "string", scope="fleet", ttl="the cooldown of a source",
-                         doc="somebody asks, or has asked, a source of public keys")  # fmt: skip
+                         doc="a process fetches, or has fetched, from a source of public keys")  # fmt: skip
 identity_mode = Family("im", "hash", single=True, scope="fleet", reason="one record",
-                       doc="the degraded-mode policy and the verifier that the fleet goes by")  # fmt: skip
+                       doc="the degraded-mode policy and the verifier that the fleet applies")  # fmt: skip
 drains = Family("dr", "hash", single=True, scope="fleet", reason="until an operator ends them",
-                doc="what is asked to take no new work, and since when")  # fmt: skip
-processes = Family("pr", "zset", single=True, scope="fleet", reason="those that are gone are dropped",
-                   doc="processes, as host/slot, by when they last told that they run, in s")  # fmt: skip
+                doc="what is being drained, and since when")  # fmt: skip
+processes = Family("pr", "zset", single=True, scope="fleet", reason="stale entries are dropped",
+                   doc="processes, as host/slot, by when they last reported, in s")  # fmt: skip
 identity = Family("id", "hash", single=True, scope="fleet", reason="one record",
-                  doc="which store this is, and which ones it takes the place of")  # fmt: skip
+                  doc="the store's identity, and those that it replaces")  # fmt: skip
 moment = Family("mo", "string", single=True, scope="fleet", reason="one number",
                 doc="the latest time of the server, in ms, that a process has noted")  # fmt: skip
 key_space = Family("v", "string", single=True, scope="fleet", reason="one number", doc="which layout the keys have")

@@ -1,4 +1,4 @@
-"""Leader leases: the process that holds a lease does something on behalf of the whole fleet."""
+"""Leader leases: the process that holds a lease runs a task for the whole fleet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leader tasks: periodic tasks that only one process of the fleet does, the one that holds the task's lease."""
+"""Leader tasks: periodic tasks that only one process of the fleet runs, the one that holds the task's lease."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RENEW_SECONDS = 5.0
 
 
 class LeaderTask(ABC):
-    """A periodic task, done while this process leads. Subclasses define one round of it.
+    """A periodic task that runs while this process leads. Subclasses define one round of it.
 
     Args:
         what: the name of the lease.
@@ -40,7 +40,7 @@ class LeaderTask(ABC):
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Makes rounds until ``stop`` is called; then gives the lease back."""
+        """Runs rounds until ``stop`` is called; then gives the lease back."""
         while not self._stopping.is_set():
             try:
                 await self.round()
@@ -55,7 +55,7 @@ class LeaderTask(ABC):
         self._stopping.set()
 
     async def round(self) -> bool:
-        """Makes one round if this process leads; returns whether it did.
+        """Runs one round if this process leads; returns whether it did.
 
         Raises:
             ToolFailure: the store does not answer.
@@ -64,7 +64,7 @@ class LeaderTask(ABC):
         if leads:
             await self._look()
         else:
-            self._clear()  # whoever leads knows better
+            self._clear()  # the leader publishes the current values
         return leads
 
     async def _lead(self) -> bool:

@@ -12,10 +12,10 @@ bookkeeping needed. The rules that keep this correct:
   and checks whether the calls of older notes were answered in time. After a missed deadline the connection is
   dropped, because replies could no longer be matched to calls. Time in which our own event loop was blocked does
   not count against the server.
-* **Proof.** An idle connection is kept alive by PINGs, and one that has not heard from its server for longer than
-  ``FRESH`` timeouts (because this process was paused, say) is replaced before the next call is sent. A primary that
-  stood still while another took its place answers again when it goes on, and what it acknowledges then is lost.
-  Behind Sentinels a new connection is only used if they still name its server after it has answered.
+* **Proof.** An idle connection is kept alive by PINGs, and one whose server has not replied for longer than
+  ``FRESH`` timeouts (because this process was paused, say) is replaced before the next call is sent. A primary that was
+  paused during a failover answers again when it resumes, and the writes that it acknowledges then are lost. Behind
+  Sentinels a new connection is only used if they still name its server after it has answered.
 * **Bounds.** The number of calls in flight, and of bytes that the transport has not taken, is limited; beyond
   that a call is refused at once with ``over_capacity``.
 * **Loss.** All waiting calls fail with ``store_unavailable``. Nothing that was written is sent
@@ -70,8 +70,8 @@ class Link:
         resolve: gives the address of the primary before each attempt to connect; None: always ``address``.
         max_in_flight: how many calls may wait for a reply at once.
         on_connected: called for each new connection, before waiting calls are sent.
-        check: makes sure of a new connection before anything else is sent; raises StoreChanged. It is asked again after
-            FLUSHALL or FLUSHDB: the connection is replaced then.
+        check: checks the identity of the store on a new connection before anything else is sent; raises StoreChanged.
+            It is called again after FLUSHALL or FLUSHDB, because these replace the connection.
     """
 
     submit: Submit
@@ -123,7 +123,7 @@ class Link:
         """Connects once, and keeps connected from then on.
 
         Raises:
-            StoreUnreachable: nobody answers, or the server turns us away; says why.
+            StoreUnreachable: nobody answers, or the server rejects us; says why.
         """
         self._use(await self._connect())
         self._reconnecting = asyncio.get_running_loop().create_task(self._reconnect(), name="store-link")
@@ -141,7 +141,7 @@ class Link:
             await connection.finish()
 
     def recycle(self, why: str) -> None:
-        """Gives the connection up, for instance because the server is no longer the primary."""
+        """Drops the connection, for instance because the server is no longer the primary."""
         if self._connection is not None:
             self._connection.drop(why)
 
@@ -196,7 +196,7 @@ class Link:
                 _forward(connection, command, future)
 
     def _submit_anew(self, command: bytes) -> asyncio.Future[Any]:
-        """Replaces a connection that has proved nothing for too long, before it is given another call."""
+        """Replaces a stale connection before it is given another call."""
         if self._connection is not None:
             self._connection.drop(UNHEARD)
         return self.submit(command)
@@ -241,7 +241,7 @@ class Link:
         self._fail_parked()
 
     async def _connect(self) -> Connection:
-        """A connection to a primary that has let us in and answers.
+        """A connection to a primary that accepts us and answers.
 
         Raises:
             StoreError: there is none; says why.
@@ -254,7 +254,7 @@ class Link:
                 connection = await self._dial(address)
                 await self._greet(connection, address)
                 if self._address.sentinels and not await confirmed(self._address, address, self._timeout / 2):
-                    # It was stopped, say, answers again, and does not know yet that another one has taken over.
+                    # It was paused, for example, answers again, and does not know of the failover yet.
                     raise StoreUnreachable(f"the server at {address} is no longer the primary")
                 await self._make_sure(connection)
             ready = not connection.lost
@@ -264,7 +264,7 @@ class Link:
         except TimeoutError:
             problem = f"no answer within {round(self._timeout * 1000)} ms"
         except ToolFailure as failure:
-            # Nothing but the greeting was sent, so what the message says of a call's effect is beside the point.
+            # Only the greeting was sent, so what the message says about a call's effect does not apply.
             hint = "" if address.tls or address.path else "; so does a server that wants TLS (rediss://)"
             problem = failure.message.partition(";")[0] + hint
         except ssl.SSLCertVerificationError as error:
@@ -274,15 +274,15 @@ class Link:
             problem = f"certificate verify failed: {error.verify_message}{hint}"
         except (OSError, ValueError, ServerError) as error:
             problem = (isinstance(error, OSError) and error.strerror) or str(error)
-            if problem.startswith("NOAUTH"):  # what servers say goes on about options of HELLO
+            if problem.startswith("NOAUTH"):  # the server's own text goes on about options of HELLO
                 problem = "NOAUTH: the server asks for a password, and the URL has none"
         finally:
             if connection is not None and not ready:
-                connection.drop("was left")
+                connection.drop("was disconnected")
         raise StoreUnreachable(f"no usable store at {address}: {problem}")
 
     async def _make_sure(self, connection: Connection) -> None:
-        """Has the connection checked, and told from then on of FLUSHALL and FLUSHDB."""
+        """Checks the connection and subscribes it to FLUSHALL and FLUSHDB."""
         if self._check is None:
             return
 
@@ -291,11 +291,12 @@ class Link:
 
         if self._protocol == 3:
             # Without any key to track, this costs the server nothing. It may be denied.
-            connection.on_flush = lambda: connection.drop("was told FLUSHALL or FLUSHDB")
+            connection.on_flush = lambda: connection.drop("was flushed")
             (told,) = await ask([("CLIENT", "TRACKING", "ON", "OPTIN")])
             if isinstance(told, ServerError):
                 _log.warning(
-                    "the server will not tell when it is emptied; only the next connection finds out", reason=str(told)
+                    "the server does not report FLUSHALL and FLUSHDB; only the next connection notices them",
+                    reason=str(told),
                 )
         await self._check(ask)
 
@@ -355,7 +356,7 @@ def _forward(connection: Connection, command: bytes, future: asyncio.Future[Any]
 
 
 def _keep_alive(sock: socket.socket) -> None:
-    """Lets the kernel find out within half a minute that an idle connection's other end is gone."""
+    """Enables keepalive: the kernel notices within half a minute that the peer of an idle connection is gone."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, option):

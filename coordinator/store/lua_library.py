@@ -1,8 +1,9 @@
 """Builds the function library of a package (``FUNCTION LOAD``) from its Lua files.
 
-Each operation becomes a function of the server, and each module that one of them uses is part of the library once. All
-of it is made when the library is loaded; a call only makes its ``run``, the table with the state of the call (module
-``run``). The names of the library and of its functions end in a digest of its text, because functions are known to the
+Each operation becomes a function of the server, and each module that one of them uses is part of the library once.
+Everything is built when the library is loaded; a call only makes its ``run``, the table with the state of the call
+(module ``run``). The names of the library and of its functions end in a digest of its text, because functions are known
+to the
 whole server: so each release calls its own.
 """
 
@@ -18,7 +19,7 @@ from coordinator.store import keys, lua_source
 from coordinator.store.errors import ScriptError
 from coordinator.store.lua_source import REQUEST, Header, Line, Source
 
-_DIGEST = "@digest@"  # stands in the text for its digest until that is known
+_DIGEST = "@digest@"  # placeholder for the digest until it is known
 _REPLACEABLE = ("run", "change")  # modules of which a package may have its own instead of the store's
 _BEGIN = """\
 #!lua name={prefix}{digest}

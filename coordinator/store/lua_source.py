@@ -34,7 +34,7 @@ _FIELD = re.compile(r"^(\w+):(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _ARGUMENT = re.compile(r"(run\.)?[a-z][a-z0-9_]*(\.\.\.)?")
 _REQUIRE = re.compile(r"local \w+=require '(\w+)'")
 _NEEDLESS = re.compile(r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|--.*|, | [=~<>]?= """)
-"""A string, or what the server does not need: a comment, or space beside a comma or an equals sign."""
+"""A string, or what the server does not need: a comment, or space around a comma or an equals sign."""
 
 
 class Line(NamedTuple):
@@ -45,7 +45,7 @@ class Line(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What the header of an operation says to the product; the rest is for people."""
+    """The part of an operation's header that the product uses; the rest is for people."""
 
     args: tuple[str, ...] = ()
     errors: frozenset[str] = frozenset()
@@ -55,7 +55,7 @@ class Header(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A Lua file without what only people need; the header of a module is empty."""
+    """A Lua file without comments and layout; the header of a module is empty."""
 
     lines: list[Line]
     requires: list[str]

@@ -1,7 +1,7 @@
 """Whether the Redis user may run every command that the scripts use.
 
-A script that is denied one of its commands stops there, and what it has written so far stays. So serving processes make
-sure of this before they serve.
+A script that is denied one of its commands stops there, and what it has written so far stays. So processes check this
+before they serve.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def denied(store: Store) -> list[str]:
 
 
 async def require(store: Store) -> None:
-    """Makes sure, before a process serves, that no script is stopped half-way.
+    """Checks, before a process serves, that no script would be aborted half-way.
 
     Does nothing if the store does not answer or is full: a process may start nevertheless.
 

@@ -16,12 +16,12 @@ from coordinator.store.store import Store
 List = Literal["steps", "items"]
 
 NOTED_SECONDS: dict[List, float] = {"steps": 30.0, "items": 300.0}
-"""How often at most a process notes the same project."""
+"""The shortest time between two notes of the same project by one process."""
 _REMEMBERED = 1_000
 """How many noted projects a process remembers. With more, it notes some of them more often."""
 
 _SIGNS = (keys.events, keys.gate_audit, keys.step_ids)
-"""Every write to a project leaves one of these keys, and none of them goes again."""
+"""Every write to a project leaves one of these keys, and none of them is ever deleted."""
 
 _NOTE: Script[Any] = Script(STORE, "note_project", scope="fleet")
 _FORGET: Script[Any] = Script(STORE, "forget_project", scope="fleet")

@@ -13,7 +13,7 @@ from coordinator.store.scripts import Script
 R = TypeVar("R")
 
 RETRY_MS = 500
-"""When to come back to a store that cannot serve just now; callers add jitter of their own."""
+"""The retry delay while the store cannot serve; callers add their own jitter."""
 
 _UNAVAILABLE = {
     "LOADING": "is loading its data",
@@ -28,7 +28,7 @@ _UNAVAILABLE = {
     "NOAUTH": "no longer accepts this connection",
     "NOPERM": "does not permit this process what it needs",
 }
-# How servers put it if a script may not run one of its commands; the code is ERR then.
+# The wording of servers when a script may not run one of its commands; the code is ERR then.
 _DENIED = re.compile(r"ACL failure in script|The user executing the script")
 # If a command or error() fails inside a script, the server appends the place. It does not for a returned error.
 _PLACE = re.compile(r" script: .*@user_function:\s?\d+\.$")
@@ -40,7 +40,8 @@ def unavailable(why: str) -> ToolFailure:
 
 
 def changed(why: str) -> ToolFailure:
-    """The store is not the one that it was, so nothing was sent to it; ``why`` is a sentence for operators, too."""
+    """The store is not the one that the fleet had, so nothing was sent to it; ``why`` is a sentence for operators,
+    too."""
     return ToolFailure("store_changed", f"{why}; nothing was sent", retry_after_ms=4 * RETRY_MS)
 
 
@@ -62,7 +63,7 @@ def lacks_function(error: Exception) -> bool:
 
 
 def wants_again(error: Exception, script: Script[Any]) -> bool:
-    """Whether the script has only done a part of what earlier calls left undone, and has to be called again."""
+    """Whether the script has settled only a part of the debts of earlier calls, and has to be called again."""
     return str(error) == "FLEET UNSETTLED" and "UNSETTLED" in script.errors
 
 

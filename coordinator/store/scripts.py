@@ -9,8 +9,8 @@ request. KEYS is always one key, the partition's prefix: it routes the call, and
 (``keys.py``).
 
 With a ``reply`` type, the script returns ``cmsgpack.pack(...)``, and the bytes are decoded into that type. Without
-one, the server's value is returned as it is. Mind two traits of cmsgpack: an empty table arrives as an empty array,
-and every string as text.
+one, the server's value is returned as it is. Two properties of cmsgpack matter: an empty table arrives as an empty
+array, and every string as text.
 """
 
 from __future__ import annotations

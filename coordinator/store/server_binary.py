@@ -96,7 +96,7 @@ def probe(path: Path) -> Binary:
 
 
 def _asked(path: Path, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """What a binary says of its version, in this environment or the process's own."""
+    """The version output of a binary, in this environment or the process's own."""
     try:
         return subprocess.run(
             [path, "--version"],
@@ -105,7 +105,7 @@ def _asked(path: Path, environment: Mapping[str, str] | None = None) -> subproce
     except OSError as error:
         raise ServerMissing(f"{path} does not run: {error.strerror}") from None
     except subprocess.TimeoutExpired:
-        raise ServerMissing(f"{path} does not tell its version") from None
+        raise ServerMissing(f"{path} does not print its version") from None
 
 
 def _with_allocator(binary: Binary) -> Binary:

@@ -35,7 +35,7 @@ from coordinator.store.server_binary import MINIMUM_VERSION
 
 R = TypeVar("R")
 Observe = Callable[[str, float, str], None]
-"""Told of each script call: the script's name, seconds, and the outcome, one of ``OUTCOMES``."""
+"""Called after each script call with the script's name, seconds, and the outcome, one of ``OUTCOMES``."""
 
 OUTCOMES = (
     "ok",
@@ -54,7 +54,7 @@ OUTCOMES = (
 was used before with other arguments)."""
 
 _LATE_SECONDS = 2.0
-"""How much later than it should a blocking call may be answered."""
+"""How long after its own timeout a blocking call may be answered."""
 _log = structlog.get_logger(__name__)
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 MAX_CACHED_KEYS = 10_000
@@ -97,7 +97,7 @@ class Store:
         url: as ``address.py`` says, with the password if there is one.
         timeout_ms: how long a call may take before it fails as ``store_unavailable``.
         protocol: RESP version, 2 or 3.
-        identity: which store it has to be; None: any, but the same with each connection.
+        identity: which store it must be; None: any, but the same on each connection.
 
     Raises:
         AddressError: the URL cannot be understood.
@@ -114,7 +114,7 @@ class Store:
         self._protocol = protocol
         self.identity = identity or StoreIdentity()
         self.unready = ""
-        """Why nobody may be told that the store is ready, though it answers; empty: it is (``key_space.settle``)."""
+        """Why the store does not count as ready although it answers; empty: it does (``key_space.settle``)."""
         self.written = False
         """Set with each call that is remembered; whoever notes the time in the store unsets it."""
         self._link = Link(
@@ -139,9 +139,9 @@ class Store:
         """Connects, checks the server's version and loads every registered script.
 
         Raises:
-            StoreUnreachable: nobody answers, not in time, or the server turns us away.
+            StoreUnreachable: nobody answers in time, or the server rejects us.
             StoreTooOld: the server is older than 7.0.
-            StoreChanged: it is not the store that it has to be.
+            StoreChanged: it is not the expected store.
             ScriptError: the server does not accept a script.
             StoreError: it refuses a command.
         """
@@ -237,17 +237,16 @@ class Store:
         return reply
 
     async def failover_problem(self) -> str:
-        """Why a primary that stood still might be believed after another one took its place; empty: it is not.
-
-        It is not, if a silent server is left before Sentinels can call it down.
+        """Why writes to a paused primary could be acknowledged after a failover; empty: they cannot. They cannot if
+        this process drops a silent server before Sentinels can call it down.
         """
         patience = await clients.down_after(self._address, self._timeout)
         if patience is None or FRESH * self._timeout < patience:
             return ""
         return (
             f"redis_timeout_ms is {round(self._timeout * 1000)}, and the Sentinels' down-after-milliseconds "
-            f"{round(patience * 1000)}: it has to be over {FRESH} times the former, or writes to a primary that stood "
-            "still can be acknowledged and lost"
+            f"{round(patience * 1000)}: it has to be over {FRESH} times the former, or writes to a paused primary "
+            "can be acknowledged and lost"
         )
 
     async def ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
@@ -262,7 +261,7 @@ class Store:
             raise self._failure(error) from None
 
     async def make_sure(self) -> None:
-        """Makes sure that it is still the store that it has to be; learns its identity, if any would do until now.
+        """Checks that it is still the expected store; learns its identity if none was known.
 
         Raises:
             ToolFailure: store_changed, and as ``command`` says.
@@ -276,7 +275,7 @@ class Store:
             raise self._failure(error) from None
 
     async def accept(self, instead_of: str = "") -> str:
-        """Has this store take the place of the known one (``StoreIdentity.accept``). Raises as ``command``."""
+        """Accepts this store in place of the known one (``StoreIdentity.accept``). Raises as ``command``."""
         try:
             return await self.identity.accept(self.ask, instead_of)
         except ServerError as error:
@@ -304,7 +303,7 @@ class Store:
         return elapsed
 
     def settle_later(self, settling: Coroutine[Any, Any, None]) -> None:
-        """Has the store settled beside the calls; that ends with ``close`` at the latest."""
+        """Settles the store in the background, until ``close`` at the latest."""
         self._settling = asyncio.get_running_loop().create_task(settling, name="store-settling")
 
     @property
@@ -371,7 +370,7 @@ class Store:
         return key
 
     async def _recover(self, script: Script[Any], command: bytes, error: ServerError) -> Any:
-        """Sends a call again if that helps: after loading a missing function, or because the script asks for it.
+        """Retries a call if that helps: after loading a missing function, or because the script asks for it.
 
         A function that was missing has not run, so sending the call again is safe. The load precedes the call on the
         same connection. If somebody deletes the functions in between, both are sent again.
@@ -428,7 +427,7 @@ class Store:
             self._link.recycle("is no longer the primary")
         failure = replies.failure(error, script)
         if isinstance(failure, ToolFailure):
-            # Callers hear what is wrong, but not in the server's words.
+            # Callers get the cause, but not the server's own text.
             self._warn(error.code, "the store refuses calls", reason=str(error))
         return failure
 
@@ -491,7 +490,7 @@ class Store:
         ours = {name.rpartition("_")[0] for name in present}
         for name in known - present:
             if name.rpartition("_")[0] in ours:
-                with contextlib.suppress(ServerError):  # somebody else was faster
+                with contextlib.suppress(ServerError):  # another process was faster
                     await self._link.execute("FUNCTION", "DELETE", name)
 
 

@@ -19,7 +19,7 @@ LISTEN_SECONDS = 2.0
 PAUSE_SECONDS = 0.2
 """The pause before it connects again."""
 SILENCE_SECONDS = 5.0
-"""After so long without a message the server is asked for a sign of life, and given as long to answer."""
+"""After this long without a message the server is pinged, and has as long to answer."""
 
 
 class Subscription:
@@ -55,13 +55,13 @@ class Subscription:
         return self._begun.is_set()
 
     def start(self) -> None:
-        """Begins to listen, unless it does so already."""
+        """Starts listening, unless it already does."""
         if self._task is None:
             # In an empty context, so that its log lines do not carry the id of the request that happened to start it.
             self._task = asyncio.create_task(self._listen(), name=self._name, context=Context())
 
     async def ready(self) -> None:
-        """Waits until it listens, at most 2 s.
+        """Waits until it is subscribed, at most 2 s.
 
         Raises:
             ToolFailure: ``store_unavailable``.
@@ -87,7 +87,7 @@ class Subscription:
         while True:
             try:
                 async with self._store.client.pubsub() as messages:
-                    # A server that stands still takes connections, too, and the client sets no limit for its answer.
+                    # A hung server accepts connections, too, and the client has no timeout for its answer.
                     async with asyncio.timeout(SILENCE_SECONDS):
                         await messages.subscribe(*self._channels)
                     await self._hear(messages)
@@ -101,9 +101,9 @@ class Subscription:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def _hear(self, messages: PubSub) -> None:
-        """Takes messages until the connection breaks, or the server gives no sign of life.
+        """Takes messages until the connection breaks, or the server stops answering.
 
-        A server that stands still keeps its connections, while the calls of this process may have moved on to another.
+        A hung server keeps its connections, while the calls of this process may have moved on to another.
         """
         asked = False
         while True:

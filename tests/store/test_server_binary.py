@@ -95,7 +95,7 @@ def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, monkeypatc
     path = tmp_path / "server"
     path.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     path.chmod(0o755)
-    with pytest.raises(ServerMissing, match="does not tell its version"):
+    with pytest.raises(ServerMissing, match="does not print its version"):
         probe(path)
 
 

@@ -1,6 +1,6 @@
 --[[
 purpose:   Notes that a source of keys failed.
-guarantee: The copy of its last good keys stays. When a source begins to fail, one event for the whole fleet says so.
+guarantee: The copy of its last good keys stays. When a source begins to fail, one event for the whole fleet is written.
 args:      source label trouble kind rest_ms keep_ms run.events_max
            rest_ms = for how long nobody may ask the source
 reply:     the time, Unix milliseconds

@@ -8,7 +8,7 @@ reply:     {now, verdict, fetched, document, wait_ms, trouble, trouble kind}; ve
            (busy: another process is asking right now), wait_ms = when the next process may ask
 errors:    none
 writes:    key_fetch_lease
-full:      reading; a lease is a word
+full:      it mostly reads; a lease is one word
 --]]
 return function(run, source, have, lease_ms)
   local held = redis.call('HMGET', run.keys.key_copy .. source, 'f', 'd', 'e', 'k')

@@ -1,11 +1,11 @@
 --[[
 purpose:   Notes the degraded-mode policy that a process applies from now on.
-guarantee: There is one event about a change, however many processes make it.
+guarantee: One event is written for a change, however many processes make it.
 args:      policy verifier run.events_max
 reply:     1 if the fleet had another policy before
 errors:    none
 writes:    identity_mode fleet_events
-full:      two words
+full:      it writes two words
 --]]
 return function(run, policy, verifier)
   local before = redis.call('HMGET', run.keys.identity_mode, 'p', 'v')

@@ -7,7 +7,7 @@ args:      run.engine most
 reply:     {project, job id, list} for each
 errors:    none
 writes:    rq
-full:      reading; it only takes away
+full:      it reads, and only deletes
 --]]
 local pointers = require 'pointers'
 

@@ -1,9 +1,9 @@
 --[[
-purpose:   Puts pointers to steps of one project into their queues: the relay's half of a handoff between two
-           Redis, and what makes a vanished job good.
+purpose:   Puts pointers to steps of one project into their queues: the relay's half of a handoff between two Redis
+           servers, and the repair of vanished jobs.
 guarantee: A job that is there already stays as it is, so a replay changes nothing.
 args:      run.engine project force jobs...
-           force = 1: the job's list lost it, whatever its hash says; jobs = list and job id, and so on
+           force = 1: the job is missing from its list, whatever its hash says; jobs = list and job id, and so on
 reply:     how many were pushed
 errors:    none
 writes:    rq

@@ -1,6 +1,5 @@
 --[[
-purpose:   Gives back the steps that are leased to a worker which does not know of it: the reply that said so
-           was lost.
+purpose:   Gives back the steps that are leased to a worker which does not know of it, because the reply was lost.
 guarantee: Steps of other workers, and those that are held, are left alone. No crash is counted.
 args:      run.engine held...
            held = the steps that the worker knows of
@@ -14,7 +13,7 @@ local handoff = require 'handoff'
 local steps = require 'steps'
 
 local STEPS_MAX = 1000 -- that are looked at
-local FRESH_MS = 1000 -- what was leased or renewed so lately may be on its way to the worker
+local FRESH_MS = 1000 -- a step leased or renewed this recently may still be on its way to the worker
 
 return function(run, held)
   local known, given = {}, 0

@@ -6,7 +6,7 @@ args:      worker lease held...
 reply:     the steps that are no longer this worker's
 errors:    none
 writes:    step_leases
-full:      a score takes the place of another; without it steps in hand count as lost
+full:      it overwrites scores; without it running steps would count as lost
 --]]
 local clock = require 'clock'
 

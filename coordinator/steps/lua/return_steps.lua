@@ -1,6 +1,6 @@
 --[[
 purpose:   A worker gives back steps that it cannot carry out, and takes the next ones.
-guarantee: Only what is this worker's, by its attempt, is given back. No crash and no failure is counted.
+guarantee: Only steps that this worker holds, by their attempt, are given back. No crash and no failure is counted.
 args:      run.engine want turn reports
            want, turn = see modules/taking.lua of steps
            reports = packed {step, attempt, 'B', '', delay ms}

@@ -1,11 +1,11 @@
 --[[
-purpose:   What time brings: steps whose lease has expired get another attempt, those whose time has come are
-           handed to the workers, and those that the project's limit held back follow as it allows. Steps of
-           paused runs wait on.
+purpose:   Handles what is due: steps whose lease has expired get another attempt, those whose time has come are
+           handed to the workers, and those that the project's limit held back follow as it allows. Steps of paused runs
+           keep waiting.
 guarantee: Any process may run it at any time, several at once. At most `batch` steps of each kind per call.
 args:      run.engine batch crashes job_check_ms
            crashes = lost workers after which a step is given up; job_check_ms = how long a step may wait in the
-           queue before somebody makes sure that its job is there, and again after that
+           queue before its job is checked, and again after each check
 reply:     {lost, fired, suspects {job id, list}, whether there is something for the relay, steps that run,
            steps that wait in queues, whether nothing here needs a sweep, whether there is more to do now}
 errors:    none
@@ -44,7 +44,7 @@ local function end_lease(run, id, crashes)
   end
 end
 
--- A lease that ends later than any can: the clock was put back since. Whoever has the step renews it.
+-- Leases that end later than any can: the clock was set back. The worker that has the step renews it.
 local function shorten_leases(run, most)
   local latest = clock.whole(run.now + run.env.lease)
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', run.keys.step_leases, '(' .. latest, '+inf', 'LIMIT', 0, most)) do
@@ -52,7 +52,7 @@ local function shorten_leases(run, most)
   end
 end
 
--- The time has come that a step has waited for.
+-- A delay of a step is over, or a gate has expired.
 local function fire_timer(run, id)
   local st = steps.load(run, id)
   redis.call('ZREM', run.keys.step_timers, id)
@@ -60,7 +60,7 @@ local function fire_timer(run, id)
   if st and (st.s == 'g' or st.s == 'd') then handoff.make_ready(run, st) end
 end
 
--- Steps that have waited in their queue for so long that somebody should make sure that their jobs are there.
+-- Steps that have waited in their queue for so long that their jobs should be checked.
 local function find_suspects(run, job_check_ms, most)
   local suspects = {}
   for _, id in ipairs(due(run.keys.step_queue, run.now - job_check_ms, most)) do

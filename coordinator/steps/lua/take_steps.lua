@@ -1,7 +1,7 @@
 --[[
 purpose:   A worker with free slots takes steps of any project from the queues that it serves.
 guarantee: A step is leased to one worker at a time. A pointer whose step was taken, cancelled or given
-           another attempt is thrown away. When nothing is left, the bells of these queues are silent.
+           another attempt is discarded. When nothing is left, the bells of these queues are silent.
 args:      run.engine want
            engine = see modules/handoff.lua; want = how many at most
 reply:     what modules/taking.lua says, no results

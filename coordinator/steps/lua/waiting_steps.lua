@@ -1,5 +1,5 @@
 --[[
-purpose:   Says which jobs' steps still wait for a worker.
+purpose:   Finds the jobs whose steps still wait for a worker.
 guarantee: Changes nothing.
 args:      jobs...
            jobs = ids of RQ jobs of this project

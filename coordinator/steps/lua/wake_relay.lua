@@ -1,11 +1,11 @@
 --[[
-purpose:   Tells the relay of some worker that a project's outbox has jobs.
-guarantee: Of more projects than fit, those told first are kept; the sweep finds the others.
+purpose:   Wakes a relay: a project's outbox has jobs.
+guarantee: If more projects are noted than fit, the first ones are kept; the sweep finds the others.
 args:      project most
 reply:     nothing
 errors:    none
 writes:    relay_wakeups
-full:      a name; the jobs were written before
+full:      it stores a short name; the jobs were written before
 --]]
 return function(run, project, most)
   local waiting = redis.call('RPUSH', run.keys.relay_wakeups, project)

@@ -1,5 +1,5 @@
 --[[
-purpose:   Is refused when the server refuses writes: as a replica, after a failed save, with too few replicas.
+purpose:   Fails when the server rejects writes: as a replica, after a failed save, with too few replicas.
 guarantee: Changes nothing, so nothing is logged or replicated.
 args:      none
 reply:     nothing

@@ -1,5 +1,5 @@
 --[[
-purpose:   Makes a reply that was handed over (modules/requests.lua) final, because a further call gets it.
+purpose:   Makes a reply that was handed over (modules/requests.lua) final, because a repeated call gets it.
 guarantee: The effect is not taken back any more, or (reply 0) it was taken back before.
 args:      name
 reply:     1: the record is there, else 0

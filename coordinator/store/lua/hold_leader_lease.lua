@@ -1,12 +1,12 @@
 --[[
-purpose:   Takes, renews or gives back a leader lease, whose holder does something for the whole fleet.
+purpose:   Takes, renews or gives back a leader lease, whose holder runs a task for the whole fleet.
 guarantee: One process has it at a time; it lapses unless its holder renews it in time.
 args:      what process milliseconds
            milliseconds = how long it lasts; 0 gives it back
 reply:     1 if the process has it now, else 0
 errors:    none
 writes:    leader_lease
-full:      a lease is a name; what it is for may free memory
+full:      a lease is small, and the task that it is for may free memory
 --]]
 return function(run, what, process, milliseconds)
   local key = run.keys.leader_lease .. what

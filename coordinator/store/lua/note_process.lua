@@ -1,13 +1,12 @@
 --[[
-purpose:   Notes that a process runs and until when this store has kept what it was told, and drops processes that have
-           not told so for a while.
-guarantee: The times noted are those of this server. Until when rises only.
+purpose:   Notes that a process runs, and the latest time that this store knows; drops stale processes.
+guarantee: The times noted are those of this server. The latest one never falls.
 args:      process seconds
-           process = <host>/<slot>; seconds = how long it counts as running without telling so again
-reply:     until when, in ms
+           process = <host>/<slot>; seconds = how long it counts as running after it was noted
+reply:     the latest time, in ms
 errors:    none
 writes:    processes moment
-full:      a name and a number take the place of themselves
+full:      it overwrites a short name and a number
 --]]
 local clock = require 'clock'
 

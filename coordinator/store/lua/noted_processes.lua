@@ -2,7 +2,7 @@
 purpose:   Lists the processes that run.
 guarantee: Changes nothing.
 args:      seconds
-           seconds = how long a process counts as running without telling so again
+           seconds = how long a process counts as running after it was noted
 reply:     {<host>/<slot>}...
 errors:    none
 writes:    none

@@ -1,5 +1,5 @@
 --[[
-purpose:   Reads which processes are asked to take no new work.
+purpose:   Reads the drains in force.
 guarantee: Reads one small hash.
 args:      none
 reply:     rows {scope, since ms}

@@ -1,12 +1,12 @@
 --[[
-purpose:   Asks processes to take no new work, or ends that.
-guarantee: Asking again keeps the time of the first request.
+purpose:   Begins or ends a drain: processes in its scope take no new work.
+guarantee: Beginning a drain again keeps the time of the first begin.
 args:      scope on
            scope = fleet, host:<name> or process:<host>/<slot>; on = 1 or 0
-reply:     rows {scope, since ms}: all that is asked for now
+reply:     rows {scope, since ms}: all drains in force
 errors:    none
 writes:    drains
-full:      a name; and a drain can be ended
+full:      it stores a short name, or deletes one
 --]]
 local clock = require 'clock'
 local drains = require 'drains'

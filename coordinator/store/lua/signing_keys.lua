@@ -7,7 +7,7 @@ args:      id secret rotate_ms keep
 reply:     rows {id, secret}, newest first
 errors:    none
 writes:    signing_keys
-full:      reading; a key is made once in a long time
+full:      it mostly reads; a new key is rare
 --]]
 local clock = require 'clock'
 

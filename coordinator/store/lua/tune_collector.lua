@@ -1,9 +1,8 @@
 --[[
-purpose:   Tunes Lua's garbage collector in the server, so that it works in small portions.
+purpose:   Tunes Lua's garbage collector in the server, so that it works in small steps.
 guarantee: Holds for all functions of the server until it ends, and changes nothing else.
 args:      pause effort
-           pause = percent of the memory that was in use after a pass of Lua's collector at which the next one begins;
-           effort = percent of what functions use up that a pass looks at meanwhile
+           pause, effort = Lua's setpause and setstepmul, in percent (store.py)
 reply:     1
 errors:    none
 writes:    none

@@ -1,5 +1,5 @@
--- How attempts end that are not the step's end: another one follows, under a higher fence. A step is a table `st` as in
--- steps.lua.
+-- Ends of attempts that do not end their step: another attempt follows, under a higher fence. A step is a table `st` as
+-- in steps.lua.
 local clock = require 'clock'
 local events = require 'events'
 local handoff = require 'handoff'
@@ -8,7 +8,7 @@ local steps = require 'steps'
 local attempts = {}
 
 -- The step, if the calling worker runs `attempt` of it; else nil: the report comes late, or a second time. The number
--- alone would not do where a server has lost its last writes: it gives numbers again that others have.
+-- alone is not enough if a server has lost its last writes: it assigns the same numbers again.
 function attempts.running(run, id, attempt)
   local st = steps.load(run, id)
   return st and st.s == 'r' and tonumber(st.f) == attempt and st.w == run.env.worker and st or nil
@@ -29,15 +29,15 @@ function attempts.fail(run, st, delay)
   next_attempt(run, st, delay)
 end
 
--- The worker could not or would not execute it: it drains, or does not know how.
+-- The worker did not execute it: it drains, or does not know how.
 function attempts.give_back(run, st, delay)
   next_attempt(run, st, delay)
 end
 
--- The worker was lost. The `most`th time the step is taken for what kills workers.
+-- The worker was lost. After `most` losses the step is assumed to kill workers.
 function attempts.crash(run, st, most)
   st.c = (st.c or 0) + 1
-  -- What is done already is not executed, so it kills nobody.
+  -- A recorded step is not executed, so it kills nobody.
   if st.c >= most and st.v ~= 'recorded' then st.v = 'poisoned' end
   events.emit(run, 'step_lost', st.r, 's', st.id, 'n', st.k, 'f', st.f)
   next_attempt(run, st, 0)

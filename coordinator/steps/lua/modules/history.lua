@@ -1,5 +1,5 @@
--- The history of an owner of steps (steps.lua): its finished steps in order of their end, and beside it what is long,
--- so that going through the history takes little time whatever steps have returned.
+-- The history of an owner of steps (steps.lua): its finished steps in order of their end. Long results are kept apart,
+-- so that reading the history is fast whatever steps have returned.
 local clock = require 'clock'
 local steps = require 'steps'
 

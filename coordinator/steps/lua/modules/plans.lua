@@ -49,7 +49,7 @@ function plans.follow(run, owner, plan, delay)
     local counter, arrivals = unpack(fork)
     redis.call('HSET', run.keys.run .. owner.id, 'j' .. counter, arrivals)
   end
-  -- Where the flow fails with it, what is done already would be done again by a retry.
+  -- If the flow fails with this plan, a retry would do again what is done already.
   local again = failure ~= '' and 'n' or nil
   for _, new in ipairs(create) do create_step(run, owner, new, delay, again) end
   if not arrival then return end

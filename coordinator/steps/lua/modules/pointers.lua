@@ -3,7 +3,7 @@ local projects = require 'projects'
 
 local pointers = {}
 
--- The most useless pointers (to nothing, or not for this worker) that one call throws away.
+-- How many useless pointers (to nothing, or not for this worker) one call discards at most.
 pointers.USELESS_MAX = 100
 
 -- The project of the step that a job points to; nil: it is no pointer.

@@ -45,7 +45,7 @@ function steps.save(run, st)
     'b', st.b or '', 'w', st.w or '', unpack(rare and {'x', cmsgpack.pack(rare)} or {}))
 end
 
--- An owner as far as its steps need to know it, or nil; one table per owner and call.
+-- The fields of an owner that its steps need, or nil; one table per owner and call.
 function steps.load_owner(run, id, prefix)
   local key = steps.key_in(run, prefix or run.keys.prefix, run.keys.run) .. id
   if run.owners[key] then return run.owners[key] end
@@ -68,7 +68,7 @@ function steps.parse_job(id)
   return string.match(id, '([%w_]+)%-([%w_]+)%-(%d+)$')
 end
 
--- Takes a step off whatever it waits in or runs under.
+-- Removes a step from its queue, timer, backlog or lease.
 function steps.detach(run, st)
   if st.s == 'r' then
     redis.call('ZREM', run.keys.step_leases, st.id)

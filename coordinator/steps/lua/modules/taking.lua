@@ -55,7 +55,7 @@ function taking.claim(run, id, prefix)
   if not st or st.s ~= 'q' or st.f ~= attempt or not steps.load_owner(run, st.r, prefix) then return false end
   redis.call('ZREM', steps.key_in(run, prefix, run.keys.step_queue), step)
   if not supports(run, st) or not may_run_now(run, st, prefix) then
-    -- It is offered again after a second, to whichever worker then looks first.
+    -- It is offered again after a second, to any worker.
     st.s = 'd'
     redis.call('HSET', steps.key_in(run, prefix, run.keys.step) .. step, 's', 'd')
     redis.call('ZADD', steps.key_in(run, prefix, run.keys.step_timers), clock.whole(run.now + 1000), step)
@@ -83,7 +83,7 @@ local function pop(run, list, want)
       redis.call('DEL', run.env.rq .. 'job:' .. id)
       if not taking.claim(run, id, 'fc:{' .. project .. '}:') then useless = useless + 1 end
     elseif pointers.is_plain(run, id) then
-      -- A job of plain RQ goes where RQ itself would keep it meanwhile, so that it is not lost.
+      -- A job of plain RQ goes to the intermediate list, as in RQ itself, so that it is not lost.
       redis.call('RPUSH', run.env.rq .. 'queue:' .. list .. ':intermediate', id)
       run.plain_jobs[#run.plain_jobs + 1] = {id, list}
     else

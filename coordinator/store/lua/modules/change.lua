@@ -4,7 +4,7 @@
 --   1. A request that has been answered gets the same answer again, whatever has happened since. Nothing comes before
 --      that: a repeated call must not have a second effect of any kind.
 --   2. `body` makes the change. It returns the reply, a table; an error reply means that it has changed nothing, and is
---      not recorded, so that the call can be repeated when the reason is gone. A second value `false` means that the
+--      not recorded, so that the call can be repeated once its cause is fixed. A second value `false` means that the
 --      reply is not to be recorded.
 --   3. The reply is recorded, after the change and before anybody can see either.
 local requests = require 'requests'

@@ -1,4 +1,4 @@
--- Idempotency inside the operation that has the effect. A record is `fingerprint .. state .. reply`: 16 hex digits over
+-- Idempotency, in the same operation as the effect. A record is `fingerprint .. state .. reply`: 16 hex digits over
 -- tool and arguments, one letter (D done, P partial: a long call that goes on in slices, H handed over: the caller may
 -- be gone, and then the effect is taken back), then the packed reply. The record and the effect are written in one call
 -- of an operation, so a front-end killed in between costs nothing: the retry finds the record from any other process.
