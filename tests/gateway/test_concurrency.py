@@ -138,7 +138,7 @@ async def test_the_loser_waits_two_seconds_whatever_the_deadline(
         at = await lab.start("w")
         asked = lab.link(at, loser)
         # Where the deadline is too short for it, the call has none.
-        assert lab.tools["workflow.submit"].patient(decoded(lab.tools["workflow.submit"], asked))
+        assert lab.tools["workflow.submit"].may_wait(decoded(lab.tools["workflow.submit"], asked))
         winner = asyncio.ensure_future(fronts[1].reply("workflow.submit", **lab.link(at, "held")))
         await wait_until(lambda: (tmp_path / "holds").exists(), what="the command")
         began = asyncio.get_running_loop().time()

@@ -551,7 +551,7 @@ async def test_what_is_quick_is_answered_the_quick_way(
 
     def waits(tool: str, **arguments: Any) -> bool:
         called = lab.tools[tool]
-        return called.patient(msgspec.convert(arguments, called.arguments))
+        return called.may_wait(msgspec.convert(arguments, called.arguments))
 
     def submit_waits(name: str, answer: Json) -> bool:
         return waits("workflow.submit", **lab.link(answer, name))
