@@ -21,7 +21,7 @@ class Agent:
     """One client with a connection of its own.
 
     Args:
-        token: who it is; empty: nobody in particular.
+        token: its bearer token; empty: anonymous.
     """
 
     def __init__(self, port: int, token: str = "", project: str = "default") -> None:
@@ -58,7 +58,7 @@ class Agent:
         return self("workflow.start", definitionId=definition, input=given)
 
     def get(self, answer: Json) -> Json:
-        """The instance of an answer as it stands now."""
+        """The current instance of an answer."""
         return self("workflow.get", workflowId=answer["workflowId"])
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class GatewayFleet:
         )  # fmt: skip
 
     def write(self, config: Json) -> None:
-        """Writes the config file anew."""
+        """Rewrites the config file."""
         stated = {"auth": {"tokens": str(self.tokens.path)}, **config}
         self.file.write_text(json.dumps(stated))
 
@@ -95,7 +95,7 @@ class GatewayFleet:
         return self._agents[-1]
 
     def together(self, count: int, act: Callable[[Agent], R]) -> list[R]:
-        """What many agents at once come to, each on a connection of its own."""
+        """The outcomes of many concurrent agents, each with a connection of its own."""
         agents = [self.agent() for _ in range(count)]
         with ThreadPoolExecutor(count) as pool:
             return list(pool.map(act, agents))
@@ -114,7 +114,7 @@ class GatewayFleet:
         return {key: value for key, value in samples(text).items() if key.startswith(metric)}
 
     def clean_up(self) -> None:
-        """Leaves nothing behind."""
+        """Cleans up."""
         for agent in self._agents:
             agent.close()
         self.fleet.clean_up()

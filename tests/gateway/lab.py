@@ -1,6 +1,6 @@
-"""The gateway in the test's own event loop: the tools as a caller sees them, and a worker that executes.
+"""The gateway in the test's event loop: its tools as a caller sees them, and a worker.
 
-The worker is the product's: its engine, its kinds of runs, its executors; only the process around it is the test's.
+The worker has the product's engine, run kinds and executors; only its process is the test's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 
 class Refused(AssertionError):
-    """A call was refused that should not have been."""
+    """A call was unexpectedly refused."""
 
     def __init__(self, body: Json) -> None:
         super().__init__(json.dumps(body))
@@ -51,7 +51,7 @@ class NoChildren:
 
 
 def section(**parts: Any) -> Gateway:
-    """The section ``gateway`` as settings hold it; it must be sound."""
+    """The valid section ``gateway`` as settings hold it."""
     wrong: list[str] = []
     made = convert.convert({"version": "1.0.0", **parts}, Gateway, ("gateway",), lambda at, told: wrong.append(told))
     assert not wrong, wrong
@@ -98,7 +98,7 @@ class Lab:
         self._caller = caller
 
     def as_(self, id: str, *roles: str, permissions: tuple[str, ...] = ()) -> Lab:
-        """The same process, called by somebody who is known."""
+        """The same process with an authenticated caller."""
         caller = Caller(id, "user", frozenset(roles), frozenset(permissions))
         return Lab(self.store, self.project, self.settings, caller, self.toolset)
 
@@ -139,7 +139,7 @@ class Lab:
         return await self("workflow.submit", **self.link(answer, transition, **arguments))
 
     async def follow_refused(self, answer: Json, transition: str, **arguments: Any) -> Json:
-        """Follows a link, or makes one up, and must be refused."""
+        """Follows a link, or an invented one; must be refused."""
         return await self.refused("workflow.submit", **self.link(answer, transition, **arguments))
 
     def link(self, answer: Json, transition: str, **arguments: Any) -> Json:
@@ -156,17 +156,17 @@ class Lab:
         }
 
     async def get(self, answer: Json) -> Json:
-        """The instance of an answer as it stands now."""
+        """The current instance of an answer."""
         return await self("workflow.get", workflowId=answer["workflowId"])
 
     async def settled(self, answer: Json) -> Json:
-        """The instance when nothing is under way any more."""
+        """The instance once no operation is in progress."""
 
         async def look() -> Json:
             found = await self.get(answer)
             return {} if "inFlight" in found else found
 
-        return await wait_until(look, what="the end of what is under way")
+        return await wait_until(look, what="the end of the operation")
 
     async def audit(self, answer: Json | None = None) -> list[Entry]:
         """The audit, of one instance."""
@@ -174,7 +174,7 @@ class Lab:
         return [entry for entry in found if answer is None or entry.workflow_id == answer["workflowId"]]
 
     async def close(self) -> None:
-        """Ends what the toolset has begun."""
+        """Stops the toolset's background tasks."""
         if self.toolset.drain is not None:
             await self.toolset.drain()
 
@@ -197,7 +197,7 @@ class Worker:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> Self:
-        """Begins to work."""
+        """Starts the worker."""
         for kind in self.kinds.values():
             await kind.executor.open()
         self.engine.start()

@@ -1,8 +1,8 @@
 """Random state machines, and a plain interpreter of what they do.
 
-The interpreter follows the rules as they are told: a transition runs its executor, writes its output,
+The interpreter follows the documented rules: a transition runs its executor, writes its output,
 chooses a branch, enters its target, raises the version by one; a state of deterministic transitions is
-left at once by the only one that is possible. It knows nothing of steps and scripts.
+left at once by the only one that is possible. It does not use steps or scripts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 STATES = ("a", "b", "c", "d")
 FAILS = "fails"
-"""Stands for an executor that fails, among the outcomes of executors."""
+"""The outcome of an executor that fails."""
 
 
 def guard(compare: str, value: int) -> Json:
@@ -84,7 +84,7 @@ class Failed(Exception):
 
 @dataclass
 class Meaning:
-    """An instance as the plain interpreter has it."""
+    """An instance in the plain interpreter."""
 
     machine: Json
     outcomes: Iterator[Any]

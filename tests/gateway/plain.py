@@ -1,6 +1,6 @@
-"""The gateway's small languages once more, written down as plainly as they can be stated.
+"""Plain reference implementations of the gateway's small languages.
 
-Slow and obvious on purpose: what the product computes is compared with this.
+Slow and obvious on purpose: the product's results are compared with them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NOTHING = object()
 
 
 def walk(known: Json, path: list[str | int]) -> Any:
-    """What a path leads to, its root included: ``["context", "a", 0]``."""
+    """The value of a path, with its root: ``["context", "a", 0]``."""
     value: Any = known
     for step in path:
         if isinstance(value, dict) and isinstance(step, str) and step in value:
@@ -49,7 +49,7 @@ def exactly(one: Any, other: Any) -> bool:
 
 
 def compares(left: Any, operator: str, right: Any) -> bool:
-    """One comparison of two values; what leads nowhere is null before it comes here."""
+    """One comparison of two values; unresolved paths are passed as null."""
     text_left = left if isinstance(left, str) else ""
     text_right = right if isinstance(right, str) else ""
     if operator == "==":

@@ -1,4 +1,4 @@
-"""What a process makes of news of downstream servers."""
+"""How a process handles changes of downstream servers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.gateway.lab import section, settings_of
 pytestmark = pytest.mark.anyio
 
 
-async def test_news_that_cannot_be_used_are_not_the_last(
+async def test_an_unusable_update_does_not_end_the_updates(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise one server could keep a process from hearing of all others, for good."""
+    """Otherwise one server could block the updates of all others for good."""
     backend = Backend(Services(settings_of(section(), project), store, trust_self_reported))
     looked: list[int] = []
     again = asyncio.Event()
@@ -34,7 +34,7 @@ async def test_news_that_cannot_be_used_are_not_the_last(
     monkeypatch.setattr(backend, "_take_servers", take)
     backend.start()
     try:
-        # News of the subscription's beginning may come in between, so it is told until it is heard.
+        # Updates from the start of the subscription may interfere, so this repeats until it is noticed.
         async with asyncio.timeout(60):
             while not again.is_set():
                 backend._servers_changed.set()
@@ -43,11 +43,11 @@ async def test_news_that_cannot_be_used_are_not_the_last(
         await backend.drain()
 
 
-async def test_news_that_come_during_a_look_are_followed_by_another(
+async def test_an_update_during_a_read_causes_another_read(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = Backend(Services(settings_of(section(), project), store, trust_self_reported))
-    monkeypatch.setattr(backend.listener, "start", lambda: None)  # nobody tells anything else
+    monkeypatch.setattr(backend.listener, "start", lambda: None)  # no other message comes
     looks = 0
     again = asyncio.Event()
 

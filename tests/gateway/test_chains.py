@@ -1,4 +1,4 @@
-"""States that are left without anybody asking, and what is executed on entry."""
+"""Automatic transitions, and executors on entry."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_start_chains_to_the_first_decision(make_lab: MakeLab) -> None:
         {"fromState": "b", "transition": "two", "toState": "c", "version": 3},
     ]
     assert [link["args"]["expectedVersion"] for link in answer["links"]] == [3]
-    # A submit's own hop is no part of its chain.
+    # A submit's own hop is not part of its chain.
     again = await lab.follow(answer, "stop")
     assert [hop["version"] for hop in again["chain"]] == [5, 6]
     assert "chain" not in await lab.get(again)
@@ -74,7 +74,7 @@ async def test_guards_choose_among_deterministic_transitions(make_lab: MakeLab) 
         assert refused["error"]["code"] == "CHAIN_FAILED"
         assert refused["error"]["details"]["errorClass"] == "selection_error"
         assert (refused["state"], refused["version"]) == ("a", 1)
-        # The moves that no guard refuses can be made by hand, and the instance says why it stands there.
+        # The moves that no guard rejects can be submitted by hand, and the instance says why it stopped there.
         assert [link["args"].get("transition") for link in refused["links"]] == [None, *legal]
         found = await lab("workflow.get", workflowId=refused["workflowId"])
         assert found["lastFailure"]["code"] == "CHAIN_FAILED"
@@ -82,7 +82,7 @@ async def test_guards_choose_among_deterministic_transitions(make_lab: MakeLab) 
         assert {link.get("actor") for link in found["links"]} == ({"deterministic"} if legal else {None})
 
 
-async def test_a_single_candidate_has_its_guards_asked_too(make_lab: MakeLab) -> None:
+async def test_guards_of_a_single_candidate_are_evaluated(make_lab: MakeLab) -> None:
     closed = [{"kind": "expr", "expr": "1 == 2"}]
     lab = make_lab(workflows={"w": states(a={"transitions": {"go": auto("b", guards=closed)}}, b={"terminal": True})})
     refused = await lab.refused("workflow.start", definitionId="w", input={})
@@ -91,7 +91,7 @@ async def test_a_single_candidate_has_its_guards_asked_too(make_lab: MakeLab) ->
     assert by_hand["error"]["code"] == "GUARD_REJECTED"
 
 
-async def test_defaults_count_in_a_chain_as_they_do_by_hand(working: Working) -> None:
+async def test_schema_defaults_apply_in_chains(working: Working) -> None:
     schema = {"type": "object", "properties": {"count": {"type": "integer", "default": 20}}}
 
     def when(comparison: str, target: str) -> Json:
@@ -126,7 +126,7 @@ async def test_the_depth_of_a_chain_is_limited(make_lab: MakeLab) -> None:
     assert (await lab.follow(answer, "again"))["context"] == {"n": 7}
 
 
-async def test_a_chain_that_fails_keeps_what_it_has_committed(working: Working) -> None:
+async def test_a_failed_chain_keeps_its_committed_hops(working: Working) -> None:
     lab = await working(
         workflows={
             "w": states(
@@ -169,7 +169,7 @@ async def test_a_chain_over_executors_is_one_answer(working: Working) -> None:
     assert len({entry.correlation_id for entry in await lab.audit(answer)}) == 1
 
 
-async def test_entry_is_a_part_of_the_transition(working: Working) -> None:
+async def test_entry_is_part_of_the_transition(working: Working) -> None:
     lab = await working(
         workflows={
             "w": states(
@@ -228,7 +228,7 @@ async def test_a_start_executes_the_entry_into_its_first_state(working: Working)
 
 
 @pytest.mark.parametrize("kind", ["workflow", "human"])
-async def test_the_entry_into_the_first_state_is_not_taken_for_the_next_one(working: Working, kind: str) -> None:
+async def test_the_entry_into_the_first_state_is_not_confused_with_the_next(working: Working, kind: str) -> None:
     """The version is 1 during both."""
 
     def entry(name: str) -> Json:

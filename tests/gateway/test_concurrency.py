@@ -1,4 +1,4 @@
-"""Submits that race, over several front-ends and workers: one counts for each version, whatever executors do."""
+"""Racing submits over several front-ends and workers: one takes effect per version, whatever executors do."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def fronts(store: Store, redis_url: str, project: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_one_submit_counts_for_each_version(fronts: list[Lab], tmp_path: Path, seed: int) -> None:
+async def test_one_submit_takes_effect_per_version(fronts: list[Lab], tmp_path: Path, seed: int) -> None:
     pick = random.Random(seed)
     at = await fronts[0].start("w")
     total: Counter[str] = Counter()
@@ -72,7 +72,7 @@ async def test_one_submit_counts_for_each_version(fronts: list[Lab], tmp_path: P
         outcomes = await asyncio.gather(*(submit(number, name) for number, name in enumerate(names)))
         results = Counter(code for _, code in outcomes)
         assert set(results) <= {"ok", "STALE_WORKFLOW_VERSION", "EXECUTOR_FAILED"}
-        # Those that failed left the version as it was, so another one could succeed; never two.
+        # Failed ones left the version unchanged, so another could succeed; never two.
         assert results["ok"] <= 1
         total += results
         total["run"] += sum(code == "EXECUTOR_FAILED" or (code == "ok" and name == "runs") for name, code in outcomes)
@@ -85,13 +85,13 @@ async def test_one_submit_counts_for_each_version(fronts: list[Lab], tmp_path: P
     assert len(runs) == total["run"]
 
 
-async def test_a_request_that_is_repeated_everywhere_counts_once(fronts: list[Lab]) -> None:
+async def test_a_request_repeated_on_all_front_ends_takes_effect_once(fronts: list[Lab]) -> None:
     at = await fronts[0].start("w")
     asked = {**fronts[0].link(at, "noop"), "requestId": "the same"}
     counted = recorder()._gateway_submits("ok")
     before = counted.value
     answers = await asyncio.gather(*(lab.reply("workflow.submit", **asked) for lab in fronts * 4))
-    # Whoever comes while the first is under way waits for it; afterwards everybody has its answer.
+    # Calls during the first one wait for it; then all have its answer.
     assert {(body["version"], failed) for body, failed in answers} == {(2, False)}
     again = [await lab("workflow.submit", **asked) for lab in fronts]
     assert again == [again[0]] * len(again)
@@ -100,10 +100,10 @@ async def test_a_request_that_is_repeated_everywhere_counts_once(fronts: list[La
 
 
 @pytest.mark.parametrize("meanwhile", ["under way", "over"])
-async def test_a_repetition_that_overtakes_the_record_is_no_loser(
+async def test_a_retry_that_overtakes_the_record_gets_the_first_answer(
     fronts: list[Lab], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
-    """It looked for the record before that was made, and at the instance after it."""
+    """It read the record before it was written, and the instance after."""
     at = await fronts[0].start("w")
     asked = {**fronts[0].link(at, "held"), "requestId": f"overtaking, {meanwhile}"}
     first = asyncio.ensure_future(fronts[0].reply("workflow.submit", **asked))
@@ -137,7 +137,7 @@ async def test_the_loser_waits_two_seconds_whatever_the_deadline(
     try:
         at = await lab.start("w")
         asked = lab.link(at, loser)
-        # Where the deadline is too short for it, the call has none.
+        # Too short a deadline does not apply to the call.
         assert lab.tools["workflow.submit"].may_wait(decoded(lab.tools["workflow.submit"], asked))
         winner = asyncio.ensure_future(fronts[1].reply("workflow.submit", **lab.link(at, "held")))
         await wait_until(lambda: (tmp_path / "holds").exists(), what="the command")
@@ -155,12 +155,12 @@ async def test_the_loser_waits_two_seconds_whatever_the_deadline(
 
 
 def restarts(operation: str) -> float:
-    """How often such operations of this process began again."""
+    """How often operations of this process were retried."""
     return recorder()._restarted(operation).value
 
 
-async def test_a_submit_that_begins_again_is_counted(fronts: list[Lab], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another one came between its look at the instance and its own transition."""
+async def test_a_retried_submit_is_counted(fronts: list[Lab], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one came between its read of the instance and its own transition."""
     at = await fronts[0].start("w")
     before, begin, others = restarts("workflow.submit"), InstanceStore.begin, [fronts[1]]
 
@@ -177,7 +177,7 @@ async def test_a_submit_that_begins_again_is_counted(fronts: list[Lab], monkeypa
     assert restarts("workflow.submit") == before + 1, "nobody came between"
 
 
-async def test_two_that_move_an_instance_whose_time_is_over_are_counted(
+async def test_racing_timeouts_of_an_instance_are_counted(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workflow = states(open={"transitions": {"close": {"target": "late"}}}, late={"terminal": True})

@@ -1,4 +1,4 @@
-"""The section ``gateway``: files that include each other, what is inherited, and what is told of mistakes."""
+"""The section ``gateway``: includes, inheritance, and reported mistakes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ workflows: {w: {description: from deeper, maxChainDepth: 7}}
     assert (workflow.description, workflow.max_chain_depth) == ("from deeper", 7)
     assert workflow.tags == ("one", "main")
     assert [one.id for one in gateway.proxy.expose] == ["e1", "e2", "e3"]
-    # Secrets are left for whoever executes.
+    # Secrets are resolved only by executors.
     executor = gateway.capabilities["c"].executor
     assert executor is not None
     assert executor.env == {"TOKEN": "${PLACE}"}
@@ -103,7 +103,7 @@ workflows: {w: {description: from deeper, maxChainDepth: 7}}
         ({"main": "gateway: {version: '1.0.0', include: {a: 1}}"}, ["must be a list of files, not a mapping"]),
     ],
 )
-def test_mistakes_of_form_are_told_with_their_place(tmp_path: Path, files: dict[str, str], says: list[str]) -> None:
+def test_malformed_sections_are_reported_with_place(tmp_path: Path, files: dict[str, str], says: list[str]) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings({}, {}, written(tmp_path, **files))
     for part in says:
@@ -120,7 +120,7 @@ MISTAKES: list[tuple[Json, str]] = [
         "branches.0.target: unknown state 'x'",
     ),
     ({"workflows": {"w": {**states(a={}), "onTimeout": {"target": "x"}}}}, "onTimeout.target: unknown state 'x'"),
-    ({"workflows": {"proxy_default": states(a={})}}, "no workflow can be called 'proxy_default'"),
+    ({"workflows": {"proxy_default": states(a={})}}, "the workflow name 'proxy_default' is reserved"),
     ({"workflows": {"x": states(a={})}, "capabilities": {"x": NOOP}}, "a workflow and a capability"),
     ({"capabilities": {"a": {"wraps": "b"}, "b": {"wraps": "a"}}}, "wrap each other: a -> b -> a"),
     (
@@ -187,7 +187,7 @@ MISTAKES: list[tuple[Json, str]] = [
 
 
 @pytest.mark.parametrize(("parts", "says"), MISTAKES)
-def test_mistakes_of_meaning_are_told_with_their_place(tmp_path: Path, parts: Json, says: str) -> None:
+def test_invalid_sections_are_reported_with_their_place(tmp_path: Path, parts: Json, says: str) -> None:
     file = tmp_path / "fleet.yaml"
     file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", **parts}}))
     with pytest.raises(SettingsError) as caught:
@@ -204,7 +204,7 @@ WARNINGS: list[tuple[Json, str]] = [
     ({"w": {**states(a={"terminal": True}), "onTimeout": {"target": "a"}}}, "there is no timeoutMs"),
     (
         {"w": states(a={"transitions": {"t": {"target": "a", "actor": "deterministic"}, "u": {"target": "a"}}})},
-        "only where all transitions are deterministic",
+        "automatic only where all are deterministic",
     ),
     (
         {"w": states(a={"transitions": {n: {"target": "a", "actor": "deterministic"} for n in "tu"}})},
@@ -237,12 +237,12 @@ WARNINGS: list[tuple[Json, str]] = [
         {"w": states(a={"transitions": {"t": {"target": "a", "output": {"x": {"y": "$.output.y"}}}}})},
         "output.x.y: '$.output.y' is written as it is",
     ),
-    ({"w": states(a={"transitions": {"t": {"target": "a", "reliability": {}}}})}, "no executor that it could be about"),
+    ({"w": states(a={"transitions": {"t": {"target": "a", "reliability": {}}}})}, "no executor for it to apply to"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("workflows", "says"), WARNINGS)
-def test_what_is_odd_is_told_and_stops_nothing(tmp_path: Path, workflows: Json, says: str) -> None:
+def test_warnings_are_reported_and_block_nothing(tmp_path: Path, workflows: Json, says: str) -> None:
     file = tmp_path / "fleet.yaml"
     file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", "workflows": workflows}}))
     loaded = sound(load_settings({}, {}, file))
@@ -250,8 +250,8 @@ def test_what_is_odd_is_told_and_stops_nothing(tmp_path: Path, workflows: Json, 
     assert any(says in sentence for _, sentence in findings(loaded)), findings(loaded)
 
 
-def test_guards_that_nobody_asks_are_told(tmp_path: Path) -> None:
-    """Only a transition's own executor brings the guards of its capability along."""
+def test_guards_that_are_never_evaluated_are_reported(tmp_path: Path) -> None:
+    """Only a transition's own executor inherits the guards of its capability."""
     deploy: Json = {"capability": "deploy"}
     parts: Json = {
         "capabilities": {"deploy": {"executor": {"kind": "noop"}, "guards": [{"kind": "role", "role": "ops"}]}},
@@ -275,10 +275,10 @@ def test_guards_that_nobody_asks_are_told(tmp_path: Path) -> None:
     file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", **parts}}))
     found = findings(sound(load_settings({}, {}, file)))
     assert [level for level, _ in found] == ["warning"] * 2
-    assert all("the guards of the capability 'deploy' are not asked here" in sentence for _, sentence in found)
+    assert all("the guards of the capability 'deploy' are not evaluated here" in sentence for _, sentence in found)
 
 
-def test_a_dead_end_with_a_timeout_is_none(tmp_path: Path) -> None:
+def test_a_state_left_by_a_timeout_is_no_dead_end(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
     dead_end = states(a={"transitions": {"t": {"target": "b"}}}, b={}, c={"terminal": True})
     workflow = {**dead_end, "timeoutMs": 5, "onTimeout": {"target": "c"}}
@@ -286,7 +286,7 @@ def test_a_dead_end_with_a_timeout_is_none(tmp_path: Path) -> None:
     assert findings(load_settings({}, {}, file)) == []
 
 
-def test_a_variable_that_a_connection_lacks_is_told(tmp_path: Path) -> None:
+def test_an_unset_variable_of_a_connection_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
     one = {"kind": "rest", "baseUrl": "https://x.example", "headers": {"Authorization": "Bearer ${NOT_SET_ANYWHERE}"}}
     file.write_bytes(msgspec.json.encode({"gateway": {"version": "1.0.0", "connections": {"x": one}}}))
@@ -297,7 +297,7 @@ def test_a_variable_that_a_connection_lacks_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_a_connection_cannot_be_stated_twice(tmp_path: Path) -> None:
+def test_a_connection_cannot_be_declared_twice(tmp_path: Path) -> None:
     one = {"x": {"kind": "cli", "command": "ls"}}
     file = tmp_path / "fleet.yaml"
     file.write_bytes(msgspec.json.encode({"connections": one, "gateway": {"version": "1.0.0", "connections": one}}))
@@ -305,7 +305,7 @@ def test_a_connection_cannot_be_stated_twice(tmp_path: Path) -> None:
         sound(load_settings({}, {}, file))
 
 
-# --- what is inherited ----------------------------------------------------------------------------
+# --- inheritance ----------------------------------------------------------------------------------
 
 BASE: Json = {
     "title": "Base",
@@ -406,7 +406,7 @@ def test_a_transition_takes_over_a_capability() -> None:
     assert fallback.fallback.executors[0].command == "base"
 
 
-def test_a_bundle_has_all_that_an_instance_can_come_to() -> None:
+def test_a_bundle_has_all_reachable_definitions() -> None:
     def calling(name: str) -> Json:
         return states(a={"transitions": {"t": {"target": "a", "executor": {"kind": "workflow", "definitionId": name}}}})
 
@@ -425,8 +425,8 @@ def test_a_bundle_has_all_that_an_instance_can_come_to() -> None:
     assert changed.hash != found.hash
 
 
-def test_a_pipe_is_no_file_to_include(tmp_path: Path) -> None:
-    """Whoever reads the configuration would wait for somebody who writes."""
+def test_a_pipe_cannot_be_included(tmp_path: Path) -> None:
+    """The reader of the configuration would block until somebody writes."""
     os.mkfifo(tmp_path / "two.yaml")
     with pytest.raises(SettingsError, match="it is no regular file"):
         load_settings({}, {}, written(tmp_path, main="gateway: {version: '1.0.0', include: [two.yaml]}"))
@@ -461,8 +461,8 @@ def test_workflows_come_first_and_imports_last() -> None:
     assert never.items["connection:srv"].available is False
 
 
-def test_what_a_server_calls_its_tools_cannot_do_harm() -> None:
-    """Its names become parts of definitions that instances take along, and that every process has to read again."""
+def test_tool_names_of_a_server_cannot_do_harm() -> None:
+    """They become parts of definitions that instances keep and every process parses."""
     gateway = section(
         connections={"srv": {"kind": "mcp", "url": "http://x/mcp"}},
         proxy={"import": [{"connection": "srv", "prefix": "s"}, {"connection": "srv", "exclude": ["fine-1/x"]}]},
@@ -480,7 +480,7 @@ def test_what_a_server_calls_its_tools_cannot_do_harm() -> None:
     assert unpacked(packed.text) == packed.bundle
 
 
-def test_what_a_server_calls_its_tools_is_not_taken_for_the_gateways_own() -> None:
+def test_tool_names_of_a_server_cannot_shadow_the_gateways_own() -> None:
     gateway = section(
         connections={"srv": {"kind": "mcp", "url": "http://x/mcp"}},
         proxy={"import": [{"connection": "srv", "prefix": "s"}, {"connection": "srv"}]},
@@ -493,7 +493,7 @@ def test_what_a_server_calls_its_tools_is_not_taken_for_the_gateways_own() -> No
     ]
 
 
-def test_what_is_listed_can_be_chosen() -> None:
+def test_the_listing_can_be_configured() -> None:
     parts: Json = {
         "connections": {"srv": {"kind": "cli", "command": "ls"}},
         "capabilities": {"c": {"executor": {"kind": "noop"}}},
@@ -507,7 +507,7 @@ def test_what_is_listed_can_be_chosen() -> None:
     ):
         found = Catalogue(section(**parts, discovery={"include": include}))
         assert list(found.items) == expected
-        # What is not listed can be started all the same.
+        # Unlisted items can still be started.
         assert found.session("c") is not None
 
 
@@ -518,7 +518,7 @@ def test_no_section_is_an_empty_catalogue() -> None:
 # --- the command ----------------------------------------------------------------------------------
 
 
-def test_check_tells_and_counts(tmp_path: Path) -> None:
+def test_check_reports_and_counts(tmp_path: Path) -> None:
     good = written(
         tmp_path, good="version: '1.0.0'\nworkflows: {w: {initialState: a, states: {a: {terminal: true}, b: {}}}}"
     )

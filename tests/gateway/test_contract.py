@@ -1,4 +1,4 @@
-"""What the gateway toolset publishes beside what holds of every one."""
+"""The published contract, beyond the checks for every toolset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_tools_are_those_of_the_contract_in_its_order() -> None:
     ]
 
 
-def test_what_reads_says_so() -> None:
+def test_read_only_tools_are_annotated() -> None:
     assert [name for name, tool in TOOLS.items() if not tool.read_only] == ["workflow.start", "workflow.submit"]
 
 
@@ -51,11 +51,11 @@ def test_every_failure_has_the_documented_shape_and_links(name: str) -> None:
         assert [link["rel"] for link in body["links"]] == ["home", "search"]
 
 
-def test_the_published_kinds_are_those_that_are_listed() -> None:
+def test_the_published_kinds_are_the_listed_ones() -> None:
     assert KINDS == (catalogue.WORKFLOW, catalogue.CAPABILITY, catalogue.CONNECTION)
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_links_name_tools_as_they_are_published(name: str) -> None:
+def test_links_use_the_published_tool_names(name: str) -> None:
     assert Links().method(name) == published_name("gateway", name, "dotted") == name
     assert Links(underscore=True).method(name) == published_name("gateway", name, "underscore")

@@ -15,7 +15,7 @@ from coordinator.toolsets.gateway.tools import ORDER
 from tests.gateway.fleet import Agent, GatewayFleet, Json, link
 
 WORKFLOW = "wf_a1b2c3d4e5f6"
-"""The id in the examples, for which the real one is taken."""
+"""The id in the examples; replaced by the real one."""
 
 CLI = {"kind": "cli", "command": "sh"}
 GATEWAY: Json = {
@@ -122,7 +122,7 @@ def agent(served: GatewayFleet) -> Agent:
 
 
 def as_in_the_example(answer: Json, *beyond: str) -> Json:
-    """An answer with the example's id, without what it has beyond the example."""
+    """An answer with the example's id, reduced to the fields of the example."""
     found: Json = json.loads(json.dumps(answer).replace(answer.get("workflowId", WORKFLOW), WORKFLOW))
     return {key: value for key, value in found.items() if key not in beyond}
 
@@ -293,13 +293,13 @@ def test_a_capability_is_called_through_the_link_of_its_description(agent: Agent
     assert answer["context"]["lastResult"]["json"] == ["fleet"]
 
 
-def test_seven_tools_and_no_more(served: GatewayFleet) -> None:
+def test_there_are_exactly_seven_tools(served: GatewayFleet) -> None:
     async def listed() -> list[str]:
         async with Client(f"http://127.0.0.1:{served.fleet.port}/mcp/gateway") as client:
             tools = (await client.list_tools()).tools
             answer = await client.call_tool("gateway.home", {})
             assert answer.structured_content is not None
-            # Every link is a call that can be made as it is.
+            # Every link is a valid call.
             for item in answer.structured_content["items"]:
                 found = await client.call_tool("gateway.describe", {"id": item["id"]})
                 assert not found.is_error

@@ -1,4 +1,4 @@
-"""The audit in a file: whole lines, each at least once, whatever becomes of the file."""
+"""The audit file: whole lines, each at least once, whatever happens to the file."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ class Copied:
         await self.audit.write(self.project, [Event("x", msgspec.json.encode({"n": n}).decode()) for n in numbers])
 
     async def copy(self, file: Path) -> None:
-        """Copies this project's."""
+        """Copies this project's audit."""
         entries = await self.audit.read(self.project, await self.audit.copied(self.project))
         copies._append(file, self.project, entries)
         await self.audit.note_copied(self.project, entries[-1].position)
 
     def numbers(self, file: Path) -> list[int]:
-        """What the file has of this project; a fleet's copier writes those of other tests, too."""
+        """This project's lines of the file; a fleet's copier also writes those of other tests."""
         lines = map(msgspec.json.decode, file.read_bytes().splitlines())
         return [line["payload"]["n"] for line in lines if line["project"] == self.project]
 
 
-async def test_a_full_disk_leaves_no_part_of_a_line(
+async def test_a_full_disk_leaves_no_partial_line(
     store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copied, file, real = Copied(store, project), tmp_path / "audit.jsonl", os.write
@@ -78,10 +78,10 @@ async def test_a_full_disk_leaves_no_part_of_a_line(
     assert copied.numbers(file) == [1, 2, 3]
 
 
-async def test_what_a_successor_wrote_stays_when_the_disk_is_full(
+async def test_a_full_disk_does_not_remove_a_successors_lines(
     store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copier stands still before it writes. Its successor's lines, noted as copied, are not its own to remove."""
+    """A stalled copier must not remove lines that its successor wrote and recorded as copied."""
     copied, file, real = Copied(store, project), tmp_path / "audit.jsonl", os.write
     await copied.write(1, 2)
     entries = await copied.audit.read(project)
@@ -101,7 +101,7 @@ async def test_what_a_successor_wrote_stays_when_the_disk_is_full(
     assert copied.numbers(file) == [1, 2]
 
 
-async def test_little_at_a_time_is_enough(
+async def test_short_writes_are_completed(
     store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copied, file, real = Copied(store, project), tmp_path / "audit.jsonl", os.write
@@ -111,7 +111,7 @@ async def test_little_at_a_time_is_enough(
     assert copied.numbers(file) == list(range(20))
 
 
-async def test_a_pipe_that_nobody_reads_holds_nobody_up(store: Store, project: str, tmp_path: Path) -> None:
+async def test_a_pipe_without_a_reader_does_not_block(store: Store, project: str, tmp_path: Path) -> None:
     copied = Copied(store, project)
     os.mkfifo(tmp_path / "pipe")
     await copied.write(1)
@@ -119,7 +119,7 @@ async def test_a_pipe_that_nobody_reads_holds_nobody_up(store: Store, project: s
         await copied.copy(tmp_path / "pipe")
 
 
-async def test_a_file_that_was_moved_away_is_made_anew(store: Store, project: str, tmp_path: Path) -> None:
+async def test_a_moved_file_is_created_again(store: Store, project: str, tmp_path: Path) -> None:
     copied, file = Copied(store, project), tmp_path / "there" / "audit.jsonl"
     await copied.write(1)
     await copied.copy(file)
@@ -130,7 +130,7 @@ async def test_a_file_that_was_moved_away_is_made_anew(store: Store, project: st
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_copier_that_was_overtaken_takes_nothing_back(store: Store, project: str) -> None:
+async def test_a_stale_copier_does_not_set_the_position_back(store: Store, project: str) -> None:
     audit = Copied(store, project).audit
     for position in ("9-0", "10-0", "10-2", "9-0", "10-10", "10-9", "9-11"):
         await audit.note_copied(project, position)
@@ -152,7 +152,7 @@ async def test_nothing_is_copied_twice_while_the_store_is_full(alone: Store, tmp
     assert copied.numbers(file) == [1, 2]
 
 
-async def test_copying_goes_on_after_what_nobody_expected(
+async def test_copying_continues_after_an_unexpected_error(
     store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor, "RESTART_SECONDS", 0.01)
@@ -176,7 +176,7 @@ async def test_copying_goes_on_after_what_nobody_expected(
             await worker.close()
 
 
-async def test_who_follows_the_audit_sees_what_was_written_while_the_last_entries_were_read(
+async def test_following_the_audit_misses_no_entries_written_meanwhile(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copied = Copied(store, project)

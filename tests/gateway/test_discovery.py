@@ -33,7 +33,7 @@ SECRETS = {
 }
 
 
-async def test_visibility_goes_by_guards_where_that_is_configured(make_lab: MakeLab) -> None:
+async def test_visibility_by_guards(make_lab: MakeLab) -> None:
     everybody = make_lab(capabilities=GUARDED)
     assert [item["id"] for item in (await everybody("gateway.home"))["items"]] == ["open", "locked"]
     lab = make_lab(capabilities=GUARDED, discovery={"visibility": "byGuards"})
@@ -44,7 +44,7 @@ async def test_visibility_goes_by_guards_where_that_is_configured(make_lab: Make
         assert sorted(hit["item"]["id"] for hit in found["results"]) == sorted(seen)
     refused = await lab.refused("gateway.describe", id="locked")
     assert refused["error"]["code"] == "ITEM_NOT_FOUND"
-    # Nor is it told of in any other way.
+    # Nor is it revealed otherwise.
     refused = await lab.refused("workflow.explain", definitionId="proxy_default", transition="locked")
     assert refused["error"]["code"] == "INVALID_TRANSITION"
     everything = await lab("workflow.explain", definitionId="proxy_default")
@@ -90,7 +90,7 @@ async def test_search_is_limited_and_filtered(make_lab: MakeLab) -> None:
         ({"query": "x " * 33}, "query: must be at most 32 words and 1000 characters"),
     ],
 )
-async def test_wrong_searches_are_told(make_lab: MakeLab, arguments: Json, says: str) -> None:
+async def test_invalid_searches_are_rejected(make_lab: MakeLab, arguments: Json, says: str) -> None:
     with pytest.raises(ToolFailure, match=says):
         await make_lab()("gateway.search", **arguments)
 
@@ -116,7 +116,7 @@ def explained(make_lab: MakeLab) -> Lab:
     )
 
 
-async def test_explanations_tell_no_secrets(explained: Lab) -> None:
+async def test_explanations_have_no_secrets(explained: Lab) -> None:
     whole = await explained("workflow.explain", definitionId="w")
     assert whole["states"]["c"] == {"terminal": True, "outcome": "failure"}
     assert whole["states"]["d"] == {"terminal": True}
@@ -130,27 +130,27 @@ async def test_explanations_tell_no_secrets(explained: Lab) -> None:
     assert "s3cret" not in str([whole, again, on])
 
 
-async def test_sessions_are_explained_too(explained: Lab) -> None:
+async def test_sessions_are_explained(explained: Lab) -> None:
     whole = await explained("workflow.explain", definitionId="proxy_default")
     assert whole["states"] == {"ready": {"transitions": ["c"]}}
     one = await explained("workflow.explain", definitionId="proxy_default", transition="c")
     assert one["executor"]["kind"] == "rest"
 
 
-async def test_an_unknown_transition_leads_to_the_explanation(explained: Lab) -> None:
+async def test_an_unknown_transition_links_to_the_explanation(explained: Lab) -> None:
     refused = await explained.refused("workflow.explain", definitionId="w", transition="nope")
     assert refused["error"]["code"] == "INVALID_TRANSITION"
     assert refused["links"] == [{"rel": "explain", "method": "workflow.explain", "args": {"definitionId": "w"}}]
 
 
-async def test_links_follow_the_style_of_names(make_lab: MakeLab) -> None:
+async def test_links_follow_the_naming_style(make_lab: MakeLab) -> None:
     lab = make_lab({"tool_name_style": "underscore"}, capabilities=GUARDED)
     home = await lab("gateway.home")
     assert home["items"][0]["links"][0]["method"] == "gw_workflow_start"
     assert home["links"][0]["method"] == "gw_gateway_search"
 
 
-async def test_what_depends_on_arguments_is_there_for_the_right_ones(make_lab: MakeLab) -> None:
+async def test_visibility_that_depends_on_arguments(make_lab: MakeLab) -> None:
     few = [{"kind": "expr", "expr": "$.arguments.n < 3"}]
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     lab = make_lab(

@@ -1,4 +1,4 @@
-"""The example configuration: a release of the sample repository, from its making to its announcement."""
+"""The example configuration: a release of the sample repository, from build to announcement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.fleets import ROOT, RunningFleet, fleet_command
 
 
 class Example(GatewayFleet):
-    """The example in a directory of its own, as ``make up`` serves it."""
+    """The example in its own directory, as ``make up`` serves it."""
 
     def __init__(self, directory: Path) -> None:
         config = directory / "config"
@@ -49,7 +49,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
         example.clean_up()
 
 
-def test_it_is_sound() -> None:
+def test_it_is_valid() -> None:
     done = fleet_command("gateway", "check", str(ROOT / "config" / "gateway.yaml"))
     assert done.stdout.startswith("sound: 1 workflow, 6 capabilities"), done.stdout
     assert "0 warnings" in done.stdout
@@ -60,7 +60,7 @@ def test_a_release_goes_through(example: Example) -> None:
     at = agent.start("release_pipeline", version="1.2.0")
     assert at["state"] == "testing"
     assert at["context"] == {"runs": 0, "tag": "v1.2.0", "commit": example.git("rev-parse", "HEAD")}
-    # Somebody breaks the tests, and repairs them.
+    # Break the tests, and repair them.
     module = example.sample / "numbers_in_words.py"
     sound = module.read_text()
     module.write_text(sound.replace("forty", "fourty"))
@@ -81,7 +81,7 @@ def test_a_release_goes_through(example: Example) -> None:
     assert example.git("tag", "-l", "--format=%(refname:short) %(contents:subject)") == (
         "v1.2.0 Approved and released by the fleet"
     )
-    # The same release a second time fails where the tag is there, and says so.
+    # Repeating the release fails because the tag exists.
     again = agent.start("release_pipeline", version="1.2.0")
     again = agent("workflow.submit", **link(again, "run_tests"))
     question = again["pendingHuman"][0]["requestId"]

@@ -1,4 +1,4 @@
-"""What executors do with real commands, a real HTTP server and a real MCP server."""
+"""Executors with real commands, a real HTTP server and a real MCP server."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ async def test_arguments_cannot_become_options(working: Working) -> None:
     assert "args.1: $.arguments.text has no value" in missing["error"]["message"]
 
 
-async def test_what_is_nested_too_deep_is_not_kept(working: Working) -> None:
-    """Encoders of MCP libraries give up at some depth, and nobody could be told of the instance any more."""
+async def test_too_deeply_nested_results_are_rejected(working: Working) -> None:
+    """Encoders of MCP libraries fail at some depth; nobody could read the instance any more."""
     nested = "head -c {0} /dev/zero | tr '\\0' '['; head -c {0} /dev/zero | tr '\\0' ']'"
     lab = await working(
         capabilities={name: capability({"kind": "cli", "command": "sh", "args": ["-c", nested.format(depth)]})
@@ -88,7 +88,7 @@ async def test_what_is_nested_too_deep_is_not_kept(working: Working) -> None:
     assert found == []
 
 
-async def test_the_environment_is_what_the_configuration_states(
+async def test_the_environment_is_the_configured_one(
     working: Working, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TOP_SECRET", "no")
@@ -113,12 +113,12 @@ async def test_the_environment_is_what_the_configuration_states(
     refused = await lab.refused("workflow.start", definitionId="proxy_default",
                                 input={"capability": "unset", "arguments": {}})  # fmt: skip
     assert "NOT_SET_ANYWHERE is not set" in refused["error"]["message"]
-    # Variables are for the configuration, not for callers.
+    # Variables are expanded in the configuration, not in callers' values.
     lines = (await lab.call("env", x="${SHARED_TOKEN}"))["context"]["lastResult"]["stdout"].splitlines()
     assert "FROM_CALL=${SHARED_TOKEN}" in lines
 
 
-async def test_what_a_command_complains_of_names_no_secret(working: Working, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_errors_of_commands_are_redacted(working: Working, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_TOKEN", "s3cret")
     monkeypatch.setenv("SHARED_TOKEN", "t0ken")
     script = 'echo "$0 $1 $SHARED" >&2; exit $2'
@@ -134,7 +134,7 @@ async def test_what_a_command_complains_of_names_no_secret(working: Working, mon
     assert refused["error"]["message"].endswith("ended with code 3: *** said ***")
 
 
-async def test_variables_stand_for_themselves_in_what_callers_say(
+async def test_variables_in_callers_values_are_not_expanded(
     working: Working, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "s3cret")
@@ -160,7 +160,7 @@ async def test_variables_stand_for_themselves_in_what_callers_say(
     assert printed["context"]["lastResult"]["stdout"] == "s3cret|${API_TOKEN}|"
 
 
-async def test_output_is_bounded_and_json_is_read(working: Working) -> None:
+async def test_output_is_bounded_and_json_is_parsed(working: Working) -> None:
     lab = await working(
         workflows={"w": states(a={"transitions": {
             "big": {"target": "a", "executor": sh("head -c 3000000 /dev/zero | tr '\\0' x; echo warn >&2"),
@@ -178,9 +178,7 @@ async def test_output_is_bounded_and_json_is_read(working: Working) -> None:
     assert (at["context"]["code"], at["context"]["ok"]) == (4, False)
 
 
-async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
-    working: Working, tmp_path: Path
-) -> None:
+async def test_a_timed_out_command_is_ended_with_its_children(working: Working, tmp_path: Path) -> None:
     script = f"trap '' TERM; sleep 60 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/pid; wait; sleep 60"
     lab = await working(capabilities={"slow": capability(sh(script), reliability={"timeoutMs": 3000})})
     refused = await lab.refused("workflow.start", definitionId="proxy_default", input={"capability": "slow", "x": 1})
@@ -190,8 +188,8 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
     await wait_until(lambda: not any(map(process_alive, pids)), what="the end of the command and its child")
 
 
-async def test_a_command_is_ended_also_where_it_is_cancelled_a_second_time(tmp_path: Path) -> None:
-    """As by the end of a worker, while it has its last second after a timeout."""
+async def test_a_command_cancelled_twice_is_ended(tmp_path: Path) -> None:
+    """As when a worker ends during the grace period after a timeout."""
     script = f"trap 'touch {tmp_path}/told' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
     running = asyncio.create_task(run_command(CliCall(command="sh", args=("-c", script)), None, os.environ))
     pid = int(await wait_until(lambda: (file := tmp_path / "pid").exists() and file.read_text().strip()))
@@ -203,8 +201,8 @@ async def test_a_command_is_ended_also_where_it_is_cancelled_a_second_time(tmp_p
     await wait_until(lambda: not process_alive(pid), what="the end of the command")
 
 
-async def test_what_a_command_leaves_behind_is_not_waited_for(working: Working, tmp_path: Path) -> None:
-    """It has a session of its own, so it stays; the pipes that it holds do not make a success a failure."""
+async def test_processes_left_by_a_command_are_not_awaited(working: Working, tmp_path: Path) -> None:
+    """It has its own session, so it survives; the pipes that it holds do not fail the command."""
     script = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' & echo said; echo warned >&2"
     lab = await working(capabilities={"c": capability(sh(script), reliability={"timeoutMs": 30_000})})
     found = (await lab.call("c", x=1))["context"]["lastResult"]
@@ -240,7 +238,7 @@ def api(web: Web, **more: Any) -> Json:
     return {"api": {"kind": "rest", "baseUrl": web.url + "/v1/", "allowPrivate": True, **more}}
 
 
-async def test_a_request_is_made_as_configured(working: Working, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_is_sent_as_configured(working: Working, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_TOKEN", "s3cret")
     lab = await working(
         connections=api(web, headers={
@@ -266,7 +264,7 @@ async def test_a_request_is_made_as_configured(working: Working, web: Web, monke
     assert headers["x-trace"] == "a/../b?x"
     assert headers["content-type"] == "application/merge-patch+json"
     assert headers["idempotency-key"].startswith("wf_")
-    # The secret of the connection is nowhere but in the request.
+    # The connection's secret appears only in the request.
     assert "s3cret" not in str([entry.payload for entry in await lab.audit()])
 
 
@@ -282,7 +280,7 @@ async def test_a_request_is_made_as_configured(working: Working, web: Web, monke
         ({"id": "1", "trace": "a\x0bb"}, "headers.X-Trace must be one line of ASCII"),
     ],
 )
-async def test_unsafe_requests_are_not_made(working: Working, web: Web, given: Json, says: str) -> None:
+async def test_unsafe_requests_are_not_sent(working: Working, web: Web, given: Json, says: str) -> None:
     lab = await working(
         connections=api(web),
         capabilities={"get": capability({"kind": "rest", "connection": "api", "path": "/items/{id}",
@@ -323,7 +321,7 @@ async def test_failures_of_requests_have_classes(
 
 
 @pytest.mark.parametrize("body", [b'{"message": "bad Bearer s3cret for t0ken"}', b"bad Bearer s3cret for t0ken"])
-async def test_what_a_server_complains_of_names_no_secret(
+async def test_errors_of_http_servers_are_redacted(
     working: Working, web: Web, monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "s3cret")
@@ -338,7 +336,7 @@ async def test_what_a_server_complains_of_names_no_secret(
     assert refused["error"]["message"].endswith("answered with status 400: bad Bearer *** for ***")
 
 
-async def test_bodies_that_are_no_json_are_text(working: Working, web: Web) -> None:
+async def test_bodies_other_than_json_are_text(working: Working, web: Web) -> None:
     lab = await working(
         connections=api(web), capabilities={"get": capability({"kind": "rest", "connection": "api", "path": "/x"})}
     )
@@ -346,7 +344,7 @@ async def test_bodies_that_are_no_json_are_text(working: Working, web: Web) -> N
         web.answers.append((200, {}, data))
         assert (await lab.call("get", x=1))["context"]["lastResult"]["body"] == body
     for encoding in ("zlib", "hex", "idna", "undefined", "no-such", "utf-8"):
-        # Not all that Python knows under a name can read text.
+        # Not every codec of Python decodes text.
         web.answers.append((200, {"content-type": f"text/plain; charset={encoding}"}, b"plain"))
         assert (await lab.call("get", x=1))["context"]["lastResult"]["body"] == "plain"
     web.answers.append((200, {"content-type": "application/json; charset=latin-1"}, b'["caf\xe9"]'))
@@ -356,8 +354,8 @@ async def test_bodies_that_are_no_json_are_text(working: Working, web: Web) -> N
     assert "the context would have" in refused["error"]["message"]
 
 
-async def test_what_a_server_sets_is_not_sent_again(working: Working, web: Web) -> None:
-    """Its session may be one with the rights of another connection."""
+async def test_cookies_are_not_kept(working: Working, web: Web) -> None:
+    """A session cookie may carry the rights of another connection."""
     reader = api(web, headers={"Authorization": "reader"})["api"]
     lab = await working(
         connections={**api(web, headers={"Authorization": "admin"}), "reader": reader},
@@ -376,7 +374,7 @@ async def test_what_a_server_sets_is_not_sent_again(working: Working, web: Web) 
 async def test_hosts_at_one_address_share_no_connection(
     web: Web, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Whose certificate was checked for one name gets nothing that is for another."""
+    """A certificate checked for one name does not count for another."""
     certificate = self_signed(tmp_path, "one.example")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
 
@@ -396,7 +394,7 @@ async def test_hosts_at_one_address_share_no_connection(
     assert [headers["x-for"] for _, _, headers, _ in web.seen] == ["one", "one"]
 
 
-async def test_an_address_that_does_not_answer_is_passed_over(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_address_that_does_not_answer_is_skipped(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     async def two(host: str, port: int) -> list[IPv4Address]:
         return [IPv4Address("127.0.0.2"), IPv4Address("127.0.0.1")]
 
@@ -411,7 +409,7 @@ async def test_an_address_that_does_not_answer_is_passed_over(web: Web, monkeypa
     assert isinstance(outcome, Success)
 
 
-async def test_certificates_that_cannot_be_read_are_read_the_next_time(
+async def test_unreadable_certificates_are_read_again_at_the_next_request(
     web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, connection = rest.RestClient(), Connection(kind="rest", base_url=web.url, allow_private=True)
@@ -428,7 +426,7 @@ async def test_certificates_that_cannot_be_read_are_read_the_next_time(
     await client.close()
 
 
-async def test_answers_end_where_they_are_cut(working: Working, web: Web) -> None:
+async def test_answers_are_truncated(working: Working, web: Web) -> None:
     lab = await working(
         connections=api(web),
         workflows={"w": states(a={"transitions": {"go": {
@@ -442,7 +440,7 @@ async def test_answers_end_where_they_are_cut(working: Working, web: Web) -> Non
         assert at["context"]["cut"] is cut
 
 
-async def test_what_cannot_be_sent_or_read_fails_for_good(working: Working, web: Web) -> None:
+async def test_unsendable_requests_and_unreadable_answers_fail_permanently(working: Working, web: Web) -> None:
     odd = api(web, headers={"X-Said": "\u00e9"})["api"]
     get = {name: capability({"kind": "rest", "connection": name, "path": "/x"}) for name in ("api", "odd")}
     lab = await working(connections={**api(web), "odd": odd}, capabilities=get)
@@ -466,7 +464,7 @@ async def test_what_cannot_be_sent_or_read_fails_for_good(working: Working, web:
         ({"baseUrl": "http://does-not-exist.invalid", "allowPrivate": False}, "does not resolve"),
     ],
 )
-async def test_only_allowed_hosts_are_asked(working: Working, web: Web, more: Json, says: str) -> None:
+async def test_only_allowed_hosts_are_called(working: Working, web: Web, more: Json, says: str) -> None:
     lab = await working(
         connections=api(web, **more),
         capabilities={"get": capability({"kind": "rest", "connection": "api", "path": "/x"})},
@@ -510,7 +508,7 @@ async def test_tools_of_an_mcp_server(working: Working) -> None:
         assert says in refused["error"]["message"]
 
 
-async def test_what_a_tool_complains_of_names_no_secret(working: Working, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_errors_of_mcp_tools_are_redacted(working: Working, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_TOKEN", "s3cret")
     lab = await working(
         connections={
@@ -523,7 +521,7 @@ async def test_what_a_tool_complains_of_names_no_secret(working: Working, monkey
     assert refused["error"]["message"].endswith("too loud: no ***")
 
 
-async def test_a_dead_server_fails_its_calls_and_no_others(working: Working) -> None:
+async def test_a_dead_server_fails_only_its_own_calls(working: Working) -> None:
     lab = await working(
         connections={"dead": {"kind": "mcp", "url": "http://127.0.0.1:9/mcp"}},
         capabilities={"dead": capability({"kind": "mcp", "connection": "dead", "tool": "x"}),

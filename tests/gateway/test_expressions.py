@@ -67,7 +67,7 @@ def operands(draw: st.DrawFn) -> tuple[str, Any]:
 
 @settings(max_examples=300)
 @given(operands(), st.sampled_from(OPERATORS), operands(), objects, objects, objects, st.data())
-def test_a_comparison_means_what_it_says(
+def test_comparisons_match_the_plain_evaluator(
     left: tuple[str, Any],
     operator: str,
     right: tuple[str, Any],
@@ -92,7 +92,7 @@ def test_a_comparison_means_what_it_says(
 
 
 @given(st.text(st.sampled_from("$.=<>!()[]'\"ab01 and_"), max_size=20))
-def test_whatever_is_written_is_either_one_comparison_or_false(text: str) -> None:
+def test_any_text_is_one_comparison_or_false(text: str) -> None:
     try:
         parse(text)
     except Malformed:
@@ -121,7 +121,7 @@ def test_whatever_is_written_is_either_one_comparison_or_false(text: str) -> Non
         "$.context.a == " + "1" * 3000,
     ],
 )
-def test_what_is_no_comparison_is_refused_and_false(text: str) -> None:
+def test_malformed_expressions_are_rejected_and_false(text: str) -> None:
     with pytest.raises(Malformed):
         parse(text)
     assert holds(text, Scope({"a": 1, "b": 2})) is False
@@ -156,7 +156,7 @@ CONTEXT = {"contains_pii": False, "starts_with_x": True, "n": 0.1, "list": [1, {
         ("$.context.vast < 0", True),
         ("$.context.shorter == $.context.list", False),
         ("$.context.list == $.context.shorter", False),
-        # Arrays by [n] and .n; what leads nowhere is null.
+        # Arrays by [n] and .n; an unresolved path is null.
         ("$.context.list[1].deep == 'yes'", True),
         ("$.context.list.1.deep == 'yes'", True),
         ("$.context.list[7] == null", True),
@@ -168,5 +168,5 @@ CONTEXT = {"contains_pii": False, "starts_with_x": True, "n": 0.1, "list": [1, {
         ("$.context.list[0]==1", True),
     ],
 )
-def test_cases_that_are_easily_got_wrong(text: str, expected: bool) -> None:
+def test_edge_cases(text: str, expected: bool) -> None:
     assert holds(text, Scope(CONTEXT)) is expected

@@ -1,4 +1,4 @@
-"""Instances in the store: what its scripts keep to, whichever process calls them with whatever it knew."""
+"""Instances in the store: guarantees of its scripts, also towards processes with stale knowledge."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WORKFLOW = states(
 
 
 class Bench:
-    """A gateway whose worker a test plays, and its instances."""
+    """A gateway and its instances; the test acts as the worker."""
 
     def __init__(self, lab: Lab, store: Store, project: str) -> None:
         self.lab, self.store, self.project = lab, store, project
@@ -63,7 +63,7 @@ class Bench:
         return step
 
     async def timer(self, answer: Json) -> StepRun:
-        """The step that waits for an instance's deadline, as if that had come."""
+        """The step that waits for an instance's deadline, as if it were due."""
         key = keys.step_timers.key(self.project)
         assert await self.store.command("ZADD", key, "XX", "CH", 1, f"{answer['workflowId']}_t") == 1
         await self.steps.sweep(self.project)
@@ -76,13 +76,13 @@ class Bench:
         return taken
 
     async def ended(self, step: StepRun, outcome: Outcome) -> int:
-        """Reports how an attempt ended; in how many ms the step comes again."""
+        """Reports the outcome of an attempt; returns in how many ms the step is due again."""
         plan = self.planner.plan(step, Spec(""), outcome)
         taken = await self.report(step, "F" if isinstance(outcome, Failure) else "D", plan)
         return await self.wait(step, taken)
 
     async def give_up(self, answer: Json) -> None:
-        """As if so many workers had been lost with the step that an instance waits for."""
+        """Simulates that so many workers died with the step that an instance waits for."""
         step = await self.store.command("HGET", keys.run.key(self.project, answer["workflowId"]), "a")
         key = keys.step.key(self.project, step.decode())
         rare = msgspec.msgpack.decode(await self.store.command("HGET", key, "x"))
@@ -109,7 +109,7 @@ def bench(make_lab: MakeLab, store: Store, project: str) -> Bench:
 # --- beginning ------------------------------------------------------------------------------------
 
 
-async def test_an_instance_that_is_there_stays_as_it_is(bench: Bench) -> None:
+async def test_a_start_does_not_change_an_existing_instance(bench: Bench) -> None:
     """A sub-workflow is started by each attempt of the step that waits for it, under one id."""
     at = await bench.lab.follow(await bench.lab.start("w"), "sign")
     before = await bench.snapshot(at)
@@ -119,13 +119,13 @@ async def test_an_instance_that_is_there_stays_as_it_is(bench: Bench) -> None:
     assert await bench.instances.start(bench.project, NO_KEY, "", new, again) == (before.id, "")
     after = await bench.instance(at)
     assert msgspec.structs.replace(after, now=0) == msgspec.structs.replace(before.instance, now=0)
-    # How deep it is nested counts for what it calls itself, as often as it is asked.
+    # Its nesting counts for its own calls, however often it is read.
     nested = msgspec.structs.replace(new, id="wf_nested", nesting=3)
     await bench.instances.start(bench.project, NO_KEY, "", nested, again)
     assert (await bench.instance({"workflowId": "wf_nested"})).nesting == 3
 
 
-async def test_nothing_begins_on_an_instance_that_has_ended(bench: Bench) -> None:
+async def test_no_operation_begins_on_an_ended_instance(bench: Bench) -> None:
     at = await bench.lab.follow(await bench.lab.start("w"), "close")
     late = Advance(op="cor_late", base=at["version"], state="open", version=at["version"] + 1, ending="{}")
     begun = await bench.instances.begin(bench.project, NO_KEY, "", at["workflowId"], "sign", late)
@@ -135,7 +135,7 @@ async def test_nothing_begins_on_an_instance_that_has_ended(bench: Bench) -> Non
     assert begun.what == "gone"
 
 
-async def test_whatever_ends_an_instance_nobody_is_asked_for_it_any_more(bench: Bench) -> None:
+async def test_an_ended_instance_has_no_pending_approvals(bench: Bench) -> None:
     at = await bench.lab.follow(await bench.lab.start("w"), "ask")
     assert await bench.store.command("ZCARD", keys.gate_asked.key(bench.project)) == 2
     version = at["version"]
@@ -144,7 +144,7 @@ async def test_whatever_ends_an_instance_nobody_is_asked_for_it_any_more(bench: 
     assert await bench.store.command("ZCARD", keys.gate_asked.key(bench.project)) == 0
 
 
-async def test_what_is_to_wait_waits(bench: Bench) -> None:
+async def test_delayed_steps_wait(bench: Bench) -> None:
     at = await bench.lab.follow(await bench.lab.start("w"), "go")
     step = await bench.take()
     taken = await bench.report(step, "B", 60_000)
@@ -164,7 +164,7 @@ async def test_what_is_to_wait_waits(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("began", [True, False], ids=["who began it", "who found it under way"])
-async def test_whoever_waits_is_told_once_and_can_read_how_it_went(bench: Bench, began: bool) -> None:
+async def test_waiters_are_notified_once_and_can_read_the_ending(bench: Bench, began: bool) -> None:
     at = await bench.lab.start("w")
     begun = Advance(op="cor_begun", base=1, state="open", version=1, next=NextStep("run", "{}"))
     await bench.instances.begin(bench.project, NO_KEY, "front" if began else "", at["workflowId"], "go", begun)
@@ -188,14 +188,14 @@ async def test_whoever_waits_is_told_once_and_can_read_how_it_went(bench: Bench,
     assert (found.ending, found.failure, found.failed_at) == ('{"state":"open"}', '{"code":"X"}', taken.now)
     left = await bench.store.command("PTTL", keys.gate_ending.key(bench.project, "cor_begun"))
     assert bench.instances.keep_ms - 60_000 < left <= bench.instances.keep_ms
-    # What succeeds puts the failure out of sight.
+    # A success clears the failure.
     await bench.lab.follow(at, "sign")
     found = await bench.instance(at)
     assert (found.failure, found.failed_at) == ("", 0)
 
 
-async def test_what_failed_before_it_could_be_planned_comes_again_once(bench: Bench) -> None:
-    """It was given up, say, and the worker that was told so had not read the definitions yet."""
+async def test_a_failure_before_planning_comes_again_once(bench: Bench) -> None:
+    """For example it was given up, and the worker had not read the definitions yet."""
     at = await bench.lab.follow(await bench.lab.start("w"), "go")
     snapshot = await bench.snapshot(at)
     await bench.give_up(at)
@@ -206,7 +206,7 @@ async def test_what_failed_before_it_could_be_planned_comes_again_once(bench: Be
     assert (again.attempt, again.verdict) == (2, "")
     spec = Spec(snapshot.instance.bundle)
     assert await bench.planner.prepare(again, spec) == Failure("no", "timeout", retryable=False)
-    # Where the definitions are gone for good, it ends all the same.
+    # If the definitions were deleted, it still ends.
     await bench.report(again, "F", unplanned)
     found = await bench.instance(at, snapshot.instance.operation)
     assert (found.operation, found.version) == ("", 1)
@@ -216,7 +216,7 @@ async def test_what_failed_before_it_could_be_planned_comes_again_once(bench: Be
 
 
 @pytest.mark.parametrize("field", ["c", "a"], ids=["another operation", "another step"])
-async def test_nothing_is_written_while_something_else_is_under_way(bench: Bench, field: str) -> None:
+async def test_nothing_is_written_during_another_operation(bench: Bench, field: str) -> None:
     at = await bench.lab.follow(await bench.lab.start("w"), "go")
     step = await bench.take()
     await bench.store.command("HSET", keys.run.key(bench.project, at["workflowId"]), field, "another")
@@ -232,7 +232,7 @@ async def test_nothing_is_written_while_something_else_is_under_way(bench: Bench
 
 
 @pytest.mark.parametrize("change", [("HSET", "s", "e"), ("HDEL", "d")], ids=["ended", "not limited any more"])
-async def test_a_timer_of_what_has_no_time_to_lose_is_dropped(bench: Bench, change: tuple[str, ...]) -> None:
+async def test_a_timer_without_a_deadline_is_dropped(bench: Bench, change: tuple[str, ...]) -> None:
     at = await bench.lab.start("timed")
     step = await bench.timer(at)
     command, *words = change
@@ -241,7 +241,7 @@ async def test_a_timer_of_what_has_no_time_to_lose_is_dropped(bench: Bench, chan
     assert await bench.store.command("EXISTS", keys.step.key(bench.project, step.step)) == 0
 
 
-async def test_a_timeout_that_goes_on_failing_comes_later_each_time(bench: Bench) -> None:
+async def test_a_failing_timeout_backs_off(bench: Bench) -> None:
     at = await bench.lab.start("timed")
     waits = [await bench.ended(await bench.timer(at), Failure("no", "defect")) for _ in range(4)]
     assert waits == [1000, 2000, 4000, 8000]
@@ -259,8 +259,8 @@ async def test_a_timeout_that_finds_the_instance_moved_is_planned_again_soon(ben
 
 
 @pytest.mark.parametrize("planned", [False, True], ids=["nothing was planned", "what follows was planned"])
-async def test_a_timer_that_comes_too_early_comes_again(bench: Bench, planned: bool) -> None:
-    """The server's clock was set back meanwhile. Nobody else moves an instance that nobody looks at."""
+async def test_an_early_timer_comes_again(bench: Bench, planned: bool) -> None:
+    """The server's clock was set back. Nothing else moves an instance that nobody reads."""
     at = await bench.lab.start("timed")
     step = await bench.timer(at)
     advance, late = timed_out(await bench.snapshot(at))
@@ -270,14 +270,14 @@ async def test_a_timer_that_comes_too_early_comes_again(bench: Bench, planned: b
     assert (await bench.lab.get(at))["version"] == 1
 
 
-async def test_nobody_moves_an_instance_before_its_time_is_over(bench: Bench) -> None:
+async def test_an_instance_does_not_time_out_early(bench: Bench) -> None:
     at = await bench.lab.start("timed")
     advance, late = timed_out(await bench.snapshot(at))
     assert not await bench.instances.expire(bench.project, at["workflowId"], late, advance)
     assert (await bench.lab.get(at))["version"] == 1
 
 
-async def test_what_has_ended_is_moved_by_no_time(bench: Bench) -> None:
+async def test_an_ended_instance_does_not_time_out(bench: Bench) -> None:
     closed = await bench.lab.follow(await bench.lab.start("timed"), "close")
     assert (await bench.instance(closed)).deadline == 0
     at = await bench.lab.start("timed")
@@ -287,7 +287,7 @@ async def test_what_has_ended_is_moved_by_no_time(bench: Bench) -> None:
     assert (await bench.instance(at)).version == 1
 
 
-async def test_what_a_timeout_stops_is_over_and_its_worker_told(bench: Bench) -> None:
+async def test_a_timeout_ends_the_operation_and_tells_its_worker(bench: Bench) -> None:
     lab = bench.lab
     at = await lab.start("timed")
     begun = Advance(op="cor_begun", base=1, state="open", version=1, next=NextStep("run", "{}"))
@@ -308,10 +308,10 @@ async def test_what_a_timeout_stops_is_over_and_its_worker_told(bench: Bench) ->
     assert (found.operation, found.transition, found.since, found.deadline) == ("", "", 0, 0)
 
 
-# --- what is kept ---------------------------------------------------------------------------------
+# --- retention ------------------------------------------------------------------------------------
 
 
-async def test_the_newest_evidence_is_shown_and_so_much_is_kept(bench: Bench) -> None:
+async def test_evidence_is_bounded_and_the_newest_is_shown(bench: Bench) -> None:
     at = await bench.lab.start("w")
     for _ in range(25):
         at = await bench.lab.follow(at, "sign")
@@ -325,7 +325,7 @@ async def test_the_newest_evidence_is_shown_and_so_much_is_kept(bench: Bench) ->
     assert await bench.store.command("LINDEX", key, 174) == oldest
 
 
-async def test_what_has_ended_is_kept_for_its_retention_and_then_forgotten_whole(bench: Bench) -> None:
+async def test_an_ended_instance_is_deleted_completely_after_its_retention(bench: Bench) -> None:
     at = await bench.lab.start("w")
     asked = []
     for name in ("sign", "ask", "back", "ask", "back"):

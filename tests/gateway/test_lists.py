@@ -24,7 +24,7 @@ from workers.gateway.servers import ServerLists
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_the_store_did_not_take_is_asked_for_again_at_the_next_look(
+async def test_a_list_that_could_not_be_stored_is_requested_again(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, refused, write = f"of{project}".replace("_", "-"), [1], ServerStore.write
@@ -48,7 +48,7 @@ async def test_what_the_store_did_not_take_is_asked_for_again_at_the_next_look(
         return name in await known.read()
 
     try:
-        await wait_until(listed, what="the tools, long before they are due again")
+        await wait_until(listed, what="the tools, long before the next interval")
     finally:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
@@ -56,7 +56,7 @@ async def test_what_the_store_did_not_take_is_asked_for_again_at_the_next_look(
         await known.forget(name, await known.time())
 
 
-async def test_a_server_that_always_has_news_is_let_alone_for_a_while(
+async def test_a_server_that_always_changes_is_throttled(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, known, pause = f"of{project}".replace("_", "-"), ServerStore(store), 0.3
@@ -84,7 +84,7 @@ async def test_a_server_that_always_has_news_is_let_alone_for_a_while(
         await known.forget(name, await known.time())
 
 
-async def test_a_tool_whose_schema_is_none_costs_no_other_tool(store: Store, project: str) -> None:
+async def test_a_tool_with_an_invalid_schema_hides_no_other_tool(store: Store, project: str) -> None:
     name, known = f"of{project}".replace("_", "-"), ServerStore(store)
     stated = section(proxy={"import": [{"connection": name}]}, connections={name: msgspec.to_builtins(raw("flawed"))})
     settings = settings_of(stated, project)
@@ -111,7 +111,7 @@ async def test_a_tool_whose_schema_is_none_costs_no_other_tool(store: Store, pro
     assert told["inside"].startswith("inputSchema is no JSON Schema: properties.x.type: 'banana'")
 
 
-async def test_what_was_asked_for_later_stays(store: Store, project: str) -> None:
+async def test_the_latest_request_wins(store: Store, project: str) -> None:
     name, known = f"of{project}".replace("_", "-"), ServerStore(store)
     old, new = (ServerTools((ImportedTool(tool),)) for tool in ("old", "new"))
     later = await known.time() - 1
@@ -124,27 +124,27 @@ async def test_what_was_asked_for_later_stays(store: Store, project: str) -> Non
     assert (await known.read())[name] == old
     await known.forget(name, later + 1)
     assert name not in await known.read()
-    # Nothing is left of it: another may have the name, on a server whose clock was put back.
+    # Nothing remains of it: another connection may take the name, on a server whose clock was set back.
     assert await known.write(name, new, earlier)
     await known.forget(name, earlier)
 
 
-async def test_a_list_of_a_time_to_come_is_replaced(store: Store, project: str) -> None:
+async def test_a_list_from_the_future_is_replaced(store: Store, project: str) -> None:
     name, known = f"of{project}".replace("_", "-"), ServerStore(store)
     old, new = (ServerTools((ImportedTool(tool),)) for tool in ("old", "new"))
-    # As the server's clock had it before it was put back.
+    # from the server's clock before it was set back
     assert await known.write(name, old, await known.time() + 3_600_000)
     now = await known.time()
     assert await known.write(name, new, now)
     assert (await known.read())[name] == new
-    # From then on its time counts as any other.
+    # From then on its time counts normally.
     assert not await known.write(name, old, now - 1)
     assert await known.write(name, new, now + 3_600_000)
     await known.forget(name, now)
     assert name not in await known.read()
 
 
-async def test_only_changes_are_told(store: Store, project: str) -> None:
+async def test_only_changes_are_published(store: Store, project: str) -> None:
     name, known, told = f"of{project}".replace("_", "-"), ServerStore(store), list[bytes]()
     subscription = Subscription(store, (CHANNEL,), "test", lambda channel, data: told.append(data), lambda: None)
     subscription.start()

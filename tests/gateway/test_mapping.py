@@ -45,7 +45,7 @@ literals = st.one_of(
 
 @st.composite
 def specs(draw: st.DrawFn) -> tuple[Any, Any]:
-    """A spec, and a function of what is known that says what it must come to."""
+    """A spec, and a function that computes its expected value from the data."""
     kind = draw(st.sampled_from(["path", "literal", "set", "concat", *OPERATORS]))
     if kind == "path":
         text, steps = draw(paths())
@@ -73,7 +73,7 @@ def _null(value: Any) -> Any:
 
 @settings(max_examples=300)
 @given(st.dictionaries(st.sampled_from("xyz"), specs(), max_size=3), objects, objects, objects, values)
-def test_a_mapping_writes_what_it_says(
+def test_mappings_match_the_plain_evaluator(
     mapping: dict[str, tuple[Any, Any]],
     context: plain.Json,
     arguments: plain.Json,
@@ -111,7 +111,7 @@ def test_all_specs_see_the_context_as_it_was() -> None:
         ("$$", "$$"),
     ],
 )
-def test_operators_at_their_edges(spec: Any, expected: Any) -> None:
+def test_edge_cases_of_operators(spec: Any, expected: Any) -> None:
     (found,) = written({"x": spec}, Scope({"text": "a"})).values()
     assert found == expected
     assert type(found) is type(expected)
@@ -120,7 +120,7 @@ def test_operators_at_their_edges(spec: Any, expected: Any) -> None:
 @pytest.mark.parametrize(
     "spec", ["$.nowhere.x", {"add": [1]}, {"concat": "a"}, {"add": ["$.foo.x", 1]}, "$.context.[x]"]
 )
-def test_wrong_specs_are_told(spec: Any) -> None:
+def test_invalid_specs_are_reported(spec: Any) -> None:
     assert problem(spec)
 
 
@@ -128,11 +128,11 @@ def test_wrong_specs_are_told(spec: Any) -> None:
     "spec",
     ["$", "$.output.a", {"add": ["$.context.a", 1]}, {"set": ["$.foo"]}, {"other": [1]}, "text", None, 5],
 )
-def test_right_specs_are_not(spec: Any) -> None:
+def test_valid_specs_are_not_reported(spec: Any) -> None:
     assert problem(spec) == ""
 
 
-def test_paths_are_resolved_however_deep_and_never_inside_texts() -> None:
+def test_paths_are_resolved_at_any_depth_but_not_inside_texts() -> None:
     known = Scope({"a": 1}, {"b": [2]}, {"c": "three"})
     stated = {
         "x": ["$.context.a", {"y": "$.arguments.b[0]"}],

@@ -47,14 +47,14 @@ class Instance:
         )  # fmt: skip
 
     def run(self, advance: Advance) -> str:
-        """Applies what follows, and goes on until the operation is over; the code of its failure."""
+        """Applies advances until the operation is over; returns the code of its failure."""
         while True:
             self._apply(advance)
             if advance.next is None:
                 break
             assert not advance.ending
             task = unpacked(advance.next.task)
-            # What is committed is what the task goes on from.
+            # The task continues from the committed instance.
             assert (task.state, task.version, task.context) == (self.state, self.version, self.context)
             advance = planner.after(self.bundle, task, self._outcome())
         assert advance.ending
@@ -99,7 +99,7 @@ def agree(instance: Instance, meaning: Meaning) -> None:
 
 @settings(max_examples=300)
 @given(machines(), OUTCOMES, st.data())
-def test_an_instance_does_what_the_plain_interpreter_does(
+def test_the_planner_matches_the_plain_interpreter(
     machine: dict[str, Any], outcomes: list[Any], data: st.DataObject
 ) -> None:
     instance, meaning = Instance(machine, iter(outcomes)), Meaning(machine, iter(outcomes))
@@ -116,7 +116,7 @@ def test_an_instance_does_what_the_plain_interpreter_does(
         assert instance.run(planner.submit(instance.bundle, instance.task("submit", transition=name))) == expected
         agree(instance, meaning)
         if expected == "EXECUTOR_FAILED" and not meaning.chain:
-            # The hop that was asked for failed, or the first one after it: nothing of the failed one is left.
+            # The requested hop failed, or a later one: a failed hop leaves nothing.
             assert instance.version in (version, version + 1)
 
 
@@ -170,8 +170,8 @@ def going(**more: Any) -> Json:
     return {"initialState": "a", "initialContext": {}, "states": {"a": {"transitions": {"go": go}}, "b": {}, **more}}
 
 
-def test_whoever_is_known_calls_the_coordinators_tools_as_himself() -> None:
-    # Whoever is called so has rights of his own, and not those of an unknown caller, who may do everything.
+def test_an_authenticated_caller_calls_the_coordinators_tools_as_itself() -> None:
+    # An authenticated caller has its own rights, not those of an anonymous one, who may do everything.
     for name in ("ana", "anonymous"):
         for roles, permissions in ((("lead",), ()), ((), ("items",))):
             caller = Caller(name, "user", frozenset(roles), frozenset(permissions), True)
@@ -181,7 +181,7 @@ def test_whoever_is_known_calls_the_coordinators_tools_as_himself() -> None:
     assert Principal.of(None).caller is None
 
 
-def test_what_may_have_to_be_executed() -> None:
+def test_which_transitions_need_a_worker() -> None:
     def works(**more: Any) -> tuple[bool, bool]:
         workflow = msgspec.convert(going(**more), Workflow)
         return machine.executes(workflow, "go"), machine.entry_executes(workflow, "b")
@@ -195,7 +195,7 @@ def test_what_may_have_to_be_executed() -> None:
     assert works(b={"transitions": {"on": {"target": "c", "executor": NOOP}}}, c={}) == (False, False)
 
 
-def test_what_is_executed_on_entry_does_not_begin_with_its_fallback() -> None:
+def test_the_executor_on_entry_does_not_begin_with_its_fallback() -> None:
     entered = {"onEnter": {"executor": NOOP, "output": {"by": "$.output.v"}}}
     for reliability in ({}, {"reliability": INSURED}):
         entry = {"onEnter": {**entered["onEnter"], **reliability}}
@@ -204,7 +204,7 @@ def test_what_is_executed_on_entry_does_not_begin_with_its_fallback() -> None:
         assert (instance.state, instance.version, instance.context) == ("b", 2, {"by": 2})
 
 
-def test_a_branch_may_ask_for_the_evidence_that_the_executor_has_just_left() -> None:
+def test_a_branch_sees_the_evidence_of_its_executor() -> None:
     branch = {"when": {"kind": "evidence", "requires": [{"kind": "cli_output", "count": 2}]}, "target": "done"}
     again = {"target": "a", "executor": {"kind": "cli", "command": "true"}, "branches": [branch]}
     instance = Instance(going(go=again, done={}), iter([1, 2]))
@@ -219,16 +219,14 @@ def test_a_branch_may_ask_for_the_evidence_that_the_executor_has_just_left() -> 
     [({"executor": NOOP}, "EXECUTOR_FAILED"), ({"guards": [{"kind": "role", "role": "nobody"}]}, "CHAIN_FAILED")],
 )
 @pytest.mark.parametrize(("nesting", "outcome"), [(0, ""), (1, "failure")], ids=["by somebody", "sub-workflow"])
-def test_a_sub_workflow_whose_start_fails_on_the_way_has_failed(
-    hop: Json, code: str, nesting: int, outcome: str
-) -> None:
-    """Or the one that waits for its end would wait for as long as it may; nobody else goes on with it."""
+def test_a_sub_workflow_with_a_failed_start_has_failed(hop: Json, code: str, nesting: int, outcome: str) -> None:
+    """Otherwise its parent would wait until the timeout; nobody else continues it."""
     instance = Instance(going(go={"actor": "deterministic", **hop}), iter([FAILS]))
     assert instance.run(planner.start(instance.bundle, instance.task("start", nesting=nesting))) == code
     assert (instance.state, instance.ended) == ("a", outcome)
 
 
-def test_a_question_takes_the_place_of_the_one_before() -> None:
+def test_a_new_approval_replaces_the_previous_one() -> None:
     instance = Instance(going(go={"target": "a", "executor": {"kind": "human"}}), iter([]))
     closed = []
     for _ in range(2):
@@ -238,7 +236,7 @@ def test_a_question_takes_the_place_of_the_one_before() -> None:
     assert closed == [["ask"], ["withdrawn", "ask"]]
 
 
-def test_a_flow_is_looked_at_less_and_less_often_and_its_fallback_has_its_own_time() -> None:
+def test_polling_of_a_flow_backs_off_and_its_fallback_has_its_own_timeout() -> None:
     def looks(timeout_ms: int, count: int) -> list[tuple[int, str, int]]:
         flow = {"kind": "flow", "flow": {"start": {"name": "x", "tool": None, "done": True}}, "timeoutMs": timeout_ms}
         instance = Instance(going(go={"executor": flow, "reliability": {"fallback": {"executors": [flow]}}}), iter([]))

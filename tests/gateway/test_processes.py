@@ -1,4 +1,4 @@
-"""Several front-ends and workers: submits that race, processes that are killed, configuration that changes."""
+"""Several front-ends and workers: racing submits, killed processes, changed configuration."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ class World:
         return [(line.split()[0], int(line.split()[1])) for line in lines]
 
     def open(self, name: str) -> None:
-        """Lets the gated commands go on."""
+        """Releases the gated commands."""
         (self.directory / f"{name}.gate").touch()
 
     def running(self, name: str, count: int = 1) -> list[tuple[str, int]]:
-        """Waits until a gated command has begun so often."""
+        """Waits until a gated command has begun this often."""
         return wait_until_sync(
             lambda: found if len(found := self.runs(name)) >= count else [], what=f"run {count} of {name}"
         )
@@ -112,7 +112,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def submitting(world: World, asked: Json) -> tuple[Thread, list[Any]]:
-    """A submit that is under way, and what comes of it."""
+    """A submit in progress, and its outcome."""
     found: list[Any] = []
     agent = world.agent()
 
@@ -135,7 +135,7 @@ def test_one_of_twenty_wins_and_the_executor_runs_once(world: World) -> None:
     def submit(agent: Agent) -> Json:
         while True:
             body, _ = agent.reply("workflow.submit", **asked)
-            # Whoever has waited long enough for the one who was first is told to come back.
+            # Calls that have waited long enough for the first one are told to retry.
             if "about to change" not in body.get("error", {}).get("message", ""):
                 return body
 
@@ -163,14 +163,14 @@ def test_one_of_twenty_wins_and_the_executor_runs_once(world: World) -> None:
     wait_until_sync(both_answered, what="both front-ends to have answered")
 
 
-def test_a_killed_worker_costs_a_second_run_under_the_same_key(world: World) -> None:
+def test_a_killed_worker_causes_a_second_run_with_the_same_key(world: World) -> None:
     started = world.agent().start("worker")
     thread, found = submitting(world, link(started, "go"))
     ((key, worker),) = world.running("worker")
     assert worker in world.served.fleet.pids
     left = [int(pid) for pid in (world.directory / "worker.pids").read_text().split()]
     os.kill(worker, signal.SIGKILL)
-    # What it ran does not go on beside the second run, with nobody to end it when its time is over.
+    # Its command does not keep running beside the second run, without a timeout.
     wait_until_sync(lambda: not any(map(process_alive, left)), what="the end of the first command")
     (_, (second_key, second_worker)) = world.running("worker", 2)
     assert second_key == key
@@ -184,7 +184,7 @@ def test_a_killed_worker_costs_a_second_run_under_the_same_key(world: World) -> 
     assert world.agent().get(started)["version"] == 2
 
 
-def test_a_killed_front_end_costs_the_answer_only(world: World) -> None:
+def test_a_killed_front_end_loses_only_the_answer(world: World) -> None:
     started = world.agent().start("frontend")
     asked = link(started, "go")
     thread, found = submitting(world, asked)
@@ -215,7 +215,7 @@ def test_a_killed_front_end_costs_the_answer_only(world: World) -> None:
 
 
 def reload(world: World, config: Json) -> Json:
-    """Changes the configuration of the running fleet; what /readyz says of it then."""
+    """Reloads the running fleet's configuration; returns what /readyz then says of it."""
     world.served.write(config)
     _, before = ready(world)
     world.served.fleet.process.send_signal(signal.SIGHUP)
@@ -232,7 +232,7 @@ def reload(world: World, config: Json) -> Json:
 
 
 def ready(world: World) -> tuple[str, Json]:
-    """A front-end, and what it says of the configuration."""
+    """A front-end, and its report of the configuration."""
     connection = http.client.HTTPConnection("127.0.0.1", world.served.fleet.port, timeout=60)
     connection.request("GET", "/readyz")
     answer: Json = json.loads(connection.getresponse().read())
@@ -255,13 +255,13 @@ def test_instances_keep_the_definition_that_they_started_with(world: World) -> N
     assert {"fresh", "late"} <= {item["id"] for item in agent("gateway.home")["items"]}
     new = agent.start("changing")
     assert agent("workflow.submit", **link(new, "go"))["context"] == {"n": 2}
-    # Workers go by the new connections, too.
+    # Workers use the new connections, too.
     called = agent.start("proxy_default", capability="late", arguments={})
     assert called["context"]["lastResult"]["text"] == "hi"
     world.open("changing")
     assert agent("workflow.submit", **link(started, "go"))["context"] == {"n": 1}
     assert len(world.runs("changing")) == 1
-    # A wrong file changes nothing.
+    # An invalid file changes nothing.
     wrong = json.loads(json.dumps(changed))
     wrong["gateway"]["workflows"]["fresh"]["states"]["ready"]["transitions"]["go"]["target"] = "nowhere"
     refused = reload(world, wrong)
@@ -270,7 +270,7 @@ def test_instances_keep_the_definition_that_they_started_with(world: World) -> N
     assert agent.start("fresh")["state"] == "ready"
     reload(world, world.config)
     told = fleet_command("gateway", "audit", "--data-dir", str(world.directory / "data"), "--type", "config.reloaded")
-    # One entry for each change that came into force, however many processes there are.
+    # One entry per applied change, however many processes there are.
     assert len(told.stdout.splitlines()) == 2, told
 
 
@@ -309,7 +309,7 @@ def test_tools_of_downstream_servers_are_in_the_catalogue(world: World) -> None:
     # A server that says that its tools have changed is asked at once.
     agent.start("proxy_default", capability="calc.grow", name="new")
     wait_until_sync(lambda: "calc.new" in items(agent), what="the new tool")
-    # One that comes back is found, and its tools stay listed when it goes.
+    # A server that returns is found, and its tools stay listed when it dies.
     with remote(world):
         found = wait_until_sync(lambda: one if "far.add" in (one := items(agent)) else {}, what="the far tools")
         assert "available" not in found["far.add"]

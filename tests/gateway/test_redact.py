@@ -1,4 +1,4 @@
-"""What the audit does not tell."""
+"""Redaction in the audit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAIN = ("passed", "testsPassed", "keyboard", "spin", "author", "message", "monk
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_secrets_are_known_by_their_names_wherever_they_are(name: str) -> None:
+def test_secrets_are_redacted_by_name_at_any_depth(name: str) -> None:
     value: Json = {"a": [{"b": {name: "s3cret"}}], "text": " \n" + json.dumps({"inner": [{name: ["s3cret"]}]})}
     value["twice"] = json.dumps({"more": value["text"]})
     shown = redacted(value)
@@ -29,7 +29,7 @@ def test_secrets_are_known_by_their_names_wherever_they_are(name: str) -> None:
     assert json.loads(shown["text"]) == {"inner": [{name: REDACTED}]}
 
 
-def test_everything_else_is_told_as_it_is() -> None:
+def test_other_values_are_unchanged() -> None:
     for value in (dict.fromkeys(PLAIN, "x"), {"password": None}, [1, True, None, 1.5]):
         assert redacted(value) == value
     for text in ('{"a":  1}', "[1, 2 ]", "{broken", '["password"', "[[[[[[[[[[[[[[", "plain"):
@@ -42,7 +42,7 @@ def test_long_lists_texts_and_objects_are_cut() -> None:
 
 
 @pytest.mark.anyio
-async def test_refusals_are_on_record_without_what_was_refused(make_lab: MakeLab) -> None:
+async def test_refusals_are_recorded_without_the_refused_values(make_lab: MakeLab) -> None:
     schema = {
         "type": "object",
         "properties": {"password": {"type": "string", "minLength": 20}, "n": {"oneOf": [{}, {}]}},

@@ -56,7 +56,7 @@ async def test_transient_failures_are_retried_with_one_key(working: Working, web
     assert {entry.payload["failure"]["type"] for entry in retrying} == {"transient_error"}
 
 
-async def test_attempts_are_limited_and_the_last_failure_is_told(working: Working, web: Web) -> None:
+async def test_attempts_are_limited_and_the_last_failure_is_shown(working: Working, web: Web) -> None:
     lab = await working(connections=api(web), capabilities={"get": get(reliability={"retry": {"maxAttempts": 2}})})
     web.answers += [(503, {}, b""), (500, {}, b""), (200, {}, b"")]
     found = await refused(lab, "get")
@@ -88,7 +88,7 @@ async def test_only_the_classes_of_the_policy_are_retried(
 async def test_an_attempt_that_the_worker_stops_is_retried_as_a_timeout(
     working: Working, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, retry_on: list[str], attempts: int
 ) -> None:
-    # As where an executor does not end within its own limit.
+    # As when an executor does not end within its own timeout.
     monkeypatch.setattr(run_kind, "GRACE_MS", -59_500)
     script = sh('echo >> "$1"; exec sleep 60', str(tmp_path / "began"))
     stated = {"timeoutMs": 60_000, "retry": {"maxAttempts": 2, "retryOn": retry_on}}
@@ -98,7 +98,7 @@ async def test_an_attempt_that_the_worker_stops_is_retried_as_a_timeout(
     assert len((tmp_path / "began").read_text()) == attempts
 
 
-async def test_without_a_policy_nothing_is_repeated(working: Working, web: Web) -> None:
+async def test_without_a_policy_nothing_is_retried(working: Working, web: Web) -> None:
     lab = await working(connections=api(web), capabilities={"get": get()})
     web.answers += [(503, {}, b"")]
     await refused(lab, "get")
@@ -115,7 +115,7 @@ async def test_backoff(working: Working, web: Web, backoff: str, least: float) -
     assert least <= time.monotonic() - began <= 30.0
 
 
-async def test_a_server_that_asks_for_time_gets_it(working: Working, web: Web) -> None:
+async def test_retry_after_is_respected(working: Working, web: Web) -> None:
     lab = await working(
         connections=api(web),
         capabilities={"get": get(reliability={"retry": {"maxAttempts": 2, "maxDelayMs": 1000}})},
@@ -133,15 +133,13 @@ def calling(executor: Json, **retry: object) -> Json:
 
 
 def child(script: str, *args: str) -> Json:
-    """A workflow that ends well if this script does, and badly otherwise."""
+    """A workflow that succeeds if this script does."""
     run = {"actor": "deterministic", "target": "done", "executor": sh(script, *args)}
     return states(begin={"transitions": {"run": run}}, done={"terminal": True})
 
 
 @pytest.mark.parametrize(("attempts", "state"), [(3, "b"), (2, "a")])
-async def test_another_sub_workflow_follows_one_that_failed(
-    working: Working, tmp_path: Path, attempts: int, state: str
-) -> None:
+async def test_a_failed_sub_workflow_is_retried(working: Working, tmp_path: Path, attempts: int, state: str) -> None:
     third = child('echo >> "$1"; test $(wc -l < "$1") = 3', str(tmp_path / "began"))
     executor = {"kind": "workflow", "definitionId": "child"}
     lab = await working(
@@ -159,7 +157,7 @@ async def test_another_sub_workflow_follows_one_that_failed(
     assert [entry.type for entry in audit].count("executor.failed") == (state == "a")
 
 
-async def test_another_sub_workflow_follows_one_that_takes_too_long_after_a_while(working: Working) -> None:
+async def test_a_timed_out_sub_workflow_is_retried_after_the_backoff(working: Working) -> None:
     waits = states(asks={"transitions": {"answer": {"target": "done"}}}, done={"terminal": True})
     executor = {"kind": "workflow", "definitionId": "child", "timeoutMs": 100}
     lab = await working(
@@ -175,7 +173,7 @@ async def test_another_sub_workflow_follows_one_that_takes_too_long_after_a_whil
     assert 400 <= delay <= 600
 
 
-async def test_only_what_fails_as_the_policy_says_is_begun_again(working: Working) -> None:
+async def test_only_sub_workflows_that_fail_with_a_class_of_the_policy_are_retried(working: Working) -> None:
     executor = {"kind": "workflow", "definitionId": "child"}
     lab = await working(workflows={"child": child("exit 1"), "w": calling(executor, maxAttempts=3)})
     started = await lab.start("w")
@@ -183,7 +181,7 @@ async def test_only_what_fails_as_the_policy_says_is_begun_again(working: Workin
     assert [entry.type for entry in await lab.audit(started)].count("sub_workflow.started") == 1
 
 
-async def test_another_flow_follows_one_that_failed(working: Working, store: Store, project: str) -> None:
+async def test_a_failed_flow_is_retried(working: Working, store: Store, project: str) -> None:
     bad = {"start": {"name": "bad", "tool": "query_items", "args": {"operation": "nonsense"}, "done": True}}
     executor = {"kind": "flow", "flow": bad}
     lab = await working(workflows={"w": calling(executor, maxAttempts=2, retryOn=["permanent_error"])})
@@ -218,11 +216,11 @@ async def test_fallbacks_take_over_with_the_same_key(working: Working, web: Web,
     assert types.count("executor.failed") == 2
     assert types.count("executor.retrying") == 2
     assert types.count("fallback.selected") == 1
-    # Evidence is of the one that succeeded.
+    # The evidence is that of the successful one.
     assert [one["kind"] for one in answer["evidence"]] == ["rest_call"]
 
 
-async def test_when_all_fallbacks_fail_nothing_has_happened(working: Working) -> None:
+async def test_if_all_fallbacks_fail_the_instance_is_unchanged(working: Working) -> None:
     lab = await working(
         workflows={"w": states(a={"transitions": {"go": {
             "target": "b", "executor": sh("exit 1"),
@@ -236,7 +234,7 @@ async def test_when_all_fallbacks_fail_nothing_has_happened(working: Working) ->
     assert (await lab.follow_refused(started, "go"))["error"]["code"] == "EXECUTOR_FAILED"
 
 
-async def test_keys_are_made_as_configured(working: Working, web: Web) -> None:
+async def test_idempotency_keys_follow_the_template(working: Working, web: Web) -> None:
     def keyed(key: object) -> Json:
         return capability({"kind": "rest", "connection": "api", "path": "/x", "method": "POST", "idempotencyKey": key})
 
@@ -254,7 +252,7 @@ async def test_keys_are_made_as_configured(working: Working, web: Web) -> None:
     assert third is None
 
 
-async def test_keys_with_names_of_any_letters_are_delivered(working: Working, web: Web) -> None:
+async def test_keys_with_non_ascii_names_are_sent(working: Working, web: Web) -> None:
     request = {"kind": "rest", "connection": "api", "path": "/x", "method": "POST"}
     check = {"prüfen": {"target": "done", "executor": request}}
     workflow = states(open={"transitions": check}, done={"terminal": True})
@@ -264,20 +262,20 @@ async def test_keys_with_names_of_any_letters_are_delivered(working: Working, we
     assert headers["idempotency-key"].startswith(f"{done['workflowId']}.pr%C3%BCfen.cor_")
 
 
-def test_each_hop_and_each_entry_has_a_key_of_its_own() -> None:
+def test_each_hop_and_each_entry_has_its_own_key() -> None:
     executor = Executor(kind="noop", idempotency_key=True)
     task = Task(
         op="cor_1", kind="submit", workflow="wf_1", definition="w", principal=Principal(), state="a", version=3,
         transition="go", target="b",
     )  # fmt: skip
     assert key_of(executor, task) == "wf_1.go.cor_1"
-    # A chain may come by the same transition again.
+    # A chain may take the same transition again.
     chained = replace(task, first_done=True)
     assert key_of(executor, chained) == "wf_1.go.cor_1.3"
     assert key_of(executor, replace(chained, phase="enter")) == "wf_1.go.cor_1.3.enter"
-    # The call of a capability is what its session was started for.
+    # the call of a capability at the start of its session
     assert key_of(executor, replace(chained, kind="start", version=1)) == "wf_1.go.cor_1"
-    # What a start enters first, and the state after that, while the version is still 1.
+    # the first state and the next one, while the version is still 1
     named = Executor(kind="noop", idempotency_key="{workflowId}")
     first = replace(task, kind="start", version=1, transition="", phase="enter")
     assert key_of(named, first) == "wf_1.enter"

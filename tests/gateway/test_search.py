@@ -46,7 +46,7 @@ ISSUES = Entry(
     ],
 )
 def test_similarity_of_words(one: str, other: str, expected: float) -> None:
-    """Of the plain search, which the index is held against."""
+    """Of the plain search that the index is compared with."""
     assert round(plain.alike(one, other), 4) == expected == round(plain.alike(other, one), 4)
 
 
@@ -108,7 +108,7 @@ WORDS = (
     "1",
 )
 ROUNDED = 1e-4
-"""Scores are rounded; sums in another order may fall on the other side."""
+"""Scores are rounded; sums in another order may round differently."""
 texts = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
 entries = st.builds(
     Entry,
@@ -141,9 +141,7 @@ queries = st.lists(st.sampled_from((*WORDS, "depl", "dep", "isue", "e", "Deploy"
     None,
     1,
 )
-def test_every_score_and_order_is_that_of_a_plain_scorer(
-    made: list[Entry], query: str, kind: str | None, limit: int
-) -> None:
+def test_scores_and_order_match_the_plain_scorer(made: list[Entry], query: str, kind: str | None, limit: int) -> None:
     expected = {}
     for entry in made:
         points = plain.score({name: entry.field(name) for name in plain.WEIGHTS}, query)
@@ -153,7 +151,7 @@ def test_every_score_and_order_is_that_of_a_plain_scorer(
     assert len(found) == min(limit, len(expected))
     assert all(abs(one.score - expected.pop(one.id)) < ROUNDED for one in found)
     assert found == sorted(found, key=lambda one: (-one.score, one.id))
-    # Nothing better was left out, and nothing as good that comes first.
+    # No better result is missing, and no equal one that sorts earlier.
     for name, points in expected.items():
         assert points < found[-1].score + ROUNDED
         assert points < found[-1].score - ROUNDED or name > found[-1].id or round(points, 4) < found[-1].score

@@ -75,7 +75,7 @@ async def test_without_arguments_it_waits(lab: Lab) -> None:
         ({"capability": "text.upper", "arguments": {"text": 5}}, "input.arguments.text: must be of type string"),
     ],
 )
-async def test_wrong_input_is_told_and_starts_nothing(lab: Lab, given: dict[str, object], place: str) -> None:
+async def test_invalid_input_is_rejected_and_starts_nothing(lab: Lab, given: dict[str, object], place: str) -> None:
     refused = await lab.refused("workflow.start", definitionId="proxy_default", input=given)
     assert refused["error"]["code"] == "INPUT_SCHEMA_VIOLATION"
     assert place in refused["error"]["message"]
@@ -91,7 +91,7 @@ async def test_a_failing_call_leaves_the_session_ready(lab: Lab) -> None:
     assert (await lab.get(opened))["version"] == 1
 
 
-async def test_a_call_at_once_that_fails_can_be_repeated_by_one_link(lab: Lab) -> None:
+async def test_a_failed_call_at_the_start_can_be_repeated_by_one_link(lab: Lab) -> None:
     given = {"capability": "broken.too", "n": 1}
     refused = await lab.refused("workflow.start", definitionId="proxy_default", input=given)
     assert refused["error"]["code"] == "EXECUTOR_FAILED"
@@ -121,7 +121,7 @@ async def test_noop_returns_what_it_was_given(make_lab: MakeLab, working: Workin
     assert (await lab.call("pick", a={"b": 2}))["context"]["lastResult"] == {"x": 2, "z": 1}
 
 
-async def test_sessions_are_forgotten_when_nobody_calls(lab: Lab, store: Store, project: str) -> None:
+async def test_idle_sessions_are_deleted(lab: Lab, store: Store, project: str) -> None:
     answer = await lab.call("text.upper", text="a")
     name = answer["workflowId"]
     expiry = keys.gate_expiry.key(project)
@@ -138,7 +138,7 @@ async def test_sessions_are_forgotten_when_nobody_calls(lab: Lab, store: Store, 
     assert await store.command("KEYS", keys.gate_bundle.key(project, "*")) == []
 
 
-async def test_a_session_is_kept_while_something_is_under_way(make_lab: MakeLab, store: Store, project: str) -> None:
+async def test_a_session_with_an_operation_in_progress_is_kept(make_lab: MakeLab, store: Store, project: str) -> None:
     # There is no worker.
     lab = make_lab(capabilities=CAPABILITIES, limits={"submitWaitMs": 100})
     answer = await lab.follow(await lab.start("proxy_default", capability="nothing"), "nothing")
@@ -149,7 +149,7 @@ async def test_a_session_is_kept_while_something_is_under_way(make_lab: MakeLab,
     assert "inFlight" in await lab.get(answer)
 
 
-async def test_what_a_session_asks_people_is_forgotten_with_it(make_lab: MakeLab, store: Store, project: str) -> None:
+async def test_approvals_are_deleted_with_their_session(make_lab: MakeLab, store: Store, project: str) -> None:
     lab = make_lab(capabilities={"ask": {"executor": {"kind": "human"}}})
     answer = await lab.follow(await lab.start("proxy_default", capability="ask"), "ask")
     records = AuditStore(store, lab.settings)
@@ -160,7 +160,7 @@ async def test_what_a_session_asks_people_is_forgotten_with_it(make_lab: MakeLab
     assert await records.approval(project, asked.id) is None
 
 
-async def test_however_many_sessions_are_over_they_are_forgotten_in_one_go(
+async def test_one_sweep_deletes_all_expired_sessions(
     make_lab: MakeLab, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_kind, "FORGET_BATCH", 2)

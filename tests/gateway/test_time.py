@@ -1,4 +1,4 @@
-"""Workflows whose time is over, people who are asked, and what waits for something else."""
+"""Timeouts, approvals, sub-workflows, flows and waiting calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 
 def timed(target: str | None, ms: int = 400, **more: Json) -> Json:
-    """A workflow that waits for somebody, but not for ever."""
+    """A workflow that waits for a person, with a timeout."""
     made: Json = {
         **states(
             open={"transitions": {"close": {"target": "closed"}}},
@@ -44,7 +44,7 @@ def timed(target: str | None, ms: int = 400, **more: Json) -> Json:
 
 
 async def reached(lab: Lab, answer: Json, state: str) -> Json:
-    """The instance when it is in a state, without anybody looking at it through the tools."""
+    """The instance once it is in a state, without reading it through the tools."""
     key = keys.run.key(lab.project, answer["workflowId"])
 
     async def there() -> bool:
@@ -54,7 +54,7 @@ async def reached(lab: Lab, answer: Json, state: str) -> Json:
     return await lab.get(answer)
 
 
-async def test_the_sweep_moves_what_nobody_looks_at(working: Working) -> None:
+async def test_the_sweep_times_out_instances_that_nobody_reads(working: Working) -> None:
     lab = await working(workflows={"w": timed("late")})
     started = await lab.start("w")
     found = await reached(lab, started, "late")
@@ -66,7 +66,7 @@ async def test_the_sweep_moves_what_nobody_looks_at(working: Working) -> None:
     assert types.count("workflow.timed_out") == 1
 
 
-async def test_a_timeout_that_meets_a_store_that_is_away_comes_when_that_is_back(
+async def test_a_timeout_during_a_store_outage_is_carried_out_afterwards(
     working: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, asked = InstanceStore.read, 0
@@ -85,8 +85,8 @@ async def test_a_timeout_that_meets_a_store_that_is_away_comes_when_that_is_back
 
 
 @pytest.mark.parametrize("how", ["defect", "poisoned"])
-async def test_a_timeout_that_fails_is_tried_again(working: Working, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """Else the instance would not move before somebody looks at it."""
+async def test_a_failed_timeout_is_retried(working: Working, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Otherwise the instance would not move before somebody reads it."""
     read, asked = InstanceStore.read, 0
 
     async def broken(self: InstanceStore, *about: str) -> Instance | None:
@@ -107,7 +107,7 @@ async def test_a_timeout_that_fails_is_tried_again(working: Working, monkeypatch
     assert (await reached(lab, started, "late"))["version"] == 2
 
 
-async def test_whoever_looks_first_moves_it(make_lab: MakeLab) -> None:
+async def test_a_read_carries_out_the_timeout(make_lab: MakeLab) -> None:
     lab = make_lab(workflows={"w": timed("late", 50)})  # no worker
     started = await lab.start("w")
     await wait_until(lambda: _version(lab, started, 2), what="the timeout")
@@ -116,10 +116,10 @@ async def test_whoever_looks_first_moves_it(make_lab: MakeLab) -> None:
     assert [entry.type for entry in await lab.audit(started)].count("workflow.timed_out") == 1
 
 
-async def test_a_timeout_that_was_planned_from_an_older_version_is_planned_again(
+async def test_a_timeout_planned_from_a_stale_version_is_planned_again(
     make_lab: MakeLab, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else what was done in between would be undone."""
+    """Otherwise changes in between would be undone."""
     workflow = timed("late", 60_000)
     workflow["states"]["open"]["transitions"]["count"] = {"target": "open", **COUNT}
     lab = make_lab(workflows={"w": {**workflow, "initialContext": {"n": 0}}})  # no worker
@@ -127,7 +127,7 @@ async def test_a_timeout_that_was_planned_from_an_older_version_is_planned_again
     deadline = ("HSET", keys.run.key(project, started["workflowId"]), "d")
 
     async def move() -> None:
-        # As if this had come first, and in time.
+        # As if this had come first, before the deadline.
         await store.command(*deadline, 2**45)
         await lab.follow(started, "count")
         await store.command(*deadline, 1)
@@ -138,7 +138,7 @@ async def test_a_timeout_that_was_planned_from_an_older_version_is_planned_again
     assert (found["state"], found["version"], found["context"]) == ("late", 3, {"n": 1})
 
 
-async def test_what_follows_a_timeout_is_not_called_a_start(make_lab: MakeLab) -> None:
+async def test_an_operation_after_a_timeout_is_not_called_a_start(make_lab: MakeLab) -> None:
     late = {"onEnter": {"executor": sh("true")}}
     lab = make_lab({"request_deadline_ms": 200}, workflows={"w": timed("late", 50, late=late)})  # no worker
     started = await lab.start("w")
@@ -157,7 +157,7 @@ async def _version(lab: Lab, answer: Json, version: int) -> bool:
 
 
 @pytest.mark.parametrize(("target", "outcome"), [("expired", "timed_out"), (None, "timed_out")])
-async def test_a_workflow_may_end_with_its_time(working: Working, target: str | None, outcome: str) -> None:
+async def test_a_workflow_may_end_by_timeout(working: Working, target: str | None, outcome: str) -> None:
     lab = await working(workflows={"w": timed(target)})
     started = await lab.start("w")
     found = await reached(lab, started, target or "open")
@@ -171,14 +171,14 @@ async def _ended(lab: Lab, answer: Json) -> Json:
     return found if found.get("terminal") else {}
 
 
-async def test_a_workflow_that_ended_has_no_time_left_to_lose(make_lab: MakeLab) -> None:
+async def test_an_ended_workflow_does_not_time_out(make_lab: MakeLab) -> None:
     lab = make_lab(workflows={"w": timed("late", 60_000)})
     closed = await lab.follow(await lab.start("w"), "close")
     assert await lab.store.command("EXISTS", keys.step.key(lab.project, f"{closed['workflowId']}_t")) == 0
     assert await lab.store.command("ZCARD", keys.step_timers.key(lab.project)) == 0
 
 
-async def test_a_timeout_executes_the_entry_and_goes_on(working: Working) -> None:
+async def test_a_timeout_executes_the_entry_and_continues(working: Working) -> None:
     late = {"onEnter": {"executor": sh("echo 7"), "output": {"n": "$.output.json"}}}
     lab = await working(
         workflows={
@@ -196,12 +196,12 @@ async def test_a_timeout_executes_the_entry_and_goes_on(working: Working) -> Non
     )
     found = await reached(lab, await lab.start("w"), "closed")
     assert (found["version"], found["context"]) == (3, {"n": 8})
-    # Nothing keeps a workflow in a state whose time is over.
+    # Nothing keeps a timed-out workflow in its state.
     found = await reached(lab, await lab.start("broken"), "late")
     assert found["version"] == 2
 
 
-async def test_a_timeout_stops_what_is_under_way(working: Working, tmp_path: Path) -> None:
+async def test_a_timeout_stops_the_operation_in_progress(working: Working, tmp_path: Path) -> None:
     running = sh(f"touch {tmp_path}/began; sleep 30; touch {tmp_path}/ended")
     workflow = timed("late", 5000)
     workflow["states"]["open"]["transitions"]["close"]["executor"] = running
@@ -244,10 +244,10 @@ APPROVAL = states(
 )
 
 
-async def test_an_answer_is_for_the_question_that_was_asked(
+async def test_an_answer_applies_only_to_its_own_approval(
     make_lab: MakeLab, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not for the next one, should the first be withdrawn while it is answered at the terminal."""
+    """Not to the next one, if the first is withdrawn while it is answered at the terminal."""
     workflow = deepcopy(APPROVAL)
     workflow["states"]["asked"]["transitions"]["back"] = {"target": "written"}
     lab = make_lab(workflows={"w": workflow})
@@ -277,11 +277,11 @@ async def test_people_are_asked_and_answer_by_a_transition(make_lab: MakeLab, st
     records = AuditStore(store, lab.settings)
     (open_one,) = await records.open_approvals(project)
     assert (open_one.workflow, open_one.queue, open_one.requester) == (asked["workflowId"], "reviews", "ana")
-    # Four eyes: not whoever asked.
+    # Four eyes: not the requester.
     refused = await asking.follow_refused(asked, "approve")
     assert refused["error"]["code"] == "ACTOR_MISMATCH"
     assert refused["error"]["details"] == {"distinctFrom": "requester"}
-    # What leaves the state as it is leaves the question open.
+    # Moves within the state leave the approval open.
     commented = await asking.follow(asked, "comment")
     assert commented["pendingHuman"] == asked["pendingHuman"]
     approved = await lab.as_("bo", "human").follow(commented, "approve")
@@ -295,7 +295,7 @@ async def test_people_are_asked_and_answer_by_a_transition(make_lab: MakeLab, st
     assert types.count("human.approval.requested") == types.count("human.approval.resolved") == 1
 
 
-async def test_all_open_questions_are_listed_however_many(
+async def test_all_pending_approvals_are_listed(
     make_lab: MakeLab, store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = make_lab(workflows={"w": APPROVAL})
@@ -309,9 +309,7 @@ async def test_all_open_questions_are_listed_however_many(
         assert [one.asked_at for one in found] == sorted(one.asked_at for one in found)
 
 
-async def test_a_question_that_nobody_answers_any_more_is_withdrawn(
-    make_lab: MakeLab, store: Store, project: str
-) -> None:
+async def test_an_obsolete_approval_is_withdrawn(make_lab: MakeLab, store: Store, project: str) -> None:
     lab = make_lab(workflows={"w": APPROVAL})
     asked = await lab.follow(await lab.start("w"), "ask")
     await lab.follow(asked, "drop")
@@ -357,7 +355,7 @@ async def test_a_sub_workflow_returns_its_context(working: Working) -> None:
     assert types.count("sub_workflow.started") == types.count("sub_workflow.completed") == 1
 
 
-async def test_a_submit_is_answered_before_hosts_give_it_up(working: Working) -> None:
+async def test_a_submit_is_answered_before_hosts_time_out(working: Working) -> None:
     """However long the gateway's own limit is."""
     lab = await working(
         {"longest_wait_ms": 200}, workflows={"child": CHILD, "w": calling("child")}, limits={"submitWaitMs": 600_000}
@@ -399,18 +397,18 @@ async def test_a_failing_sub_workflow_fails_the_transition(working: Working, wor
     assert says in refused["error"]["message"]
 
 
-async def test_a_sub_workflow_is_waited_for_only_so_long(working: Working) -> None:
+async def test_waiting_for_a_sub_workflow_times_out(working: Working) -> None:
     lab = await working(workflows={"child": CHILD, "w": calling("child", timeoutMs=300)})
     refused = await lab.follow_refused(await lab.start("w"), "call", n=1)
     assert refused["error"]["details"]["errorClass"] == "timeout"
     (told,) = [entry for entry in await lab.audit(refused) if entry.type == "sub_workflow.timed_out"]
     child = told.payload["workflowId"]
-    assert f"the sub-workflow {child} did not end in time, and goes on" in refused["error"]["message"]
+    assert f"the sub-workflow {child} did not end in time; it is still running" in refused["error"]["message"]
     done = await lab.follow(await lab("workflow.get", workflowId=child), "answer", value="late")
     assert done["terminal"]
 
 
-async def test_a_sub_workflow_that_ends_too_late_is_not_taken_for_the_fallback_s(working: Working) -> None:
+async def test_a_late_sub_workflow_is_not_confused_with_the_fallbacks(working: Working) -> None:
     instead = {"fallback": {"executors": [{"kind": "workflow", "definitionId": "child", "input": {"n": 2}}]}}
     calls = calling("child", timeoutMs=150)
     calls["states"]["a"]["transitions"]["call"]["reliability"] = instead
@@ -438,13 +436,13 @@ async def test_nesting_is_limited(working: Working) -> None:
     assert refused["error"]["code"] == "EXECUTOR_FAILED"
     started = [entry for entry in await lab.audit() if entry.type == "workflow.started"]
     assert len(started) == 11
-    # None of them is left standing as if it went on.
+    # None of them stays in progress.
     for entry in started:
         found = await lab("workflow.get", workflowId=entry.workflow_id)
         assert "inFlight" not in found
 
 
-async def test_a_flow_is_waited_for(working: Working) -> None:
+async def test_the_result_of_a_flow_is_awaited(working: Working) -> None:
     flow = {
         "start": {"name": "file", "tool": "manage_items", "next": "look",
                   "args": {"operation": "create", "items": [{"title": "{{input.title}}"}]}},
@@ -467,7 +465,7 @@ async def test_a_flow_is_waited_for(working: Working) -> None:
     assert "failed: step 'bad' failed: operation: 'nonsense' is not one of" in refused["error"]["message"]
 
 
-async def test_a_flow_that_takes_too_long_is_a_failure_like_others(working: Working) -> None:
+async def test_a_timed_out_flow_is_a_failure(working: Working) -> None:
     gate = {"start": {"name": "ask", "tool": None, "done": True}}
     waiting = {"kind": "flow", "flow": gate, "timeoutMs": 150}
     instead = {"fallback": {"executors": [{"kind": "noop", "map": {"by": "fallback"}}]}}
@@ -487,10 +485,10 @@ async def test_a_flow_that_takes_too_long_is_a_failure_like_others(working: Work
     assert types.count("executor.failed") == types.count("fallback.selected") == 1
 
 
-# --- what waits -----------------------------------------------------------------------------------
+# --- waiting calls --------------------------------------------------------------------------------
 
 
-async def test_what_takes_long_is_shown_as_under_way(working: Working, tmp_path: Path) -> None:
+async def test_a_long_operation_is_shown_as_in_flight(working: Working, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     waiting = sh(f"while ! [ -e {gate} ]; do sleep 0.02; done; echo 1")
     lab = await working(
@@ -502,7 +500,7 @@ async def test_what_takes_long_is_shown_as_under_way(working: Working, tmp_path:
     assert (under_way["state"], under_way["version"]) == ("a", 1)
     assert under_way["inFlight"]["transition"] == "go"
     assert under_way["inFlight"]["retryAfterMs"] > 0
-    # Whoever comes now is told to come back: nothing runs twice.
+    # Later calls are told to retry: nothing runs twice.
     busy = await lab.follow_refused(started, "go")
     assert busy["error"]["code"] == "STALE_WORKFLOW_VERSION"
     assert busy["error"]["details"]["retryAfterMs"] > 0
@@ -526,11 +524,11 @@ async def test_without_a_worker_nothing_is_lost(make_lab: MakeLab, store: Store)
         await worker.stop()
 
 
-async def test_what_is_quick_is_answered_the_quick_way(
+async def test_quick_calls_take_the_fast_path(
     working: Working, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (durations, operations):
-        # A busy machine takes its time to start a program.
+        # A busy machine starts programs slowly.
         monkeypatch.setattr(module, "QUICK_SECONDS", 20.0)
     gate = tmp_path / "gate"
     gate.touch()
@@ -561,7 +559,7 @@ async def test_what_is_quick_is_answered_the_quick_way(
         "noop", "gated", "entered",
     }  # fmt: skip
     assert submit_waits("plain", {**at, "workflowId": "wf_0", "links": []})
-    # Known from what it took.
+    # Known from its duration.
     at = await lab.follow(at, "noop")
     assert not submit_waits("noop", at)
     call: Json = {"definitionId": "proxy_default", "input": {"capability": "call", "x": 1}}
@@ -571,7 +569,7 @@ async def test_what_is_quick_is_answered_the_quick_way(
     assert not waits("workflow.start", definitionId="w", input={})
     at = await lab.follow(at, "gated")
     assert not submit_waits("gated", at)
-    # If it takes longer this once, the answer comes in time and says that it goes on.
+    # If it takes longer this time, the answer comes in time and says that it is in flight.
     gate.unlink()
     began = asyncio.get_running_loop().time()
     under_way = await lab.follow(at, "gated")

@@ -1,4 +1,4 @@
-"""Submits: the order of the checks, what is refused with which code, and what a transition writes."""
+"""Submits: the order of the checks, refusals and their codes, and the writes of a transition."""
 
 from __future__ import annotations
 
@@ -101,14 +101,14 @@ async def test_a_terminal_state_has_no_links(lab: Lab) -> None:
     assert [link["rel"] for link in refused["links"]] == ["self"]
 
 
-async def test_defaults_go_into_objects_that_are_there(lab: Lab) -> None:
+async def test_defaults_fill_existing_objects(lab: Lab) -> None:
     seen = await lab.follow(await lab.start("review"), "ask", reviewer="ana", options={})
     assert seen["context"]["lines"] == 10
     requested = next(entry for entry in await lab.audit(seen) if entry.type == "transition.requested")
     assert requested.payload["arguments"] == {"reviewer": "ana", "options": {"urgent": False}, "lines": 10}
 
 
-# Each wrong submit has everything wrong that is checked later, too.
+# Each wrong submit also fails all later checks.
 ORDER: list[tuple[str, str, Json]] = [
     ("STALE_WORKFLOW_VERSION", "no_such", {"expectedVersion": 7}),
     ("INVALID_TRANSITION", "no_such", {}),
@@ -137,7 +137,7 @@ async def test_checks_come_in_order_and_change_nothing(lab: Lab, code: str, tran
     assert rejected.payload["code"] == code
 
 
-async def test_unknown_ids_lead_home(lab: Lab) -> None:
+async def test_unknown_ids_link_to_home(lab: Lab) -> None:
     for tool, arguments, code in (
         ("workflow.get", {"workflowId": "wf_000000000000"}, "WORKFLOW_NOT_FOUND"),
         ("workflow.get", {"workflowId": "../../x"}, "WORKFLOW_NOT_FOUND"),
@@ -163,7 +163,7 @@ async def test_a_violation_names_the_field_and_what_is_allowed(lab: Lab) -> None
     }  # fmt: skip
 
 
-async def test_people_and_the_system_are_told_by_their_roles(lab: Lab) -> None:
+async def test_people_and_the_system_are_identified_by_role(lab: Lab) -> None:
     started = await lab.start("review")
     asked = await lab.follow(started, "ask", reviewer="ana")
     for who in (lab, lab.as_("agent-1", "worker")):
@@ -187,7 +187,7 @@ async def test_a_principal_is_never_taken_from_arguments(lab: Lab) -> None:
     assert refused["error"]["code"] == "ACTOR_MISMATCH"
 
 
-async def test_links_by_guards_show_people_what_people_decide(make_lab: MakeLab) -> None:
+async def test_links_by_guards_show_people_their_transitions(make_lab: MakeLab) -> None:
     decide = {"approve": {"target": "b", "actor": "human"}, "withdraw": {"target": "b"}}
     lab = make_lab(workflows={"w": states(a={"linkFilter": "byGuards", "transitions": decide}, b={"terminal": True})})
     started = await lab.start("w")
@@ -196,7 +196,7 @@ async def test_links_by_guards_show_people_what_people_decide(make_lab: MakeLab)
     assert [link["args"]["transition"] for link in seen["links"]] == ["approve", "withdraw"]
 
 
-def test_a_guard_is_judged_without_arguments_only_where_they_cannot_matter() -> None:
+def test_a_guard_is_evaluated_without_arguments_only_if_they_cannot_matter() -> None:
     known, at = "$.context.n == 1", Circumstances(Principal(roles=("qa",)), Scope({"n": 1}))
     asked = "$.arguments.x == 1"
 
@@ -224,8 +224,8 @@ def test_a_guard_is_judged_without_arguments_only_where_they_cannot_matter() -> 
     assert not refused([], at)
 
 
-async def test_what_a_guard_refuses_now_is_not_linked(make_lab: MakeLab) -> None:
-    """The links show every legal next move. One that arguments decide about is legal until they are there."""
+async def test_moves_that_a_guard_rejects_are_not_linked(make_lab: MakeLab) -> None:
+    """The links show every legal move; one that depends on arguments counts as legal until they are given."""
     ready = [{"kind": "expr", "expr": "$.context.n == 1"}]
     moves = {
         "count": {"target": "a", **COUNT},
@@ -253,7 +253,7 @@ async def test_what_a_guard_refuses_now_is_not_linked(make_lab: MakeLab) -> None
     assert linked(await lab.start("all")) == list(moves)
 
 
-async def test_where_nothing_is_legal_the_instance_itself_is_linked(make_lab: MakeLab) -> None:
+async def test_without_legal_moves_the_instance_is_linked(make_lab: MakeLab) -> None:
     locked = {"open": {"target": "b", "guards": [{"kind": "role", "role": "lead"}]}}
     lab = make_lab(workflows={"w": states(a={"transitions": locked}, b={"terminal": True})})
     at = await lab.start("w")
@@ -318,7 +318,7 @@ async def test_guards_filter_links_for_the_caller(
     assert (await lab.follow(started, "argued", x=1))["terminal"]
 
 
-async def test_evidence_is_counted_and_asked_for(make_lab: MakeLab) -> None:
+async def test_evidence_is_counted_and_required(make_lab: MakeLab) -> None:
     lab = make_lab(workflows={"guarded": GUARDED})
     at = await lab.start("guarded")
     for name in ("sign", "see", "sign"):
@@ -329,7 +329,7 @@ async def test_evidence_is_counted_and_asked_for(make_lab: MakeLab) -> None:
     assert (await lab.follow(at, "proved"))["terminal"]
 
 
-async def test_branches_go_by_what_was_written(make_lab: MakeLab) -> None:
+async def test_branches_see_the_written_context(make_lab: MakeLab) -> None:
     score = {
         "target": "low",
         "output": {"score": "$.arguments.score"},
@@ -343,7 +343,7 @@ async def test_branches_go_by_what_was_written(make_lab: MakeLab) -> None:
     )
     for value, state in ((95, "high"), (50, "middle"), (5, "low"), ("95", "low")):
         answer = await lab.follow(await lab.start("w"), "score", score=value)
-        # A state that nothing leads out of is an end, whether it says so or not.
+        # A state without a way out is terminal, declared or not.
         assert (answer["state"], answer["terminal"]) == (state, True)
         branched = [entry.payload["target"] for entry in await lab.audit(answer) if entry.type == "transition.branched"]
         assert branched == ([state] if state != "low" else [])
@@ -367,7 +367,7 @@ async def test_prefill_fills_links_and_may_be_overridden(make_lab: MakeLab) -> N
     )  # fmt: skip
     started = await lab.start("w", service="payments")
     assert started["context"] == {"build": {"id": 7}}
-    # What leads nowhere is left out; within other values its place stays, and is null.
+    # An unresolved path is left out; inside other values it becomes null.
     assert started["links"][0]["args"]["arguments"] == {
         "service": "payments",
         "build": {"id": 7},
@@ -378,7 +378,7 @@ async def test_prefill_fills_links_and_may_be_overridden(make_lab: MakeLab) -> N
     assert (await lab.follow(started, "go", service="ledger"))["context"]["deployed"] == "ledger"
 
 
-async def test_bad_input_starts_nothing(make_lab: MakeLab) -> None:
+async def test_invalid_input_starts_nothing(make_lab: MakeLab) -> None:
     lab = make_lab(
         workflows={
             "w": {
@@ -401,7 +401,7 @@ async def test_bad_input_starts_nothing(make_lab: MakeLab) -> None:
     assert (await lab.start("w", service="payments"))["state"] == "a"
 
 
-async def test_the_context_is_bounded_and_so_are_arguments(make_lab: MakeLab) -> None:
+async def test_context_and_arguments_are_bounded(make_lab: MakeLab) -> None:
     lab = make_lab(
         workflows={"w": states(a={"transitions": {"grow": {"target": "a", "output": {
             "text": {"concat": ["$.context.text", "$.arguments.text"]}}}}})}
@@ -435,7 +435,7 @@ async def test_a_repeated_request_has_the_first_answer(make_lab: MakeLab) -> Non
 
 
 @pytest.mark.parametrize("given", [{}, {"capability": "echo"}, {"capability": "echo", "x": 1}])
-async def test_a_start_is_repeated_by_a_process_that_does_not_know_what_was_started(
+async def test_a_start_is_replayed_by_a_process_without_the_definition(
     working: Callable[..., Any], make_lab: MakeLab, given: Json
 ) -> None:
     went = states(a={"transitions": {"go": {"target": "a"}}})

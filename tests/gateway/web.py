@@ -1,4 +1,4 @@
-"""A small HTTP server for REST executors: it notes what it is asked and answers as it is told."""
+"""A small HTTP server for REST executors: records requests, and answers as scripted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Web(LocalServer):
 
     Attributes:
         seen: requests as method, path with query, headers in lower case, body.
-        answers: what comes next; when it is empty, 200 with what was asked as JSON.
+        answers: the next answers; if empty, 200 with the request as JSON.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Web(LocalServer):
         super().__init__(Answering)
 
     def speak_tls(self, certificate: Path) -> None:
-        """From the next connection on, with a PEM file that holds the key, too."""
+        """From the next connection on, with a PEM file that also holds the key."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)

@@ -1,14 +1,14 @@
 """The gateway: any number of capabilities and state-machine workflows behind seven tools (README.md).
 
 **Terms.** An *instance* is one run of a workflow. An *operation* is what one start, submit or timeout does to it. It
-consists of *hops*: moves from state to state, of which the later ones follow by themselves.
+consists of *hops*: moves from state to state. Hops after the first are automatic.
 
 **A submit takes effect once.** ``lua/begin_transition.lua`` compares the version and marks the instance with the token
-of a new operation, or refuses. Until that operation is over, no other can begin. What happens next is a pure function
-(``rules/planner.py``) of the definition, the instance as it was, and the outcome of the last executor. It returns the
-next executor, or what to commit. A front-end calls it at the beginning, and a worker after each executor. A script
+of a new operation, or rejects it. Until that operation is over, no other can begin. A pure function
+(``rules/planner.py``) takes the definition, the instance and the outcome of the last executor, and returns the next
+executor, or what to commit. A front-end calls it at the beginning, and a worker after each executor. A script
 writes the result: context, state, version, evidence, approvals and audit, all at once or not at all, under the fence of
-the attempt and the token of the operation. So whichever process dies, the instance is as before the hop or as after it,
+the attempt and the token of the operation. So if a process dies, the instance is as it was before the hop or after it,
 and the step engine (``coordinator.steps``) continues the operation with the same idempotency key.
 
 **An instance keeps its definitions.** It has the hash of the definitions that it started with. Their text is kept in

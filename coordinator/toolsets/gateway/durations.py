@@ -1,4 +1,4 @@
-"""Remembers how long transitions and starts took lately in this process.
+"""Tracks how long transitions and starts took lately in this process.
 
 Calls that may take long go to the SDK's server. It can keep a client waiting, but costs a few times as much as the fast
 path. A transition that was quick lately is answered by the fast path, within the deadline of quick calls. If it takes
@@ -12,9 +12,9 @@ from collections import OrderedDict
 QUICK_SECONDS = 0.1
 """A call that takes this long, or longer, is slow."""
 _SHARE = 0.3
-"""The weight of the newest time in the average."""
+"""The weight of the latest time in the average."""
 _MAX_KEYS = 20_000
-"""Most keys that are remembered."""
+"""The most keys that are tracked."""
 
 Key = tuple[str, ...]
 """What was executed: the bundle's hash, the definition, and the transition or capability."""
@@ -27,7 +27,7 @@ class Durations:
         self._seconds: OrderedDict[Key, float] = OrderedDict()
 
     def quick(self, key: Key) -> bool:
-        """Whether it was quick lately. A key that is not known counts as slow."""
+        """Whether it was quick lately. An unknown key counts as slow."""
         return self._seconds.get(key, QUICK_SECONDS) < QUICK_SECONDS
 
     def note(self, key: Key, seconds: float) -> None:

@@ -36,12 +36,12 @@ class Listener:
         return self._closed
 
     def start(self) -> None:
-        """Begins to subscribe, without waiting for that."""
+        """Begins to subscribe, without waiting."""
         if not self._closed:
             self._subscription.start()
 
     async def ready(self) -> None:
-        """Waits until the subscription stands, so that no later message is missed.
+        """Waits until the subscription is active, so that no later message is missed.
 
         Raises:
             ToolFailure: ``store_unavailable``; ``draining``.
@@ -70,7 +70,7 @@ class Listener:
         await self._subscription.close()
 
     def _begun(self) -> None:
-        # Messages published before the subscription were missed, so everybody reads.
+        # Messages published before the subscription were missed, so all waiting calls read.
         self._set_all()
         self._on_servers()
 

@@ -38,14 +38,14 @@ _LOOK_SECONDS = 1.0
 _MOST_SEEN = 20_000
 """How many instances a process remembers the definitions of."""
 _ROUNDS = 20
-"""How often a call tries again because the instance changed meanwhile."""
+"""How often a call retries because the instance changed meanwhile."""
 
 _WORKFLOW = re.compile(r"wf_[0-9a-f]{12,64}")
 _encode = msgspec.json.Encoder().encode
 
 
 class StartRequest(NamedTuple):
-    """An instance to be started. Its input has been checked."""
+    """An instance to start. Its input was checked."""
 
     project: str
     principal: Principal
@@ -72,7 +72,7 @@ class StartRequest(NamedTuple):
 
 
 class SubmitRequest(NamedTuple):
-    """A transition to be taken."""
+    """A transition to take."""
 
     project: str
     principal: Principal
@@ -98,10 +98,10 @@ class _Seen(NamedTuple):
 
 
 class Operations:
-    """Everything that one process does with instances.
+    """Reads, starts and advances instances for one process.
 
     Args:
-        listener: tells when operations are over.
+      listener: notifies of the end of operations.
         deadline_ms: the deadline of quick calls.
         longest_ms: how long any call may wait.
     """
@@ -120,7 +120,7 @@ class Operations:
         self._hurried_seconds = deadline_ms * 0.4 / 1000
         self._longest_seconds = longest_ms / 1000
         self.durations = Durations()
-        """How long the operations took that this process waited for."""
+        """Durations of the operations that this process waited for."""
         self._seen: OrderedDict[str, _Seen] = OrderedDict()
         """By the id of the instance."""
         self._executes: dict[Key, bool] = {}
@@ -147,10 +147,10 @@ class Operations:
     # --- reading ----------------------------------------------------------------------------------
 
     async def get(self, project: str, workflow: str, waiter: str = "", operation: str = "") -> Snapshot:
-        """An instance as it is now. If its time is over, its timeout is carried out first.
+        """The current instance. If it has timed out, its timeout is carried out first.
 
         Args:
-            waiter: the process to notify when the operation under way is over; empty: none.
+            waiter: the process to notify when the operation in progress is over; empty: none.
             operation: the operation whose ending is wanted; empty: none.
 
         Raises:
@@ -273,16 +273,16 @@ class Operations:
                 changed.clear()
                 snapshot = await self.get(project, workflow, self._listener.process)
                 instance = snapshot.instance
-                # Another call was faster. It may have been this same call, sent a moment ago.
+                # Another call was faster, perhaps an earlier attempt of this one.
                 overtaken = bool(instance.operation) or instance.version != asked.expected
                 if overtaken and (repeated := await self._repeated(asked)) is not None:
                     return repeated
                 if instance.operation and instance.version == asked.expected and not self._listener.closed:
-                    # If the other one succeeds, this one is stale; if it fails, this one may go on.
+                    # If the other one succeeds, this one is stale; if it fails, this one can begin.
                     await self._listener.ready()
                     until = until or loop.time() + LOSER_SECONDS
                     if (left := until - loop.time()) > 0:
-                        # What wakes it need not be the end of the other one, so it looks and waits again.
+                        # A wake-up need not mean that the other one has ended, so this reads and waits again.
                         await _within(changed, min(left, _LOOK_SECONDS))
                         continue
                 rounds += 1
@@ -329,7 +329,7 @@ class Operations:
     async def repeated(
         self, project: str, request: IdempotencyKey, workflow: str = "", *, hurried: bool
     ) -> Snapshot | None:
-        """The result of the same call if it was made before; None if it was not. The present settings do not matter.
+        """The result of the same call if it was made before; None if it was not. Independent of the current settings.
 
         Args:
             workflow: the instance of the call; empty: the one that the call started.
@@ -342,7 +342,7 @@ class Operations:
         if reply is None:
             return None
         request.replayed = True
-        # Replies of starts and of submits differ in their first field only.
+        # Replies of starts and submits differ only in their first field.
         started, operation, _ = msgspec.msgpack.decode(reply)
         workflow = workflow or started
         snapshot = await self.get(project, workflow)
@@ -355,7 +355,7 @@ class Operations:
         """How long a call waits for the end of the operation that it began.
 
         Args:
-            began: when the call came (of the loop's clock), if it has waited for something else before.
+            began: when the call arrived (the loop's clock), if it has waited for something else before.
         """
         waited = 0.0 if began is None else asyncio.get_running_loop().time() - began
         seconds = min(bundle.limits.submit_wait_ms / 1000, max(0.0, self._longest_seconds - waited))
@@ -370,7 +370,7 @@ class Operations:
         seconds: float,
         key: Key | None = None,
     ) -> Snapshot:
-        """Waits for the end of an operation, but not too long, and returns the instance.
+        """Waits for the end of an operation, within a limit, and returns the instance.
 
         Args:
             seconds: the longest time to wait; 0: not at all.
@@ -409,6 +409,4 @@ async def _within(changed: asyncio.Event, seconds: float) -> None:
 
 
 def _keeps_changing() -> ToolFailure:
-    return ToolFailure(
-        "conflict", "the workflow is changed by others all the time; repeat the call", retry_after_ms=200
-    )
+    return ToolFailure("conflict", "other calls keep changing the workflow; repeat the call", retry_after_ms=200)

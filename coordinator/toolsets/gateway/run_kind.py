@@ -1,4 +1,4 @@
-"""The part of this toolset that workers use: which call an attempt makes, and what follows from its outcome."""
+"""The part of this toolset that workers use: the call of an attempt, and planning from its outcome."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from coordinator.toolsets.gateway.store.instances import REPORT, InstanceStore
 _log = structlog.get_logger(__name__)
 
 FORGET_BATCH, MAX_BATCHES = 100, 1_000
-"""How many instances one script forgets, and how many scripts run in one go, at most."""
+"""The batch size of one trim script, and the most batches per sweep."""
 DEADLINE = "t"
 """The key of the step that waits for an instance's deadline."""
 GRACE_MS = 5_000
-"""How much longer than its own limit an attempt may take before the engine stops it."""
+"""The grace period after an attempt's own timeout before the engine stops it."""
 
 ERROR_CLASSES = frozenset(("timeout", "transient_error", "rate_limited", "connection_error", "permanent_error"))
 """Classes of errors that a retry policy can name."""
@@ -78,12 +78,12 @@ class GatewayPlanner:
         self._instances = instances
 
     def load(self, spec: bytes) -> Spec:
-        """Takes the hash of the definitions. Their text is read when it is first needed."""
+        """Takes the hash of the definitions. Their text is read on first use."""
         found = spec.decode()
         return Spec(found, self._instances.known(found))
 
     async def prepare(self, step: StepRun, spec: Spec) -> Work | Outcome:
-        """The call that the attempt is to make; if the outcome is known already, the outcome."""
+        """The call of the attempt, or the outcome if it is known already."""
         bundle = await self._bundle(step.project, spec)
         if step.key == DEADLINE:
             return await self._late(step, bundle)
@@ -106,7 +106,7 @@ class GatewayPlanner:
         return _job(executor.kind or "noop", task, bundle, spec.hash, call, reliability)
 
     def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
-        """Plans what follows. If the definitions are not at hand, the outcome comes again, as a step of its own."""
+        """Plans the advance. If the definitions are not loaded yet, the outcome comes again as a step of its own."""
         if step.key == DEADLINE:
             return self._timeout(outcome)
         if spec.bundle is None:
@@ -119,8 +119,8 @@ class GatewayPlanner:
         try:
             advance = planner.after(spec.bundle, task, outcome)
         except Exception:
-            _log.exception("what follows could not be planned", workflow=step.run)
-            broken = Failure("what follows could not be planned", "permanent_error", retryable=False)
+            _log.exception("the next step could not be planned", workflow=step.run)
+            broken = Failure("the next step could not be planned", "permanent_error", retryable=False)
             advance = planner.failed(spec.bundle, unpacked(step.context), broken)
         return self._commit(advance)
 
@@ -166,7 +166,7 @@ class GatewayRunKind:
         self.executor = executor
 
     async def tidy(self, project: str) -> bool:
-        """Forgets instances whose retention is over, and sessions that nobody uses."""
+        """Deletes instances whose retention has expired, and idle sessions."""
         more = True
         for _ in range(MAX_BATCHES):
             forgotten, more = await self._instances.forget(project, FORGET_BATCH)
@@ -191,10 +191,10 @@ def _job(kind: str, task: Task, bundle: Bundle, hash: str, call: Call, reliabili
 
 
 def _classed(failure: Failure, child: str) -> Failure:
-    """A failure under one of the classes that a policy can name; ``child``: the sub-workflow that was waited for."""
+    """A failure with one of the classes that a policy can name; ``child``: the awaited sub-workflow."""
     message = failure.message
-    if failure.type == "expired":  # nothing else is waited for that can
-        message = f"the sub-workflow {child} did not end in time, and goes on"
+    if failure.type == "expired":  # only a sub-workflow can time out here
+        message = f"the sub-workflow {child} did not end in time; it is still running"
     return Failure(message, _class_of(failure), failure.retryable)
 
 

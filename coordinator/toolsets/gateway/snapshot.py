@@ -1,4 +1,4 @@
-"""An instance as one read of the store found it, and tasks that are planned from that."""
+"""A consistent read of an instance, and tasks planned from it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _counts = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class Snapshot(NamedTuple):
-    """An instance with its definitions at one moment, and the ending of the operation that was asked about."""
+    """An instance with its definitions at one moment, and the ending of the requested operation."""
 
     id: str
     instance: Instance
     bundle: Bundle
     ending: Ending | None = None
-    """None: no operation was asked about, or it is still under way."""
+    """None: no operation was requested, or it is still in progress."""
 
     @property
     def workflow(self) -> Workflow:
@@ -63,10 +63,10 @@ def timed_out(snapshot: Snapshot) -> tuple[Advance, str]:
     """Plans the timeout of an instance.
 
     Returns:
-        What to write, and the ending (JSON) of the operation that was under way then.
+        What to write, and the ending (JSON) of the operation that was in progress.
     """
     instance = snapshot.instance
-    # The sweep and a call that reads the instance derive the same operation, so it does not matter which is first.
+    # The sweep and a reading call derive the same operation, so it does not matter which comes first.
     operation = "cor_" + blake2b(f"{snapshot.id} {instance.deadline}".encode(), digest_size=8).hexdigest()
     task = snapshot.task(operation, "timeout", Principal(id=SYSTEM, roles=(SYSTEM,)))
     advance = planner.timeout(snapshot.bundle, task)
@@ -82,5 +82,5 @@ def timed_out(snapshot: Snapshot) -> tuple[Advance, str]:
 
 
 def retry_ms(instance: Instance) -> int:
-    """After how many ms to look again at the operation under way. The longer it has taken, the longer the pause."""
+    """After how many ms to poll the operation again. Grows with the time that it has taken."""
     return min(5_000, max(200, (instance.now - instance.since) // 2))

@@ -74,7 +74,7 @@ class PendingHuman(Result, kw_only=True):
     """Something that waits for a person."""
 
     request_id: Annotated[str, Meta(description="The approval that is asked for.")]
-    queue: Annotated[str, Meta(description="Whose it is.")]
+    queue: Annotated[str, Meta(description="The queue it is in.")]
     requested_at: Annotated[
         str, Meta(description="When it was asked for, UTC.", extra_json_schema={"format": "date-time"})
     ]

@@ -1,10 +1,10 @@
 --[[
 purpose:   Begins a transition of an instance.
-guarantee: Only if the version is the expected one and nothing else is under way; the operation's token is on the
-           instance from then on until it is over.
+guarantee: Only if the version is the expected one and no other operation is in progress. The instance holds the
+           token of the operation until that is over.
 args:      request run.engine waiter workflow retention_ms transition trace advance
            advance = packed, see modules/advances.lua
-reply:     {what, operation, whether there is something for the relay}; what = begun, busy, stale, ended, gone
+reply:     {what, operation, whether the relay has work}; what = begun, busy, stale, ended, gone
 errors:    REQUEST_ID_REUSED
 writes:    request events run step step_leases step_queue step_timers step_backlog outbox gate_data gate_evidence
            gate_ending gate_waiters gate_expiry gate_approval gate_asked gate_audit rq messages

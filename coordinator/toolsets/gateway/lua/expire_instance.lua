@@ -1,9 +1,9 @@
 --[[
-purpose:   Moves an instance whose time is over, because somebody looked at it before the sweep did.
-guarantee: Only if its time is over and its version is still the one that the move was planned from.
+purpose:   Times out an instance that was read before the sweep found it.
+guarantee: Only after its deadline, and only at the version that the move was planned from.
 args:      keep_ms run.engine workflow retention_ms late advance
-           advance = packed, see modules/advances.lua; late = the ending of what was under way, as JSON
-reply:     {whether it moved, whether there is something for the relay}
+           advance = packed, see modules/advances.lua; late = the ending of the operation in progress, as JSON
+reply:     {whether it moved, whether the relay has work}
 errors:    none
 writes:    events run step step_leases step_queue step_timers step_backlog outbox gate_data gate_evidence gate_ending
            gate_waiters gate_expiry gate_approval gate_asked gate_audit rq messages

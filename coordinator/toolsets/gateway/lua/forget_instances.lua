@@ -1,9 +1,9 @@
 --[[
-purpose:   Forgets instances that ended long ago, and sessions that nobody has used for long.
-guarantee: At most `batch` of them per call, each with all that it has; definitions go with their last instance.
-           What has an operation under way stays a while longer.
+purpose:   Deletes instances that ended long ago, and idle sessions.
+guarantee: At most `batch` of them per call, each with all its data; definitions go with their last instance.
+           Instances with an operation in progress are postponed.
 args:      run.engine batch
-reply:     {how many were forgotten, whether any are left that will have to be}
+reply:     {how many were deleted, whether any remain, due now or later}
 errors:    none
 writes:    run run_spec gate_data gate_evidence gate_waiters gate_bundle gate_bundles gate_expiry gate_approval
            gate_asked
@@ -12,9 +12,9 @@ full:      deleting frees memory
 local clock = require 'clock'
 local instances = require 'instances'
 
-local BUSY_MS = 60000 -- after which an instance with an operation under way is looked at again
+local BUSY_MS = 60000 -- postpones an instance with an operation in progress
 
--- Forgets an instance (nil: all but a remainder of it is gone already) with all that it has.
+-- Deletes an instance with all its data. `inst` nil: its hash was deleted before.
 local function forget(run, id, inst)
   for approval in string.gmatch(redis.call('HGET', run.keys.gate_data .. id, 'g') or '', '%S+') do
     redis.call('DEL', run.keys.gate_approval .. approval)

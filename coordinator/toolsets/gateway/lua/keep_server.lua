@@ -1,16 +1,16 @@
 --[[
-purpose:   The tools of a downstream server, as one process has found them, for every front-end of the fleet.
-guarantee: What was asked for later stays, unless that is later than it is now. A change is told on the channel of
-           servers.
+purpose:   Stores the tool list of a downstream server for all front-ends of the fleet.
+guarantee: The list that was requested last wins; request times in the future are ignored. A change is
+           published on the channel of servers.
 args:      connection asked tools
            asked = when the server was asked, Unix milliseconds; tools = as JSON, '' = nothing is imported from it
-reply:     whether that is what is known now
+reply:     whether this list is the stored one now
 errors:    none
 writes:    gate_servers gate_server_times messages
 --]]
 return function(run, connection, asked, tools)
   local last = tonumber(redis.call('HGET', run.keys.gate_server_times, connection) or 0)
-  -- A time to come is that of a clock which was put back since: it would keep what is new out until it has come.
+  -- A request time in the future comes from a clock that was set back since. It would block newer lists until then.
   if last > tonumber(asked) and last <= run.now then return 0 end
   local before = redis.call('HGET', run.keys.gate_servers, connection) or ''
   if tools == '' then

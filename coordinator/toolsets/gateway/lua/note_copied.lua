@@ -1,12 +1,12 @@
 --[[
-purpose:   Records how far the audit was copied to a file.
-guarantee: It only goes on: a copier that was overtaken by its successor takes nothing back.
+purpose:   Records up to where the audit was copied to a file.
+guarantee: The position only rises: a copier that was replaced cannot set it back.
 args:      position
            position = an entry's of the audit, milliseconds-number
 reply:     nothing
 errors:    none
 writes:    gate_copied
-full:      a position takes the place of another; without it what was copied would be copied again and again
+full:      one position overwrites another; without it the same entries would be copied again and again
 --]]
 local function parse(position)
   local ms, number = string.match(position, '^(%d+)-(%d+)$')

@@ -1,6 +1,6 @@
 --[[
-purpose:   Lists what people are asked for and have not answered, oldest first.
-guarantee: Changes nothing. Reads `limit` of them at most, of those asked for since `from`.
+purpose:   Lists the pending approvals, oldest first.
+guarantee: Changes nothing. Reads at most `limit`, of those asked for since `from`.
 args:      from limit
 reply:     {id, instance, definition, queue, distinct, requester, asked at, transition} for each
 errors:    none

@@ -1,15 +1,15 @@
 --[[
-purpose:   Reads an instance as it stands, and how an operation on it ended.
-guarantee: As of one moment. A session is kept longer with it. With a waiter, that process is told when the
-           operation under way is over.
+purpose:   Reads an instance, and how an operation on it ended.
+guarantee: A consistent snapshot. Extends the retention of a session. A waiter is notified when the operation
+           in progress is over.
 args:      workflow operation waiter
-           operation = the one whose ending is read along, '' for none
+           operation = the one whose ending is wanted, '' for none
 reply:     {now, status, definition, creator, bundle, state, version, started, deadline, nesting, operation, its
            transition, since, outcome, context, input, evidence by kind, failure, its time, last evidence,
            approvals {id, queue, distinct, requester, asked at}, ending, session ms} or {}: there is none
 errors:    none
 writes:    gate_waiters gate_expiry
-full:      reading; the few bytes that it writes do not count
+full:      a read that writes only a few bytes
 --]]
 local clock = require 'clock'
 local read = require 'read'

@@ -1,13 +1,13 @@
 --[[
-purpose:   A worker says what became of executors of this project's instances, and takes the next steps.
-guarantee: What follows is written only under the step's present attempt and the token of its operation, so once,
-           and all of it in the same step: context, state, version, evidence, approvals, audit, what comes next.
+purpose:   Records outcomes of executors that a worker reports, and hands it the next steps.
+guarantee: An advance is written only under the step's current attempt and the token of its operation, so once;
+           all at once: context, state, version, evidence, approvals, audit and the next step.
 args:      run.engine want turn reports
            want, turn = see modules/taking.lua of steps
            reports = packed {step, attempt, how, result as JSON, commit or delay ms}; how is D done, F failed for
-           good (both with a commit, see `planned` below), Y failed and to be tried again, B not executed
-reply:     what modules/taking.lua of steps says; results: 0 refused, the step is no longer the worker's;
-           1 recorded; 2 the operation was over, nothing follows
+           good (both with a commit, see `planned` below), Y failed, to be retried, B not executed
+reply:     see modules/taking.lua of steps; results: 0 rejected, the worker no longer holds the step;
+           1 recorded; 2 the operation was over already
 errors:    none
 writes:    events run step step_leases step_queue step_timers step_backlog step_suspects outbox gate_data gate_evidence
            gate_ending gate_waiters gate_expiry gate_approval gate_asked gate_audit rq messages
@@ -24,16 +24,16 @@ local REFUSED, RECORDED, OVER = 0, 1, 2
 local UNPLANNED = '{"code":"EXECUTOR_FAILED","message":"What follows could not be planned.","details":' ..
   '{"errorClass":"permanent_error"}}'
 local UNPLANNED_KEEP_MS = 60000
-local MOVED_MS = 50 -- after which a timeout is planned again that found the instance moved
-local FAILED_MS, FAILED_MAX_MS = 500, 3600000 -- and one that was not planned: later with each attempt
+local MOVED_MS = 50 -- until a timeout that found the instance moved is planned again
+local FAILED_MS, FAILED_MAX_MS = 500, 3600000 -- until one that could not be planned is; doubles with each attempt
 
--- What a commit plans (Commit in run_kind.py, whose first five fields are those of any plan): an advance, or nil
--- where nothing could be planned; keep ms, retention ms, and the ending of whatever a timeout stops.
+-- The plan of a commit (Commit in run_kind.py; its first five fields are those of any plan): an advance (nil: planning
+-- failed), keep ms, retention ms, and the ending of the operation that a timeout stops.
 local function planned(commit)
   return unpack(commit, 6, 9)
 end
 
--- The step that waits for an instance's deadline has been carried out.
+-- Handles the outcome of the step that waits for an instance's deadline.
 local function settle_timer(run, step, inst, commit)
   local adv, keep_ms, retention_ms, late = planned(commit)
   if not (inst and inst.status == 'r' and inst.deadline) then
@@ -44,13 +44,13 @@ local function settle_timer(run, step, inst, commit)
     steps.discard(run, step)
     advances.apply_timeout(run, inst, adv, keep_ms, retention_ms, late)
   else
-    -- Given up, or too early since the clock was set back: nobody else moves an instance that nobody looks at.
+    -- Given up, or too early because the clock was set back. Retried: nothing else moves an instance that nobody reads.
     step.v, step.c = nil, nil
     attempts.give_back(run, step, math.min(FAILED_MS * 2 ^ step.f, FAILED_MAX_MS))
   end
 end
 
--- An executor has come to its end.
+-- Handles the outcome of an executor.
 local function settle_hop(run, step, inst, result, commit)
   local adv, keep_ms, retention_ms = planned(commit)
   if adv then
@@ -61,7 +61,7 @@ local function settle_hop(run, step, inst, result, commit)
     local ending = '{"state":' .. cjson.encode(inst.state) .. ',"version":' .. inst.version .. ',"error":' .. UNPLANNED
     instances.end_operation(run, inst, ending .. '}', UNPLANNED_KEEP_MS)
   else
-    -- What ended it came before the worker had the definitions: it comes again, as what is known of the step.
+    -- It ended before the worker had read the definitions: the step comes again with its outcome.
     step.v, step.t, step.a = nil, nil, '{"failure":' .. result .. '}'
     attempts.give_back(run, step, 0)
   end

@@ -1,13 +1,13 @@
 --[[
-purpose:   Creates an instance, and begins what follows from its start.
-guarantee: The instance, its definitions and the first step come into being together, once per request id; an
-           instance that is there already stays as it is.
+purpose:   Creates an instance and begins its first operation.
+guarantee: The instance, its definitions and the first step are created together, once per request id. An existing
+           instance stays unchanged.
 args:      request run.engine waiter instance bundle_text input advance
-           instance = packed by name {id, definition, creator, bundle, retention_ms, transition, trace} and, where it
-           has them, {timeout_ms, parent, nesting, session_ms, pool}; bundle_text = '' if it is probably stored
-           already; advance = packed, see modules/advances.lua
-reply:     {id, operation, whether there is something for the relay}; id = '': the bundle has to be sent along;
-           operation = '': the instance was there already
+           instance = packed by name {id, definition, creator, bundle, retention_ms, transition, trace} and, optionally,
+           {timeout_ms, parent, nesting, session_ms, pool}; bundle_text = '' if it is probably
+           stored; advance = packed, see modules/advances.lua
+reply:     {id, operation, whether the relay has work}; id = '': the bundle has to be sent along;
+           operation = '': the instance existed already
 errors:    REQUEST_ID_REUSED
 writes:    request events run run_spec step step_leases step_queue step_timers step_backlog outbox gate_data
            gate_evidence gate_ending gate_waiters gate_bundle gate_bundles gate_expiry gate_approval gate_asked
@@ -21,7 +21,7 @@ local handoff = require 'handoff'
 local instances = require 'instances'
 local waiters = require 'waiters'
 
--- Counts one more instance with its definitions, which are stored with the first. Returns whether they are there.
+-- Adds a reference to the definitions, which are stored with the first. Returns whether they are stored.
 local function keep_bundle(run, bundle, text)
   if redis.call('EXISTS', run.keys.gate_bundle .. bundle) == 0 then
     if text == '' then return false end

@@ -1,5 +1,5 @@
 --[[
-purpose:   Appends entries to the audit that go with no change: refusals, discoveries, reloads.
+purpose:   Appends audit entries that belong to no change: refusals, discoveries, reloads.
 guarantee: In the order given.
 args:      run.events_max workflow operation actor entries
            entries = packed {type, payload as JSON}...

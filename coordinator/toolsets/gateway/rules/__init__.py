@@ -1,1 +1,1 @@
-"""What the gateway decides without asking anybody: pure functions, time and ids passed in."""
+"""The gateway's rules: pure functions; time and ids are passed in."""

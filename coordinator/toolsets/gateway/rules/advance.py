@@ -1,6 +1,6 @@
-"""What one piece of an operation writes: collected step by step into the ``Advance`` that a script takes.
+"""Collects what one part of an operation writes into the ``Advance`` for the script.
 
-``planner.py`` decides what happens; a builder keeps the task and the advance in line with it.
+``planner.py`` decides; a builder keeps the task and the advance consistent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AdvanceBuilder:
-    """Builds the advance of a task. The task is changed along with it."""
+    """Builds the advance of a task, and updates the task."""
 
     def __init__(self, workflow: Workflow, task: Task) -> None:
         self._workflow = workflow
@@ -36,10 +36,10 @@ class AdvanceBuilder:
         self.advance.audit = [*self.advance.audit, Event(kind, _encode(shown).decode())]
 
     def commit(self, target: str, draft: dict[str, Any], outcome: str, *, bump: bool = True) -> None:
-        """The hop is over: its state and context are those of the instance from now on.
+        """Commits the hop: the instance takes its state and context.
 
         Args:
-            outcome: of the workflow, if it ends in that state; empty: it goes on.
+            outcome: of the workflow, if it ends in that state; empty: it does not end.
             bump: whether this raises the version.
         """
         task, advance = self._task, self.advance
@@ -81,7 +81,7 @@ class AdvanceBuilder:
         advance.counts = _encode(counts).decode()
 
     def _update_approvals(self, transition: Transition | None, left: bool, outcome: str) -> None:
-        """Closes the approvals of the state that is left, and asks for new ones."""
+        """Closes the approvals of the old state, and asks for new ones."""
         task, advance = self._task, self.advance
         if task.open_approvals and (left or task.asked):
             resolved = transition is not None and transition.actor == "human"
@@ -98,7 +98,7 @@ class AdvanceBuilder:
     def wait_for(
         self, kind: Literal["run", "child"], *, delay_ms: int = 0, expires_ms: int = 0, child: str = ""
     ) -> Advance:
-        """Lets the operation wait for a step; see ``NextStep``."""
+        """Makes the operation wait for a step; see ``NextStep``."""
         self.advance.next = NextStep(kind, self._task.packed(), delay_ms, expires_ms, child)
         return self.advance
 
@@ -113,7 +113,7 @@ class AdvanceBuilder:
         return self._ended(self._ending(outcome=outcome, stopped=stopped, retry=retry))
 
     def fail(self, failure: Failure) -> Advance:
-        """Ends the operation with a failure. Hops that are committed stay."""
+        """Ends the operation with a failure. Committed hops stay."""
         task = self._task
         chained = task.first_done
         details: dict[str, Any] = {"errorClass": failure.type}
@@ -129,17 +129,17 @@ class AdvanceBuilder:
         return self._ended(self._ending(outcome=self._failed_start(), error=problem, retry=retry))
 
     def _failed_start(self) -> str:
-        """Ends the instance if nobody would go on after a failed start. Returns its outcome; empty if it goes on."""
+        """Ends the instance if nobody can continue after a failed start. Returns its outcome; empty: it goes on."""
         task = self._task
         if task.kind != "start" or (task.first_done and not task.nesting):
             return ""
-        # It never was in its first state, or it is a sub-workflow, and somebody waits for its end.
+        # It never reached its first state, or it is a sub-workflow whose parent waits for its end.
         self.advance.ended = machine.FAILURE
         self.record("workflow.completed", state=task.state, outcome=machine.FAILURE, version=task.version)
         return machine.FAILURE
 
     def fail_choice(self, state: State) -> Advance:
-        """Ends the operation with a failure, because not exactly one deterministic transition is possible."""
+        """Ends the operation with a failure: not exactly one deterministic transition is possible."""
         task = self._task
         names = ", ".join(state.transitions)
         self.record("chain.failed", state=task.state, errorClass=SELECTION, steps=len(task.chain))

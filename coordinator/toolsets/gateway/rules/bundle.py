@@ -69,7 +69,7 @@ def unpacked(text: bytes) -> Bundle:
 
 
 def retry_of(reliability: Reliability | None) -> Retry:
-    """How often and how fast failed attempts are followed by others."""
+    """The retry policy for failed attempts."""
     stated = reliability.retry if reliability is not None else None
     if stated is None:
         return Retry()
@@ -82,7 +82,7 @@ def retry_of(reliability: Reliability | None) -> Retry:
 
 
 def retry_on(reliability: Reliability | None) -> frozenset[str]:
-    """The classes of failures after which that is done."""
+    """The failure classes that are retried."""
     return frozenset(reliability.retry.retry_on if reliability is not None else ())
 
 

@@ -1,4 +1,4 @@
-"""Makes the call of an attempt from its configured executor: paths resolved, environment variables filled in.
+"""Builds the call of an attempt from its configured executor: resolves paths and environment variables.
 
 A text is replaced only if the whole of it is a path. Only the variables of a REST path are inserted into longer
 texts, percent-encoded. A value inserted into ``args`` cannot become an option of the command. ``${NAME}`` stands for
@@ -52,11 +52,11 @@ class CliCall(Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     working_directory: str = ""
     strict: bool = True
-    """Whether it has failed if it ends with another code than 0."""
+    """Whether another exit code than 0 is a failure."""
     secrets: frozenset[str] = frozenset()
-    """Values from the environment that the command was given. They are hidden when its output is quoted."""
+    """Environment values passed to the command; redacted when its output is quoted."""
     key: str = ""
-    """The idempotency key; empty: none is delivered."""
+    """The idempotency key; empty: none is sent."""
 
 
 class RestCall(Struct, frozen=True, kw_only=True):
@@ -69,9 +69,9 @@ class RestCall(Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     body: bytes | None = None
     secrets: frozenset[str] = frozenset()
-    """Values from the environment that the request was given. They are hidden when its answer is quoted."""
+    """Environment values in the request; redacted when its answer is quoted."""
     key: str = ""
-    """The idempotency key; empty: none is delivered."""
+    """The idempotency key; empty: none is sent."""
 
 
 class McpCall(Struct, frozen=True, kw_only=True):
@@ -83,11 +83,11 @@ class McpCall(Struct, frozen=True, kw_only=True):
     key: str
     """The idempotency key; empty: that of the step."""
     key_argument: bool
-    """Whether the tool gets it as an argument, too."""
+    """Whether the tool also gets it as an argument."""
 
 
 class BuiltinCall(Struct, frozen=True):
-    """A call of a tool of the coordinator's own."""
+    """A call of one of the coordinator's own tools."""
 
     tool: str
     arguments: dict[str, Any]
@@ -110,7 +110,7 @@ class FlowCall(Struct, frozen=True):
 
 
 Call = Noop | CliCall | RestCall | McpCall | BuiltinCall | SubWorkflow | FlowCall
-"""What one attempt does."""
+"""The call of one attempt."""
 
 
 def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str, str]) -> Call:
@@ -178,7 +178,7 @@ def call_of(executor: Executor, scope: Scope, key: str, environment: Mapping[str
 
 
 def key_of(executor: Executor, task: Task) -> str:
-    """The idempotency key of a hop; empty if its executor wants none.
+    """The idempotency key of a hop; empty if its executor uses none.
 
     Args:
         executor: the executor of the hop. Its fallbacks send the same key.

@@ -23,7 +23,7 @@ from coordinator.toolsets.gateway.rules.search import Entry, Index
 
 WORKFLOW, CAPABILITY, CONNECTION = "workflow", "capability", "connection"
 _MAX_SHOWN = 100
-"""Most characters of a bad name that are repeated in a message."""
+"""The most characters of a bad name that a message quotes."""
 
 
 class ImportedTool(Struct, frozen=True):
@@ -40,13 +40,13 @@ class ServerTools(Struct, frozen=True):
 
     tools: tuple[ImportedTool, ...] = ()
     available: bool = True
-    """Whether it answered when it was last asked."""
+    """Whether it answered the last request."""
     reason: str = ""
     """Why it did not answer."""
 
 
 Servers = Mapping[str, ServerTools]
-"""By connection. A server that is missing was not asked yet."""
+"""By connection. A missing server was not asked yet."""
 
 
 class Listed(Struct, frozen=True, kw_only=True):
@@ -64,12 +64,12 @@ class Listed(Struct, frozen=True, kw_only=True):
 
 
 class Catalogue:
-    """What agents find.
+    """Everything that agents can find.
 
     Args:
         gateway: None: nothing is configured.
         connections: those at the top of the settings.
-        servers: what is known of downstream servers.
+        servers: the known tools of downstream servers.
     """
 
     def __init__(
@@ -93,16 +93,16 @@ class Catalogue:
 
     @cached_property
     def index(self) -> Index:
-        """The search index; made when it is first needed."""
+        """The search index; built on first use."""
         return Index(map(self._entry, self.items.values()))
 
     def prepare(self) -> None:
-        """Makes the index now, so that no search has to wait for it."""
+        """Builds the index now, so that no search waits for it."""
         len(self.index)
 
     @property
     def gateway(self) -> Gateway:
-        """The section of the settings from which it was made."""
+        """The section of the settings it was built from."""
         return self._gateway
 
     def definition(self, id: str) -> Packed | None:
@@ -167,7 +167,7 @@ class Catalogue:
                 self._add_connection(name, f"A connection of kind {connection.kind}.", known is None or known.available)
 
     def _import(self, stated: Import, known: ServerTools | None, *, listed: bool) -> None:
-        """Adds the tools of a server; if it does not answer now, those that it had."""
+        """Adds the tools of a server; if it does not answer now, the last known ones."""
         if known is None:
             return
         if not known.tools and not known.available and listed:

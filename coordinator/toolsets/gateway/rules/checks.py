@@ -1,4 +1,4 @@
-"""Checks before an operation begins, in their order; the first that fails is the refusal (README.md, 'Submitting')."""
+"""Checks before an operation begins, in order; the first that fails rejects the call (README.md, 'Submitting')."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ STALE, INVALID, ACTOR = "STALE_WORKFLOW_VERSION", "INVALID_TRANSITION", "ACTOR_M
 GUARD, SCHEMA = "GUARD_REJECTED", "INPUT_SCHEMA_VIOLATION"
 NO_WORKFLOW, NO_DEFINITION, NO_ITEM = "WORKFLOW_NOT_FOUND", "DEFINITION_NOT_FOUND", "ITEM_NOT_FOUND"
 _SHOWN = 200
-"""Characters of an unknown name that are repeated in a message."""
+"""The most characters of an unknown name that a message quotes."""
 _CAPABILITY, _ARGUMENTS = "capability", "arguments"
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Rejected(Exception):
-    """A call that is refused, in the gateway's own form.
+    """A rejected call, in the gateway's own form.
 
     Args:
         code: one of those at the top of this module.
@@ -38,7 +38,7 @@ class Rejected(Exception):
         guards: those that were evaluated, and whether they held.
 
     Attributes:
-        snapshot: the instance that it is about, if there is one; set by whoever read it.
+        snapshot: the instance concerned, if any; set by the code that read it.
     """
 
     def __init__(
@@ -62,15 +62,15 @@ class Fired(NamedTuple):
     arguments: dict[str, Any]
     """With the defaults of its schema."""
     guards: tuple[tuple[str, bool], ...]
-    """Those that were evaluated."""
+    """The evaluated ones."""
 
 
 class Called(NamedTuple):
-    """The capability of a session that is to be started."""
+    """The capability of a session to start."""
 
     capability: Resolved
     arguments: dict[str, Any] | None
-    """None: it is not called yet."""
+    """None: not called yet."""
 
 
 def stale(expected: int, current: int) -> Rejected:
@@ -79,7 +79,7 @@ def stale(expected: int, current: int) -> Rejected:
 
 
 def busy(expected: int, current: int, transition: str, retry_after_ms: int) -> Rejected:
-    """Somebody else's operation is about to advance the workflow."""
+    """Another operation on the workflow is in progress."""
     what = f"The transition {transition!r}" if transition else "What follows its start, or the end of its time,"
     return Rejected(
         STALE,
@@ -90,24 +90,24 @@ def busy(expected: int, current: int, transition: str, retry_after_ms: int) -> R
 
 
 def unknown_workflow(workflow: str) -> Rejected:
-    """No such instance, or it was forgotten."""
+    """No such instance, or it was deleted."""
     return Rejected(NO_WORKFLOW, f"There is no workflow {_quoted(workflow)} in this project.")
 
 
 def unknown_definition(definition: str, known: Iterable[str]) -> Rejected:
-    """No such definition; ``known`` are those that there are."""
+    """No such definition; ``known`` are the existing ones."""
     exist = that_exist(definition, known)
     return Rejected(NO_DEFINITION, f"There is no workflow definition {_quoted(definition)}{exist}")
 
 
 def unknown_capability(name: str, known: Iterable[str]) -> Rejected:
-    """No such capability, or none that the caller may see; ``known`` are those that he may."""
+    """No such capability, or the caller must not see it; ``known`` are the visible ones."""
     exist = that_exist(name, known)
     return _violated([Violation("input.capability", f"there is no capability {_quoted(name)}{exist}")])
 
 
 def unknown_item(id: str, known: Iterable[str]) -> Rejected:
-    """No such workflow, capability or connection, or none that the caller may see; ``known`` are those that he may."""
+    """No such workflow, capability or connection, or the caller must not see it; ``known`` are the visible ones."""
     return Rejected(NO_ITEM, f"There is nothing with the id {_quoted(id)} here{that_exist(id, known)}")
 
 
@@ -125,10 +125,10 @@ def fired(
     at: Circumstances,
     requesters: Sequence[str] = (),
 ) -> Fired:
-    """Whether a transition may be taken, and with which arguments.
+    """Checks whether a transition may be taken, and with which arguments.
 
     Args:
-        requesters: those who must not answer what they have asked for themselves.
+        requesters: principals who must not answer their own requests.
 
     Raises:
         Rejected: INVALID_TRANSITION, ACTOR_MISMATCH, INPUT_SCHEMA_VIOLATION, GUARD_REJECTED; in this order.
@@ -142,7 +142,7 @@ def fired(
     if problem := machine.actor_problem(transition, at.principal.roles):
         raise Rejected(ACTOR, problem, {"actor": transition.actor})
     if transition.actor == "human" and at.principal.id in requesters:
-        raise Rejected(ACTOR, "Somebody else than who asked for it has to decide.", {"distinctFrom": "requester"})
+        raise Rejected(ACTOR, "The requester must not decide this.", {"distinctFrom": "requester"})
     filled = checked(transition.input_schema, arguments, _ARGUMENTS)
     return Fired(filled, passed(transition.guards, at._replace(scope=at.scope._replace(arguments=filled))))
 
@@ -198,7 +198,7 @@ def called(catalogue: Catalogue, given: dict[str, Any]) -> Called:
 
 
 def refusal_events(transition: str, rejected: Rejected, **more: str) -> Sequence[Event]:
-    """What the audit says of a refusal: the guards that were evaluated, then why it was refused.
+    """The audit events of a rejection: the evaluated guards, then the reason.
 
     Args:
         more: further fields of the last event.
@@ -209,7 +209,7 @@ def refusal_events(transition: str, rejected: Rejected, **more: str) -> Sequence
     ]
     message = rejected.message
     if rejected.code == SCHEMA:
-        # Which values were wrong, not what they were.
+        # Names the invalid fields, but not their values.
         places = ", ".join(one["path"] for one in rejected.details["violations"])
         message = f"The input does not match its schema: {places}."
     shown = redacted({"transition": transition[:200], **more, "code": rejected.code, "message": message})

@@ -1,4 +1,4 @@
-"""Limits the nesting of values: deeper ones could be stored, but not be sent to every client."""
+"""Limits the nesting of values: deeper ones could be stored, but not sent to every client."""
 
 from __future__ import annotations
 

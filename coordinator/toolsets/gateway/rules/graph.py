@@ -32,7 +32,7 @@ def targets(transition: Transition) -> tuple[str, ...]:
 
 
 def problems(workflow: Workflow) -> Iterator[Problem]:
-    """Finds what is wrong with the graph."""
+    """Finds the problems of the graph."""
     states = workflow.states
     if workflow.initial_state not in states:
         yield Problem("error", ("initialState",), unknown("state", workflow.initial_state, states))
@@ -41,7 +41,7 @@ def problems(workflow: Workflow) -> Iterator[Problem]:
     if workflow.timeout_ms is not None and workflow.on_timeout is None:
         yield Problem("warning", ("timeoutMs",), "there is no onTimeout, so it ends in whatever state it is in then")
     if workflow.on_timeout is not None and workflow.timeout_ms is None:
-        yield Problem("warning", ("onTimeout",), "there is no timeoutMs, so it never comes to that")
+        yield Problem("warning", ("onTimeout",), "there is no timeoutMs, so it never happens")
     for name, state in states.items():
         at: KeyPath = ("states", name)
         for key, transition in state.transitions.items():
@@ -92,7 +92,7 @@ def _deterministic(state: State, at: KeyPath) -> Iterator[Problem]:
         yield Problem(
             "warning",
             at,
-            "only where all transitions are deterministic is one taken by itself; here agents have to submit them",
+            "deterministic transitions are automatic only where all are deterministic; here agents have to submit them",
         )
         return
     unguarded = [key for key, transition in state.transitions.items() if not transition.guards]

@@ -18,7 +18,7 @@ _EVERYTHING = "*"
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """The authenticated identity of whoever acts."""
+    """The authenticated identity of the caller."""
 
     id: str = ANONYMOUS
     roles: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Circumstances(NamedTuple):
-    """What guards evaluate."""
+    """The input of guards."""
 
     principal: Principal
     scope: Scope
@@ -61,7 +61,7 @@ Report = Callable[[str, bool], None]
 
 
 def all_hold(guards: Sequence[Guard], at: Circumstances, report: Report = lambda kind, held: None) -> bool:
-    """Whether all guards hold. They are evaluated in order, up to the first that does not hold."""
+    """Whether all guards hold. Evaluation stops at the first that does not."""
     return failing(guards, at, report) is None
 
 
@@ -93,7 +93,7 @@ def evaluate(guard: Guard, at: Circumstances) -> bool:
 
 
 def refused(guards: Sequence[Guard], at: Circumstances) -> bool:
-    """Whether one of the guards does not hold, whatever the arguments of the call will be."""
+    """Whether some guard fails for any arguments."""
     return any(_verdict(guard, at) is False for guard in guards)
 
 

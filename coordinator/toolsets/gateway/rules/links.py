@@ -1,4 +1,4 @@
-"""Links: the calls that make sense next, with the arguments that are known (README.md, 'Links')."""
+"""Links: the useful next calls, with the known arguments (README.md, 'Links')."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ class Links:
     ) -> list[Link]:
         """The links to every legal move of a principal.
 
-        A state whose transitions are all deterministic is normally left by itself. If an instance is stuck there, its
-        transitions are offered.
+        A state whose transitions are all deterministic is normally left automatically. If an instance is stuck there,
+        its transitions are offered.
 
         Args:
-            retry: a transition that somebody has to submit because the chain stopped before it.
+            retry: the transition before which the chain stopped, to be submitted by hand.
         """
         legal = dict(machine.offered(workflow, state, at))
         transitions = workflow.states[state].transitions

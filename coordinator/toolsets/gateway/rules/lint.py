@@ -1,4 +1,4 @@
-"""Finds mistakes in the section ``gateway`` beyond its form. Errors prevent a start or a reload, warnings do not."""
+"""Finds mistakes in a well-formed section ``gateway``. Errors prevent a start or a reload, warnings do not."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def problems(
     flow_problems: FlowProblems = lambda flow: (),
     environment: Mapping[str, str] = os.environ,
 ) -> list[Problem]:
-    """Everything that is wrong with a section, in the order of the section.
+    """All problems of a section, in its order.
 
     Args:
         connections: those at the top of the settings.
         tool_problem: judges names of the coordinator's own tools.
         flow_problems: judges flows that executors create.
-        environment: what variables executors will find, probably.
+        environment: the variables that executors will probably have.
     """
     made = resolved(gateway)
     lint = _Lint(gateway, made, all_connections(gateway, connections), tool_problem, flow_problems, environment)
@@ -91,7 +91,7 @@ class _Lint:
             yield from self._workflow(("gateway", "workflows", name), name, workflow)
 
     def _common(self, at: KeyPath, part: Any, name: str) -> Iterator[Problem]:
-        """Checks what capabilities and exposures have in common."""
+        """Checks the parts common to capabilities and exposures."""
         yield from _schema((*at, "inputSchema"), part.input_schema)
         yield from self._guards((*at, "guards"), part.guards)
         if part.executor is not None:
@@ -128,13 +128,13 @@ class _Lint:
         if transition.executor is not None:
             yield from self._executor((*at, "executor"), transition.executor)
         elif transition.reliability is not None:
-            yield Problem("warning", (*at, "reliability"), "there is no executor that it could be about")
+            yield Problem("warning", (*at, "reliability"), "there is no executor for it to apply to")
         for number, branch in enumerate(transition.branches):
             yield from self._guards((*at, "branches", number, "when"), (branch.when,), single=True)
         yield from _prefill((*at, "prefill"), transition.prefill)
 
     def _sub_workflows(self, at: KeyPath, name: str) -> Iterator[Problem]:
-        """Warns of sub-workflows that start themselves without end."""
+        """Warns of endless recursion of sub-workflows."""
         for circle in graph.recursions(name, self._made.workflows):
             yield Problem("warning", at, f"it starts itself as a sub-workflow: {' -> '.join(circle)}")
 
@@ -174,8 +174,8 @@ class _Lint:
             yield Problem(
                 "warning",
                 (*at, "capability"),
-                f"the guards of the capability {found.id!r} are not asked here: give them to the transitions that lead "
-                "here",
+                f"the guards of the capability {found.id!r} are not evaluated here: give them to the transitions that "
+                "lead here",
             )
 
     def _connection(self, at: KeyPath, name: str, kind: str) -> Iterator[Problem]:

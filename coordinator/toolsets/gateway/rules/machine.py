@@ -1,4 +1,4 @@
-"""State machines: which transitions are possible in a state, for whom, and which is taken by itself."""
+"""State machines: which transitions are possible in a state, for whom, and which is automatic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVIDENCE: Mapping[str, str] = {
     "builtin": "tool_result",
     "flow": "flow_result",
 }
-"""Executor kind -> the kind of evidence that its success leaves."""
+"""Executor kind -> the kind of evidence that its success records."""
 
 
 def actor_problem(transition: Transition, roles: Sequence[str]) -> str:
@@ -36,12 +36,12 @@ def actor_problem(transition: Transition, roles: Sequence[str]) -> str:
 
 
 def chains(state: State) -> bool:
-    """Whether a state is left by itself, because all its transitions are deterministic."""
+    """Whether a state is left automatically, because all its transitions are deterministic."""
     return bool(state.transitions) and all(one.actor == "deterministic" for one in state.transitions.values())
 
 
 def default_arguments(transition: Transition) -> dict[str, Any]:
-    """The arguments of a transition that is taken by itself: the defaults of its schema."""
+    """The arguments of an automatic transition: the defaults of its schema."""
     return with_defaults(transition.input_schema, {})
 
 
@@ -58,8 +58,8 @@ def choice(state: State, at: Circumstances, report: Report) -> str | None:
 
 
 def offered(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[tuple[str, Transition]]:
-    """The transitions that are shown to a principal, as the state's filter of links has it: not those that others
-    take, nor those that a guard refuses."""
+    """The transitions shown to a principal by the state's link filter: none for other actors, none that a guard
+    rejects."""
     state = workflow.states[state_name]
     if ends(state):
         return
@@ -80,7 +80,7 @@ def offered(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[
 
 
 def stuck(workflow: Workflow, state_name: str, at: Circumstances) -> Iterator[tuple[str, Transition]]:
-    """The transitions to offer where an instance was not left by itself: those that are not refused."""
+    """The transitions to offer in a state that was not left automatically: those that no guard rejects."""
     state = workflow.states[state_name]
     everything = (state.link_filter or workflow.link_filter) == "all"
     for name, transition in state.transitions.items():
@@ -95,12 +95,12 @@ def executes(workflow: Workflow, name: str) -> bool:
 
 
 def entry_executes(workflow: Workflow, name: str) -> bool:
-    """Whether entering a state, and leaving it by itself, may execute something."""
+    """Whether entering a state, or leaving it automatically, may execute something."""
     return _any_executes(workflow, [Transition(target=name)])
 
 
 def _any_executes(workflow: Workflow, waiting: list[Transition]) -> bool:
-    """Whether any of the transitions, or one that follows by itself, needs a worker."""
+    """Whether any of the transitions, or an automatic one after them, needs a worker."""
     seen: set[str] = set()
     while waiting:
         transition = waiting.pop()
@@ -119,7 +119,7 @@ def _any_executes(workflow: Workflow, waiting: list[Transition]) -> bool:
 
 
 def _needs_worker(executor: Executor | None) -> bool:
-    # People are asked without anybody executing anything.
+    # Asking people executes nothing.
     return executor is not None and executor.kind != "human"
 
 

@@ -42,7 +42,7 @@ def evaluated(spec: Any, scope: Scope) -> Any:
 
 
 def problem(spec: Any) -> str:
-    """What is wrong with a spec, as a sentence; empty if nothing is."""
+    """What is wrong with a spec, as a sentence; empty if it is valid."""
     if is_path(spec):
         path = parse(spec)
         if path is None or not path.root:
@@ -60,7 +60,7 @@ def problem(spec: Any) -> str:
 
 
 def is_literal(spec: Any) -> bool:
-    """Whether a spec is neither a path nor an operator object, so that it is written as it is."""
+    """Whether a spec is a literal: neither a path nor an operator object."""
     if isinstance(spec, dict) and len(spec) == 1:
         return next(iter(spec)) not in OPERATORS
     return not is_path(spec)

@@ -31,9 +31,9 @@ _encode = msgspec.json.Encoder().encode
 
 PERMANENT = "permanent_error"
 FLOW_POLL_MS, FLOW_POLL_MAX_MS = 200, 2_000
-"""The first and the longest pause between two looks at a flow that an executor waits for."""
+"""The shortest and the longest interval for polling a flow that an executor waits for."""
 FLOW_TIMEOUT_MS = 3_600_000
-"""How long a flow is waited for, unless the executor has a timeout."""
+"""The timeout for a flow if the executor has none."""
 
 
 def start(bundle: Bundle, task: Task) -> Advance:
@@ -47,7 +47,7 @@ def submit(bundle: Bundle, task: Task, evaluated: Sequence[tuple[str, bool]] = (
     """Takes the transition that the task names. Principal, arguments and guards have been checked.
 
     Args:
-        evaluated: the kinds of the guards that were evaluated then, and whether they held.
+        evaluated: the kinds of the evaluated guards, and whether they held.
     """
     run = _Run(bundle, task)
     run.builder.record("transition.requested", transition=task.transition, state=task.state, arguments=task.arguments)
@@ -57,7 +57,7 @@ def submit(bundle: Bundle, task: Task, evaluated: Sequence[tuple[str, bool]] = (
 
 
 def timeout(bundle: Bundle, task: Task) -> Advance:
-    """Moves an instance whose time is over."""
+    """Times out an instance."""
     run = _Run(bundle, task)
     target = run.workflow.on_timeout.target if run.workflow.on_timeout is not None else ""
     run.builder.record("workflow.timed_out", state=task.state, target=target or None)
@@ -76,7 +76,7 @@ def failed(bundle: Bundle, task: Task, failure: Failure) -> Advance:
 
 
 class _Run:
-    """One piece of an operation, up to the next executor or to the end. The builder collects what is to be written."""
+    """One part of an operation, up to the next executor or the end. The builder collects the writes."""
 
     def __init__(self, bundle: Bundle, task: Task) -> None:
         self.bundle = bundle
@@ -84,12 +84,12 @@ class _Run:
         self.task = task
         self.builder = AdvanceBuilder(self.workflow, task)
         self._hop_follows = False
-        """Whether the task's transition follows by itself and is to be taken next."""
+        """Whether the task's transition is automatic and comes next."""
 
     # --- hops -------------------------------------------------------------------------------------
 
     def take_hops(self, advance: Advance) -> Advance:
-        """Takes the hops that follow by themselves. This is a loop, not a recursion, because a chain may be long."""
+        """Takes the automatic hops. A loop, not a recursion, because a chain may be long."""
         while self._hop_follows:
             self._hop_follows = False
             advance = self.fire()
@@ -103,11 +103,11 @@ class _Run:
         return self._execute(transition.executor, transition.reliability)
 
     def resume(self, outcome: Outcome) -> Advance:
-        """Continues the hop under way with the outcome of its executor."""
+        """Continues the current hop with the outcome of its executor."""
         executor, reliability = self._executor()
         used = candidate(executor, reliability, self.task.candidate) if executor is not None else None
         if executor is None or used is None:
-            return self.builder.fail(Failure("the executor is not there any more", PERMANENT))
+            return self.builder.fail(Failure("the executor no longer exists", PERMANENT))
         if isinstance(outcome, Failure):
             late = used.kind == "workflow" and bool(self.task.wait)
             return self._failed(outcome, used, executor, reliability, begun=late)
@@ -128,24 +128,24 @@ class _Run:
         return self._arrive(target, draft)
 
     def give_up(self) -> Advance:
-        """Ends an instance in its present state, because its time is over."""
+        """Ends an instance in its current state, because it timed out."""
         self.builder.commit(self.task.state, self.task.context, machine.TIMED_OUT)
         return self.builder.end(machine.TIMED_OUT)
 
     # --- executors --------------------------------------------------------------------------------
 
     def _execute(self, executor: Executor, reliability: Reliability | None) -> Advance:
-        """Has a worker execute the candidate whose turn it is."""
+        """Hands the current candidate to a worker."""
         used = candidate(executor, reliability, self.task.candidate)
         if used is None:
-            return self.builder.fail(Failure("the executor is not there any more", PERMANENT))
+            return self.builder.fail(Failure("the executor no longer exists", PERMANENT))
         self.builder.record("executor.started", **self._about(used))
         if used.kind == "human":
             return self._ask(used)
         return self.builder.wait_for("run")
 
     def _ask(self, executor: Executor) -> Advance:
-        """Asks people for an approval, which needs no worker."""
+        """Asks people for an approval; needs no worker."""
         task = self.task
         request = "hr_" + _digest(task.place, str(len(task.asked)))
         task.asked = [
@@ -158,7 +158,7 @@ class _Run:
         return self._executed({"queue": executor.queue, "requestId": request, "status": "queued"})
 
     def _sub_workflow(self, value: Any, used: Executor, executor: Executor, reliability: Reliability | None) -> Advance:
-        """Waits for the sub-workflow that was just started; once that has ended, goes on with its result."""
+        """Waits for the sub-workflow just started; continues with its result once it has ended."""
         task = self.task
         if not task.wait:
             task.wait = value["child"]
@@ -176,7 +176,7 @@ class _Run:
         return self._executed(value.get("context") or {})
 
     def _flow(self, value: Any, executor: Executor) -> Advance | Failure | None:
-        """Looks at the flow again later, or fails if it failed or took too long; None: it has completed."""
+        """Polls the flow again later, or fails if it failed or timed out; None: it has completed."""
         task = self.task
         if value["status"] == "completed":
             task.wait = ""
@@ -185,13 +185,13 @@ class _Run:
         if value["status"] != "running":
             return Failure(f"the flow {task.wait} {value['status']}: {value['reason']}", PERMANENT)
         if task.waited_ms >= (executor.timeout_ms or FLOW_TIMEOUT_MS):
-            return Failure(f"the flow {task.wait} took too long, and goes on", "timeout")
+            return Failure(f"the flow {task.wait} took too long; it is still running", "timeout")
         delay = min(FLOW_POLL_MAX_MS, max(FLOW_POLL_MS, task.waited_ms // 2))
         task.waited_ms += delay
         return self.builder.wait_for("run", delay_ms=delay)
 
     def _succeeded(self, executor: Executor) -> None:
-        """Notes the evidence that the executor produced. It is written with the hop."""
+        """Records the evidence of the executor; written with the hop."""
         self.builder.record("executor.succeeded", **self._about(executor))
         if self.task.candidate:
             self.builder.record("fallback.selected", **self._about(executor))
@@ -202,11 +202,11 @@ class _Run:
     def _failed(
         self, failure: Failure, used: Executor, executor: Executor, reliability: Reliability | None, *, begun: bool
     ) -> Advance:
-        """Goes on with another attempt or with the next fallback, if there is one.
+        """Tries another attempt or the next fallback, if there is one.
 
         Args:
-            begun: whether it is what an attempt has begun, a sub-workflow or flow, that failed or took too long: a
-                worker repeats only attempts.
+            begun: whether a sub-workflow or flow that an attempt began has failed or timed out; workers retry only
+                attempts themselves.
         """
         task = self.task
         if task.wait and used.kind == "workflow" and failure.type == "timeout":
@@ -233,7 +233,7 @@ class _Run:
     # --- what a hop leads to ----------------------------------------------------------------------
 
     def _executed(self, value: Any) -> Advance:
-        """Goes on with the result of the transition's executor, or of the executor on entry."""
+        """Continues with the result of the transition's executor, or of the executor on entry."""
         task = self.task
         if task.phase == "enter":
             on_enter = self._on_enter(task.target)
@@ -263,7 +263,7 @@ class _Run:
         return self._execute(on_enter.executor, on_enter.reliability)
 
     def _entered(self, draft: dict[str, Any]) -> Advance:
-        """Commits the hop. Goes on with the next one if one follows by itself."""
+        """Commits the hop, and continues with the next automatic one if there is one."""
         task = self.task
         if problem := _context_problem(draft):
             if not self._timing_out:
@@ -277,7 +277,7 @@ class _Run:
         return self.builder.end(outcome) if outcome else self._next_hop()
 
     def _next_hop(self) -> Advance:
-        """Chooses the transition that follows by itself. If there is none, the operation ends."""
+        """Chooses the next automatic transition. If there is none, the operation ends."""
         task, state = self.task, self._state
         if task.then:
             task.transition, task.arguments, task.then = task.then, task.then_arguments, ""
@@ -300,7 +300,7 @@ class _Run:
         return self._continue()
 
     def _continue(self) -> Advance:
-        """Has ``take_hops`` take the next hop."""
+        """Queues the next hop for ``take_hops``."""
         self._hop_follows = True
         return self.builder.advance
 
@@ -308,7 +308,7 @@ class _Run:
 
     @property
     def _timing_out(self) -> bool:
-        """Whether the hop under way is that of a timeout. No failure may keep the workflow in its state then."""
+        """Whether the current hop is that of a timeout. Then no failure may keep the workflow in its state."""
         return self.task.kind == "timeout" and not self.task.first_done
 
     @property
@@ -323,7 +323,7 @@ class _Run:
         return self.workflow.states[state].on_enter
 
     def _executor(self) -> tuple[Executor | None, Reliability | None]:
-        """The executor of the hop under way."""
+        """The executor of the current hop."""
         if self.task.phase == "run":
             transition = self._transition
             return transition.executor, transition.reliability
@@ -344,7 +344,7 @@ class _Run:
         return {**context, **written(output, Scope(context, self.task.arguments, self.task.input, value))}
 
     def _about(self, executor: Executor) -> dict[str, Any]:
-        """What events say of an executor."""
+        """The description of an executor in events."""
         task = self.task
         about: dict[str, Any] = {"transition": task.transition or None, "kind": executor.kind}
         if task.phase == "enter":
@@ -355,19 +355,19 @@ class _Run:
 
 
 def executor_under_way(bundle: Bundle, task: Task) -> tuple[Executor | None, Reliability | None]:
-    """What the hop under way has to execute next."""
+    """What the current hop executes next."""
     executor, reliability = _Run(bundle, replace(task))._executor()
     return (candidate(executor, reliability, task.candidate), reliability) if executor is not None else (None, None)
 
 
 def scope_under_way(task: Task) -> Scope:
-    """What the paths in that executor can lead to."""
+    """The data that paths in that executor can refer to."""
     context = task.draft if task.phase == "enter" and task.draft is not None else task.context
     return Scope(context, task.arguments, task.input)
 
 
 def _context_problem(context: dict[str, Any]) -> str:
-    """Why a context cannot be kept; empty: it can."""
+    """Why a context is rejected; empty: it is not."""
     text = _encode(context)
     if len(text) > MAX_CONTEXT:
         return f"the context would have {len(text)} bytes as JSON; allowed: at most {MAX_CONTEXT}"

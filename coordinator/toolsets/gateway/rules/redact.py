@@ -1,4 +1,4 @@
-"""Keeps secrets out of the audit: a value is hidden if its name suggests a secret."""
+"""Redacts secrets in the audit: a value is hidden if its name suggests a secret."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _OPENING = ("{", "[")
-"""The first character of a JSON text that may contain secrets."""
+"""The first characters of JSON texts that may contain secrets."""
 _decode, _encode = msgspec.json.decode, msgspec.json.Encoder().encode
 _MAX_TEXT = 2_000
-"""Most characters of a text that are shown."""
+"""The most characters shown of a text."""
 _MAX_ENTRIES = 200
 _MAX_DEPTH = 12
 
@@ -25,7 +25,7 @@ _MAX_DEPTH = 12
 def redacted(value: Any, depth: int = 0) -> Any:
     """Replaces values with names like password, token or apiKey, and shortens long texts.
 
-    Texts that are JSON are searched, too: requests to other systems often contain JSON.
+    Texts that are JSON are searched as well: requests to other systems often contain JSON.
     """
     if depth > _MAX_DEPTH:
         return "..."

@@ -1,4 +1,4 @@
-"""Resolves the section ``gateway``: gives capabilities what they inherit, and workflows what they refer to."""
+"""Resolves the section ``gateway``: inheritance of capabilities, references of workflows."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from coordinator.toolsets.gateway.rules.schemas import EMPTY
 OWN = ("gateway.", "workflow.")
 """Prefixes of the gateway's own tools. No capability's name may have one."""
 READY = "ready"
-"""The one state of a session with a capability."""
+"""The only state of a session with a capability."""
 _MOST_WRAPPED = 100
 RESULT = "lastResult"
-"""The field of its context that has the capability's last result."""
+"""The field of its context with the capability's last result."""
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
-    """A capability with everything that it inherits."""
+    """A capability with everything it inherits."""
 
     id: str
     title: str = ""
@@ -62,11 +62,11 @@ class Resolution(Struct, kw_only=True):
     """Those of ``proxy.expose``, in their order."""
     workflows: dict[str, Workflow]
     problems: list[tuple[KeyPath, str]]
-    """References to nothing, or in a circle: the place and a sentence."""
+    """Unknown and circular references: the place and a sentence."""
 
 
 def all_connections(gateway: Gateway | None, shared: Mapping[str, Connection] | None) -> dict[str, Connection]:
-    """The connections that the gateway can use: its own, and those at the top of the settings."""
+    """The usable connections: the gateway's own, and those at the top of the settings."""
     return {**(shared or {}), **(gateway.connections if gateway is not None else {})}
 
 
@@ -118,7 +118,7 @@ class _Resolver:
         for name, workflow in gateway.workflows.items():
             at: KeyPath = ("gateway", "workflows", name)
             if name == PROXY:
-                self._problems.append((at, f"no workflow can be called {PROXY!r}: sessions with capabilities are"))
+                self._problems.append((at, f"the workflow name {PROXY!r} is reserved for capabilities"))
             elif name in declared or name in exposed:
                 self._problems.append((at, f"there is a workflow and a capability called {name!r}"))
             workflows[name] = self._workflow(workflow, at)

@@ -15,7 +15,7 @@ from coordinator.toolsets.gateway.rules import validator
 MAX_ARGUMENTS = 64 * 1024
 """Most bytes of the arguments of a transition, or of the input of a workflow, as JSON."""
 _MAX_SHOWN, _MAX_FOUND = 10, 100
-"""Violations of one value: that are reported, and after which checking stops."""
+"""Violations of one value: how many are reported, and after how many checking stops."""
 _MAX_MESSAGE = 300
 _VALIDATORS: dict[bytes, Any] = {}
 """Validators by the JSON of their schema."""
@@ -35,7 +35,7 @@ class Violation(NamedTuple):
 
 
 def with_defaults(schema: Mapping[str, Any] | None, value: dict[str, Any]) -> dict[str, Any]:
-    """Adds the schema's defaults for missing fields, also in nested objects that the value has."""
+    """Adds the schema's defaults for missing fields, also in existing nested objects."""
     properties = (schema or {}).get("properties")
     if not isinstance(properties, Mapping):
         return value
@@ -51,7 +51,7 @@ def with_defaults(schema: Mapping[str, Any] | None, value: dict[str, Any]) -> di
 
 
 def violations(schema: Mapping[str, Any] | None, value: Any, name: str) -> list[Violation]:
-    """What is wrong with a value; nothing for no schema.
+    """The violations of a value; none without a schema.
 
     Args:
         name: what the value is called: ``input``, ``arguments``.
@@ -68,13 +68,13 @@ def violations(schema: Mapping[str, Any] | None, value: Any, name: str) -> list[
     except validator.TooLong:
         return [Violation(name, "takes too long to be checked against its schema")]
     except Exception as error:
-        # A schema of a downstream server that refers to what is not there; ours are checked when they are read.
-        return [Violation(name, f"cannot be checked: its schema is no good ({type(error).__name__})")]
+        # A downstream server's schema with a broken reference; ours are checked when they are read.
+        return [Violation(name, f"cannot be checked: its schema is invalid ({type(error).__name__})")]
     return [_violation(error, name) for error in errors[:_MAX_SHOWN]]
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
-    """What is wrong with a schema itself, as a sentence; empty if nothing is."""
+    """What is wrong with a schema itself, as a sentence; empty if it is valid."""
     try:
         made = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
         made.check_schema(schema)

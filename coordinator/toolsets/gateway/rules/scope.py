@@ -26,7 +26,7 @@ ROOTS: Mapping[tuple[str, ...], str] = {
 
 
 class Scope(NamedTuple):
-    """The data that paths can lead to. Only output mappings have an ``output``."""
+    """The data that paths can refer to. Only output mappings have an ``output``."""
 
     context: Mapping[str, Any] = {}
     arguments: Mapping[str, Any] = {}
@@ -59,7 +59,7 @@ def parse(text: str) -> Path | None:
 
 
 def made(rest: str) -> Path:
-    """Makes a path from the text after its ``$``. An empty text means the whole output."""
+    """Builds a path from the text after its ``$``. An empty text means the whole output."""
     segments: list[str | int] = [int(index) if index else name for name, index in _SEGMENT.findall(rest)]
     if not segments:
         return Path("output", ())
@@ -76,7 +76,7 @@ def is_path(value: Any) -> bool:
 
 
 def resolve(value: Any, scope: Scope, absent: Any = None, literal: Callable[[str], str] = str) -> Any:
-    """Replaces every text in a value of the configuration that is a path with the path's value, however deep.
+    """Replaces every text that is a path, at any depth of a configured value, with the path's value.
 
     Paths inside longer texts are not replaced.
 

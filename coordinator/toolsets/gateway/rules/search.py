@@ -29,22 +29,22 @@ FIELDS: Mapping[str, float] = {
 }
 """Field -> weight."""
 FUZZY = 0.5
-"""The share of a field's weight that similar words give, at most."""
+"""The largest share of a field's weight that similar words give."""
 MIN_FUZZY = 4
-"""The length of the shortest terms that similar words are looked for."""
+"""The shortest terms for which similar words are searched."""
 THRESHOLD = 0.3
-"""The least similarity of words, exclusive: shared trigrams in relation to all of both words."""
+"""The minimal similarity of words, exclusive: shared trigrams divided by all trigrams of both."""
 _GRAM = 3
 _WORD = re.compile(r"[^\W_]+")
 _SEPARATOR = "\n"
 _ROUNDING = 0.001
-"""More than any rounding error of a score."""
+"""Greater than any rounding error of a score."""
 _DECIMALS = 9
 """Decimals to which sums are rounded while scores are compared, so that rounding errors make no difference."""
 _SCORE_DECIMALS = 4
 """Decimals of a score in a result."""
 _CACHE_LIMIT = 200_000
-"""The most entries that the cached gains of all terms may have together."""
+"""The most entries of all cached gains together."""
 
 
 class Gains(NamedTuple):
@@ -151,7 +151,7 @@ class Index:
         return [Found(-score, self._ids[at]) for score, at in _best(groups, fuzzy, fuzzy_items, limit)]
 
     def _gains(self, term: str) -> Gains:
-        """Finds how much a term adds to the scores of which items."""
+        """Computes how much a term adds to the scores of which items."""
         known = self._cache.get(term)
         if known is not None:
             return known
@@ -165,7 +165,7 @@ class Index:
                 exact.append((weight, taken))
             gains: dict[int, float] = {}
             for likeness, word in similar:
-                # The more similar ones come later, and count.
+                # The more similar ones come later and overwrite.
                 gains.update(dict.fromkeys(self._places[word].get(field, ()), weight * FUZZY * likeness))
             for at in _members(taken) if gains else ():
                 gains.pop(at, None)
@@ -179,7 +179,7 @@ class Index:
         return found
 
     def _cache_gains(self, term: str, gains: Gains) -> None:
-        """Caches the gains of a term, because agents often repeat words. The size of the cache is limited."""
+        """Caches the gains of a term, because agents often repeat words. The cache is bounded."""
         size = len(gains.fuzzy) + len(gains.exact) * 100
         if self._cached_items + size > _CACHE_LIMIT:
             self._cache.clear()
@@ -201,7 +201,7 @@ class Index:
             at = text.find(term, ends)
 
     def _similar(self, term: str) -> list[tuple[float, str]]:
-        """The words whose similarity is above the threshold, the least similar first."""
+        """The words above the similarity threshold, least similar first."""
         grams = trigrams(term)
         common = Counter(chain.from_iterable(self._grams.get(gram, ()) for gram in grams))
         size, sizes = len(grams), self._sizes
@@ -246,11 +246,11 @@ def _best(
 
 
 def _add_gain(groups: dict[float, int], gain: float, items: int) -> dict[float, int]:
-    """The groups (score -> items) after these items have gained."""
+    """The groups (score -> items) with the gains of these items added."""
     raised: dict[float, int] = {}
     for score, members in groups.items():
         if both := members & items:
-            # Added in another order, the same gains give a sum that differs in its last digit.
+            # The order of additions changes the last digit of a sum.
             total = round(score + gain, _DECIMALS)
             raised[total] = raised.get(total, 0) | both
         if rest := members & ~items:

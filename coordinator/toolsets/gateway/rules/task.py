@@ -1,4 +1,4 @@
-"""An operation under way (``Task``), what a script writes of it (``Advance``), and how it ended (``Ending``)."""
+"""An operation in progress (``Task``), its writes (``Advance``), and how it ended (``Ending``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from coordinator.toolsets.gateway.rules.guards import Principal
 
 MAX_CONTEXT = 256 * 1024
-"""Most bytes of an instance's context, as JSON."""
+"""The most bytes of an instance's context, as JSON."""
 MAX_NESTING = 10
 """How deep sub-workflows may be nested."""
 
@@ -39,7 +39,7 @@ class Approval(Struct, array_like=True, frozen=True):
 
 
 class Task(Struct, kw_only=True, omit_defaults=True):
-    """An operation under way. Between two executors it is stored in the step that executes the next one."""
+    """An operation in progress. Between two executors it is stored in the step that executes the next one."""
 
     op: str
     """The correlation id: one for each start, submit and timeout."""
@@ -52,13 +52,13 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     nesting: int = 0
     open_approvals: bool = False
 
-    # The instance as it is committed so far.
+    # The instance as committed so far.
     state: str
     version: int
     context: dict[str, Any] = {}
     evidence: dict[str, int] = {}
 
-    # The hop under way.
+    # The current hop.
     transition: str = ""
     """Empty: the hop enters a state without a transition (the initial state, or that of a timeout)."""
     arguments: dict[str, Any] = {}
@@ -66,11 +66,11 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     candidate: int = 0
     """0: the executor; from 1: its fallbacks."""
     target: str = ""
-    """The state that the hop leads to, once that is known."""
+    """The state that the hop leads to, once known."""
     draft: dict[str, Any] | None = None
     """The context to be committed with the hop."""
     marks: list[str] = []
-    """Kinds of evidence that the hop has produced so far."""
+    """Kinds of evidence of the hop so far."""
     asked: list[Approval] = []
     """Approvals that the hop asks for."""
     then: str = ""
@@ -79,9 +79,9 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     wait: str = ""
     """The id of the sub-workflow or flow that the hop waits for; empty: none."""
     waited_ms: int = 0
-    """How long it has waited for a flow so far."""
+    """How long it has waited for a flow."""
     tries: int = 0
-    """Sub-workflows or flows of the candidate that have failed so far."""
+    """How many sub-workflows or flows of the candidate have failed."""
 
     chain: list[HopTaken] = []
     """Hops taken after the requested one."""
@@ -90,7 +90,7 @@ class Task(Struct, kw_only=True, omit_defaults=True):
 
     @property
     def place(self) -> str:
-        """Identifies the executor whose turn it is. Includes the phase, since entering a state keeps the version."""
+        """Identifies the current executor. Includes the phase, since entering a state keeps the version."""
         return "\0".join((self.op, str(self.version), self.phase, self.transition))
 
     def packed(self) -> str:
@@ -107,7 +107,7 @@ class Problem(Struct, kw_only=True, omit_defaults=True):
 
 
 class Ending(Struct, kw_only=True, omit_defaults=True):
-    """How an operation ended; kept for the calls that wait for it."""
+    """How an operation ended; kept for waiting calls."""
 
     state: str
     version: int
@@ -118,7 +118,7 @@ class Ending(Struct, kw_only=True, omit_defaults=True):
     stopped: str = ""
     """Why the chain stopped early."""
     retry: str = ""
-    """The deterministic transition that can be submitted to go on after the chain stopped."""
+    """The deterministic transition to submit to continue after the chain stopped."""
     error: Problem | None = None
 
 
@@ -143,7 +143,7 @@ class NextStep(Struct, array_like=True, frozen=True):
 
 
 class Advance(Struct, kw_only=True, omit_defaults=True):
-    """What a script writes at once about an instance. The script uses these names (``lua/modules/advances.lua``)."""
+    """What a script writes to an instance atomically. The script uses these names (``lua/modules/advances.lua``)."""
 
     op: str
     base: int
@@ -163,7 +163,7 @@ class Advance(Struct, kw_only=True, omit_defaults=True):
     ended: str = ""
     """The outcome of the workflow, if this ends it."""
     failure: str = ""
-    """JSON of the failure to show until something succeeds; ``-``: the last failure is forgotten."""
+    """JSON of the failure to show until something succeeds; ``-`` clears the last failure."""
     next: NextStep | None = None
     ending: str = ""
     """JSON of ``Ending``, if the operation is over."""

@@ -1,6 +1,6 @@
 """Checks values against JSON Schemas in limited time, whatever the schema and the value.
 
-Callers choose the values, and downstream servers some of the schemas. Neither may keep a process busy. Therefore every
+Callers choose the values, and downstream servers some of the schemas. Neither may keep a process busy. So every
 keyword checks the clock, patterns are matched by a library that has timeouts, and ``uniqueItems`` does not compare
 every item with every other.
 """
@@ -106,7 +106,7 @@ def _unique_items(validator: Any, unique: Any, instance: Any, schema: Any) -> It
 
 
 def _canonical(value: Any) -> Any:
-    """The value in a form in which equal numbers have equal texts: 1.0 becomes 1."""
+    """Normalizes numbers, so that equal ones have equal texts: 1.0 becomes 1."""
     if isinstance(value, dict):
         return {key: _canonical(entry) for key, entry in value.items()}
     if isinstance(value, list):

@@ -36,7 +36,7 @@ def sees(catalogue: Catalogue, id: str, principal: Principal, arguments: Mapping
 
 
 def seen_sessions(catalogue: Catalogue, sessions: Workflow, principal: Principal) -> Workflow:
-    """The definition of sessions, with only the capabilities that a principal may see."""
+    """The definition of sessions, limited to the capabilities that a principal may see."""
     ready = sessions.states[READY]
     seen = {name: one for name, one in ready.transitions.items() if sees(catalogue, name, principal)}
     return replace(sessions, states={READY: replace(ready, transitions=seen)})

@@ -1,1 +1,1 @@
-"""Instances, approvals, audit and what is known of downstream servers, in Redis."""
+"""Instances, approvals, audit and tool lists of downstream servers, in Redis."""

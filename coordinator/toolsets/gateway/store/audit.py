@@ -1,4 +1,4 @@
-"""The audit, and the approvals that people are asked for, in Redis."""
+"""The audit and the approvals, in Redis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coordinator.toolsets.timestamp import iso
 
 PAGE = 500
 OWN_PROJECT = keys.DEFAULT_PROJECT
-"""The project whose audit has the entries that belong to no project."""
+"""The project whose audit takes the entries that belong to no project."""
 
 
 class Entry(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -35,7 +35,7 @@ class Entry(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Asked(Struct, array_like=True, frozen=True):
-    """An approval that nobody has answered yet."""
+    """A pending approval."""
 
     id: str
     workflow: str
@@ -90,7 +90,7 @@ class AuditStore:
             await self._store.run(_WRITE, project, self._cap, workflow, operation, actor, _pack(list(events)))
 
     async def read(self, project: str, after: str = "", count: int = PAGE) -> list[Entry]:
-        """Entries after a position, oldest first; without a position from the oldest that is kept."""
+        """Entries after a position, oldest first; without a position from the oldest one kept."""
         start = f"({after}" if after else "-"
         found = await self._store.command("XRANGE", keys.gate_audit.key(project), start, "+", "COUNT", count)
         return [_entry(position, fields) for position, fields in found or ()]
@@ -110,7 +110,7 @@ class AuditStore:
         await self._store.run(_NOTE_COPIED, project, position)
 
     async def open_approvals(self, project: str) -> list[Asked]:
-        """All approvals that nobody has answered yet, oldest first. They are read page by page."""
+        """All pending approvals, oldest first. They are read in pages."""
         found: dict[str, Asked] = {}
         since, size = 0, PAGE
         while True:
@@ -118,12 +118,12 @@ class AuditStore:
             found |= {one.id: one for one in page}
             if len(page) < size:
                 return list(found.values())
-            # The next page begins with the last moment of this one. If a whole page is of one moment, the page grows.
+            # The next page begins with the last timestamp of this one. A page that has only one timestamp grows.
             size = PAGE if page[-1].asked_at > since else size * 2
             since = max(since, page[-1].asked_at)
 
     async def approval(self, project: str, approval: str) -> Answered | None:
-        """One approval; None if there is none, or if its instance was forgotten."""
+        """One approval; None if there is none, or if its instance was deleted."""
         reply = await self._store.run(_ONE, project, approval)
         return None if len(reply) < 2 else _answered(reply)
 

@@ -1,4 +1,4 @@
-"""Instances of workflows in the store: starting, reading, advancing, forgetting."""
+"""Instances of workflows in the store: start, read, advance, delete."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Instance(Struct, array_like=True, frozen=True):
     """0: none."""
     nesting: int
     operation: str
-    """The operation under way; empty: none."""
+    """The operation in progress; empty: none."""
     transition: str
     since: int
     outcome: str
@@ -61,7 +61,7 @@ class Instance(Struct, array_like=True, frozen=True):
     last_evidence: list[str]
     approvals: list[Approval]
     ending: str
-    """The ending of the operation that was asked about; empty: it goes on, or ended long ago."""
+    """The ending of the requested operation; empty: it is in progress, or ended long ago."""
     session_ms: int
 
     @property
@@ -71,12 +71,12 @@ class Instance(Struct, array_like=True, frozen=True):
 
     @property
     def late(self) -> bool:
-        """Whether its time is over but its timeout was not carried out yet."""
+        """Whether its deadline has passed but its timeout was not carried out yet."""
         return not self.ended and 0 < self.deadline <= self.now
 
 
 class NewInstance(Struct, frozen=True, kw_only=True):
-    """An instance to be started."""
+    """An instance to start."""
 
     id: str
     definition: str
@@ -93,7 +93,7 @@ class NewInstance(Struct, frozen=True, kw_only=True):
 
 
 class Begun(Struct, array_like=True, frozen=True):
-    """The result of trying to begin a transition."""
+    """The result of an attempt to begin a transition."""
 
     what: What
     operation: str
@@ -129,10 +129,10 @@ class InstanceStore(RunStore):
 
         Returns:
             The ids of the instance and of the operation. If the request id was used before, those of that call.
-            If there is such an instance already, the operation is empty.
+          If the instance exists already, the operation is empty.
         """
         await self._note(project, request)
-        # A value that is None is absent in the script.
+        # None is absent in the script.
         instance = _pack(
             {
                 "id": new.id,
@@ -174,11 +174,11 @@ class InstanceStore(RunStore):
         return begun
 
     async def read(self, project: str, workflow: str, operation: str = "", waiter: str = "") -> Instance | None:
-        """Reads an instance; None if there is none, or if it was forgotten.
+        """Reads an instance; None if there is none, or if it was deleted.
 
         Args:
             operation: the operation whose ending is wanted; empty: none.
-            waiter: the process to notify when the operation under way is over.
+            waiter: the process to notify when the operation in progress is over.
         """
         reply = await self._store.run(_READ, project, workflow, operation, waiter)
         return None if len(reply) < 2 else _instance(reply)
@@ -187,7 +187,7 @@ class InstanceStore(RunStore):
         """Carries out the timeout of an instance. Returns False if that was done already.
 
         Args:
-            late: the ending of the operation that was under way.
+            late: the ending of the operation in progress.
         """
         moved, to_relay = await self._store.run(
             _EXPIRE,
@@ -203,7 +203,7 @@ class InstanceStore(RunStore):
         return moved
 
     async def bundle(self, project: str, hash: str) -> Bundle | None:
-        """The definitions with this hash, which an instance started with; None if the instance is gone."""
+        """The definitions with this hash, which an instance started with; None if the instance was deleted."""
         found = self._bundles.get(hash)
         if found is None:
             text = await self._store.command("GET", keys.gate_bundle.key(project, hash))
@@ -219,9 +219,9 @@ class InstanceStore(RunStore):
         return self._bundles.get(hash)
 
     async def forget(self, project: str, batch: int) -> tuple[int, bool]:
-        """Forgets at most ``batch`` instances whose retention is over.
+        """Deletes at most ``batch`` instances whose retention has expired.
 
         Returns:
-            How many were forgotten, and whether others are left to be forgotten now or later.
+          How many were deleted, and whether any remain, due now or later.
         """
         return await self._store.run(_FORGET, project, self._handoff.packed(project), batch)

@@ -30,13 +30,13 @@ class ServerStore:
         return {name.decode(): _decode(text) for name, text in pairs}
 
     async def time(self) -> int:
-        """The store's time in Unix ms, to tell ``write`` and ``forget`` when a server was asked."""
+        """The store's time in Unix ms: when a server was asked, for ``write`` and ``forget``."""
         return await self._store.time()
 
     async def write(self, connection: str, known: ServerTools, asked: int) -> bool:
-        """Stores a server's list and tells the front-ends. Returns False if another process asked the server later."""
+        """Stores a server's list and notifies the front-ends. Returns False if another process asked it later."""
         return bool(await self._store.run(_KEEP, keys.FLEET, connection, asked, msgspec.json.encode(known)))
 
     async def forget(self, connection: str, asked: int) -> None:
-        """Drops the list of a server from which nothing is imported any more, and tells the front-ends."""
+        """Deletes the list of a server from which nothing is imported any more, and notifies the front-ends."""
         await self._store.run(_KEEP, keys.FLEET, connection, asked, "")

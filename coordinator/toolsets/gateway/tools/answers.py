@@ -43,7 +43,7 @@ class _Position(NamedTuple):
 
 
 def _position(snapshot: Snapshot) -> _Position:
-    """Where the operation that was asked about has left the instance; without one, where the instance is now."""
+    """The instance's position after the requested operation; without one, its current position."""
     ending, instance = snapshot.ending, snapshot.instance
     if ending is not None:
         return _Position(ending.state, ending.version, ending.context, ending.terminal, ending.outcome)
@@ -51,7 +51,7 @@ def _position(snapshot: Snapshot) -> _Position:
 
 
 def answer(snapshot: Snapshot, principal: Principal, links: Links) -> WorkflowAnswer | Reply:
-    """The answer about an instance; a refusal if the operation that was asked about has failed."""
+    """The answer about an instance; a refusal if the requested operation has failed."""
     ending = snapshot.ending
     if ending is not None and ending.error is not None:
         return failed(snapshot, ending, ending.error, principal, links)
@@ -79,7 +79,7 @@ def answer(snapshot: Snapshot, principal: Principal, links: Links) -> WorkflowAn
         circumstances = snapshot.circumstances(principal)
         made.links = links.transitions(
             snapshot.id, snapshot.workflow, at.state, at.version, circumstances, ending.retry if ending else ""
-        ) or [links.myself(snapshot.id)]  # nothing is legal for this caller now: only what has ended has no links
+        ) or [links.myself(snapshot.id)]  # nothing is legal for this caller now; only ended instances have no links
     if ending is not None and ending.chain:
         made.chain = [_hop(hop) for hop in ending.chain]
     if ending is not None and ending.stopped:
@@ -94,7 +94,7 @@ def failed(snapshot: Snapshot, ending: Ending, problem: Failed, principal: Princ
     """The answer to a transition whose executor failed, or whose chain cannot go on."""
     moves = [links.myself(snapshot.id)]
     if problem.code == checks.STALE:
-        pass  # only the link to the present state
+        pass  # only the link to the current state
     elif ending.terminal:
         moves.append(_start_again(snapshot, links))
     else:
@@ -112,7 +112,7 @@ def failed(snapshot: Snapshot, ending: Ending, problem: Failed, principal: Princ
 
 
 def rejected(refusal: Rejected, principal: Principal, links: Links, *, more: list[Link] | None = None) -> Reply:
-    """The answer to a call that was refused before anything began.
+    """The answer to a call that was rejected before anything began.
 
     Args:
         more: the links, if the call is not about an instance.
@@ -133,7 +133,7 @@ def rejected(refusal: Rejected, principal: Principal, links: Links, *, more: lis
 
 
 def refusal_of(links: Links) -> Any:
-    """Makes a function that answers failures of the store, permissions and arguments in the gateway's own shape."""
+    """Makes a function that shapes failures of the store, permissions and arguments as the gateway's refusals."""
 
     def shape(failure: ToolFailure) -> Reply:
         details: dict[str, Any] = {"kind": failure.kind}

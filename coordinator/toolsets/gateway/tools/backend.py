@@ -1,4 +1,4 @@
-"""What the tools of this toolset share within one process: the present catalogue, and the access to the store."""
+"""Shared by the tools of this toolset in one process: the current catalogue and the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from coordinator.toolsets.tool import Services
 _log = structlog.get_logger(__name__)
 
 REFRESH_SECONDS = 60.0
-"""How often a process reads the tools of downstream servers even if no message comes."""
+"""How often a process rereads the tools of downstream servers without a message."""
 
 
 class Backend:
@@ -48,15 +48,15 @@ class Backend:
         self._settings = settings
         self._known: Servers = {}
         self.catalogue = Catalogue(settings.gateway, settings.connections)
-        """What agents can find now. It is replaced as a whole, never changed."""
+        """The current catalogue. It is replaced as a whole, never changed."""
         self._started = self._following = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._reported: frozenset[str] = frozenset()
 
-    # --- what is in force -------------------------------------------------------------------------
+    # --- settings ---------------------------------------------------------------------------------
 
     def configure(self, settings: Settings) -> None:
-        """Applies new settings to every call that begins later. Instances keep the definitions they started with."""
+        """Applies new settings to later calls. Instances keep the definitions they started with."""
         if settings.gateway == self._settings.gateway:
             self._settings = settings
             return
@@ -80,7 +80,7 @@ class Backend:
         self._spawn(self._audit_event("server.initialized"), "gateway start")
 
     async def drain(self) -> None:
-        """Ends the waiting of calls and all background tasks."""
+        """Ends waiting calls and all background tasks."""
         await self.listener.close()
         for task in self._tasks:
             task.cancel()
@@ -96,15 +96,15 @@ class Backend:
 
     async def _follow_servers(self) -> None:
         while True:
-            # Cleared before reading, so that a change that is published meanwhile leads to another read.
+            # Cleared before reading, so that a change published meanwhile leads to another read.
             self._servers_changed.clear()
             try:
                 await self._take_servers()
             except ToolFailure as failure:
-                _log.warning("what is known of downstream servers cannot be read", reason=failure.message)
+                _log.warning("tool lists of downstream servers cannot be read", reason=failure.message)
             except Exception:
-                # The present catalogue stays in force, and the next message may bring a usable one.
-                _log.exception("what is known of downstream servers cannot be used")
+                # The current catalogue stays, and the next message may bring a usable one.
+                _log.exception("tool lists of downstream servers cannot be used")
             try:
                 async with asyncio.timeout(REFRESH_SECONDS):
                     await self._servers_changed.wait()
@@ -130,7 +130,7 @@ class Backend:
         recorder().gateway_servers_unavailable(sum(not found[name].available for name in wanted & found.keys()))
 
     async def _audit_event(self, event: str) -> None:
-        """Records in the audit which definitions are in force: by each process at its start, by one after a reload."""
+        """Records the active definitions in the audit: each process at its start, one process after a reload."""
         gateway = self._settings.gateway
         version = idempotency_key("", "", "gateway", msgspec.to_builtins(gateway)).fingerprint
         facts = {"version": version, "items": len(self.catalogue.items)}

@@ -50,23 +50,23 @@ _DESCRIBE = "One workflow or capability in full. Its start link has the JSON Sch
 _EXPLAIN = "How a workflow or one of its transitions works: states, guards, inputs, executors. Starts nothing."
 
 _SHOWN = ("kind", "command", "connection", "tool", "method", "path", "queue", "definition_id")
-"""Fields of an executor that may be shown: never arguments, headers or environments, which may have secrets."""
+"""Fields of an executor that may be shown: no arguments, headers or environments, which may have secrets."""
 
 
 class Discovery:
-    """The handlers of the tools that find workflows and capabilities. They start and change nothing."""
+    """Handlers of the read-only tools that find workflows and capabilities."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._links = backend.links
 
     async def home(self, call: Call, args: Home) -> HomeAnswer:
-        """Everything that the caller may see, each with the link that starts it."""
+        """All visible items, each with the link that starts it."""
         found = [_item(one, self._links) for one in visible(self._backend.catalogue, Principal.of(call.caller))]
         return HomeAnswer(items=found, links=[self._links.search()])
 
     async def search(self, call: Call, args: Search) -> SearchAnswer:
-        """What the caller may see and the words describe, best match first."""
+        """The visible items that match the words, best match first."""
         if len(args.query) > MAX_QUERY or len(words(args.query)) > MAX_WORDS:
             raise invalid("query", f"must be at most {MAX_WORDS} words and {MAX_QUERY} characters")
         if not 1 <= args.limit <= MAX_LIMIT:

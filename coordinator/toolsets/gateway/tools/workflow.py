@@ -54,7 +54,7 @@ class Workflows:
         except Rejected as refused:
             hurried = not self.start_may_wait(args)
             if (repeated := await self._operations.repeated(call.project, request, hurried=hurried)) is not None:
-                # The same call began earlier, with definitions that this process does not have, or not any more.
+                # The same call began earlier, with definitions that this process does not have (any more).
                 return answer(repeated, principal, self._links)
             asked = args.input.get("capability") if args.definition_id == PROXY else None
             capability = asked if isinstance(asked, str) else ""
@@ -63,7 +63,7 @@ class Workflows:
         return answer(snapshot, principal, self._links)
 
     async def get(self, call: Call, args: Get) -> WorkflowAnswer | Reply:
-        """An instance, and what can be done next."""
+        """An instance and its next moves."""
         principal = Principal.of(call.caller)
         try:
             snapshot = await self._operations.get(call.project, args.workflow_id)
@@ -125,7 +125,7 @@ class Workflows:
         if packed is None:
             raise checks.unknown_definition(PROXY, ())
         if called.arguments is not None:
-            # Before a session is made for it.
+            # before a session is created for it
             checks.passed(capability.guards, Circumstances(principal, Scope({}, called.arguments, given)))
         hours = self._backend.catalogue.gateway.limits.proxy_hours
         return await self._operations.start(
@@ -144,7 +144,7 @@ class Workflows:
         )
 
     def _links_of_refused(self, args: Start, principal: Principal) -> list[Link]:
-        """Links of a refused start: the same again, with the schema of the input."""
+        """Links of a rejected start: the same call, with the schema of the input."""
         wanted = args.definition_id
         if wanted == PROXY and isinstance(args.input.get("capability"), str):
             wanted = args.input["capability"]
@@ -154,7 +154,7 @@ class Workflows:
         return [*self._links.start(listed, with_schema=True), self._links.describe(listed.id)]
 
     def _executed_by(self, args: Start) -> Key | None:
-        """The key under which the duration of a start is noted; None if it executes nothing or will be refused."""
+        """The key under which the duration of a start is tracked; None if it executes nothing or will be rejected."""
         catalogue = self._backend.catalogue
         if args.definition_id == PROXY:
             capability = args.input.get("capability")

@@ -1,13 +1,13 @@
--- An advance: what follows in an instance, as Python planned it. An `adv` is a table with the fields of Advance in
--- rules/task.py; those that have their default there are nil. An `inst` is a table as in instances.lua.
--- keep_ms: how long the ending of the operation is kept. retention_ms: how long the instance is, once it has ended.
+-- An advance: the next changes of an instance, as planned in Python. An `adv` is a table with the fields of Advance in
+-- rules/task.py; fields with their default are nil. An `inst` is a table as in instances.lua.
+-- keep_ms: how long the ending of the operation is kept. retention_ms: how long an ended instance is kept.
 local approvals = require 'approvals'
 local audit = require 'audit'
 local clock = require 'clock'
 local events = require 'events'
 local instances = require 'instances'
 
-local EVIDENCE_MAX = 200 -- kept of each instance
+local EVIDENCE_MAX = 200 -- per instance
 
 local advances = {}
 
@@ -56,7 +56,7 @@ local function change_approvals(run, inst, changes)
   end
 end
 
--- Writes an advance; its operation is the one under way. Afterwards that waits for its next step, or is over.
+-- Writes an advance of the operation in progress, which then waits for its next step or is over.
 function advances.apply(run, inst, adv, keep_ms, retention_ms)
   write_data(run, inst, adv)
   if adv.evidence then add_evidence(run, inst, adv.evidence) end
@@ -76,8 +76,8 @@ function advances.apply(run, inst, adv, keep_ms, retention_ms)
   if adv.ended then instances.resume_parent(run, inst) end
 end
 
--- Moves an instance whose time is over as planned, and stops what is under way, which ends with `late`. Returns false
--- where it has moved meanwhile.
+-- Times out an instance as planned. An operation in progress is stopped and ends with `late`. Returns false if the
+-- instance has moved since.
 function advances.apply_timeout(run, inst, adv, keep_ms, retention_ms, late)
   if inst.status ~= 'r' or inst.version ~= adv.base then return false end
   if not inst.deadline or inst.deadline > run.now then return false end

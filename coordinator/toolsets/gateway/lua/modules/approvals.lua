@@ -1,8 +1,8 @@
--- Approvals: what people are asked for. Each is a hash, gate_approval .. id:
---   w instance  n definition  q queue  d '1': somebody else than the requester has to answer  r requester
+-- Approvals: decisions asked of people. Each is a hash, gate_approval .. id:
+--   w instance  n definition  q queue  d '1': the requester must not answer  r requester
 --   t asked at  k transition that asks  s status: pending, resolved or withdrawn
 --   b who closed it  e closed at  a transition that closed it
--- gate_asked has those that are pending, by when they were asked for.
+-- gate_asked has the pending ones, scored by the time they were asked for.
 local approvals = {}
 
 -- Asks for an approval.
@@ -14,7 +14,7 @@ function approvals.ask(run, inst, id, queue, distinct, requester, transition)
   redis.call('HSET', run.keys.gate_data .. inst.id, 'o', (open or '') .. id .. ' ', 'g', (all or '') .. id .. ' ')
 end
 
--- Closes all that the instance has open, under this status.
+-- Closes all open approvals of the instance with this status.
 function approvals.close(run, inst, status, by, transition)
   local open = redis.call('HGET', run.keys.gate_data .. inst.id, 'o') or ''
   for id in string.gmatch(open, '%S+') do

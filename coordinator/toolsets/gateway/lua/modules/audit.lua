@@ -2,7 +2,7 @@
 --   w instance  c operation  a actor  e type of event  p payload as JSON
 local audit = {}
 
--- Appends an entry; about run.events_max of them are kept.
+-- Appends an entry; about run.events_max are kept.
 function audit.add(run, workflow, operation, actor, event, payload)
   redis.call('XADD', run.keys.gate_audit, 'MAXLEN', '~', run.events_max, '*', 'w', workflow, 'c', operation, 'a', actor,
     'e', event, 'p', payload)

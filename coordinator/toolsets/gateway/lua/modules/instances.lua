@@ -1,13 +1,12 @@
--- An instance in Redis: an owner of steps (steps.lua of steps), whose hash keys.run .. id has besides
+-- An instance in Redis: an owner of steps (steps.lua of steps), whose hash keys.run .. id also has
 --   h bundle  z state  v version  t started at  d deadline  k nesting  m parent: instance and operation
---   y ms that a session is kept  c operation under way, with  ct its transition  cs since  a its step  tr its trace
+--   y ms that a session is kept  c operation in progress, with  ct its transition  cs since  a its step  tr its trace
 --   b the sub-workflow that it waits for;  x outcome  e ended at.  Its status is r running or e ended.
 -- gate_data .. id: c context  n input  v evidence by kind  f last failure (all JSON)  fa its time
---   o open approvals  g all approvals (ids with a blank behind each)
--- An operation is named by its correlation id. Whoever continues it must present the id: it is the fence of the
--- instance.
--- An `inst` is a table with the names that `instances.load` gives to these fields; those that the hash does not have
--- are nil. A `step` has the stored fields of steps.lua of steps.
+--   o open approvals  g all approvals (ids, each followed by a blank)
+-- The correlation id names an operation and fences the instance: whoever continues the operation presents it.
+-- An `inst` is a table with the names that `instances.load` gives to these fields; missing
+-- fields are nil. A `step` has the stored fields of steps.lua of steps.
 local clock = require 'clock'
 local handoff = require 'handoff'
 local steps = require 'steps'
@@ -25,14 +24,14 @@ function instances.load(run, id)
     deadline = deadline and tonumber(deadline) or nil, definition = definition}
 end
 
--- Puts the token of an operation on an instance, and the trace that it belongs to if there is one.
+-- Records an operation as in progress, with its trace if there is one.
 function instances.set_operation(run, inst, operation, transition, trace)
   inst.operation = operation
   redis.call('HSET', run.keys.run .. inst.id, 'c', operation, 'ct', transition, 'cs', run.at)
   if trace and trace ~= '' then redis.call('HSET', run.keys.run .. inst.id, 'tr', trace) end
 end
 
--- The operation is over: keeps its ending (JSON) for those that wait for it, and tells them.
+-- Ends the operation: keeps its ending (JSON) for the calls that wait for it, and notifies them.
 function instances.end_operation(run, inst, ending, keep_ms)
   redis.call('SET', run.keys.gate_ending .. inst.operation, ending, 'PX', keep_ms)
   redis.call('HDEL', run.keys.run .. inst.id, 'c', 'ct', 'cs', 'a', 'b', 'tr')
@@ -45,7 +44,7 @@ function instances.timer_of(id)
   return id .. '_t'
 end
 
--- Ends a step wherever it is; who runs it is told to stop.
+-- Ends a step in any status; a worker that runs it is told to stop.
 function instances.stop_step(run, id)
   local step = steps.load(run, id)
   if not step then return end
@@ -53,7 +52,7 @@ function instances.stop_step(run, id)
   steps.discard(run, step)
 end
 
--- What a sub-workflow hands to the one that waits for it, as JSON; nil: it has not ended.
+-- The result of a sub-workflow for its parent, as JSON; nil: it has not ended.
 local function result_of(run, id)
   local kind, status, state, outcome = unpack(redis.call('HMGET', run.keys.run .. id, 'o', 's', 'z', 'x'))
   if kind ~= 'gateway' then return '{"outcome":""}' end
@@ -62,8 +61,8 @@ local function result_of(run, id)
     (redis.call('HGET', run.keys.gate_data .. id, 'c') or '{}') .. '}'
 end
 
--- Opens the step that has to be over before the operation goes on: the fields of NextStep in rules/task.py. Its number
--- is the time, or the one after the last: a server that has lost its last writes gives none again that a worker has.
+-- Opens the step that the operation waits for: the fields of NextStep in rules/task.py. Its number is the time, or the
+-- last number + 1: so a server that lost its last writes does not reuse the number of a step that a worker holds.
 function instances.open_step(run, inst, kind, task, delay_ms, expires_ms, child)
   local number = clock.whole(math.max(run.now, tonumber(redis.call('HGET', run.keys.run .. inst.id, 'i') or 0) + 1))
   local step = {id = inst.id .. '_' .. number, r = inst.id, k = inst.operation, f = '1', e = run.at,
@@ -83,7 +82,7 @@ function instances.open_step(run, inst, kind, task, delay_ms, expires_ms, child)
   handoff.make_ready_after(run, step, delay_ms)
 end
 
--- A sub-workflow has ended: lets the operation go on that waits for it, if any does.
+-- After a sub-workflow has ended: continues the operation that waits for it, if any.
 function instances.resume_parent(run, inst)
   local id, operation = string.match(inst.parent or '', '^(%S+) (%S+)$')
   local parent = id and instances.load(run, id)

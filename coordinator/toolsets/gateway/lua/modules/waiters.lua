@@ -1,4 +1,4 @@
--- Processes that wait for the end of the operation under way on an instance: a set per instance, gate_waiters. Each
+-- Processes that wait for the end of an instance's operation in progress: a set per instance, gate_waiters. Each
 -- process listens on its own channel (listener.py).
 local waiters = {}
 
