@@ -27,11 +27,12 @@ from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules.configured import schema_config
+from coordinator.toolsets.items.rules.items import new_item
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
-from coordinator.toolsets.items.rules.specs import new_item
+from coordinator.toolsets.items.store.claims import ClaimStore
 from coordinator.toolsets.items.store.items import ItemStore
-from coordinator.toolsets.items.store.work import WorkStore
+from coordinator.toolsets.items.store.next import NextStore
 
 SELECTORS = {
     "no filter": Selector(),
@@ -51,18 +52,18 @@ def _task(number: int) -> ItemSpec:
     return ItemSpec(title=f"task {number}", priority="high", complexity=1 + number % 3, tags="rare")
 
 
-async def _load(store: Store, items: int) -> WorkStore:
+async def _load(store: Store, items: int) -> tuple[ClaimStore, NextStore]:
     settings = Settings()
     schemas = SchemaSource(schema_config(settings))
-    made, work = ItemStore(store, settings, schemas), WorkStore(store, settings, schemas)
+    made, claims = ItemStore(store, settings, schemas), ClaimStore(store, settings, schemas)
     await made.create(PROJECT, NO_KEY, [new_item(ItemSpec(title="feature", role="work"), item_id(0), "")])
     for start in range(2, items, 100):
         numbers = range(start, min(start + 100, items))
         await made.create(PROJECT, NO_KEY, [new_item(_task(number), item_id(number), item_id(0)) for number in numbers])
     beside = ItemSpec(title="beside", priority="low", complexity=3, tags="rare")
     await made.create(PROJECT, NO_KEY, [new_item(beside, item_id(1), "")])
-    await work.claim(PROJECT, fresh(), "holder", [(item_id(0), TTL_MS, 0)], [])
-    return work
+    await claims.claim(PROJECT, fresh(), "holder", [(item_id(0), TTL_MS, 0)], [])
+    return claims, NextStore(store, settings, schemas)
 
 
 async def _measured(server: Server, name: str, call: Callable[[], Awaitable[object]]) -> tuple[str, ...]:
@@ -80,14 +81,14 @@ async def _rows(url: str, items: int) -> list[tuple[str, ...]]:
     store, server = Store(url, TIMEOUT_MS), Server(url)
     await store.open()
     try:
-        work = await _load(store, items)
+        claims, recommendations = await _load(store, items)
         rows = []
         for name, selector in SELECTORS.items():
             for again in ("", ", again"):
-                look = partial(work.next, PROJECT, selector, 1, False, False)
+                look = partial(recommendations.next, PROJECT, selector, 1, False, False)
                 rows.append(await _measured(server, f"get_next_item, {name}{again}", look))
         for agent, name in {"a": "an agent", "b": "one too many", "holder": "who holds the feature"}.items():
-            claim = partial(work.claim_next, PROJECT, fresh(), agent, TTL_MS, Selector(), [])
+            claim = partial(claims.claim_next, PROJECT, fresh(), agent, TTL_MS, Selector(), [])
             rows.append(await _measured(server, f"claim_item, {name}", claim))
         return rows
     finally:

@@ -27,8 +27,8 @@ from coordinator.store.embedded import EmbeddedServer
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules.configured import schema_config
+from coordinator.toolsets.items.rules.items import NewItem, new_item
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.rules.specs import NewItem, new_item
 from coordinator.toolsets.items.store.items import ItemStore
 
 PROJECT = "default"

@@ -33,7 +33,9 @@ from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
-from coordinator.toolsets.items.store.work import WorkStore
+from coordinator.toolsets.items.store.claims import ClaimStore
+from coordinator.toolsets.items.store.next import NextStore
+from coordinator.toolsets.items.store.transitions import TransitionStore
 
 CALLERS = 32
 AGENTS = 64
@@ -55,7 +57,9 @@ class Side(NamedTuple):
 
     size: int
     server: Server
-    work: WorkStore
+    claims: ClaimStore
+    transitions: TransitionStore
+    recommendations: NextStore
 
 
 async def in_turn(calls: Sequence[Call]) -> None:
@@ -80,15 +84,15 @@ def tasks(side: Side, count: int, pick: random.Random) -> list[str]:
 
 
 def _claim(side: Side, agent: str, item: str) -> Call:
-    return lambda: side.work.claim(PROJECT, fresh(), agent, [(item, TTL_MS, 0)], [])
+    return lambda: side.claims.claim(PROJECT, fresh(), agent, [(item, TTL_MS, 0)], [])
 
 
 def _release(side: Side, agent: str, item: str) -> Call:
-    return lambda: side.work.claim(PROJECT, fresh(), agent, [], [(item, 0)])
+    return lambda: side.claims.claim(PROJECT, fresh(), agent, [], [(item, 0)])
 
 
 def _advance(side: Side, agent: str, item: str, trigger: str) -> Call:
-    return lambda: side.work.advance(PROJECT, fresh(), [(item, trigger, agent, "", "", "", 0)])
+    return lambda: side.transitions.advance(PROJECT, fresh(), [(item, trigger, agent, "", "", "", 0)])
 
 
 async def _measured(side: Side, calls: Sequence[Call]) -> Cost:
@@ -102,14 +106,14 @@ async def _measured(side: Side, calls: Sequence[Call]) -> Cost:
 
 async def measure(side: Side, calls: int, pick: random.Random) -> dict[str, Cost]:
     """One round on one server; leaves the items as they were."""
-    work, found = side.work, dict[str, Cost]()
+    found = dict[str, Cost]()
     agents = [f"agent-{n % AGENTS}" for n in range(calls)]
 
     def claim_next(agent: str) -> Call:
-        return lambda: work.claim_next(PROJECT, fresh(), agent, TTL_MS, _ANY, [])
+        return lambda: side.claims.claim_next(PROJECT, fresh(), agent, TTL_MS, _ANY, [])
 
     def look(limit: int) -> Call:
-        return lambda: work.next(PROJECT, _ANY, limit, False, False)
+        return lambda: side.recommendations.next(PROJECT, _ANY, limit, False, False)
 
     # An agent's claim lets go of the one it had: each call moves two items.
     found["claim the next"] = await _measured(side, [claim_next(agent) for agent in agents])
@@ -138,7 +142,8 @@ async def _rounds(urls: dict[int, str], rounds: int, calls: int) -> dict[tuple[s
     for size, store in stores.items():
         await store.open()
         schemas = SchemaSource(schema_config(settings))
-        sides.append(Side(size, Server(urls[size]), WorkStore(store, settings, schemas)))
+        shared = store, settings, schemas
+        sides.append(Side(size, Server(urls[size]), ClaimStore(*shared), TransitionStore(*shared), NextStore(*shared)))
     for number in range(rounds + 1):
         for side in sides:
             costs = await measure(side, calls if number else 200, random.Random(number))

@@ -27,7 +27,7 @@ from coordinator.store.address import parse
 from coordinator.store.scripts import pack_key
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.selection import Selector
-from coordinator.toolsets.items.store import work
+from coordinator.toolsets.items.store import claims, transitions
 
 TTL_MS = 900_000
 _pack = msgspec.msgpack.Encoder().encode
@@ -68,7 +68,7 @@ class FullCalls:
     With idempotency records, fences, leases, ranked indexes, cascades, the event and the transition log.
     """
 
-    scripts = (work._CLAIM_NEXT, work._ADVANCE)
+    scripts = (claims._CLAIM_NEXT, transitions._ADVANCE)
 
     def __init__(self, project: str) -> None:
         settings = Settings()
@@ -81,7 +81,7 @@ class FullCalls:
     def claim(self, request: str, agent: str) -> bytes:
         """See ``Calls``."""
         waiting = ("0" * 16, self._nothing, 0, "", "", 0)
-        return work._CLAIM_NEXT.pack(self._key, (request, *self._record, agent, TTL_MS, self._selector, *waiting))
+        return claims._CLAIM_NEXT.pack(self._key, (request, *self._record, agent, TTL_MS, self._selector, *waiting))
 
     def claimed(self, reply: bytes) -> tuple[str, int]:
         """See ``Calls``."""
@@ -91,7 +91,7 @@ class FullCalls:
     def complete(self, request: str, agent: str, item: str, fence: int) -> bytes:
         """See ``Calls``."""
         element = _pack([(item, "complete", agent, "", "", "", fence)])
-        return work._ADVANCE.pack(self._key, (request, *self._record, *self._config, element))
+        return transitions._ADVANCE.pack(self._key, (request, *self._record, *self._config, element))
 
     def completed(self, reply: bytes) -> bool:
         """See ``Calls``."""

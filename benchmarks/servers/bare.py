@@ -15,10 +15,10 @@ import redis.asyncio
 
 from coordinator.store import Script, Store
 from coordinator.toolsets.actor import given
-from coordinator.toolsets.items.contract.claim import ClaimItem, ClaimItemResult, ClaimResult, ClaimSummary
+from coordinator.toolsets.items.contract.claims import ClaimItem, ClaimItemResult, ClaimResult, ClaimSummary
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.store.base import LIBRARY
-from coordinator.toolsets.items.store.work import ClaimReply
+from coordinator.toolsets.items.store.claims import ClaimReply
 from coordinator.toolsets.timestamp import iso
 
 Claim = Callable[[ClaimItem], Awaitable[ClaimReply]]

@@ -10,8 +10,8 @@ import redis.asyncio
 from mcp.server.lowlevel import Server
 
 from benchmarks.servers.bare import SCRIPT, arguments, result
-from coordinator.toolsets.items.contract.claim import ClaimItem
-from coordinator.toolsets.items.store.work import ClaimReply
+from coordinator.toolsets.items.contract.claims import ClaimItem
+from coordinator.toolsets.items.store.claims import ClaimReply
 
 _SCHEMA: dict[str, Any] = {"type": "object"}
 

@@ -26,7 +26,7 @@ from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
 from coordinator.store.embedded import find_running
-from coordinator.toolsets.items.rules.edges import MAX_EDGES
+from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 from tests.items.client import Client
 from tests.support.fleets import RunningCommand, RunningFleet, fleet_command
 from tests.support.wait import wait_until_sync

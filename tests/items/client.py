@@ -20,7 +20,7 @@ from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.actor import ActorResolver
-from coordinator.toolsets.items.rules.edges import MAX_EDGES
+from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Call, Delivery, Services
 from tests.support.schemas import decoded, must_keep_to

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from coordinator.store import Script, Store, keys
-from coordinator.toolsets.items.rules.edges import MAX_EDGES
+from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 from tests.items.client import Client

@@ -9,7 +9,7 @@ from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.rules.recount import claim_of
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.work import WorkStore
+from coordinator.toolsets.items.store.claims import ClaimStore
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client
 
@@ -52,6 +52,6 @@ async def lapse(tools: Client, item: str, ago_ms: int = 1) -> str:
 
 async def claim_for(tools: Client, agent: str, item: str, ttl_ms: int) -> None:
     """Claims an item for less than the second that is the tool's least."""
-    work = WorkStore(tools.store, Settings(), SchemaSource())
-    reply = await work.claim(tools.project, NO_KEY, agent, [(item.replace("-", ""), ttl_ms, 0)], [])
+    store = ClaimStore(tools.store, Settings(), SchemaSource())
+    reply = await store.claim(tools.project, NO_KEY, agent, [(item.replace("-", ""), ttl_ms, 0)], [])
     assert reply.claims[0].outcome == "success", reply

@@ -13,7 +13,7 @@ from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.tree import completion_order
+from coordinator.toolsets.items.rules.trees import completion_order
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse
 
@@ -177,7 +177,7 @@ async def test_what_is_wrong_completes_nothing(
 def name_ids(monkeypatch: pytest.MonkeyPatch, *prefixes: str) -> None:
     """Lets the ids of the next items begin like this."""
     upcoming = iter([prefix.ljust(32, "0") for prefix in prefixes])
-    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: list(islice(upcoming, count)))
+    monkeypatch.setattr("coordinator.toolsets.items.tools.items.new_ids", lambda count: list(islice(upcoming, count)))
 
 
 async def test_prefixes_name_items_and_roots(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:

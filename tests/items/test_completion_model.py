@@ -72,7 +72,7 @@ async def a_forest(redis_url: str) -> AsyncIterator[Forest]:
     forest = Forest(Client(store, f"t{fresh_id()[:13]}", msgspec.convert(GATED, Settings)))
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("coordinator.toolsets.items.store.tree.COMPLETE_SLICE", RUN)
+            patch.setattr("coordinator.toolsets.items.store.trees.COMPLETE_SLICE", RUN)
             yield forest
     finally:
         await store.close()

@@ -311,7 +311,7 @@ async def test_who_goes_on_need_not_find_what_the_call_names(
     tools: Client, killed: Killed, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     upcoming = iter(f"{n:04x}".ljust(32, "a") for n in range(COUNT + 2))
-    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: list(islice(upcoming, count)))
+    monkeypatch.setattr("coordinator.toolsets.items.tools.items.new_ids", lambda count: list(islice(upcoming, count)))
     root, ids = await planted(tools)
     targets: Json = {"itemIds": [item[:4] for item in ids]} if "items" in named else {"rootId": root}
     call = keyed(**({"rootId": root[:4]} if named == "prefix of the root" else targets))

@@ -15,7 +15,7 @@ from coordinator.settings import Settings
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
+from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore
 from tests.items.client import Client, actor, fresh_id
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +72,7 @@ async def test_claims_that_expire_never_overlap(clients: list[Client]) -> None:
     won: list[tuple[int, int, int]] = []
 
     async def work(agent: str, client: Client) -> None:
-        store = WorkStore(client.store, Settings(), SchemaSource())
+        store = ClaimStore(client.store, Settings(), SchemaSource())
         times = 0
         while len(won) < 25:
             # Nobody renews: the next claim of whoever holds it would be.

@@ -6,17 +6,19 @@ test in this folder against its tool's output schema.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.toolsets.items.rules.edges import MAX_EDGES
-from coordinator.toolsets.items.tools.claim import MAX_ENTRIES
-from coordinator.toolsets.items.tools.crud import MAX_ITEMS
+from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
+from coordinator.toolsets.items.tools.claims import MAX_ENTRIES
+from coordinator.toolsets.items.tools.items import MAX_ITEMS
 from coordinator.toolsets.items.tools.notes import MAX_NOTES
-from coordinator.toolsets.items.tools.tree import MAX_COMPLETED
-from coordinator.toolsets.items.tools.workflow import MAX_TRANSITIONS
+from coordinator.toolsets.items.tools.transitions import MAX_TRANSITIONS
+from coordinator.toolsets.items.tools.trees import MAX_COMPLETED
 from coordinator.toolsets.schema import input_schema
 from tests.items.client import Client, Json
 from tests.support.contracts import nodes, toolsets
@@ -33,6 +35,19 @@ LIMITS: Mapping[str, Mapping[str, int]] = {
     "claim_item": {"claims": MAX_ENTRIES, "releases": MAX_ENTRIES},
 }
 """The lists that the tools bound, by tool."""
+
+
+def test_a_tool_is_under_one_name_in_contract_store_and_tools() -> None:
+    package = "coordinator.toolsets.items"
+    for name, tool in TOOLS.items():
+        room = tool.arguments.__module__.rpartition(".")[2]
+        store, joined = (importlib.import_module(f"{package}.{folder}.{room}") for folder in ("store", "tools"))
+        assert any(one.__module__ == store.__name__ for one in _classes(store) if one.__name__.endswith("Store")), name
+        assert any(name in vars(one) for one in _classes(joined)), name
+
+
+def _classes(module: ModuleType) -> list[type]:
+    return [one for one in vars(module).values() if isinstance(one, type)]
 
 
 @pytest.mark.parametrize("name", TOOLS)

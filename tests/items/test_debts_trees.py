@@ -11,7 +11,7 @@ import pytest
 from coordinator.settings import Settings
 from coordinator.store import keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.tree import MAX_ELEMENTS
+from coordinator.toolsets.items.rules.trees import MAX_ELEMENTS
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.dying import MANY, hub, link_pairs, owed, ready
 from tests.items.parked import Front, Fronts, Parked

@@ -242,7 +242,7 @@ async def test_a_call_that_failed_whole_may_be_repeated_under_its_id(
     arguments = {"operation": "create", "items": [{"title": "t"}], "parentId": "abcdef"}
     call = {**arguments, "actor": actor("agent"), "requestId": fresh_id()}
     assert (await tools.refusal("manage_items", **call)).code == "RESOURCE_NOT_FOUND"
-    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: ["abcdef" + "0" * 26] * count)
+    monkeypatch.setattr("coordinator.toolsets.items.tools.items.new_ids", lambda count: ["abcdef" + "0" * 26] * count)
     await tools.add()
     monkeypatch.undo()
     assert (await tools("manage_items", **call))["created"] == 1

@@ -13,7 +13,7 @@ from coordinator.store import Script, Store, keys
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store import dependencies
-from coordinator.toolsets.items.store.work import WorkStore
+from coordinator.toolsets.items.store.claims import ClaimStore
 from tests.items.client import Client, Json
 from tests.items.dying import hub, link_pairs
 from tests.items.moments import lapse
@@ -165,8 +165,8 @@ async def test_claims_that_end_together_are_put_back_a_few_at_a_time_where_tags_
         await tools.claim(f"holder of {item}", item)
     for item in items:
         await lapse(tools, item)
-    work = WorkStore(tools.store, Settings(), SchemaSource())
-    earliest, now, _ = await work.sweep(tools.project, "process", 1)
+    claims = ClaimStore(tools.store, Settings(), SchemaSource())
+    earliest, now, _ = await claims.sweep(tools.project, "process", 1)
     assert await tools.store.command("ZCARD", keys.leases.key(tools.project)) == left
     assert (0 < earliest < now) == (left > 0)
     assert len(await tools.next(tags="t" if not left else "t1", limit=20)) == 20

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.edges import MAX_EDGES
-from coordinator.toolsets.items.rules.specs import MAX_TEXT
+from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
+from coordinator.toolsets.items.rules.items import MAX_TEXT
 from coordinator.toolsets.items.store.base import SLICE, slices
 from tests.items.client import Client, Json, actor, fresh_id
 

@@ -436,7 +436,7 @@ async def test_what_cannot_be_read_is_said(three: Client, arguments: Json, code:
 async def three(tools: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
     """A project with the items abcd1..., abcd2... and abcd5..."""
     ids = iter(f"abcd{digit}234000040008000000000000000" for digit in "125")
-    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: list(islice(ids, count)))
+    monkeypatch.setattr("coordinator.toolsets.items.tools.items.new_ids", lambda count: list(islice(ids, count)))
     await tools.add_many(3)
     monkeypatch.undo()
     return tools

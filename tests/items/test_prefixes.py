@@ -31,7 +31,7 @@ async def three(tools: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
 def name_ids(monkeypatch: pytest.MonkeyPatch, ids: list[str]) -> None:
     """Lets the next items have these ids."""
     upcoming: Iterator[str] = iter(item.replace("-", "") for item in ids)
-    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: list(islice(upcoming, count)))
+    monkeypatch.setattr("coordinator.toolsets.items.tools.items.new_ids", lambda count: list(islice(upcoming, count)))
 
 
 @pytest.mark.every_store

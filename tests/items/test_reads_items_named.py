@@ -28,7 +28,7 @@ async def two(tools: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
     """A project with the item A, in work, that has a blocked child, and B, which waits for A."""
     upcoming = iter(item.replace("-", "") for item in (A, B))
     with monkeypatch.context() as patched:
-        patched.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: list(islice(upcoming, count)))
+        patched.setattr("coordinator.toolsets.items.tools.items.new_ids", lambda count: list(islice(upcoming, count)))
         await tools.create({"title": "a", "role": "work"}, {"title": "b"})
     await tools.add("child", role="blocked", parentId=A)
     await tools.link(A, B)

@@ -15,11 +15,17 @@ from coordinator.toolsets.items.rules.classes import best_first
 from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.reads import Ranked, ReadStore
+from coordinator.toolsets.items.store.blocked import BlockedStore
+from coordinator.toolsets.items.store.context import ContextStore
+from coordinator.toolsets.items.store.dependencies import DependencyStore
+from coordinator.toolsets.items.store.ranked import Ranked
 from tests.items.client import Client, Json, fresh_id
 from tests.support.between import after, before
 
 pytestmark = pytest.mark.anyio
+
+Shared = tuple[Store, Settings, SchemaSource]
+"""What the stores of the toolset share."""
 
 READS: tuple[tuple[str, Json], ...] = (
     ("get_context", {}),
@@ -29,24 +35,24 @@ READS: tuple[tuple[str, Json], ...] = (
 
 
 @pytest.fixture
-def reads(store: Store) -> ReadStore:
-    return ReadStore(store, Settings(), SchemaSource())
+def shared(store: Store) -> Shared:
+    return store, Settings(), SchemaSource()
 
 
 def inner(item: str) -> str:
     return item.replace("-", "")
 
 
-async def test_a_listed_item_that_changed_its_role_or_went_is_left_out(tools: Client, reads: ReadStore) -> None:
+async def test_a_listed_item_that_changed_its_role_or_went_is_left_out(tools: Client, shared: Shared) -> None:
     stays, moves, goes = await tools.add_many(3, role="work")
     ids = [inner(item) for item in (moves, goes, stays)]
     await tools.move(moves, "complete")
     await tools.delete(goes)
-    listed = await reads.listed(tools.project, [ROLE_CODES["work"]], ids, False)
+    listed = await ContextStore(*shared).listed(tools.project, [ROLE_CODES["work"]], ids, False)
     assert [entry.id for entry in listed] == [inner(stays)]
 
 
-async def test_a_blocked_item_that_is_free_by_now_or_went_is_left_out(tools: Client, reads: ReadStore) -> None:
+async def test_a_blocked_item_that_is_free_by_now_or_went_is_left_out(tools: Client, shared: Shared) -> None:
     blocker, done = await tools.add_many(2)
     stays, freed, ended, gone = await tools.add_many(4)
     for item in (stays, ended, gone):
@@ -56,7 +62,7 @@ async def test_a_blocked_item_that_is_free_by_now_or_went_is_left_out(tools: Cli
     await tools("complete_tree", itemIds=[ended], trigger="cancel")
     await tools.delete(gone)
     ids = [inner(item) for item in (freed, ended, gone, stays)]
-    found, complete = await reads.blocked(tools.project, ids, 10, False, False)
+    found, complete = await BlockedStore(*shared).blocked(tools.project, ids, 10, False, False)
     assert [entry.id for entry in found] == [inner(stays)]
     assert complete
 
@@ -91,28 +97,28 @@ async def test_an_item_that_goes_from_one_list_to_another_meanwhile_is_in_one_of
     assert await tools.role(item) != role
 
 
-async def test_a_search_for_blocked_items_ends_when_it_has_enough(tools: Client, reads: ReadStore) -> None:
+async def test_a_search_for_blocked_items_ends_when_it_has_enough(tools: Client, shared: Shared) -> None:
     items = [inner(item) for item in await tools.add_many(250, role="blocked")]
-    found, complete = await reads.blocked(tools.project, items, 150, False, False)
+    found, complete = await BlockedStore(*shared).blocked(tools.project, items, 150, False, False)
     assert [entry.id for entry in found] == items[:150]
     assert not complete
-    assert await reads.blocked(tools.project, items[:150], 150, False, False) == (found, True)
+    assert await BlockedStore(*shared).blocked(tools.project, items[:150], 150, False, False) == (found, True)
 
 
 @pytest.mark.every_store
-async def test_an_item_with_many_edges_is_listed_once_among_others(tools: Client, reads: ReadStore) -> None:
+async def test_an_item_with_many_edges_is_listed_once_among_others(tools: Client, shared: Shared) -> None:
     sources = await tools.add_many(600)
     hub, other = await tools.add_many(2)
     await tools.link_all((source, hub) for source in sources)
     await tools.link(sources[0], other)
     ids = [inner(item) for item in (sources[0], hub, other, sources[1])]
-    edges, complete = await reads.edges(tools.project, [ids[0], uuid.uuid4().hex, *ids[1:]], 10_000)
+    edges, complete = await DependencyStore(*shared).edges(tools.project, [ids[0], uuid.uuid4().hex, *ids[1:]], 10_000)
     assert complete
     assert {item: len(held) for item, held in edges.items()} == dict(zip(ids, (2, 600, 1, 1), strict=True))
     assert {edge.other for edge in edges[inner(hub)]} == {inner(item) for item in sources}
 
 
-async def test_reading_ahead_tells_of_whole_items_that_blocking_edges_lead_to(tools: Client, reads: ReadStore) -> None:
+async def test_reading_ahead_tells_of_whole_items_that_blocking_edges_lead_to(tools: Client, shared: Shared) -> None:
     sources = await tools.add_many(450)
     start, large, middling, small, aside, other = await tools.add_many(6)
     await tools.link_all((source, large) for source in sources)
@@ -120,7 +126,7 @@ async def test_reading_ahead_tells_of_whole_items_that_blocking_edges_lead_to(to
     await tools.link_all((start, item) for item in (large, middling, small))
     await tools.link(start, aside, type="RELATES_TO")
     await tools.link(other, start, type="RELATES_TO")
-    found, complete = await reads.edges(tools.project, [inner(start)], 10_000, known=[])
+    found, complete = await DependencyStore(*shared).edges(tools.project, [inner(start)], 10_000, known=[])
     assert complete
     assert len(found.pop(inner(start))) == 5
     assert [edge.other for edge in found.pop(inner(small))] == [inner(start)]
@@ -128,7 +134,7 @@ async def test_reading_ahead_tells_of_whole_items_that_blocking_edges_lead_to(to
 
 
 async def test_an_item_that_goes_between_two_pages_of_its_edges_is_done_with(
-    tools: Client, reads: ReadStore, monkeypatch: pytest.MonkeyPatch
+    tools: Client, shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = await tools.add_many(450)
     first, second, other = await tools.add_many(3)
@@ -147,12 +153,14 @@ async def test_an_item_that_goes_between_two_pages_of_its_edges_is_done_with(
         return reply
 
     monkeypatch.setattr(tools.store, "run", wrapped)
-    edges, complete = await reads.edges(tools.project, [inner(item) for item in (first, second, other)], 10_000)
+    edges, complete = await DependencyStore(*shared).edges(
+        tools.project, [inner(item) for item in (first, second, other)], 10_000
+    )
     assert complete
     assert [edge.other for edge in edges[inner(other)]] == [inner(sources[0])]
     monkeypatch.setattr(tools.store, "run", wrapped)
     ids = [inner(first), inner(other)]
-    found, complete = await reads.blocked(tools.project, ids, 10, False, False)
+    found, complete = await BlockedStore(*shared).blocked(tools.project, ids, 10, False, False)
     assert complete
     assert [entry.id for entry in found][-1] == inner(other)
 

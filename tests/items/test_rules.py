@@ -16,7 +16,8 @@ from coordinator.errors import ToolFailure
 from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.items.contract.dependencies import DependencySpec, ManageDependencies
 from coordinator.toolsets.items.contract.items import ItemSpec
-from coordinator.toolsets.items.rules import edges, ids, recount, specs
+from coordinator.toolsets.items.rules import dependencies, ids, recount
+from coordinator.toolsets.items.rules import items as item_rules
 from coordinator.toolsets.timestamp import iso
 from tests.items.query_world import score_of
 
@@ -89,17 +90,17 @@ def test_new_ids_are_random_uuids() -> None:
 @given(st.text(max_size=600))
 def test_a_title_has_one_to_five_hundred_characters(text: str) -> None:
     if text.strip() and len(text) <= 500:
-        assert specs.title(text) == text
+        assert item_rules.title(text) == text
     else:
-        assert refused(specs.title, text).startswith("title: ")
+        assert refused(item_rules.title, text).startswith("title: ")
 
 
 @given(st.integers(-(2**70), 2**70))
 def test_a_complexity_is_one_to_ten(number: int) -> None:
     if 1 <= number <= 10:
-        assert specs.complexity(number) == number
+        assert item_rules.complexity(number) == number
     else:
-        assert refused(specs.complexity, number).startswith("complexity: ")
+        assert refused(item_rules.complexity, number).startswith("complexity: ")
 
 
 @given(st.lists(st.text("ab1-A _.:/", max_size=4), max_size=4))
@@ -107,14 +108,14 @@ def test_tags_are_lower_case_words(parts: list[str]) -> None:
     text = ",".join(parts)
     words = [part.strip() for part in parts if part.strip()]
     if all(word[0] in "ab1" and set(word) <= set("ab1-_.:/") for word in words):
-        assert specs.tags(text) == (text if words or text.strip() else "")
+        assert item_rules.tags(text) == (text if words or text.strip() else "")
     else:
-        assert refused(specs.tags, text).startswith("tags: ")
+        assert refused(item_rules.tags, text).startswith("tags: ")
 
 
 @pytest.mark.parametrize("value", [UNSET, None, "", " "])
 def test_what_is_not_given_is_the_default(value: Any) -> None:
-    assert specs.new_item(ItemSpec(title="t", summary=value, tags=value, metadata=value), "0" * 32, "")[1:10] == (
+    assert item_rules.new_item(ItemSpec(title="t", summary=value, tags=value, metadata=value), "0" * 32, "")[1:10] == (
         "",
         "t",
         value or "" if isinstance(value, str) else "",
@@ -130,13 +131,13 @@ def test_what_is_not_given_is_the_default(value: Any) -> None:
 # --- traits
 
 
-def shown(item: specs.NewItem) -> str | None:
+def shown(item: item_rules.NewItem) -> str | None:
     """The properties that a caller sees of a new item."""
-    return specs.with_traits(item.properties or None, item.traits.split(",") if item.traits else [])
+    return item_rules.with_traits(item.properties or None, item.traits.split(",") if item.traits else [])
 
 
 def made(properties: str | None, traits: str | None = None, default: str | None = None) -> str | None:
-    return shown(specs.new_item(ItemSpec(title="t", properties=properties, traits=traits), "0" * 32, "", default))
+    return shown(item_rules.new_item(ItemSpec(title="t", properties=properties, traits=traits), "0" * 32, "", default))
 
 
 OBJECTS = st.dictionaries(st.text(max_size=3), JSON, max_size=3)
@@ -153,7 +154,7 @@ def test_properties_are_shown_as_given(members: dict[str, Any], traits: dict[str
 @pytest.mark.parametrize("traits", [["a", "b"], "a,b", " b,a , b", ["a,b"]])
 def test_properties_may_name_traits_as_a_list_or_as_a_text(traits: Any) -> None:
     text = json.dumps({"traits": traits})
-    assert sorted(specs.properties(text)[1] or []) == ["a", "b"]
+    assert sorted(item_rules.properties(text)[1] or []) == ["a", "b"]
     assert made(text) == text
 
 
@@ -189,11 +190,11 @@ def test_properties_are_a_json_object(text: str) -> None:
 def test_what_json_cannot_hold_is_refused(text: str, problem: str) -> None:
     assert problem in refused(made, text)
     assert problem in refused(made, text, "a")
-    assert problem in refused(lambda: specs.metadata(text))
+    assert problem in refused(lambda: item_rules.metadata(text))
     with pytest.raises(ToolFailure, match="metadata: "):
-        specs.changes(ItemSpec(id="0000", metadata=text))
+        item_rules.changes(ItemSpec(id="0000", metadata=text))
     with pytest.raises(ToolFailure, match="properties: "):
-        specs.changes(ItemSpec(id="0000", properties=text))
+        item_rules.changes(ItemSpec(id="0000", properties=text))
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_what_json_cannot_hold_is_refused(text: str, problem: str) -> None:
 )
 def test_numbers_keep_every_digit(text: str) -> None:
     given = f'{{"n": [{text}], "m": {text}}}'
-    assert made(given) == specs.metadata(given) == given
+    assert made(given) == item_rules.metadata(given) == given
     assert made(given, "a") == f'{{"n":[{text}],"m":{text},"traits":["a"]}}'
     assert made(f'{{"n":{text},"traits":["b"]}}', "a") == f'{{"n":{text},"traits":["a"]}}'
     assert made(f'{{"n":{text},"traits":["b"]}}', "") == f'{{"n":{text}}}'
@@ -221,15 +222,19 @@ def test_traits_are_merged_and_everything_else_is_kept(properties: dict[str, Any
 
 @given(st.lists(HEX, min_size=2, max_size=8))
 def test_linear_joins_neighbours(items: list[str]) -> None:
-    found = edges.edges_asked_for(ManageDependencies(operation="create", pattern="linear", item_ids=items))
+    found = dependencies.edges_asked_for(ManageDependencies(operation="create", pattern="linear", item_ids=items))
     assert [edge.from_item_id for edge in found] == items[:-1]
     assert [edge.to_item_id for edge in found] == items[1:]
 
 
 @given(HEX, st.lists(HEX, min_size=1, max_size=8))
 def test_fans_join_one_with_all(one: str, many: list[str]) -> None:
-    out = edges.edges_asked_for(ManageDependencies(operation="create", pattern="fan-out", source=one, targets=many))
-    into = edges.edges_asked_for(ManageDependencies(operation="create", pattern="fan-in", sources=many, target=one))
+    out = dependencies.edges_asked_for(
+        ManageDependencies(operation="create", pattern="fan-out", source=one, targets=many)
+    )
+    into = dependencies.edges_asked_for(
+        ManageDependencies(operation="create", pattern="fan-in", sources=many, target=one)
+    )
     assert [(edge.from_item_id, edge.to_item_id) for edge in out] == [(one, each) for each in many]
     assert [(edge.from_item_id, edge.to_item_id) for edge in into] == [(each, one) for each in many]
 
@@ -244,14 +249,14 @@ def test_an_edge_takes_its_own_kind_before_the_shared_one(
 ) -> None:
     spec = DependencySpec(from_item_id="0000", to_item_id="1111", type=kind, unblock_at=threshold)
     call = ManageDependencies(operation="create", dependencies=[spec], type=shared, unblock_at=shared_threshold)
-    found, failures = edges.checked([spec], call)
+    found, failures = dependencies.checked([spec], call)
     wanted = (kind or shared or "BLOCKS").upper().replace("-", "_")
     until = (threshold or shared_threshold or "").lower()
     if wanted == "X" or until in ("x", "blocked") or (wanted == "RELATES_TO" and until):
         assert found == []
         assert [failure.index for failure in failures] == [0]
     else:
-        assert (found, failures) == ([edges.Edge("0000", "1111", wanted, until or None)], [])
+        assert (found, failures) == ([dependencies.Edge("0000", "1111", wanted, until or None)], [])
 
 
 # --- requests

@@ -10,7 +10,7 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.actor import Actor, Distrusted, Trusted
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.tree import MAX_NOTES, MAX_NOTES_EACH
+from coordinator.toolsets.items.rules.trees import MAX_NOTES, MAX_NOTES_EACH
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.planting import SCHEMAS, note, notes_of, plant
 

@@ -12,7 +12,7 @@ import pytest
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.toolsets.items.audit import audit
-from coordinator.toolsets.items.rules.tree import MAX_ELEMENTS, MAX_NOTES, MAX_NOTES_EACH, MAX_TEXT
+from coordinator.toolsets.items.rules.trees import MAX_ELEMENTS, MAX_NOTES, MAX_NOTES_EACH, MAX_TEXT
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.planting import LEAVES, LOG, PLAN, SCHEMAS, edge, note, notes_of, plant
 
@@ -262,7 +262,7 @@ WRONG: dict[str, tuple[Json, str]] = {
 def name_ids(monkeypatch: pytest.MonkeyPatch, ids: list[str]) -> None:
     """Lets the next items of manage_items have these ids."""
     upcoming = iter(ids)
-    monkeypatch.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: list(islice(upcoming, count)))
+    monkeypatch.setattr("coordinator.toolsets.items.tools.items.new_ids", lambda count: list(islice(upcoming, count)))
 
 
 @pytest.mark.parametrize(("wrong", "message"), WRONG.values(), ids=WRONG)

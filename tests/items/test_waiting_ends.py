@@ -268,7 +268,7 @@ async def test_a_repetition_waits_below_the_parent_that_its_prefix_means_now(
     tools, other = await fronts.pair()
     with monkeypatch.context() as chosen:
         upcoming = iter(["abcdef" + digit * 26 for digit in "12"])
-        chosen.setattr("coordinator.toolsets.items.tools.crud.new_ids", lambda count: list(islice(upcoming, count)))
+        chosen.setattr("coordinator.toolsets.items.tools.items.new_ids", lambda count: list(islice(upcoming, count)))
         gone = await tools.add(role="work")
         call = await tools.park("agent", {"parentId": "abcdef"})
         await tools.delete(gone)

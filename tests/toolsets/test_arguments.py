@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.arguments import decoded, explained
-from coordinator.toolsets.items.contract.claim import ClaimItem
+from coordinator.toolsets.items.contract.claims import ClaimItem
 from coordinator.toolsets.lenient import meant
 from coordinator.toolsets.schema import input_schema
 from tests.transport.rig import Add, Echo, Part, Rig, Tree

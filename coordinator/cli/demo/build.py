@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from coordinator.cli.demo.calls import Caller, Refused
 from coordinator.cli.demo.proof import Planned
 from coordinator.cli.demo.work import Item
-from coordinator.toolsets.items.rules.edges import MAX_EDGES
+from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 
 _ITEMS = 200
 _ACTOR = {"id": "fleet-demo", "kind": "orchestrator"}

@@ -19,7 +19,7 @@ from coordinator.cli.flags import check_base_url, check_range, with_settings
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
 from coordinator.store.keys import check_project
-from coordinator.toolsets.items.contract.claim import MAX_WAIT_MS
+from coordinator.toolsets.items.contract.claims import MAX_WAIT_MS
 
 MAX_AGENTS = 2000
 MAX_TREES = 100

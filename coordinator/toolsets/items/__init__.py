@@ -8,7 +8,11 @@ are counted by counting a range, and a change of state is a new score in each sc
 as its cause and everything that follows from it.
 
 ``contract`` has the structs of arguments and results, ``rules`` the pure functions, ``store`` the calls of the scripts,
-and ``tools`` what joins them. ``waiting`` holds the calls that wait for an item, ``metrics`` measures items for
+and ``tools`` what joins them. A tool is under the same name in each: ``items`` (manage_items), ``query`` (query_items),
+``notes`` and ``dependencies`` (manage and query), ``trees`` (create_work_tree, complete_tree), ``transitions``
+(advance_item), ``next`` (get_next_item, get_next_status), ``blocked``, ``context`` and ``claims``.
+
+``waiting`` holds the calls that wait for an item, ``metrics`` measures items for
 ``/metrics``, and ``audit`` recounts a project and reports what does not agree.
 
 Each file in ``lua`` is one atomic operation; ``change`` and ``read`` are the protocols that they keep. The code that

@@ -27,7 +27,7 @@ from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.store.subscription import Subscription
-from coordinator.toolsets.items.store.work import ClaimReply, WorkStore
+from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore
 from coordinator.toolsets.tool import Call
 
 ALIVE_MS = 10_000
@@ -72,8 +72,8 @@ class _Parked:
 class Parking:
     """The parked calls of this process, in any project."""
 
-    def __init__(self, store: Store, work: WorkStore) -> None:
-        self._work = work
+    def __init__(self, store: Store, claims: ClaimStore) -> None:
+        self._claims = claims
         self.process = uuid4().hex
         """The name of this process among those that hold parked calls."""
         self._parked: dict[tuple[str, str], _Parked] = {}
@@ -126,7 +126,7 @@ class Parking:
                     if call.idle is not None:
                         call.idle(loop.time() - parked_at)
                 if not woken.done():
-                    reply = await self._work.end_wait(call.project, request, self.process, keep=True)
+                    reply = await self._claims.end_wait(call.project, request, self.process, keep=True)
                     break
                 with contextlib.suppress(_Missed):
                     reply = woken.result()
@@ -168,7 +168,7 @@ class Parking:
             raise _draining()
         await self._subscription.ready()
         if project not in self._tending:
-            await self._work.sweep(project, self.process, ALIVE_MS)
+            await self._claims.sweep(project, self.process, ALIVE_MS)
 
     def _enter(self, project: str, request: IdempotencyKey) -> _Parked:
         parked = self._parked.setdefault((project, request.key), _Parked())
@@ -207,21 +207,21 @@ class Parking:
 
     async def _leave(self, project: str, request: IdempotencyKey) -> None:
         try:
-            await self._work.leave_wait(project, request, self.process)
+            await self._claims.leave_wait(project, request, self.process)
         except ToolFailure as failure:
             if failure.code == "store_full":
                 await self._end_wait(project, request)
 
     async def _end_wait(self, project: str, request: IdempotencyKey) -> None:
         with contextlib.suppress(ToolFailure, StoreError):
-            await self._work.end_wait(project, request, self.process, keep=False)
+            await self._claims.end_wait(project, request, self.process, keep=False)
 
     async def _tend(self, project: str) -> None:
         """Reports once a second that this process lives, and puts claims back as soon as they expire."""
         while True:
             pause = _TEND_SECONDS
             try:
-                earliest, now, known = await self._work.sweep(project, self.process, ALIVE_MS)
+                earliest, now, known = await self._claims.sweep(project, self.process, ALIVE_MS)
                 if not known:  # this process was presumed dead, and its calls were removed from their queues
                     self._ask_again()
                 if earliest:

@@ -118,6 +118,8 @@ GuidancePointer = Annotated[
 ]
 SkillPointer = Annotated[str, Meta(description="Skill for the first required note not filled; absent: none.")]
 SchemaMatch = Annotated[bool, Meta(description="Whether a note schema applies to the item.")]
+NextOffset = Annotated[int | UnsetType, Meta(description="offset of the next page; absent: this is the last.")]
+Truncated = Annotated[bool | UnsetType, Meta(description="True if there is more than one answer can hold.")]
 
 
 class Failure(Result, kw_only=True):

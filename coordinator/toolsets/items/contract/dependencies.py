@@ -1,4 +1,4 @@
-"""manage_dependencies."""
+"""manage_dependencies and query_dependencies."""
 
 from __future__ import annotations
 
@@ -12,14 +12,22 @@ from coordinator.toolsets.items.contract.base import (
     Failure,
     ItemId,
     ItemRef,
+    NextOffset,
     OptionalActor,
+    Priority,
     RequestId,
     Result,
     Role,
+    RoleName,
+    Title,
+    Truncated,
 )
+from coordinator.toolsets.pages import DEFAULT_LIMIT, Limit, Offset
 
 TYPES = ("BLOCKS", "IS_BLOCKED_BY", "RELATES_TO")
 THRESHOLDS = ("queue", "work", "review", "terminal")
+
+DIRECTIONS = ("incoming", "outgoing", "all")
 
 DependencyType = Annotated[
     str | None,
@@ -38,6 +46,8 @@ ToItemId = Annotated[str, Meta(description="UUID of the item it goes to.")]
 EdgeType = Annotated[str, Meta(description="BLOCKS: to waits for from.", extra_json_schema={"enum": list(TYPES)})]
 ThresholdRole = Annotated[str, Meta(extra_json_schema={"enum": list(THRESHOLDS)})]
 """A role that a blocker must reach; the field says which."""
+
+EffectiveUnblockRole = Annotated[ThresholdRole, Meta(description="The threshold in force.")]
 UnblockAt = Annotated[ThresholdRole, Meta(description="The threshold given; absent: none (terminal).")]
 
 
@@ -132,3 +142,68 @@ class DeleteDependenciesResult(Result, kw_only=True):
     to_item_id: ToItemId | UnsetType = UNSET
     deleted: Annotated[Count, Meta(description="Edges deleted.")]
     message: Annotated[str, Meta(description="Why nothing was deleted by id.")] | UnsetType = UNSET
+
+
+class QueryDependencies(Arguments, kw_only=True):
+    """The dependencies of one item."""
+
+    item_id: ItemRef
+    direction: Annotated[
+        str | None,
+        Meta(
+            description="incoming: what this item waits for; outgoing: what waits for it; default all.",
+            extra_json_schema={"enum": [*DIRECTIONS, None]},
+        ),
+    ] = None
+    type: Annotated[
+        str | None, Meta(description="Only edges of this type.", extra_json_schema={"enum": [*TYPES, None]})
+    ] = None
+    include_item_info: Annotated[bool, Meta(description="Add title, role and priority of both ends.")] = False
+    neighbors_only: Annotated[
+        bool, Meta(description="False: add the whole graph that the item is in, ordered blocker first.")
+    ] = True
+    limit: Limit = DEFAULT_LIMIT
+    offset: Offset = 0
+
+
+class ItemInfo(Result, kw_only=True):
+    """An item at one end of an edge."""
+
+    title: Title
+    role: RoleName
+    priority: Priority
+
+
+class DependencyView(Dependency, kw_only=True):
+    """An edge; effectiveUnblockRole is the threshold in force, absent for RELATES_TO."""
+
+    effective_unblock_role: EffectiveUnblockRole | UnsetType = UNSET
+    from_item: ItemInfo | UnsetType = UNSET
+    to_item: ItemInfo | UnsetType = UNSET
+
+
+class DependencyCounts(Result, kw_only=True):
+    """Edges of the item, whatever the call's filters."""
+
+    incoming: Annotated[Count, Meta(description="That this item waits for or waited for.")]
+    outgoing: Annotated[Count, Meta(description="That wait for this item or did.")]
+    relates_to: Annotated[Count, Meta(description="RELATES_TO, either way.")]
+
+
+class DependencyGraph(Result, kw_only=True):
+    """All items that blocking edges connect with the item, blockers first; depth counts edges."""
+
+    chain: Annotated[list[str], Meta(description="UUIDs of the items, this one included.")]
+    depth: Annotated[Count, Meta(description="Edges of the longest path.")]
+    truncated: Truncated = UNSET
+
+
+class QueryDependenciesResult(Result, kw_only=True):
+    """The edges that were asked for."""
+
+    dependencies: Annotated[list[DependencyView], Meta(description="A page of those that pass the filters.")]
+    total: Annotated[Count | UnsetType, Meta(description="How many pass the filters; absent: this is all.")] = UNSET
+    next_offset: NextOffset = UNSET
+    counts: DependencyCounts
+    graph: DependencyGraph | UnsetType = UNSET
+    truncated: Truncated = UNSET

@@ -32,7 +32,7 @@ from coordinator.toolsets.items.contract.base import (
     TypeName,
 )
 from coordinator.toolsets.items.contract.items import RequiresVerification
-from coordinator.toolsets.items.contract.work import ItemTransition
+from coordinator.toolsets.items.contract.transitions import ItemTransition
 
 OPERATIONS = ("get", "search", "overview")
 SORT_FIELDS = ("title", "priority", "complexity", "createdAt", "modifiedAt")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 
 if TYPE_CHECKING:
-    from coordinator.toolsets.items.store.reads import Ranked
+    from coordinator.toolsets.items.store.ranked import Ranked
 
 OF_ROLE = {"queue": "qQ1", "work": "wWa2", "review": "rRA3", "blocked": "bB4", "terminal": "tT"}
 """All classes of a role: ready, held by a claim, abandoned (in work and review), waiting for a dependency."""

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.items.contract.base import NoteProgress
-from coordinator.toolsets.items.contract.reads import GateStatus, SchemaNote
+from coordinator.toolsets.items.contract.context import GateStatus, SchemaNote
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, expected, phase
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from coordinator.toolsets.items.contract.dependencies import Blocker
-from coordinator.toolsets.items.contract.reads import DependencyCounts, DependencyView, ItemInfo
+from coordinator.toolsets.items.contract.dependencies import Blocker, DependencyCounts, DependencyView, ItemInfo
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 

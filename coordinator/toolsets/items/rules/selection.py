@@ -7,8 +7,8 @@ from typing import Protocol
 import msgspec
 
 from coordinator.errors import invalid
-from coordinator.toolsets.items.contract.claim import ORDERS
-from coordinator.toolsets.items.rules import specs
+from coordinator.toolsets.items.contract.claims import ORDERS
+from coordinator.toolsets.items.rules import items as rules
 from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
 from coordinator.toolsets.items.rules.times import interval
 
@@ -69,20 +69,20 @@ def selector(filters: Filters, parent: str, ancestor: str, place: str = "", *, a
     most = filters.complexity_max
     if most is not None and not 1 <= most <= 10:
         raise invalid(f"{place}complexityMax", f"must be 1 to 10, not {most}")
-    priority = specs.not_blank(filters.priority)
-    role = specs.not_blank(filters.role) or ("" if any_role else "queue")
-    tags = specs.tags(filters.tags, f"{place}tags", specs.MAX_TAGS_ASKED)
+    priority = rules.not_blank(filters.priority)
+    role = rules.not_blank(filters.role) or ("" if any_role else "queue")
+    tags = rules.tags(filters.tags, f"{place}tags", rules.MAX_TAGS_ASKED)
     return Selector(
         role=ROLE_CODES[one_of(role, ACTIONABLE, f"{place}role")] if role else -1,
         parent=parent,
-        tags=specs.names_in(tags),
+        tags=rules.names_in(tags),
         priority=PRIORITY_CODES[one_of(priority, PRIORITY_NAMES, f"{place}priority")] if priority else -1,
-        type=specs.type_name(filters.type, f"{place}type"),
+        type=rules.type_name(filters.type, f"{place}type"),
         complexity=most or 0,
         created_from=created[0],
         created_to=created[1],
         changed_from=changed[0],
         changed_to=changed[1],
         ancestor=ancestor,
-        order=one_of(specs.not_blank(filters.order_by) or "priority", ORDERS, f"{place}orderBy"),
+        order=one_of(rules.not_blank(filters.order_by) or "priority", ORDERS, f"{place}orderBy"),
     )

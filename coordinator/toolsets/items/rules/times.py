@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from coordinator.errors import invalid
-from coordinator.toolsets.items.rules.specs import not_blank
+from coordinator.toolsets.items.rules.items import not_blank
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

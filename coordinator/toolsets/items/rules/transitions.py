@@ -10,7 +10,7 @@ from msgspec import UNSET
 from coordinator.errors import ToolFailure, invalid
 from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.actor import Distrusted, Trusted, attribution, signature, stored_verification
-from coordinator.toolsets.items.contract.work import (
+from coordinator.toolsets.items.contract.transitions import (
     CascadeEvent,
     MissingNote,
     Transition,
@@ -25,7 +25,7 @@ from coordinator.toolsets.items.rules.schema import Filled, Resolved, SchemaConf
 from coordinator.toolsets.timestamp import iso
 
 if TYPE_CHECKING:
-    from coordinator.toolsets.items.store.work import Advanced
+    from coordinator.toolsets.items.store.transitions import Advanced
 
 
 def check_one_actor(transitions: Sequence[Transition]) -> None:

@@ -14,8 +14,8 @@ from coordinator.store import Library, Script, ScriptFailure, Store, keys
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, run_once
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.rules.ids import Match, no_such_item, parse, pick
+from coordinator.toolsets.items.rules.items import size
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.rules.specs import size
 
 LIBRARY = Library("coordinator.toolsets.items")
 SLICE = 50
@@ -25,6 +25,10 @@ WEIGHT = 8
 text, adds 1."""
 _TEXT_UNIT = 4000
 """Bytes."""
+READ_SLICE = 50
+"""How many items one run reads."""
+START = "0"
+"""The cursor of the first run."""
 _PREFIXES = 100
 """How many prefixes one script run looks up."""
 SCHEMA_DAYS = 7
@@ -77,6 +81,17 @@ def slices(
         weight += own
     if elements:
         yield elements[start:]
+
+
+def unfinished(field: str = "", done: str = "", instead: str = "") -> ToolFailure:
+    """The failure of a search for the best item that took too long."""
+    return ToolFailure(
+        "deadline_exceeded",
+        f"{field}the search was not finished in time: very many items were passed over, because other filters leave "
+        f"them out or because they are below claimed items; {done}{instead}filter by parentId, ancestorId, role and "
+        "priority alone",
+        retry_after_ms=1000,
+    )
 
 
 class BaseStore:

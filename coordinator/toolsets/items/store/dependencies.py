@@ -12,8 +12,11 @@ import msgspec
 
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
+from coordinator.toolsets.items.rules.graph import Edge, Head, edges_of
 from coordinator.toolsets.items.rules.levels import Move, Repair, added
-from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, BaseStore, pack
+from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, SETTLE, SLICE, START, BaseStore, pack
+
+HEAD_SLICE = 100
 
 
 class NewEdge(NamedTuple):
@@ -66,6 +69,9 @@ _LINK = Script(LIBRARY, "create_dependencies", Linked, rest=SETTLE)
 _UNLINK = Script(LIBRARY, "delete_dependencies", Unlinked, rest=SETTLE)
 _NEIGHBOURS = Script(LIBRARY, "read_neighbours", list[list[Move]])
 _SHIFT = Script(LIBRARY, "shift_levels", tuple[int, bool])
+
+_EDGES = Script(LIBRARY, "read_edges", tuple[int, str, list[tuple[str, list[str]]]])
+_HEADS = Script(LIBRARY, "read_heads", list[Head])
 
 
 class DependencyStore(BaseStore):
@@ -143,3 +149,36 @@ class DependencyStore(BaseStore):
             if not placed:
                 return
             del moves[:done]
+
+    async def edges(
+        self, project: str, items: Sequence[str], most: int, known: Sequence[str] | None = None
+    ) -> tuple[dict[str, list[Edge]], bool]:
+        """The edges of items, and whether these are all; items that do not exist have no entry.
+
+        Args:
+            most: reading ends after so many edges.
+            known: if given, a run with room left reads ahead: it adds entries for items that blocking edges lead to,
+                except for the known ones.
+        """
+        found: dict[str, dict[tuple[str, str], Edge]] = {}
+        follow, packed = int(known is not None), pack(known or ())
+        position, cursor, left = 0, START, most
+        while position < len(items) and left > 0:
+            part = pack(items[position : position + READ_SLICE])
+            finished, cursor, entries = await self._store.run(_EDGES, project, cursor, follow, part, packed)
+            position += finished
+            for item, flat in entries:
+                held = found.setdefault(item, {})
+                for edge in edges_of(flat):
+                    held[edge.code, edge.other] = edge
+                left -= len(flat) // 2
+        return {item: list(held.values()) for item, held in found.items()}, position == len(items)
+
+    async def heads(self, project: str, items: Iterable[str]) -> dict[str, Head]:
+        """Title, role and priority of items, by id; items that do not exist have no entry."""
+        ids = list(dict.fromkeys(items))
+        found: dict[str, Head] = {}
+        for start in range(0, len(ids), HEAD_SLICE):
+            heads = await self._store.run(_HEADS, project, pack(ids[start : start + HEAD_SLICE]))
+            found.update((head.id, head) for head in heads)
+        return found

@@ -10,7 +10,7 @@ import msgspec
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import new_ids
-from coordinator.toolsets.items.rules.specs import NewItem
+from coordinator.toolsets.items.rules.items import NewItem
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, WEIGHT, BaseStore, pack, slices
 
 Created = tuple[str, int, str]

@@ -8,14 +8,28 @@ from coordinator.settings import Settings
 from coordinator.toolsets.items.contract.examples import EXAMPLES
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.store.blocked import BlockedStore
+from coordinator.toolsets.items.store.claims import ClaimStore
+from coordinator.toolsets.items.store.context import ContextStore
 from coordinator.toolsets.items.store.dependencies import DependencyStore
 from coordinator.toolsets.items.store.items import ItemStore
+from coordinator.toolsets.items.store.next import NextStore
 from coordinator.toolsets.items.store.notes import NoteStore
 from coordinator.toolsets.items.store.query import QueryStore
-from coordinator.toolsets.items.store.reads import ReadStore
-from coordinator.toolsets.items.store.tree import TreeStore
-from coordinator.toolsets.items.store.work import WorkStore
-from coordinator.toolsets.items.tools import claim, context, crud, dependencies, notes, query, reads, tree, workflow
+from coordinator.toolsets.items.store.transitions import TransitionStore
+from coordinator.toolsets.items.store.trees import TreeStore
+from coordinator.toolsets.items.tools import (
+    blocked,
+    claims,
+    context,
+    dependencies,
+    items,
+    notes,
+    query,
+    transitions,
+    trees,
+)
+from coordinator.toolsets.items.tools import next as next_tools
 from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.tool import Services, Toolset
 
@@ -55,22 +69,22 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
     def configure(settings: Settings) -> None:
         source.current = schema_config(settings)
 
-    work = WorkStore(*shared)
-    parking = Parking(services.store, work)
-    read = ReadStore(*shared)
+    claim_store = ClaimStore(*shared)
+    parking = Parking(services.store, claim_store)
     made = (
-        *crud.tools(ItemStore(*shared), services),
+        *items.tools(ItemStore(*shared), services),
         *query.tools(QueryStore(*shared)),
         *dependencies.tools(DependencyStore(*shared), services),
-        *workflow.tools(work, services),
-        *tree.tools(TreeStore(*shared), services),
+        *transitions.tools(TransitionStore(*shared), services),
+        *trees.tools(TreeStore(*shared), services),
         *notes.tools(NoteStore(*shared), services),
-        *reads.tools(read),
-        *context.tools(read),
+        *next_tools.tools(NextStore(*shared)),
+        *blocked.tools(BlockedStore(*shared)),
+        *context.tools(ContextStore(*shared)),
     )
     by_name = {tool.name: dataclasses.replace(tool, handler=source.steady(tool.handler)) for tool in made}
     # Claims have nothing to do with schemas.
-    by_name |= {tool.name: tool for tool in claim.tools(work, parking, services)}
+    by_name |= {tool.name: tool for tool in claims.tools(claim_store, parking, services)}
     return Toolset(
         "items",
         "Work items",

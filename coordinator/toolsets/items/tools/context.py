@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure
 from coordinator.toolsets import pages
-from coordinator.toolsets.items.contract.reads import (
+from coordinator.toolsets.items.contract.context import (
     AbandonedItem,
     AbandonedItems,
     ActiveClaims,
@@ -26,11 +26,11 @@ from coordinator.toolsets.items.contract.reads import (
 from coordinator.toolsets.items.rules import classes
 from coordinator.toolsets.items.rules import context as rules
 from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.items import not_blank
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
-from coordinator.toolsets.items.rules.specs import not_blank
 from coordinator.toolsets.items.rules.times import instant
+from coordinator.toolsets.items.store.context import Claim, ContextStore, Listed, Row
 from coordinator.toolsets.items.store.measures import Left
-from coordinator.toolsets.items.store.reads import Claim, Listed, ReadStore, Row
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
@@ -49,8 +49,8 @@ _DESCRIPTION = (
 class Contexts:
     """The handler of ``get_context``."""
 
-    def __init__(self, reads: ReadStore) -> None:
-        self._reads = reads
+    def __init__(self, store: ContextStore) -> None:
+        self._store = store
 
     async def get_context(
         self, call: Call, args: GetContext
@@ -63,10 +63,10 @@ class Contexts:
         return await self._health_check(call, args)
 
     async def _item_mode(self, call: Call, args: GetContext, given: str) -> ItemContextResult:
-        item = await self._reads.resolve_one(call.project, given, "itemId")
-        context = await self._reads.context(call.project, item, args.include_ancestors)
+        item = await self._store.resolve_one(call.project, given, "itemId")
+        context = await self._store.context(call.project, item, args.include_ancestors)
         role = ROLE_NAMES[context.role]
-        schema = self._reads.schemas.current.resolve_reported(context.filled)
+        schema = self._store.schemas.current.resolve_reported(context.filled)
         standing = rules.Standing(role, schema, context.filled, context.blockers)
         return ItemContextResult(
             mode="item",
@@ -91,7 +91,7 @@ class Contexts:
         found, totals = await self._page_of_roles(call, args, *_ACTIVE)
         items, stalled = self._active(args, found)
         end = args.offset + (args.limit or pages.DEFAULT_LIMIT)
-        rows, more = await self._reads.transitions(call.project, start, end + 1)
+        rows, more = await self._store.transitions(call.project, start, end + 1)
         shown = [_transition(row) for row in rows[args.offset : end]]
         held = pages.fitting(items, shown, stalled)
         end = args.offset + held
@@ -111,7 +111,7 @@ class Contexts:
         found, totals = await self._page_of_roles(call, args, *_ACTIVE, "blocked")
         items, stalled = self._active(args, found)
         try:
-            live, expired = await self._reads.claims(call.project)
+            live, expired = await self._store.claims(call.project)
         except ToolFailure:
             summary = None  # the rest is still worth having
         else:
@@ -136,10 +136,10 @@ class Contexts:
 
     async def _abandoned(self, call: Call, args: GetContext) -> AbandonedItems:
         """A page of the abandoned items: those left first come first, blocked ones last."""
-        found = await self._reads.abandoned(call.project, args.offset + (args.limit or pages.DEFAULT_LIMIT))
+        found = await self._store.abandoned(call.project, args.offset + (args.limit or pages.DEFAULT_LIMIT))
         page = found.items[args.offset :]
         codes = [ROLE_CODES[role] for role in _ACTIVE]
-        listed = await self._reads.listed(call.project, codes, [left.id for left in page], args.include_ancestors)
+        listed = await self._store.listed(call.project, codes, [left.id for left in page], args.include_ancestors)
         entries = {entry.id: entry for entry in listed}
         return AbandonedItems(
             ready=found.ready,
@@ -154,7 +154,7 @@ class Contexts:
         """
         letters = [classes.OF_ROLE[role] for role in roles]
         end = args.offset + (args.limit or pages.DEFAULT_LIMIT)
-        ranked = await self._reads.ranked(call.project, "", "".join(letters), end)
+        ranked = await self._store.ranked(call.project, "", "".join(letters), end)
         best = [list(islice(ids, end)) for ids in classes.best_of_each(ranked, letters)]
         left = iter(ranked)
         sizes = [sum(group.size for group in islice(left, len(these))) for these in letters]
@@ -162,13 +162,13 @@ class Contexts:
         ids = [*islice(active, args.offset, end), *islice(blocked, args.offset, end)]
         found: dict[str, list[Listed]] = {role: [] for role in roles}
         codes = [ROLE_CODES[role] for role in roles]
-        for entry in await self._reads.listed(call.project, codes, ids, args.include_ancestors):
+        for entry in await self._store.listed(call.project, codes, ids, args.include_ancestors):
             found[ROLE_NAMES[entry.role]].append(entry)
         counted = sizes[len(_ACTIVE)] if len(sizes) > len(_ACTIVE) else UNSET
         return found, Totals(active_items=sum(sizes[: len(_ACTIVE)]), blocked_items=counted)
 
     def _active(self, args: GetContext, found: dict[str, list[Listed]]) -> tuple[list[ListedItem], list[StalledItem]]:
-        schemas = self._reads.schemas.current
+        schemas = self._store.schemas.current
         items: list[ListedItem] = []
         stalled: list[StalledItem] = []
         for role in _ACTIVE:
@@ -186,9 +186,9 @@ def _stalled_of(items: list[ListedItem], stalled: list[StalledItem]) -> list[Sta
     return [item for item in stalled if item.id in shown]
 
 
-def tools(reads: ReadStore) -> tuple[Tool, ...]:
+def tools(store: ContextStore) -> tuple[Tool, ...]:
     """The tool."""
-    handle = Contexts(reads)
+    handle = Contexts(store)
     return (
         Tool(
             "get_context",

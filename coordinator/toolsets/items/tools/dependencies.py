@@ -1,35 +1,52 @@
-"""manage_dependencies: edges between items."""
+"""manage_dependencies and query_dependencies: edges between items."""
 
 from __future__ import annotations
 
 from msgspec import UNSET
 
 from coordinator.errors import invalid
+from coordinator.toolsets import pages
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.dependencies import (
+    DIRECTIONS,
     CreateDependenciesResult,
     DeleteDependenciesResult,
     Dependency,
+    DependencyGraph,
     ManageDependencies,
+    QueryDependencies,
+    QueryDependenciesResult,
 )
-from coordinator.toolsets.items.rules import edges as rules
-from coordinator.toolsets.items.rules.ids import dashed, new_id, parse_uuid
+from coordinator.toolsets.items.rules import dependencies as rules
+from coordinator.toolsets.items.rules import graph
+from coordinator.toolsets.items.rules.dependencies import edge_type
+from coordinator.toolsets.items.rules.ids import dashed, new_id, no_such_item, parse_uuid
+from coordinator.toolsets.items.rules.items import not_blank
 from coordinator.toolsets.items.rules.roles import one_of
-from coordinator.toolsets.items.rules.specs import not_blank
+from coordinator.toolsets.items.store.base import READ_SLICE
 from coordinator.toolsets.items.store.dependencies import DependencyStore, NewEdge
 from coordinator.toolsets.items.tools.shared import keyed
-from coordinator.toolsets.tool import Call, Services, Tool
+from coordinator.toolsets.tool import RESULT_CHARS, Call, Services, Tool
 
-_DESCRIPTION = (
+MAX_LISTED_EDGES = 5_000
+
+_MANAGE = (
     "Create or delete dependency edges. BLOCKS: toItem waits until fromItem reaches unblockAt (default terminal); "
     "IS_BLOCKED_BY: the other way round; RELATES_TO: no waiting. Create takes explicit edges or a pattern (linear, "
     "fan-out, fan-in), at most 150 edges, and is all or nothing: self-edges, duplicates and cycles are refused. "
     "Delete by id, by fromItemId and toItemId (with type: only that type), or with deleteAll every edge of one item."
 )
 
+_QUERY = (
+    "The dependencies of an item. direction incoming: what it waits for; outgoing: what waits for it. counts cover all "
+    "of its dependencies, whatever the filters. neighborsOnly=false adds the graph: all items that blocking "
+    "dependencies connect with this one, blockers first, and the number of edges on the longest path (depth). "
+    "Long lists come in pages (limit, offset)."
+)
+
 
 class Dependencies:
-    """The handler of the tool that links items."""
+    """The handlers of the tools that link items and show their links."""
 
     def __init__(self, edges: DependencyStore, services: Services) -> None:
         self._edges = edges
@@ -97,18 +114,73 @@ class Dependencies:
             from_item_id=dashed(end.first), to_item_id=dashed(end.second), deleted=end.deleted
         )
 
+    async def query_dependencies(self, call: Call, args: QueryDependencies) -> QueryDependenciesResult:
+        """The dependencies of an item, and on request the whole graph that it is in."""
+        direction = one_of(not_blank(args.direction) or "all", DIRECTIONS, "direction")
+        wanted_type = edge_type(args.type, "type") if not_blank(args.type) else None
+        item = await self._edges.resolve_one(call.project, args.item_id, "itemId")
+        found, complete = await self._edges.edges(call.project, [item], MAX_LISTED_EDGES)
+        if item not in found:
+            raise no_such_item("itemId")
+        edges = found[item]
+        shown = [
+            edge
+            for edge in edges
+            if direction in ("all", edge.direction) and (wanted_type is None or edge.type == wanted_type)
+        ]
+        total = len(shown)
+        if args.offset or total > args.limit:
+            # The store gives them in any order, which may change between two pages.
+            shown = sorted(shown, key=lambda edge: (edge.code, edge.other))[args.offset : args.offset + args.limit]
+        heads: dict[str, graph.Head] = {}
+        if args.include_item_info and shown:
+            heads = await self._edges.heads(call.project, [item, *(edge.other for edge in shown)])
+        rows = [graph.dependency(item, edge, heads) for edge in shown]
+        rows = rows[: pages.fitting(rows)]
+        end = args.offset + len(rows)
+        return QueryDependenciesResult(
+            dependencies=rows,
+            total=total if args.offset or end < total else UNSET,
+            next_offset=end if end < total else UNSET,
+            counts=graph.counts(edges),
+            graph=UNSET if args.neighbors_only else await self._graph_of(call.project, item, pages.size(rows)),
+            truncated=UNSET if complete else True,
+        )
+
+    async def _graph_of(self, project: str, item: str, used: int) -> DependencyGraph:
+        """The graph, with as many ids as an answer can hold that has ``used`` characters already."""
+        walk = graph.Walk(item)
+        while wanted := walk.wanted(READ_SLICE):
+            walk.add(wanted, *await self._edges.edges(project, wanted, walk.edges_left, walk.before(wanted)))
+        chain, depth, truncated = walk.graph()
+        listed = [dashed(item) for item in chain]
+        held = pages.fitting(listed, chars=pages.ANSWER_CHARS - used)
+        return DependencyGraph(
+            chain=listed[:held], depth=depth, truncated=True if truncated or held < len(listed) else UNSET
+        )
+
 
 def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
-    """The tool."""
+    """The tools."""
     handle = Dependencies(edges, services)
     return (
         Tool(
             "manage_dependencies",
-            _DESCRIPTION,
+            _MANAGE,
             ManageDependencies,
             (CreateDependenciesResult, DeleteDependenciesResult),
             handle.manage_dependencies,
             destructive=True,
+        ),
+        Tool(
+            "query_dependencies",
+            _QUERY,
+            QueryDependencies,
+            (QueryDependenciesResult,),
+            handle.query_dependencies,
+            read_only=True,
+            idempotent=True,
+            result_chars=RESULT_CHARS,
         ),
     )
 

@@ -29,12 +29,12 @@ from coordinator.toolsets.items.contract.notes import (
     UpsertNotesResult,
     WrittenNote,
 )
-from coordinator.toolsets.items.rules import specs
+from coordinator.toolsets.items.rules import items as item_rules
 from coordinator.toolsets.items.rules.ids import dashed, new_id, parse, parse_uuid
+from coordinator.toolsets.items.rules.items import MAX_NOTE_KEY, long_text, not_blank, short_text
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of, phase_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig, phase
-from coordinator.toolsets.items.rules.specs import MAX_NOTE_KEY, long_text, not_blank, short_text
 from coordinator.toolsets.items.store.notes import NoteRow, NoteStore, StoredNote, Written
 from coordinator.toolsets.items.tools.shared import batch, check_signed, keyed
 from coordinator.toolsets.timestamp import iso
@@ -95,7 +95,7 @@ class Notes:
     async def _upsert(self, call: Call, args: ManageNotes) -> UpsertNotesResult:
         inputs = batch(args.notes, "notes", MAX_NOTES)
         check_signed(self._notes.schemas.current, [n.actor for n in inputs], "notes")
-        asked = [(*map(specs.given, (n.item_id, n.key, n.role)), n.body, signature(n.actor)) for n in inputs]
+        asked = [(*map(item_rules.given, (n.item_id, n.key, n.role)), n.body, signature(n.actor)) for n in inputs]
         record = await keyed(self._services, args.actor, args.request_id, "manage_notes", args.operation, asked)
         failures: dict[int, str] = {}
         ready: list[tuple[int, Prepared]] = []

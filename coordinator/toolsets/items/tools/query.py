@@ -22,11 +22,11 @@ from coordinator.toolsets.items.contract.query import (
     SearchResult,
     ShortItem,
 )
-from coordinator.toolsets.items.contract.work import ItemTransition
+from coordinator.toolsets.items.contract.transitions import ItemTransition
 from coordinator.toolsets.items.rules import query as rules
 from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.items import names_in, not_blank, with_traits
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
-from coordinator.toolsets.items.rules.specs import names_in, not_blank, with_traits
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso

@@ -1,4 +1,4 @@
-"""advance_item and get_next_item."""
+"""advance_item."""
 
 from __future__ import annotations
 
@@ -8,44 +8,28 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.actor import Actor, ActorEcho, Verification
 from coordinator.toolsets.items.contract.base import (
-    Ancestors,
-    AnyTag,
     Arguments,
-    ChildrenOf,
-    Complexity,
-    ComplexityMax,
     ContendedItemId,
     Count,
     ErrorKind,
     ExpectedNotes,
     FenceToken,
     Guidance,
-    IsClaimed,
     IsoTime,
     ItemId,
     ItemRef,
-    ItemsBelow,
-    Listed,
     NoteDescription,
     NoteKey,
     NoteProgress,
-    OnlyPriority,
-    OnlyType,
-    ParentId,
     Phase,
-    Priority,
     RequestId,
     Result,
     Role,
-    RoleName,
     Skill,
     SkillPointer,
     StatusLabel,
-    Summary,
-    Tags,
     Title,
 )
-from coordinator.toolsets.items.contract.claim import GivenRole, OrderBy, Time
 from coordinator.toolsets.items.contract.dependencies import Blocker
 
 TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
@@ -182,46 +166,3 @@ class AdvanceItemResult(Result, kw_only=True):
     results: Annotated[list[TransitionResult], Meta(description="One per transition, in order.")]
     summary: AdvanceSummary
     all_unblocked_items: Annotated[list[UnblockedItem], Meta(description="What no longer waits after the whole call.")]
-
-
-class GetNextItem(Arguments, kw_only=True):
-    """The best items to work on."""
-
-    role: GivenRole = None
-    parent_id: ChildrenOf = None
-    ancestor_id: ItemsBelow = None
-    tags: AnyTag = None
-    priority: OnlyPriority = None
-    type: OnlyType = None
-    complexity_max: ComplexityMax = None
-    created_after: Time = None
-    created_before: Time = None
-    role_changed_after: Time = None
-    role_changed_before: Time = None
-    order_by: OrderBy = None
-    limit: Annotated[int, Meta(description="The greatest number of items.", ge=1, le=20)] = 1
-    include_details: Annotated[bool, Meta(description="Add summary, tags and parentId.")] = False
-    include_ancestors: Annotated[bool, Meta(description="Add the ancestors of each item.")] = False
-    include_claimed: Annotated[bool, Meta(description="Add claimed items, marked isClaimed.")] = False
-
-
-class Recommendation(Result, kw_only=True):
-    """An item to work on."""
-
-    item_id: ItemId
-    title: Title
-    role: RoleName
-    priority: Priority
-    complexity: Complexity
-    summary: Summary | UnsetType = UNSET
-    tags: Tags | UnsetType = UNSET
-    parent_id: ParentId | UnsetType = UNSET
-    is_claimed: IsClaimed | UnsetType = UNSET
-    ancestors: Ancestors | UnsetType = UNSET
-
-
-class GetNextItemResult(Result, kw_only=True):
-    """Best first."""
-
-    recommendations: Annotated[list[Recommendation], Meta(description="Best first.")]
-    total: Listed

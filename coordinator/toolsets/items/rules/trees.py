@@ -10,11 +10,9 @@ from graphlib import CycleError, TopologicalSorter
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.contract.notes import NOTE_ROLES
-from coordinator.toolsets.items.contract.tree import CreateWorkTree, TreeItem
-from coordinator.toolsets.items.rules.edges import Edge, edge_type, threshold
-from coordinator.toolsets.items.rules.roles import one_of
-from coordinator.toolsets.items.rules.schema import Resolved, SchemaConfig
-from coordinator.toolsets.items.rules.specs import (
+from coordinator.toolsets.items.contract.trees import CreateWorkTree, TreeItem
+from coordinator.toolsets.items.rules.dependencies import Edge, edge_type, threshold
+from coordinator.toolsets.items.rules.items import (
     MAX_NOTE_KEY,
     NewItem,
     names_in,
@@ -23,6 +21,8 @@ from coordinator.toolsets.items.rules.specs import (
     short_text,
     size,
 )
+from coordinator.toolsets.items.rules.roles import one_of
+from coordinator.toolsets.items.rules.schema import Resolved, SchemaConfig
 
 ROOT = "root"
 MAX_ELEMENTS = 125

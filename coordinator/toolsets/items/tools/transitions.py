@@ -1,57 +1,45 @@
-"""advance_item and get_next_item: what to do next, and moving it on."""
+"""advance_item: moves items on."""
 
 from __future__ import annotations
-
-from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.metrics import recorder
 from coordinator.store.idempotency import NO_KEY, idempotency_key
 from coordinator.toolsets.actor import Trusted, checked
-from coordinator.toolsets.items.contract.work import (
+from coordinator.toolsets.items.contract.transitions import (
     TRIGGERS,
     AdvanceItem,
     AdvanceItemResult,
     AdvanceSummary,
-    GetNextItem,
-    GetNextItemResult,
-    Recommendation,
     Transition,
 )
 from coordinator.toolsets.items.rules import transitions as rules
-from coordinator.toolsets.items.rules.ids import dashed, is_uuid, parse
-from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
-from coordinator.toolsets.items.rules.selection import selector
-from coordinator.toolsets.items.rules.specs import MAX_SUMMARY, not_blank
-from coordinator.toolsets.items.store.work import Advanced, Next, WorkStore
-from coordinator.toolsets.items.tools.shared import ancestors, check_signed, or_unset
+from coordinator.toolsets.items.rules.ids import is_uuid, parse
+from coordinator.toolsets.items.rules.items import MAX_SUMMARY
+from coordinator.toolsets.items.rules.roles import one_of
+from coordinator.toolsets.items.store.transitions import Advanced, TransitionStore
+from coordinator.toolsets.items.tools.shared import check_signed
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
 MAX_TRANSITIONS = 100
 
-_ADVANCE = (
+_DESCRIPTION = (
     "Apply trigger-based role transitions, in order, each on its own. Triggers: start (queue to work, work to review "
     "or terminal, review to terminal; the first one after a claim with takeover begins the work again, in the item's "
     "role), complete, block, hold, resume, cancel, reopen. Moving forward needs satisfied "
     "dependencies. Only the holder can move an item with a live claim. Parents follow by cascade. Reports the items "
     "that each transition unblocked."
 )
-_NEXT = (
-    "The best items to work on: in the given role, waiting for no dependency, and neither claimed nor below a claimed "
-    "item (unless parentId or ancestorId names that item or one below it). Ordered by priority (high first), then "
-    "complexity (low first, unset last), then age; or by orderBy. Fast at any number of items. To find and claim the "
-    "best item in one step, use claim_item with a selector instead."
-)
 
 _COLLISIONS = {"not_claim_holder": "not_holder", "stale_fence": "stale_fence"}
 """Code of a refused transition -> how it is counted."""
 
 
-class Workflow:
-    """The handlers of ``advance_item`` and ``get_next_item``."""
+class Transitions:
+    """The handler of ``advance_item``."""
 
-    def __init__(self, work: WorkStore, services: Services) -> None:
-        self._work = work
+    def __init__(self, transitions: TransitionStore, services: Services) -> None:
+        self._transitions = transitions
         self._services = services
         self._metrics = recorder()
 
@@ -59,10 +47,10 @@ class Workflow:
         """Applies transitions, in order, each on its own."""
         transitions = args.transitions
         triggers, wanted = _checked_elements(transitions)
-        check_signed(self._work.schemas.current, [t.actor for t in transitions], "transitions")
+        check_signed(self._transitions.schemas.current, [t.actor for t in transitions], "transitions")
         rules.check_one_actor(transitions)
         trusted = await self._trusted_by_element(transitions)
-        schemas = self._work.schemas.current
+        schemas = self._transitions.schemas.current
         replies, replayed = await self._applied(call.project, args, triggers, wanted, trusted)
         answers: list[Advanced | None] = [*replies] or [None] * len(transitions)
         results = [
@@ -98,23 +86,14 @@ class Workflow:
         if not runnable:
             return [], False
         # Only their items are looked up: for an element whose actor was refused, nothing is read.
-        ids = dict(zip(runnable, await self._work.resolve(project, [wanted[n] for n in runnable]), strict=True))
+        ids = dict(zip(runnable, await self._transitions.resolve(project, [wanted[n] for n in runnable]), strict=True))
         elements = [
             rules.refused_element(trigger, who)
             if isinstance(who, ToolFailure)
             else rules.element(ids[n], trigger, who, transition)
             for n, (transition, trigger, who) in enumerate(zip(args.transitions, triggers, trusted, strict=True))
         ]
-        return await self._work.advance(project, record, elements), record.replayed
-
-    async def get_next_item(self, call: Call, args: GetNextItem) -> GetNextItemResult:
-        """The best items to work on."""
-        given, above = not_blank(args.parent_id), not_blank(args.ancestor_id)
-        parent = await self._work.resolve_one(call.project, given, "parentId") if given else ""
-        ancestor = await self._work.resolve_one(call.project, above, "ancestorId") if above else ""
-        wanted = selector(args, parent, ancestor)
-        found = await self._work.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
-        return GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
+        return await self._transitions.advance(project, record, elements), record.replayed
 
     async def _trusted_by_element(self, transitions: list[Transition]) -> list[Trusted | ToolFailure | None]:
         """The trusted actor of each transition, or why it was refused; None: the transition has no actor."""
@@ -147,42 +126,16 @@ def _checked_elements(transitions: list[Transition]) -> tuple[list[str], list[st
     return triggers, ids
 
 
-def tools(work: WorkStore, services: Services) -> tuple[Tool, ...]:
-    """The tools."""
-    handle = Workflow(work, services)
+def tools(transitions: TransitionStore, services: Services) -> tuple[Tool, ...]:
+    """The tool."""
+    handle = Transitions(transitions, services)
     return (
         Tool(
             "advance_item",
-            _ADVANCE,
+            _DESCRIPTION,
             AdvanceItem,
             (AdvanceItemResult,),
             handle.advance_item,
             criticality=Criticality.CRITICAL,
         ),
-        Tool(
-            "get_next_item",
-            _NEXT,
-            GetNextItem,
-            (GetNextItemResult,),
-            handle.get_next_item,
-            read_only=True,
-            idempotent=True,
-            criticality=Criticality.NORMAL,
-        ),
-    )
-
-
-def _recommended(item: Next, args: GetNextItem) -> Recommendation:
-    details = args.include_details
-    return Recommendation(
-        item_id=dashed(item.id),
-        title=item.title,
-        role=ROLE_NAMES[item.role],
-        priority=PRIORITY_NAMES[item.priority],
-        complexity=item.complexity or None,
-        summary=item.summary if details else UNSET,
-        tags=or_unset(item.tags) if details else UNSET,
-        parent_id=dashed(item.parent) if details and isinstance(item.parent, str) else UNSET,
-        is_claimed=item.claimed if args.include_claimed else UNSET,
-        ancestors=ancestors(item.ancestors) if args.include_ancestors else UNSET,
     )

@@ -9,9 +9,9 @@ from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.base import Failure
 from coordinator.toolsets.items.contract.dependencies import THRESHOLDS, TYPES, DependencySpec, ManageDependencies
 from coordinator.toolsets.items.rules.ids import parse
+from coordinator.toolsets.items.rules.items import not_blank
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, one_of
-from coordinator.toolsets.items.rules.specs import not_blank
 
 MAX_EDGES = 150
 _TOLD = 20

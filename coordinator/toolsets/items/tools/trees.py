@@ -9,7 +9,7 @@ from msgspec import UNSET
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import attributed, attribution, checked
 from coordinator.toolsets.items.contract.base import ExpectedNote
-from coordinator.toolsets.items.contract.tree import (
+from coordinator.toolsets.items.contract.trees import (
     CompletedItem,
     CompleteSummary,
     CompleteTree,
@@ -21,16 +21,16 @@ from coordinator.toolsets.items.contract.tree import (
     TreeItem,
     TreeNode,
 )
-from coordinator.toolsets.items.rules import tree as rules
-from coordinator.toolsets.items.rules.edges import Edge, mark
+from coordinator.toolsets.items.rules import trees as rules
+from coordinator.toolsets.items.rules.dependencies import Edge, mark
 from coordinator.toolsets.items.rules.ids import dashed, new_id, new_ids, no_such_item, parse
+from coordinator.toolsets.items.rules.items import NewItem, names_in, not_blank, tags
 from coordinator.toolsets.items.rules.refusals import ALL_PHASES, gate_refusal, refused
 from coordinator.toolsets.items.rules.roles import one_of, phase_of
 from coordinator.toolsets.items.rules.schema import Resolved, expected
-from coordinator.toolsets.items.rules.specs import NewItem, names_in, not_blank, tags
 from coordinator.toolsets.items.store.dependencies import NewEdge
 from coordinator.toolsets.items.store.notes import StoredNote
-from coordinator.toolsets.items.store.tree import Completed, Noted, TreeReply, TreeStore
+from coordinator.toolsets.items.store.trees import Completed, Noted, TreeReply, TreeStore
 from coordinator.toolsets.items.tools.shared import keyed
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.toolsets.items.tools import reads
+from coordinator.toolsets.items.tools import blocked as tool
 from tests.items.client import Client, Json
 from tests.items.moments import lapse
 
@@ -179,7 +179,7 @@ async def test_an_item_with_many_blockers_is_shown_once_with_all_of_them(
     assert not any(by["satisfied"] for by in entry["blockedBy"]), "those that block come first"
     assert (entry["blockerCount"], entry["blockedByTotal"]) == (351, 450)
     assert [len(entry["blockedBy"]) for entry in found] == [0, 1, 20, 1]
-    monkeypatch.setattr(reads, "BLOCKED_PER_ROLE", 2)
+    monkeypatch.setattr(tool, "BLOCKED_PER_ROLE", 2)
     await tools.claim("holder", before)  # which takes it out of the class of those behind it: none has more than two
     answer = await tools("get_blocked_items")
     assert [entry.get("blockedByTotal") for entry in answer["blockedItems"]] == [None, None, 450]

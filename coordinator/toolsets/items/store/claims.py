@@ -1,4 +1,4 @@
-"""Claims, transitions and what to do next."""
+"""claim_item: claims, and the calls that wait for one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any
 
 import msgspec
 
-from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.store import Script, ScriptFailure
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
-from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.rules.selection import Selector
-from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, BaseStore, Path, pack
+from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, pack, unfinished
 
 
 class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -68,58 +66,11 @@ class NamedReply(ClaimReply, array_like=True):
     waiting: Waiting | None = None
 
 
-class Advanced(msgspec.Struct, array_like=True):
-    """One entry of the reply of ``advance_item.lua``."""
-
-    id: str
-    reason: str
-    from_role: int
-    to_role: int
-    label: str | bool
-    cascades: list[Any]
-    """Of an applied transition: (id, title, role before, role after, applied, missing notes, their phases) of each
-    parent that follows. Of a refused one: what belongs to ``reason``, such as the blockers or the missing notes."""
-    unblocked: list[tuple[str, str]]
-    """Id and title."""
-    title: str
-    filled: Filled
-    verification: str = ""
-    blocked_again: list[str] = []
-    """Ids of items that got one more unsatisfied blocker; some of them may have lost another one."""
-
-
-class Next(msgspec.Struct, array_like=True):
-    """A row of the reply of ``next_items.lua``."""
-
-    id: str
-    title: str
-    role: int
-    priority: int
-    complexity: int | bool
-    summary: str
-    tags: str | bool
-    parent: str | bool
-    claimed: bool
-    ancestors: Path
-
-
 _CLAIM = Script(LIBRARY, "claim_item", NamedReply, rest=SETTLE)
 _CLAIM_NEXT = Script(LIBRARY, "claim_next", ClaimReply, rest=SETTLE)
 _END_WAIT = Script(LIBRARY, "end_wait", ClaimReply, rest=SETTLE)
 _LEAVE_WAIT = Script(LIBRARY, "leave_wait", rest=SETTLE)
 _SWEEP = Script(LIBRARY, "sweep_claims", tuple[int, int, bool], rest=SETTLE)
-_ADVANCE = Script(LIBRARY, "advance_item", list[Advanced], rest=SETTLE)
-_NEXT = Script(LIBRARY, "next_items", tuple[list[Next], bool, str], rest=SETTLE)
-
-
-def _unfinished(field: str, done: str, instead: str) -> ToolFailure:
-    return ToolFailure(
-        "deadline_exceeded",
-        f"{field}the search was not finished in time: very many items were passed over, because other filters leave "
-        f"them out or because they are below claimed items; {done}{instead}filter by parentId, ancestorId, role and "
-        "priority alone",
-        retry_after_ms=1000,
-    )
 
 
 def _packed(entries: Sequence[Any]) -> bytes | str:
@@ -127,8 +78,8 @@ def _packed(entries: Sequence[Any]) -> bytes | str:
     return pack(entries) if entries else ""
 
 
-class WorkStore(BaseStore):
-    """Claims, transitions and recommendations of any project."""
+class ClaimStore(BaseStore):
+    """Claims of any project."""
 
     def claim(
         self,
@@ -140,55 +91,6 @@ class WorkStore(BaseStore):
     ) -> Coroutine[Any, Any, NamedReply]:
         """Claims (id, TTL in ms, fence or 0) and releases (id, fence or 0) items for one agent, in one step."""
         return self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases))
-
-    async def advance(
-        self, project: str, request: IdempotencyKey, transitions: Sequence[tuple[Any, ...]]
-    ) -> list[Advanced]:
-        """Applies transitions in order, each completely or not at all, in slices."""
-        results: list[Advanced] = []
-        number = 0
-        while len(results) < len(transitions):
-            part = pack(transitions[len(results) : len(results) + SLICE])
-            reply = await self._change_by_schema(_ADVANCE, project, request.slice(number), part)
-            results += reply
-            number += 1
-        return results
-
-    async def next(
-        self, project: str, selector: Selector, limit: int, include_claimed: bool, ancestors: bool
-    ) -> list[Next]:
-        """The best items for a selector; ``include_claimed`` adds claimed items and those below claimed ones.
-
-        A search that takes too long ends with those that it has found.
-
-        Raises:
-            ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor; ``deadline_exceeded`` if a search
-                that takes too long has found nothing.
-        """
-        packed, after, again, late = pack(selector), "", False, perf_counter() + self.seconds
-        rows: list[Next] = []
-        while True:
-            left, several = limit - len(rows), bool(after)
-            try:
-                found, more, after = await self._store.run(
-                    _NEXT, project, self._events, int(include_claimed), packed, left, int(ancestors), after
-                )
-            except ScriptFailure as failure:
-                if failure.code != "NOT_FOUND":
-                    raise
-                raise no_such_item(f"{failure.detail}Id") from None
-            rows += found
-            if not more:
-                if rows or again or not several:
-                    return rows
-                again = True  # search once more: items may have become ready behind the cursor (as claim_next does)
-            elif not after:  # claims have expired, and their items may be better: start over
-                recorder().restarted("get_next_item")
-                rows.clear()
-            if perf_counter() > late:
-                if rows:
-                    return rows
-                raise _unfinished("", "", "")
 
     async def claim_next(
         self,
@@ -231,7 +133,7 @@ class WorkStore(BaseStore):
             elif not after:  # claims have expired, and their items may be better: start over
                 recorder().restarted("claim_item")
             if not wait_ms and perf_counter() > late:
-                raise _unfinished("claims[0].selector: ", "nothing was claimed; ", "give waitMs, or ")
+                raise unfinished("claims[0].selector: ", "nothing was claimed; ", "give waitMs, or ")
 
     async def end_wait(self, project: str, request: IdempotencyKey, process: str, keep: bool) -> ClaimReply:
         """Ends a claim parked by ``process``; with ``keep``, its recorded answer is that nothing was found."""

@@ -52,10 +52,6 @@ RoleOnOffer = Annotated[
         extra_json_schema={"enum": ["queue", "work", "review", "blocked", None]},
     ),
 ]
-GivenRole = Annotated[
-    str | None,
-    Meta(description="Default queue.", extra_json_schema={"enum": ["queue", "work", "review", "blocked", None]}),
-]
 OrderBy = Annotated[
     str | None,
     Meta(

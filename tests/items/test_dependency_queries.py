@@ -200,7 +200,7 @@ async def test_what_one_answer_cannot_hold_is_cut_and_says_so(tools: Client, mon
     hub = await tools.add()
     edges = [word for _ in range(1200) for word in (f"b{new_id()}", f"{new_id()}-")]
     await tools.store.client.hset(keys.edges.key(tools.project, hub.replace("-", "")), items=edges)
-    monkeypatch.setattr("coordinator.toolsets.items.tools.reads.MAX_LISTED_EDGES", 500)
+    monkeypatch.setattr("coordinator.toolsets.items.tools.dependencies.MAX_LISTED_EDGES", 500)
     answer = await tools("query_dependencies", itemId=hub)
     assert answer["truncated"] is True
     assert 500 <= answer["total"] < 1200

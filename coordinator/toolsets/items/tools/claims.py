@@ -13,7 +13,7 @@ from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store.idempotency import IdempotencyKey, idempotency_key
 from coordinator.toolsets.actor import Distrusted, Trusted, checked, given
-from coordinator.toolsets.items.contract.claim import (
+from coordinator.toolsets.items.contract.claims import (
     ClaimEntry,
     ClaimItem,
     ClaimItemResult,
@@ -26,10 +26,10 @@ from coordinator.toolsets.items.contract.claim import (
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
+from coordinator.toolsets.items.rules.items import not_blank, short_text
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
-from coordinator.toolsets.items.rules.specs import not_blank, short_text
-from coordinator.toolsets.items.store.work import Claimed, ClaimReply, NamedReply, Released, Waiting, WorkStore
+from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore, NamedReply, Released, Waiting
 from coordinator.toolsets.items.tools.shared import shown
 from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.timestamp import iso
@@ -76,8 +76,8 @@ class _Named(Protocol):
 class Claims:
     """The handler of the tool that claims and releases items."""
 
-    def __init__(self, work: WorkStore, parking: Parking, services: Services) -> None:
-        self._work = work
+    def __init__(self, store: ClaimStore, parking: Parking, services: Services) -> None:
+        self._store = store
         self._parking = parking
         self._services = services
         self._longest_ms = services.settings.longest_wait_ms
@@ -103,16 +103,16 @@ class Claims:
         record = idempotency_key(agent, args.request_id, "claim_item", claims, releases)
         freed_items: list[tuple[str, int]] = []
         if releases:
-            ids = await self._work.resolve(call.project, _ids(releases, "releases"))
+            ids = await self._store.resolve(call.project, _ids(releases, "releases"))
             freed_items = list(map(_packed_release, ids, releases))
         if selector is not None:
             reply: ClaimReply = await self._by_selector(call, args, record, trusted, selector, freed_items)
         else:
             ids = _ids(claims, "claims")
             if ids and min(map(len, ids)) < FULL:
-                ids = await self._work.resolve(call.project, ids)
+                ids = await self._store.resolve(call.project, ids)
             wanted = list(map(_packed_claim, ids, claims))
-            reply = await self._work.claim(call.project, record, agent, wanted, freed_items)
+            reply = await self._store.claim(call.project, record, agent, wanted, freed_items)
         claimed = [_claimed(entry, reply.claims[n], agent, reply.now) for n, entry in enumerate(claims)]
         if isinstance(reply, NamedReply) and reply.waiting is not None:
             _say_why_it_waits(claimed, reply.waiting)
@@ -153,21 +153,21 @@ class Claims:
         place = "claims[0].selector."
         parent = ancestor = ""
         if above := not_blank(selector.parent_id):
-            parent = await self._work.resolve_one(call.project, above, f"{place}parentId", record)
+            parent = await self._store.resolve_one(call.project, above, f"{place}parentId", record)
         if above := not_blank(selector.ancestor_id):
-            ancestor = await self._work.resolve_one(call.project, above, f"{place}ancestorId", record)
+            ancestor = await self._store.resolve_one(call.project, above, f"{place}ancestorId", record)
         wanted = selection.selector(selector, parent, ancestor, place, any_role=True)
         ttl_ms = args.claims[0].ttl_seconds * 1000
-        find = partial(self._work.claim_next, call.project, record, trusted.id, ttl_ms, wanted, releases)
+        find = partial(self._store.claim_next, call.project, record, trusted.id, ttl_ms, wanted, releases)
         if not args.wait_ms:
             return await find()
         park = partial(find, process=self._parking.process)
         return await self._parking.claim(call, record, park, min(args.wait_ms, self._longest_ms))
 
 
-def tools(work: WorkStore, parking: Parking, services: Services) -> tuple[Tool, ...]:
+def tools(store: ClaimStore, parking: Parking, services: Services) -> tuple[Tool, ...]:
     """The tool."""
-    handle = Claims(work, parking, services)
+    handle = Claims(store, parking, services)
     return (
         Tool(
             "claim_item",
@@ -233,12 +233,12 @@ def _ids(entries: Sequence[_Named], field: str) -> Sequence[str]:
 
 
 def _packed_claim(item: str, entry: ClaimEntry) -> tuple[str, int, int]:
-    """A claim for ``WorkStore.claim``."""
+    """A claim for ``ClaimStore.claim``."""
     return item, entry.ttl_seconds * 1000, entry.fence_token or 0
 
 
 def _packed_release(item: str, entry: ReleaseEntry) -> tuple[str, int]:
-    """A release for ``WorkStore.claim``."""
+    """A release for ``ClaimStore.claim``."""
     return item, entry.fence_token or 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator.toolsets.items.contract.dependencies import Blocker
-from coordinator.toolsets.items.contract.reads import BlockedStatus, ReadyStatus, TerminalStatus
+from coordinator.toolsets.items.contract.next import BlockedStatus, ReadyStatus, TerminalStatus
 from coordinator.toolsets.items.rules.schema import Resolved
 
 _RESUME = "Use 'resume' trigger to return to previous role"

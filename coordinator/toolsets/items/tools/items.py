@@ -18,7 +18,7 @@ from coordinator.toolsets.items.contract.items import (
     UpdatedItem,
     UpdateItemsResult,
 )
-from coordinator.toolsets.items.rules import specs as rules
+from coordinator.toolsets.items.rules import items as rules
 from coordinator.toolsets.items.rules.ids import dashed, new_ids, parse
 from coordinator.toolsets.items.rules.refusals import refused, refused_id
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of

@@ -316,7 +316,7 @@ async def test_rows_of_deleted_items_are_left_out_however_many_they_are(
     answer = await tools("get_context", since=EPOCH)
     assert [row["itemId"] for row in answer["recentTransitions"]] == [kept]
     assert "truncated" not in answer
-    monkeypatch.setattr("coordinator.toolsets.items.store.reads.MAX_ROWS", 400)
+    monkeypatch.setattr("coordinator.toolsets.items.store.context.MAX_ROWS", 400)
     answer = await tools("get_context", since=EPOCH)
     assert answer["recentTransitions"] == []
     assert answer["truncated"] is True

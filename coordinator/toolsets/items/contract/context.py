@@ -1,0 +1,192 @@
+"""get_context."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from coordinator.toolsets.items.contract.base import (
+    Ancestors,
+    Arguments,
+    ClaimedAt,
+    ClaimedBy,
+    ClaimExpiresAt,
+    Count,
+    Depth,
+    ExpectedNote,
+    GuidancePointer,
+    IsoTime,
+    ItemId,
+    NextOffset,
+    NullableTags,
+    OriginalClaimedAt,
+    Progress,
+    Result,
+    Role,
+    RoleName,
+    SkillPointer,
+    Tags,
+    Title,
+    Truncated,
+    WantsAncestors,
+)
+from coordinator.toolsets.items.contract.dependencies import Blocker
+from coordinator.toolsets.items.contract.transitions import ItemTransition, MissingKeys
+from coordinator.toolsets.pages import Offset
+
+
+class GetContext(Arguments, kw_only=True):
+    """A snapshot: of one item (itemId), of what happened since a time (since), or of everything (neither)."""
+
+    item_id: Annotated[str | None, Meta(description="This item; UUID or hex prefix. Wins over since.")] = None
+    since: Annotated[
+        str | None, Meta(description="ISO-8601 time with a zone, inclusive, for example 2026-01-01T12:00:00Z.")
+    ] = None
+    include_ancestors: WantsAncestors = False
+    limit: Annotated[
+        Annotated[int, Meta(ge=1, le=200)] | None,
+        Meta(description="Without itemId: most entries of each list, default 50."),
+    ] = None
+    offset: Offset = 0
+
+
+class ContextItem(Result, kw_only=True):
+    """The item that was asked about."""
+
+    id: ItemId
+    title: Title
+    role: RoleName
+    tags: Tags | UnsetType = UNSET
+    depth: Depth
+    ancestors: Ancestors | UnsetType = UNSET
+
+
+class SchemaNote(ExpectedNote, kw_only=True):
+    """A note that the item's schema asks for, and whether it has a body."""
+
+    filled: Annotated[bool, Meta(description="Whether its body is not blank.")]
+
+
+class GateStatus(Result, kw_only=True):
+    """Whether the item can move forward now."""
+
+    can_advance: Annotated[bool, Meta(description="Neither terminal nor blocked, and no note missing.")]
+    phase: RoleName
+    missing: MissingKeys
+    blockers: Annotated[list[Blocker], Meta(description="What it waits for; absent: nothing.")] | UnsetType = UNSET
+
+
+class ClaimDetail(Result, kw_only=True):
+    """Who holds the item, or held it until the claim expired."""
+
+    claimed_by: ClaimedBy
+    claimed_at: ClaimedAt
+    claim_expires_at: ClaimExpiresAt
+    original_claimed_at: OriginalClaimedAt
+    is_expired: Annotated[bool, Meta(description="Whether its time is over: anybody may claim the item.")]
+
+
+class ItemContextResult(Result, kw_only=True):
+    """One item: its notes against its schema, its gate, its claim."""
+
+    mode: Annotated[str, Meta(description="As asked for: itemId.", extra_json_schema={"enum": ["item"]})]
+    item: ContextItem
+    schema: Annotated[list[SchemaNote], Meta(description="Notes of all phases that its schema asks for.")]
+    gate_status: GateStatus
+    guidance_pointer: GuidancePointer
+    skill_pointer: SkillPointer | UnsetType = UNSET
+    note_progress: Progress
+    claim_detail: ClaimDetail | UnsetType = UNSET
+
+
+class ListedItem(Result, kw_only=True):
+    """An item of a list."""
+
+    id: ItemId
+    title: Title
+    role: RoleName
+    tags: NullableTags
+    ancestors: Ancestors | UnsetType = UNSET
+
+
+class StalledItem(Result, kw_only=True):
+    """An item in work or review that lacks required notes of its phase."""
+
+    id: ItemId
+    title: Title
+    role: RoleName
+    missing_notes: MissingKeys
+    guidance_pointer: GuidancePointer
+    skill_pointer: SkillPointer | UnsetType = UNSET
+    ancestors: Ancestors | UnsetType = UNSET
+
+
+class RecentTransition(ItemTransition, kw_only=True):
+    """A role change of one of the items."""
+
+    item_id: ItemId
+
+
+ActiveItems = Annotated[list[ListedItem], Meta(description="In work, then in review; best first.")]
+StalledItems = Annotated[list[StalledItem], Meta(description="Those of activeItems that lack required notes.")]
+
+
+class Totals(Result, kw_only=True):
+    """Lengths of the whole lists, where an answer has only a page of them."""
+
+    active_items: Annotated[Count, Meta(description="In work or review.")]
+    blocked_items: Annotated[Count, Meta(description="In role blocked.")] | UnsetType = UNSET
+
+
+class SessionResumeResult(Result, kw_only=True):
+    """What is going on, and what happened since a time, newest first."""
+
+    mode: Annotated[str, Meta(description="As asked for: since.", extra_json_schema={"enum": ["session-resume"]})]
+    since: Annotated[str, Meta(description="As given.")]
+    active_items: ActiveItems
+    recent_transitions: Annotated[list[RecentTransition], Meta(description="At or after since, newest first.")]
+    stalled_items: StalledItems
+    totals: Totals | UnsetType = UNSET
+    next_offset: NextOffset = UNSET
+    truncated: Truncated = UNSET
+
+
+class ActiveClaims(Result, kw_only=True):
+    """Claims of all items."""
+
+    active: Annotated[Count, Meta(description="Held now.")]
+    expired: Annotated[Count, Meta(description="Past their time.")]
+
+
+class AbandonedItem(Result, kw_only=True):
+    """An item that an agent has left in the middle."""
+
+    id: ItemId
+    title: Title
+    role: Annotated[Role, Meta(description="work, or review: its reviewer left it.")]
+    since: Annotated[IsoTime, Meta(description="When its claim ended, UTC.")]
+    blocked: Annotated[bool, Meta(description="True: it waits for a dependency, so selectors do not find it.")]
+    ancestors: Ancestors | UnsetType = UNSET
+
+
+class AbandonedItems(Result, kw_only=True):
+    """What agents have left in the middle; absent if there is nothing."""
+
+    ready: Annotated[Count, Meta(description="To be taken over by a selector without role.")]
+    blocked: Annotated[Count, Meta(description="Waiting for a dependency.")]
+    items: Annotated[list[AbandonedItem], Meta(description="Those left first; blocked ones last.")]
+
+
+class HealthCheckResult(Result, kw_only=True):
+    """What is going on, what is stuck, and how many claims there are."""
+
+    mode: Annotated[str, Meta(description="As asked for: neither.", extra_json_schema={"enum": ["health-check"]})]
+    active_items: ActiveItems
+    blocked_items: Annotated[list[ListedItem], Meta(description="In role blocked; best first.")]
+    stalled_items: StalledItems
+    abandoned: AbandonedItems | UnsetType = UNSET
+    claim_summary: ActiveClaims | UnsetType = UNSET
+    totals: Totals | UnsetType = UNSET
+    next_offset: NextOffset = UNSET
+    truncated: Truncated = UNSET

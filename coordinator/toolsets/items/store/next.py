@@ -1,0 +1,95 @@
+"""get_next_item and get_next_status: recommendations."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import NamedTuple
+
+import msgspec
+
+from coordinator.metrics import recorder
+from coordinator.store import Script, ScriptFailure
+from coordinator.toolsets.items.rules.ids import no_such_item
+from coordinator.toolsets.items.rules.schema import Filled
+from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, Path, pack, unfinished
+
+
+class Next(msgspec.Struct, array_like=True):
+    """A row of the reply of ``next_items.lua``."""
+
+    id: str
+    title: str
+    role: int
+    priority: int
+    complexity: int | bool
+    summary: str
+    tags: str | bool
+    parent: str | bool
+    claimed: bool
+    ancestors: Path
+
+
+class Status(NamedTuple):
+    """Reply of ``next_status.lua``."""
+
+    role: int
+    returns: bool
+    schema: Filled
+    blockers: list[tuple[str, int, int]]
+    """The unsatisfied blockers: id, role, role that they must reach."""
+
+
+_NEXT = Script(LIBRARY, "next_items", tuple[list[Next], bool, str], rest=SETTLE)
+_STATUS = Script(LIBRARY, "next_status", Status)
+
+
+class NextStore(BaseStore):
+    """Recommendations of any project."""
+
+    async def next(
+        self, project: str, selector: Selector, limit: int, include_claimed: bool, ancestors: bool
+    ) -> list[Next]:
+        """The best items for a selector; ``include_claimed`` adds claimed items and those below claimed ones.
+
+        A search that takes too long ends with those that it has found.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor; ``deadline_exceeded`` if a search
+                that takes too long has found nothing.
+        """
+        packed, after, again, late = pack(selector), "", False, perf_counter() + self.seconds
+        rows: list[Next] = []
+        while True:
+            left, several = limit - len(rows), bool(after)
+            try:
+                found, more, after = await self._store.run(
+                    _NEXT, project, self._events, int(include_claimed), packed, left, int(ancestors), after
+                )
+            except ScriptFailure as failure:
+                if failure.code != "NOT_FOUND":
+                    raise
+                raise no_such_item(f"{failure.detail}Id") from None
+            rows += found
+            if not more:
+                if rows or again or not several:
+                    return rows
+                again = True  # search once more: items may have become ready behind the cursor (as claim_next does)
+            elif not after:  # claims have expired, and their items may be better: start over
+                recorder().restarted("get_next_item")
+                rows.clear()
+            if perf_counter() > late:
+                if rows:
+                    return rows
+                raise unfinished()
+
+    async def status(self, project: str, item: str) -> Status:
+        """What decides the item's next transition, read at one moment.
+
+        Raises:
+            ToolFailure: RESOURCE_NOT_FOUND.
+        """
+        try:
+            return await self._store.run(_STATUS, project, item)
+        except ScriptFailure:
+            raise no_such_item("itemId") from None

@@ -1,0 +1,100 @@
+"""get_next_item and get_next_status: what to do next."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from coordinator.toolsets.items.contract.next import (
+    BlockedStatus,
+    GetNextItem,
+    GetNextItemResult,
+    GetNextStatus,
+    ReadyStatus,
+    Recommendation,
+    TerminalStatus,
+)
+from coordinator.toolsets.items.rules import graph
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.items import not_blank
+from coordinator.toolsets.items.rules.next import next_status
+from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
+from coordinator.toolsets.items.rules.selection import selector
+from coordinator.toolsets.items.store.next import Next, NextStore
+from coordinator.toolsets.items.tools.shared import ancestors, or_unset
+from coordinator.toolsets.tool import Call, Criticality, Tool
+
+_ITEM = (
+    "The best items to work on: in the given role, waiting for no dependency, and neither claimed nor below a claimed "
+    "item (unless parentId or ancestorId names that item or one below it). Ordered by priority (high first), then "
+    "complexity (low first, unset last), then age; or by orderBy. Fast at any number of items. To find and claim the "
+    "best item in one step, use claim_item with a selector instead."
+)
+_STATUS = (
+    "What an item's next transition would be, without making it: Ready with nextRole and trigger, Blocked with the "
+    "unsatisfied blockers or a suggestion, or Terminal. Does not check required notes; get_context does."
+)
+
+
+class Recommendations:
+    """The handlers of ``get_next_item`` and ``get_next_status``."""
+
+    def __init__(self, store: NextStore) -> None:
+        self._store = store
+
+    async def get_next_item(self, call: Call, args: GetNextItem) -> GetNextItemResult:
+        """The best items to work on."""
+        given, above = not_blank(args.parent_id), not_blank(args.ancestor_id)
+        parent = await self._store.resolve_one(call.project, given, "parentId") if given else ""
+        ancestor = await self._store.resolve_one(call.project, above, "ancestorId") if above else ""
+        wanted = selector(args, parent, ancestor)
+        found = await self._store.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
+        return GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
+
+    async def get_next_status(self, call: Call, args: GetNextStatus) -> ReadyStatus | BlockedStatus | TerminalStatus:
+        """What an item's next transition would be."""
+        item = await self._store.resolve_one(call.project, args.item_id, "itemId")
+        status = await self._store.status(call.project, item)
+        schema = self._store.schemas.current.resolve_reported(status.schema)
+        return next_status(ROLE_NAMES[status.role], status.returns, schema, graph.unsatisfied(status.blockers))
+
+
+def tools(store: NextStore) -> tuple[Tool, ...]:
+    """The tools."""
+    handle = Recommendations(store)
+    return (
+        Tool(
+            "get_next_item",
+            _ITEM,
+            GetNextItem,
+            (GetNextItemResult,),
+            handle.get_next_item,
+            read_only=True,
+            idempotent=True,
+            criticality=Criticality.NORMAL,
+        ),
+        Tool(
+            "get_next_status",
+            _STATUS,
+            GetNextStatus,
+            (ReadyStatus, BlockedStatus, TerminalStatus),
+            handle.get_next_status,
+            read_only=True,
+            idempotent=True,
+        ),
+    )
+
+
+def _recommended(item: Next, args: GetNextItem) -> Recommendation:
+    details = args.include_details
+    return Recommendation(
+        item_id=dashed(item.id),
+        title=item.title,
+        role=ROLE_NAMES[item.role],
+        priority=PRIORITY_NAMES[item.priority],
+        complexity=item.complexity or None,
+        summary=item.summary if details else UNSET,
+        tags=or_unset(item.tags) if details else UNSET,
+        parent_id=dashed(item.parent) if details and isinstance(item.parent, str) else UNSET,
+        is_claimed=item.claimed if args.include_claimed else UNSET,
+        ancestors=ancestors(item.ancestors) if args.include_ancestors else UNSET,
+    )
