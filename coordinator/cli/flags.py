@@ -3,7 +3,8 @@
     @with_settings(without=("port",))
     def worker(loaded: LoadedSettings, *, burst: bool = False) -> int: ...
 
-The command's own parameters stay as they are; ``--config`` and one flag per setting are added after them. Flags are
+The command's own parameters stay as they are; ``--config`` and one flag per setting are added after them. Its help page
+lists the flags that people use (``LISTED``), each with the first sentence of the setting's description. Flags are
 passed on as text, so that values from all sources are converted, and refused in the same words, in one place. Checks of
 flags that several commands have are here, too.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
@@ -28,32 +30,38 @@ from coordinator.store.keys import PROJECT
 
 P = ParamSpec("P")
 
-_CONFIG = Annotated[
-    Path | None,
-    Parameter(
-        name="--config",
-        help="YAML file with settings; `fleet config example` prints one. [env: FLEET_CONFIG]",
-        group=Group("Settings", sort_key=10),
-        metavar="FILE",
-    ),
-]
+LISTED = (
+    *("host", "port", "worker_port", "frontends", "workers", "data_dir", "drain_seconds", "redis_url", "toolsets"),
+    "log_level",
+)
+"""The settings on the help page of a command that takes all of them."""
+_SOURCES = (
+    "Each is also a variable of the environment (FLEET_DATA_DIR for --data-dir) and an entry of the config file "
+    "(data_dir); a flag wins over a variable, a variable over the file. `fleet config example` explains them, `fleet "
+    "config show` prints what is in force."
+)
+_COMMON = "The common ones; the others that concern this command have flags here, too. "
+_SENTENCES = re.compile(r"(?<=[.]) ")
 
 
 def with_settings(
     without: Collection[str] = (),
-    only: Collection[str] = Settings.__struct_fields__,
+    only: Collection[str] | None = None,
+    listed: Collection[str] = LISTED,
 ) -> Callable[[Callable[Concatenate[LoadedSettings, P], int]], Callable[..., int]]:
     """Decorates a command whose first parameter is the ``LoadedSettings``.
 
     Args:
         without: names of settings that mean nothing to this command. It gets no flags for them, but environment and
             file may still set them.
-        only: names of the settings that it gets flags for; by default all.
+        only: names of the settings that it gets flags for, all of them in its help; by default it gets all settings.
+        listed: names of the settings that its help lists if it gets all.
 
     Raises:
         SettingsError: (from the command) with everything that is wrong with the settings.
     """
-    names = set(only) - set(without)
+    names = set(Settings.__struct_fields__ if only is None else only) - set(without)
+    shown = names & set(listed) if only is None else names
     fields = [field for field in fields_of(Settings) if field.flag is not None and field.name in names]
 
     def decorate(command: Callable[Concatenate[LoadedSettings, P], int]) -> Callable[..., int]:
@@ -66,7 +74,7 @@ def with_settings(
         signature = inspect.signature(command, eval_str=True)
         project = signature.parameters["project"].default if "project" in signature.parameters else None
         own = list(signature.parameters.values())[1:]
-        added = {"config": _CONFIG, **_annotations(fields)}
+        added = _annotations(fields, shown)
         extra = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
             for name, annotation in added.items()
@@ -123,24 +131,44 @@ def check_range(flag: str, value: float, least: float, most: float) -> None:
         raise CommandFailed(f"{flag} must be from {least} to {most}, not {value}", Exit.USAGE)
 
 
-def _annotations(fields: list[Field]) -> dict[str, Any]:
-    """``name -> Annotated[str | None, Parameter]``, under the headings of the config file."""
-    group = Group("Settings", sort_key=10)
-    annotations: dict[str, Any] = {}
-    for position, field in enumerate(fields_of(Settings), start=11):
-        if field.group:
-            group = Group(field.group, sort_key=position)
-        if field in fields:
-            parameter = Parameter(
-                name=field.flag,
-                help=f"{field.description} [{_facts(field)}]",
-                group=group,
-                metavar=_metavar(field),
-                negative="",
-                show_default=False,
-            )
-            annotations[field.name] = Annotated[bool | None if bare(field.type) is bool else str | None, parameter]
+def _annotations(fields: list[Field], listed: Collection[str]) -> dict[str, Any]:
+    """``name -> Annotated[str | None, Parameter]``, ``--config`` first."""
+    group = Group("Settings", help=_note(fields, listed), sort_key=10)
+    config = Parameter(
+        name="--config",
+        help="YAML file with settings; `fleet config example` prints one. [env: FLEET_CONFIG]",
+        group=group,
+        metavar="FILE",
+    )
+    annotations: dict[str, Any] = {"config": Annotated[Path | None, config]}
+    for field in fields:
+        parameter = Parameter(
+            name=field.flag,
+            help=_summary(field),
+            group=group,
+            show=field.name in listed,
+            metavar=_metavar(field),
+            negative="",
+            show_default=False,
+        )
+        annotations[field.name] = Annotated[bool | None if bare(field.type) is bool else str | None, parameter]
     return annotations
+
+
+def _note(fields: list[Field], listed: Collection[str]) -> str:
+    """What the help says about the settings as a whole."""
+    if not fields:
+        return ""
+    return _SOURCES if len(fields) == len(listed) else _COMMON + _SOURCES
+
+
+def _summary(field: Field) -> str:
+    """What the help says about a setting: the beginning of its description, and what its empty value means."""
+    first, *more = _SENTENCES.split(field.description)
+    default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
+    if default and default != "0":
+        return f"{first} [default: {default}]"
+    return " ".join((first, *(one for one in more if one.startswith(("Empty", "0: ")))))
 
 
 def _metavar(field: Field) -> str:
@@ -148,8 +176,3 @@ def _metavar(field: Field) -> str:
     if field.unit:
         return field.unit.upper()
     return "LIST" if is_list(kind) else "N" if kind is int else "TEXT" if kind is str else "WORD"
-
-
-def _facts(field: Field) -> str:
-    default = ",".join(field.default) if isinstance(field.default, tuple) else str(field.default)
-    return f"{field.allowed}; default: {default or 'empty'}; env: {field.environment}"

@@ -16,11 +16,12 @@ import pytest
 from cyclopts import App, Parameter
 
 from coordinator import __version__, cli
+from coordinator.cli.commands import COMMANDS, GROUPS
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.terminal import print_json
 from coordinator.settings import LoadedSettings, Settings
-from coordinator.settings.fields import fields_of
+from coordinator.settings.fields import Field, fields_of
 
 
 def fleet(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -38,11 +39,10 @@ def fleet(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 def test_help_lists_every_command_with_its_first_line() -> None:
     done = fleet("--help", COLUMNS="200")
     assert done.returncode == Exit.OK
-    commands = {name: text for name, (_, text) in cli.COMMANDS.items()} | cli.GROUPS
-    for name, text in commands.items():
-        if " " not in name:
+    for name, command in (COMMANDS | GROUPS).items():
+        if name and " " not in name:
             assert f"{name} " in done.stdout
-            assert text.split("\n")[0] in done.stdout
+            assert command.text.split("\n")[0] in done.stdout
 
 
 def test_version() -> None:
@@ -144,12 +144,12 @@ def test_output_that_cannot_be_written_is_no_defect() -> None:
     assert done.stderr == b"fleet: cannot write what it has to say: No space left on device\n"
 
 
-@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_can_be_loaded_and_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    module, _, attribute = cli.COMMANDS[command][0].partition(":")
+    module, _, attribute = COMMANDS[command].target.partition(":")
     assert callable(getattr(importlib.import_module(module), attribute))
     assert cli.run([*command.split(), "--help"]) == Exit.OK
-    assert " ".join(cli.COMMANDS[command][1].split())[:40] in " ".join(capsys.readouterr().out.split())
+    assert " ".join(COMMANDS[command].text.split())[:40] in " ".join(capsys.readouterr().out.split())
 
 
 # --- how a command ends -----------------------------------------------------------------------
@@ -259,13 +259,18 @@ def test_a_command_gets_settings_beside_its_own_parameters(monkeypatch: pytest.M
         app(["ann", "--port", "1"])
 
 
-def test_every_setting_has_a_flag_that_states_its_facts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["config", "show", "--help"]) == Exit.OK
-    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for field in fields_of(Settings):
-        if field.flag is not None:
-            assert f"{field.flag} " in shown
-            assert f"env: {field.environment}]" in shown
+@pytest.mark.usefixtures("no_settings_around")
+@pytest.mark.parametrize(
+    "field", [field for field in fields_of(Settings) if field.flag is not None], ids=lambda one: one.name
+)
+def test_every_setting_outside_of_sections_has_a_flag(field: Field, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether the help lists it or not."""
+    default = () if field.default is None else field.default
+    value = ",".join(default) if isinstance(default, tuple) else str(default)
+    given = [field.flag] if field.default is False else [f"{field.flag}={value}"]
+    assert cli.run(["config", "show", "--format", "json", *given]) == Exit.OK, capsys.readouterr().err
+    source = json.loads(capsys.readouterr().out)["settings"][field.name]["source"]
+    assert source == f"flag {field.flag}"
 
 
 def test_an_interrupted_start_is_silent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,7 +286,7 @@ def test_an_interrupted_start_is_silent(monkeypatch: pytest.MonkeyPatch, capsys:
 
 def test_commands_that_speak_no_mcp_start_without_its_sdk() -> None:
     """It takes a second of CPU time to import."""
-    modules = {target.partition(":")[0] for name, (target, _) in cli.COMMANDS.items() if name not in ("demo", "stdio")}
+    modules = {one.target.partition(":")[0] for name, one in COMMANDS.items() if name not in ("demo", "stdio")}
     code = f"import sys, {', '.join(sorted(modules))}; print('mcp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

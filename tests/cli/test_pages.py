@@ -1,20 +1,26 @@
 """The code blocks of all pages, run as people run them: pasted into a shell or a prompt, beside a fleet like "make up".
 
-tests/lint/test_pages.py sees to it that each block is run here or says why not.
+tests/lint/test_pages.py sees to it that each block is run here or says why not. The examples of help pages are run,
+too.
 """
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from coordinator.cli import run as fleet_main
+from coordinator.cli.commands import COMMANDS
+from coordinator.cli.exits import Exit
 from coordinator.settings import load_settings
 from tests.support import pages
-from tests.support.fleets import RunningFleet, environment
+from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body, environment
 
 _ADDRESS = "127.0.0.1:8420"
 _BLOCKS = [block for path in pages.paths() for block in pages.read(path).blocks if not block.not_run]
@@ -88,6 +94,59 @@ def test_commands_can_be_pasted_into_a_shell(fleet: RunningFleet, tmp_path: Path
     shown = f"{done.stdout[-2000:]}\n{done.stderr}"
     assert done.returncode == 0, shown
     assert "'newRole': 'terminal'" in done.stdout, f"the first use in README completes no item:\n{shown}"
+
+
+STAYS = ("up", "serve", "worker", "stdio", "top", "demo")
+"""Commands that serve, or run for long. tests/cli/test_help.py parses their examples."""
+ELSEWHERE = ("gateway approvals show", "gateway approvals resolve")
+"""Need somebody who asks: tests/gateway/test_example.py runs them."""
+
+
+@pytest.mark.parametrize("words", sorted(COMMANDS.keys() - {*STAYS, *ELSEWHERE}))
+def test_examples_of_help_pages_work(
+    words: str, fleet: RunningFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In a checkout, one after the other, with the settings of the fleet."""
+    (tmp_path / "config").symlink_to(pages.ROOT / "config")
+    for name in ("workflows", "gateway", "gateway.yaml"):
+        (tmp_path / name).symlink_to(pages.ROOT / "config" / name)
+    (tmp_path / "data").symlink_to(fleet.data_dir)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLEET_DATA_DIR", str(fleet.data_dir))
+    monkeypatch.setenv("FLEET_CONFIG", "config/gateway.yaml")
+    for line in PREPARED.get(words, ()):
+        assert fleet_main(shlex.split(line)[1:]) == Exit.OK, capfd.readouterr().err
+    for line in COMMANDS[words].examples:
+        line = line.partition(">")[0]
+        if words.startswith("flows "):
+            line = line.replace(WORKFLOW, workflow(fleet, *BEFORE.get(words, ())))
+        assert fleet_main(shlex.split(line)[1:]) == Exit.OK, f"{line}: {capfd.readouterr()}"
+
+
+WORKFLOW = "1764131594123"
+"""The workflow of the examples."""
+BEFORE = {"flows resume": ("pause",), "flows retry": ("cancel",)}
+"""What is done to a workflow before."""
+PREPARED = {
+    "token list": COMMANDS["token create"].examples,
+    "token revoke": COMMANDS["token create"].examples,
+}
+"""What has to be done before, too."""
+
+
+def workflow(fleet: RunningFleet, *commands: str) -> str:
+    """The id of a new workflow that takes long."""
+    step = {"name": "s", "tool": "sleep", "args": {"ms": 1}, "delay_ms": 600_000, "done": True}
+    with Http(fleet.port) as client:
+        client.connection.request(
+            "POST", "/mcp/flows", call_body("workflow_create", {"name": "long", "flow": {"start": step}}), MCP_HEADERS
+        )
+        answer = msgspec.json.decode(client.connection.getresponse().read())["result"]
+    assert not answer.get("isError"), answer
+    found = str(answer["structuredContent"]["id"])
+    for command in commands:
+        assert fleet_main(["flows", command, found]) == Exit.OK
+    return found
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: block.place)

@@ -12,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.cli.commands import COMMANDS
 from tests.gateway.fleet import GatewayFleet, link
 from tests.support.fleets import ROOT, RunningFleet, fleet_command
+
+_APPROVAL = "hr_4be1f1d7a6c6a2b0"
+"""The approval in the examples of help pages."""
 
 
 class Example(GatewayFleet):
@@ -74,7 +78,11 @@ def test_a_release_goes_through(example: Example) -> None:
     assert "4 passed" in at["context"]["report"]
     (asked,) = at["pendingHuman"]
     assert agent.refused("workflow.submit", **link(at, "approve"))["error"]["code"] == "ACTOR_MISMATCH"
-    done = fleet_command("gateway", "approvals", "resolve", asked["requestId"], "approve", "--data-dir", data)
+    # By the examples of the help pages.
+    for line in (*COMMANDS["gateway approvals show"].examples, COMMANDS["gateway approvals resolve"].examples[0]):
+        words = line.replace(_APPROVAL, asked["requestId"]).replace("./data", data).split()[1:]
+        done = fleet_command(*words, FLEET_DATA_DIR=data)
+        assert done.returncode == 0, done
     assert "is in state 'released' now" in done.stdout, done
     end = agent.get(at)
     assert (end["terminal"], end["outcome"]) == (True, "success")

@@ -35,17 +35,15 @@ def demo(
         str,
         Parameter(
             name="--from",
-            help="What to build work from: 'installed' for the Python distributions in this environment, or a lock or "
-            "requirements file, or a pyproject.toml.",
+            help="What to build work from: 'installed' (the Python distributions here), a lock or requirements file, "
+            "or a pyproject.toml.",
         ),
     ] = "installed",
     trees: Annotated[int, Parameter(help=f"Copies of the tree of work, for longer runs. [1 to {MAX_TREES}]")] = 1,
-    url: Annotated[
-        str | None, Parameter(help="Base URL of the fleet; the fleet of the data directory if not given.")
-    ] = None,
+    url: Annotated[str | None, Parameter(help="Base URL of the fleet. Default: that of the data directory.")] = None,
     project: Annotated[
         str | None,
-        Parameter(help="A new project to work in, kept afterwards; one that is removed at the end if not given."),
+        Parameter(help="A new project to work in, which is kept. Default: one that is removed at the end."),
     ] = None,
     crash_rate: Annotated[
         float, Parameter(help="Share of claims in the middle of which the agent crashes. [0 to 0.5]")
@@ -56,16 +54,15 @@ def demo(
     wait_ms: Annotated[
         int,
         Parameter(
-            help="How long a claim waits for an item, in milliseconds; 0: agents ask what there is and claim some of "
-            f"that, again and again. [0 to {MAX_WAIT_MS}]"
+            help=f"How long a claim waits for an item, in milliseconds; 0: agents poll instead. [0 to {MAX_WAIT_MS}]"
         ),
     ] = 5000,
     chaos: Annotated[
         bool,
         Parameter(
             negative="",
-            help="Kill a front-end with SIGKILL again and again while the agents work. A fleet of the demo's own then "
-            f"has {_CHAOS_FRONTENDS} of them unless --frontends says otherwise.",
+            help="Kill front-ends with SIGKILL while the agents work. A fleet of the demo's own then has "
+            f"{_CHAOS_FRONTENDS} of them, unless --frontends says otherwise.",
         ),
     ] = False,
     chaos_seconds: Annotated[float, Parameter(help="Time between two kills. [0.1 to 3600]")] = 2.0,

@@ -11,12 +11,13 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 from redis.exceptions import RedisError
 
+from coordinator.cli.commands import COMMANDS
 from coordinator.cli.doctor import host, items, queues, store
 from coordinator.cli.doctor.findings import Finding, lines_of
 from coordinator.cli.drain import ending
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import open_store, running_url
+from coordinator.cli.stores import STORE_SETTINGS, open_store, running_url
 from coordinator.cli.terminal import print_json
 from coordinator.errors import ToolFailure
 from coordinator.settings import LoadedSettings
@@ -38,7 +39,7 @@ ANSWER_SECONDS = 30.0
 """How long all questions to the store may take. They take a fraction of a second, unless the store hangs."""
 
 
-@with_settings()
+@with_settings(listed=STORE_SETTINGS)
 def doctor(
     loaded: LoadedSettings,
     *,
@@ -161,24 +162,8 @@ def _text(value: bytes | str | None) -> str:
     return value.decode() if isinstance(value, bytes) else value or ""
 
 
-app = App(
-    name="doctor",
-    help=(
-        "Check what the fleet depends on; silent when all is well.\n\n"
-        "Checks the Redis (which one it is, persistence, eviction, memory, role, clock, latency, keys, layout, "
-        "permissions, writes), what is drained, what work was left in the middle, whether a worker serves each queue "
-        "of steps, this host's limits and free space, the token file, and whether the times in the settings fit into "
-        "each other. The exit code is not 0 if anything is worth a look; --verbose also prints the checks that pass."
-    ),
-    help_format="plaintext",
-)
+_IDENTITY = COMMANDS["doctor identity"]
+
+app = App(name="doctor", help_format="plaintext", **COMMANDS["doctor"].page)
 app.default(doctor)
-app.command(
-    "coordinator.cli.doctor.identity:identity",
-    name="identity",
-    help=(
-        "Try the sources of keys that verify actors and bearer tokens, and say what a token would be worth.\n\n"
-        "Asks every source once, whatever the fleet has, and compares with the fleet's copy of the keys if the fleet "
-        "runs. Proofs are neither printed nor kept. The exit code is not 0 if anything fails."
-    ),
-)
+app.command(_IDENTITY.target, name="identity", **_IDENTITY.page)

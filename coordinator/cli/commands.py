@@ -1,0 +1,332 @@
+"""The commands of ``fleet``: where each is implemented, and what its help says."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Command(NamedTuple):
+    """A command, or a group of commands."""
+
+    target: str
+    """Its import string; empty for a group."""
+    text: str
+    """Its help. The first line is shown in the list of commands, too."""
+    examples: tuple[str, str]
+    """Two command lines, with which its help page begins."""
+
+    @property
+    def page(self) -> dict[str, Any]:
+        """The arguments of ``cyclopts.App`` that make its help page."""
+        paragraphs = self.text.strip().split("\n\n")
+        return {
+            "help": "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs),
+            "help_prologue": "\n".join(("Examples:", *(f"  {line}" for line in self.examples))),
+        }
+
+
+COMMANDS: dict[str, Command] = {
+    "up": Command(
+        "coordinator.cli.up:up",
+        """Run a whole fleet on this machine: Redis, front-ends and workers.
+
+        Without --redis-url it starts a private Redis, whose data in --data-dir is kept across restarts.
+        When everything answers it prints a line with 'ready' and the base URL. Ctrl-C or SIGTERM lets
+        requests in flight finish, then stops everything; processes that die are restarted. SIGHUP applies
+        those settings of a changed config file that need no restart.
+        """,
+        ("fleet up", "fleet up --port 9000 --frontends 4 --data-dir ./data"),
+    ),
+    "serve": Command(
+        "coordinator.cli.serve:serve",
+        """Run front-end processes only, against an existing Redis.
+
+        For deployments where something else runs the Redis and restarts processes. Start as many as the
+        load needs, on any number of machines: they share nothing but the Redis.
+        """,
+        (
+            "fleet serve --redis-url redis://127.0.0.1:6379/0",
+            "fleet serve --data-dir ./data --port 9000 --frontends 4",
+        ),
+    ),
+    "worker": Command(
+        "coordinator.cli.worker:worker",
+        """Run one worker process, which executes workflow steps.
+
+        Needs the same Redis as the front-ends. Workers can be added, stopped and killed at any time; the
+        steps of a killed one run again elsewhere.
+        """,
+        ("fleet worker --redis-url redis://127.0.0.1:6379/0", "fleet worker --data-dir ./data --worker-port 9100"),
+    ),
+    "stdio": Command(
+        "coordinator.cli.stdio:stdio",
+        """Speak MCP on stdin and stdout, for one local agent.
+
+        Works on the same data as the fleet of the data directory (or of --redis-url), and starts the
+        embedded Redis if no fleet runs. Stdout carries nothing but the protocol; logs go to stderr.
+        """,
+        ("fleet stdio", "fleet stdio --toolset items --toolset flows --project team-a"),
+    ),
+    "tools": Command(
+        "coordinator.cli.tools:tools",
+        """Print what the tools of a toolset take and answer, on one page.
+
+        `fleet tools items` is the reference of the work items' tools: a table of arguments, an example call
+        and the shape of the answer for each, made from the contracts that the tools are served with.
+        """,
+        ("fleet tools", "fleet tools items"),
+    ),
+    "audit": Command(
+        "coordinator.cli.audit:audit",
+        """Recount a project: do its indexes, counters and claims agree with its items?
+
+        Changes nothing and may run while the project is in use. Reports every difference; the exit code is
+        not 0 if there is one.
+        """,
+        ("fleet audit", "fleet audit --project default --format json"),
+    ),
+    "drain": Command(
+        "coordinator.cli.drain:drain",
+        """Ask the fleet, a host or one process to take no new work, and wait until work in progress is done.
+
+        Claims, creates, searches and waiting calls are turned away with `draining`; heartbeats, releases,
+        transitions and reads are answered, and workers begin no further steps. Also applies to processes that
+        start later, until it is ended with --end.
+        """,
+        ("fleet drain --wait 60", "fleet drain --end"),
+    ),
+    "store accept": Command(
+        "coordinator.cli.store:accept",
+        """Have the store that is there now take the place of the one that the fleet had.
+
+        Processes refuse every call (`store_changed`) when they find another store, or an emptied one. If that is
+        what you want, accept it: they serve it within a second or two, on every host. Where the embedded store
+        does not run, the next `fleet up` takes the data that it finds.
+        """,
+        ("fleet store accept", "fleet store accept --data-dir ./data"),
+    ),
+    "top": Command(
+        "coordinator.cli.top.command:top",
+        """Show what the fleet does right now: calls, latencies, shedding, claims, contention, store and workers.
+
+        Reads the metrics of the fleet of the data directory, or of --url, every few seconds until interrupted;
+        --once prints one interval. Sends FLEET_TOKEN to a fleet that requires a token.
+        """,
+        ("fleet top", "fleet top --once"),
+    ),
+    "demo": Command(
+        "coordinator.cli.demo.command:demo",
+        """Let many MCP clients drain a real tree of work, and prove that nothing went wrong.
+
+        Builds work items from the dependency graph of the installed Python distributions, has agents claim
+        and complete them over HTTP while some of them crash, then audits the recorded history. The exit code
+        is not 0 if any promise was broken. Starts a fleet of its own if none is running.
+        """,
+        ("fleet demo", "fleet demo --agents 200 --chaos"),
+    ),
+    "config show": Command(
+        "coordinator.cli.config:show",
+        """Print every setting in force and where its value came from.
+
+        Takes the same flags, environment variables and file as the other commands, so it shows what they
+        would run with. Passwords are masked.
+        """,
+        ("fleet config show", "fleet config show --port 9000 --format json"),
+    ),
+    "config example": Command(
+        "coordinator.cli.config:example",
+        "Print a config file that states every setting with its default, unit and limits.",
+        ("fleet config example", "fleet config example > fleet.yaml"),
+    ),
+    "config check": Command(
+        "coordinator.cli.check:check",
+        """List what is wrong with a config file, or explain what it means.
+
+        All problems are reported together, each with its line, and the exit code is 2. A sound file is
+        explained: which notes each schema needs in each phase, traits, status labels, and what in it is
+        ignored. A running fleet applies a changed file on SIGHUP to its supervisor.
+        """,
+        ("fleet config check config/fleet.yaml", "fleet config check config/gateway.yaml"),
+    ),
+    "doctor": Command(
+        "coordinator.cli.doctor.command:app",
+        """Check everything that the fleet depends on; silent when all is well.
+
+        Checks the Redis (which one it is, persistence, eviction, memory, role, clock, latency, keys, layout,
+        permissions, writes), what is drained, what work was left in the middle, whether a worker serves each queue
+        of steps, this host's limits and free space, the token file, and whether the times in the settings fit into
+        each other. The exit code is not 0 if anything is worth a look; --verbose also prints the checks that pass.
+        """,
+        ("fleet doctor", "fleet doctor --verbose"),
+    ),
+    "doctor identity": Command(
+        "coordinator.cli.doctor.identity:identity",
+        """Try the sources of keys that verify actors and bearer tokens, and say what a token would be worth.
+
+        Asks every source once, whatever the fleet has, and compares with the fleet's copy of the keys if the fleet
+        runs. Proofs are neither printed nor kept. The exit code is not 0 if anything fails.
+        """,
+        ("fleet doctor identity", "fleet doctor identity --format json"),
+    ),
+    "token create": Command(
+        "coordinator.cli.token:create",
+        """Add a token to the token file, and print it.
+
+        The token is printed this one time, alone on stdout; the file keeps only its SHA-256 digest. A running
+        fleet accepts it within two seconds.
+        """,
+        (
+            "fleet token create alice --file tokens.yaml",
+            "fleet token create ci --permission items --expires 30d --file tokens.yaml",
+        ),
+    ),
+    "token list": Command(
+        "coordinator.cli.token:show",
+        "List the tokens of the token file, by their keys.",
+        ("fleet token list --file tokens.yaml", "fleet token list --file tokens.yaml --format json"),
+    ),
+    "token revoke": Command(
+        "coordinator.cli.token:revoke",
+        """Remove a token from the token file, by its key, or all tokens of an id.
+
+        A running fleet refuses it within two seconds.
+        """,
+        ("fleet token revoke alice --file tokens.yaml", "fleet token revoke ci --file tokens.yaml"),
+    ),
+    "definitions check": Command(
+        "coordinator.cli.definitions:check",
+        """List what is wrong with a folder of workflow definitions.
+
+        Reports files that cannot be used, errors of notation that were forgiven, transitions that lead
+        nowhere, missing skills and activities that nothing leads to. The exit code is not 0 if anything is
+        broken or wrong; what is only odd leaves it at 0.
+        """,
+        ("fleet definitions check config/workflows", "fleet definitions check ./workflows"),
+    ),
+    "flows list": Command(
+        "coordinator.cli.flows.commands:show_list",
+        "List workflows, newest first.",
+        ("fleet flows list", "fleet flows list --status running --limit 5"),
+    ),
+    "flows show": Command(
+        "coordinator.cli.flows.commands:show",
+        "Draw a workflow's graph with the state of each step, or print it as a Mermaid flowchart.",
+        ("fleet flows show 1764131594123", "fleet flows show 1764131594123 --format mermaid"),
+    ),
+    "flows cancel": Command(
+        "coordinator.cli.flows.commands:cancel",
+        "Cancel a running or paused workflow and stop its steps.",
+        ("fleet flows cancel 1764131594123", "fleet flows cancel 1764131594123 --data-dir ./data"),
+    ),
+    "flows pause": Command(
+        "coordinator.cli.flows.commands:pause",
+        """Let no further step of a workflow begin until it is resumed; steps that run go on.
+
+        What is due meanwhile, as delays, retries and expiries of gates, waits for the resume.
+        """,
+        ("fleet flows pause 1764131594123", "fleet flows pause 1764131594123 --data-dir ./data"),
+    ),
+    "flows resume": Command(
+        "coordinator.cli.flows.commands:resume",
+        "Let a paused workflow go on.",
+        ("fleet flows resume 1764131594123", "fleet flows resume 1764131594123 --data-dir ./data"),
+    ),
+    "flows retry": Command(
+        "coordinator.cli.flows.commands:retry",
+        "Run the failed and cancelled steps of a workflow again; finished steps are kept.",
+        ("fleet flows retry 1764131594123", "fleet flows retry 1764131594123 --data-dir ./data"),
+    ),
+    "flows tools": Command(
+        "coordinator.cli.flows.tools:tools",
+        """List the tools that steps can call: the coordinator's own, Python callables, those of connections.
+
+        Asks every connection. If one does not answer, the others are still listed and the exit code is not 0.
+        """,
+        ("fleet flows tools", "fleet flows tools --format json"),
+    ),
+    "gateway check": Command(
+        "coordinator.cli.gateway.check:check",
+        """List what is wrong with the gateway in a config file, or in a file of its own.
+
+        Reports errors with file and line: references to nothing, malformed expressions and schemas, targets
+        that do not exist; and warnings: states that nothing leads to, or that lead nowhere. The exit code is
+        not 0 if there are errors.
+        """,
+        ("fleet gateway check config/gateway.yaml", "fleet gateway check ./gateway.yaml"),
+    ),
+    "gateway audit": Command(
+        "coordinator.cli.gateway.records:audit",
+        "Print what happened, oldest first.",
+        ("fleet gateway audit", "fleet gateway audit --count 20 --format json"),
+    ),
+    "gateway approvals list": Command(
+        "coordinator.cli.gateway.records:approvals",
+        "List open approvals, oldest first.",
+        ("fleet gateway approvals list", "fleet gateway approvals list --queue releases"),
+    ),
+    "gateway approvals show": Command(
+        "coordinator.cli.gateway.records:show_approval",
+        "Print an approval and its possible answers.",
+        (
+            "fleet gateway approvals show hr_4be1f1d7a6c6a2b0",
+            "fleet gateway approvals show hr_4be1f1d7a6c6a2b0 --data-dir ./data",
+        ),
+    ),
+    "gateway approvals resolve": Command(
+        "coordinator.cli.gateway.records:resolve",
+        """Answer an approval by taking a transition as a person.
+
+        Needs access to the fleet's Redis, and no other permission. The answer is recorded under the user at the
+        terminal, or under the name given with --by.
+        """,
+        (
+            "fleet gateway approvals resolve hr_4be1f1d7a6c6a2b0 approve",
+            "fleet gateway approvals resolve hr_4be1f1d7a6c6a2b0 reject --by alice",
+        ),
+    ),
+}
+"""By the words of the command."""
+
+GROUPS: dict[str, Command] = {
+    "": Command(
+        "",
+        "Coordinate a fleet of AI agents: shared work items, claims and workflows over MCP, kept in Redis.",
+        ("fleet up", "fleet doctor"),
+    ),
+    "config": Command(
+        "",
+        "Show settings and where they come from; check a config file.",
+        ("fleet config show", "fleet config check config/fleet.yaml"),
+    ),
+    "token": Command(
+        "",
+        "Make, list and revoke the bearer tokens of callers.",
+        ("fleet token create alice --file tokens.yaml", "fleet token list --file tokens.yaml"),
+    ),
+    "store": Command(
+        "",
+        "Accept another store, or an emptied one.",
+        ("fleet store accept", "fleet store accept --data-dir ./data"),
+    ),
+    "definitions": Command(
+        "",
+        "Check definitions of workflows.",
+        ("fleet definitions check config/workflows", "fleet definitions check ./workflows"),
+    ),
+    "flows": Command(
+        "",
+        "Show workflows and their steps; cancel them, or run them again.",
+        ("fleet flows list", "fleet flows show 1764131594123"),
+    ),
+    "gateway": Command(
+        "",
+        "Check a gateway's configuration; show its audit; answer approvals.",
+        ("fleet gateway check config/gateway.yaml", "fleet gateway approvals list"),
+    ),
+    "gateway approvals": Command(
+        "",
+        "List, show and answer approvals.",
+        ("fleet gateway approvals list", "fleet gateway approvals resolve hr_4be1f1d7a6c6a2b0 approve"),
+    ),
+}
+"""By the words that commands begin with; a group comes after the group that it is in. The first is ``fleet`` itself."""
