@@ -72,7 +72,7 @@ class Rereader:
         path = self._loaded.config
         if path is not None and os.path.exists(path) and not os.path.isfile(path):
             # Opening a pipe would wait for a writer for ever. If the file is missing or unreadable, reread says so.
-            raise SettingsError([f"cannot read the config file {path}: it is no regular file"])
+            raise SettingsError([f"cannot read the config file {path}: it is not a regular file"])
         loaded = sound(self._loaded.reread())
         if missing := list(loosened_by_omission(self._latest, loaded)):
             raise SettingsError(missing)

@@ -40,18 +40,19 @@ _ACTIVITIES = "activities"
 _PASSING = frozenset(
     (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.EINTR, errno.ESTALE, errno.ETIMEDOUT)
 )
-"""Errors that say nothing about a file or folder: the process lacks something now, or a file system does not answer."""
+"""Temporary errors that say nothing about a file or folder: the process lacks a resource, or a file system does not
+answer."""
 # Nothing in it is tried in several ways, so that no line takes more than linear time.
 _DIRECTORY_KEY = re.compile(r"^activitiesDir: *+\"?+(?P<name>[^\"\n]*+)\"?+ *+$", re.MULTILINE)
 
 
 Level = Literal["broken", "wrong", "odd"]
-"""broken: the file, or a part of it, is left out. wrong: it is used, but will disturb a run.
+"""broken: the file, or a part of it, is left out. wrong: it is used, but will break a run.
 odd: it is used, but may not mean what its author thinks."""
 
 
 class Problem(NamedTuple):
-    """Something about a file that its author should know."""
+    """A problem with a file, for its author."""
 
     level: Level
     place: str
@@ -113,7 +114,7 @@ class File:
     """The same as a struct; None for resources and templates, and if the data does not fit."""
     problems: tuple[Problem, ...]
     passing: bool = False
-    """Whether it could not be read for a reason that is not in the file and will pass."""
+    """Whether it could not be read for a temporary reason outside the file."""
 
     @property
     def name(self) -> str:
@@ -127,13 +128,13 @@ class File:
 
 
 class Scanned(NamedTuple):
-    """What one look at a root has found."""
+    """What one scan of a root has found."""
 
     files: dict[Path, Found]
     """Every file of definitions."""
     problems: tuple[Problem, ...]
     incomplete: str
-    """Why there may be files that this look did not find; empty: it has found all."""
+    """Why this scan may have missed files; empty: it has found all."""
 
 
 def scan(root: Path) -> Scanned:
@@ -203,7 +204,7 @@ def read(found: Found) -> File:
 
 
 class _Scan:
-    """One look at the files below a root."""
+    """One scan of the files below a root."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -270,7 +271,7 @@ class _Scan:
         name = written.removeprefix("./").rstrip("/")
         if valid_id(name) and name not in _FOLDERS:
             return name
-        message = f"activitiesDir: {written[:80]!r} is not a folder of its own within the workflow's"
+        message = f"activitiesDir: {written[:80]!r} is not a folder directly within the workflow's"
         self._report("odd", workflow.place, message)
         return _ACTIVITIES
 
@@ -294,7 +295,7 @@ class _Scan:
             self._report("broken", place, f"cannot be read: {error.strerror}")
             return
         if not S_ISREG(status.st_mode):
-            # Reading a pipe or a device would wait for ever, or never end.
+            # Reading a pipe or a device could block forever, or never end.
             self._report("broken", place, "is not a file")
             return
         stamp = Stamp(status.st_ctime_ns, status.st_size, status.st_ino)

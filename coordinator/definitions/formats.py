@@ -31,7 +31,7 @@ class WorkflowFile(Workflow, frozen=True, kw_only=True):
 
 
 class SkillInput(Part, frozen=True, kw_only=True):
-    """Something that a skill needs to be told."""
+    """An input of a skill."""
 
     id: Text
     description: OptionalText = UNSET
@@ -47,7 +47,7 @@ class OutputArtifact(Part, frozen=True, kw_only=True):
 
 
 class SkillOutput(Part, frozen=True, kw_only=True):
-    """Something that a skill brings about."""
+    """An output of a skill."""
 
     id: Text
     description: OptionalText = UNSET
@@ -121,6 +121,6 @@ def json_schema(struct: Any) -> dict[str, Any]:
     """The JSON Schema of one type."""
     schema = msgspec.json.schema(struct)
     text = msgspec.json.encode({"$schema": _DIALECT, **schema})
-    # The end of a text is written otherwise in the regular expressions of JSON Schema.
+    # The regular expressions of JSON Schema write the end of a text differently.
     found: dict[str, Any] = msgspec.json.decode(text.replace(rb"\\Z", b"$"))
     return found

@@ -1,7 +1,7 @@
 """Finds mistakes across files: names of things that do not exist, activities that cannot be reached.
 
 Loading checks each file by itself and reports what it leaves out. This checks the files against each other. A
-``Problem`` of level ``wrong`` will disturb a run of the workflow; one of level ``odd`` may be intended.
+``Problem`` of level ``wrong`` will break a run of the workflow; one of level ``odd`` may be intended.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _activity(library: Library, workflow: LoadedWorkflow, loaded: LoadedActivity
         for option in checkpoint.options:
             for name in option.effects.skip_activities or ():
                 if name not in workflow.activities:
-                    yield _wrong(place, f"option '{option.id}' skips an activity that is not there: '{name}'{here}")
+                    yield _wrong(place, f"option '{option.id}' skips an activity that does not exist: '{name}'{here}")
     yield from _skills(library, workflow.id, loaded.owner, activity.skills, place)
     for step in activity.all_steps():
         if step.skill and library.skill(workflow.id, step.skill, loaded.owner) is None:
@@ -109,7 +109,7 @@ def _trigger(
 ) -> Iterator[Problem]:
     other = library.workflows.get(trigger.workflow)
     if other is None:
-        yield _wrong(place, f"triggers a workflow that is not there: '{trigger.workflow}'")
+        yield _wrong(place, f"triggers a workflow that does not exist: '{trigger.workflow}'")
         return
     if other.activity(other.initial_activity or "") is None:
         yield _wrong(place, f"triggers workflow '{other.id}', which has no activity to begin with")
@@ -129,7 +129,7 @@ def _trigger(
 
 
 def _rings(library: Library) -> Iterator[Problem]:
-    """Workflows that trigger each other in a ring."""
+    """Workflows that trigger each other in a cycle."""
     leads = {
         name: {trigger.workflow for one in loaded.activities.values() for trigger in one.activity.all_triggers()}
         for name, loaded in library.workflows.items()
@@ -139,11 +139,11 @@ def _rings(library: Library) -> Iterator[Problem]:
         ring = _way_back(leads, name)
         if ring and not told & set(ring):
             told |= set(ring)
-            yield _odd(loaded.place, f"workflows trigger each other in a ring, without an end: {' > '.join(ring)}")
+            yield _odd(loaded.place, f"workflows trigger each other in an endless cycle: {' > '.join(ring)}")
 
 
 def _way_back(leads: Mapping[str, set[str]], start: str) -> list[str]:
-    """The shortest way by triggers from a workflow to itself; empty if there is none."""
+    """The shortest cycle of triggers through a workflow; empty if there is none."""
     ways = [[start]]
     seen: set[str] = set()
     for way in ways:
@@ -170,7 +170,7 @@ def _shape(activity: Activity, place: str) -> Iterator[Problem]:
             yield _odd(place, f"loop '{loop.id}' is of type {loop.type} and has no condition")
         yield from _repeated((step.id for step in loop.steps or ()), f"step of loop '{loop.id}'", place)
     if activity.estimated_time and not _TIME.fullmatch(activity.estimated_time.strip()):
-        yield _odd(place, f"estimatedTime '{activity.estimated_time}' is none; allowed is, for example, 10-20m")
+        yield _odd(place, f"estimatedTime '{activity.estimated_time}' is not a time; allowed is, for example, 10-20m")
 
 
 def _checkpoint(checkpoint: Checkpoint, place: str) -> Iterator[Problem]:
@@ -203,7 +203,7 @@ def _number(resource: str) -> str:
 def _repeated(names: Iterable[str], what: str, place: str) -> Iterator[Problem]:
     for name, count in Counter(names).items():
         if count > 1:
-            yield _wrong(place, f"{count} times {what} '{name}'; only the first one can be meant by its id")
+            yield _wrong(place, f"{what} '{name}' is there {count} times; the id refers to the first one")
 
 
 def _wrong(place: str, message: str) -> Problem:

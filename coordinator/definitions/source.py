@@ -1,9 +1,9 @@
 """The definitions of a toolset in a running process: read once, and again when files change.
 
-A thread looks at the folders every two seconds. A change takes effect when two looks in a row have seen the same, so
+A thread polls the folders every two seconds. A change takes effect when two polls in a row have seen the same files, so
 that no half-written file is read. If one file keeps changing, the other changes take effect without it after a few
-looks. Only changed files are read again, and the new library replaces the old one in one step. What cannot be listed
-or read for a reason that passes, such as too many open files, stays as it was read before. Calls never wait for
+polls. Only changed files are read again, and the new library replaces the old one in one step. Files that cannot be
+listed or read for a temporary reason, such as too many open files, stay as they were read before. Calls never wait for
 this: a call takes ``current`` once and uses that library to its end. So a change takes effect within seconds in all
 processes that see the same folders.
 
@@ -29,12 +29,12 @@ _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 2.0
 _PATIENCE = 3
-"""After this many looks that all differ, the changes that have settled are taken over without the others."""
+"""After this many polls that all differ, the changes that have settled are applied without the others."""
 _DEEPEST = 2
 """How many folders deep below a root definitions can be: ``<workflow>/activities``."""
 
 Seen = tuple[tuple[str, int, int, int], ...]
-"""What one look at the folders has seen: path, time, size and inode of each file."""
+"""What one poll of the folders has seen: path, time, size and inode of each file."""
 
 _shared: weakref.WeakValueDictionary[tuple[Path, ...], Definitions] = weakref.WeakValueDictionary()
 _sharing = threading.Lock()
@@ -59,7 +59,7 @@ class Definitions:
         self._told: frozenset[Problem] = frozenset()
         self._seen: Seen = ()
         self._unsettled = 0
-        """How many looks in a row differed from each other."""
+        """How many polls in a row differed from each other."""
         self._obstacle = ""
         """Why definitions are as they were read before, though they may have changed."""
         self._current: Library | None = None
@@ -105,10 +105,10 @@ class Definitions:
             return self._current or self._reload(self._look())
 
     def _poll(self, last: Seen) -> Seen:
-        """Looks at the folders, and reads what changed if they have settled. Returns what this look has seen.
+        """Polls the folders, and reads the changes if they have settled. Returns what this poll has seen.
 
         Args:
-            last: what the look before has seen.
+            last: what the previous poll has seen.
         """
         with self._lock:
             seen = self._look()
@@ -127,7 +127,7 @@ class Definitions:
         """Reads the changed files and makes a new library.
 
         Args:
-            seen: what the folders looked like just before. Later changes are noticed by the next look.
+            seen: what the folders looked like just before. Later changes are noticed by the next poll.
             restless: paths of files that keep changing. They stay as they were read before.
         """
         before = self._current
@@ -161,18 +161,18 @@ class Definitions:
         if before is not None and (before.version, before.problems) == (library.version, library.problems):
             # Nothing that matters has changed. Callers may keep what they derived from the old library.
             library = before
-        # Files that were held back must count as changed at the next look, so ``seen`` is forgotten then.
+        # Files that were held back must count as changed at the next poll, so ``seen`` is forgotten then.
         self._read, self._seen, self._current = read, () if restless else seen, library
         self._hold(obstacle)
         return library
 
     def _hold(self, obstacle: str) -> None:
-        """Has the next look try again what an obstacle keeps from being read; empty: nothing does."""
+        """Makes the next poll retry files that cannot be read now, for this reason; empty: there are none."""
         if obstacle:
             self._seen = ()
         if obstacle != self._obstacle and not self._quiet:
             if obstacle:
-                _log.warning("definitions cannot all be read now, those read before stay in force: %s", obstacle)
+                _log.warning("some definitions cannot be read now, those read before stay in force: %s", obstacle)
             else:
                 _log.info("definitions can be read again")
         self._obstacle = obstacle
@@ -228,7 +228,7 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
     try:
         status = entry.stat()
     except OSError:
-        # A dangling link must not hide the files beside it.
+        # A dangling link must not hide the files next to it.
         return 0, 0, 0
     return status.st_ctime_ns, status.st_size, status.st_ino
 
@@ -253,7 +253,7 @@ def _scan_roots(roots: Sequence[Path]) -> files.Scanned:
 
 
 def _watch(definitions: weakref.ref[Definitions], stop: threading.Event, seconds: float) -> None:
-    """Reads the definitions, then looks for changes until nobody uses them any more."""
+    """Reads the definitions, then polls for changes until nobody uses them any more."""
     last: Seen | None = None
     while (owner := definitions()) is not None:
         try:

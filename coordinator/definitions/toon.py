@@ -28,7 +28,7 @@ class Note(NamedTuple):
 
 
 class Document(NamedTuple):
-    """The content of a file, and what is odd about it."""
+    """The content of a file, and notes on it."""
 
     data: Any
     notes: tuple[Note, ...]
@@ -75,7 +75,7 @@ def read(text: str) -> Document:
     except _FAILURES:
         raise Unreadable(loose.line, loose.message) from None
     rest = sum(bool(line.strip()) for line in lines[loose.line - 1 :])
-    cut = Note(loose.line, f"{loose.message}; not read from here on ({rest} lines)")
+    cut = Note(loose.line, f"{loose.message}; the rest ({rest} lines) is ignored")
     return Document(data, (*(note for note in notes if (note.line or 0) < loose.line), cut))
 
 
@@ -172,7 +172,5 @@ def _written_as_yaml(text: str) -> list[Note]:
     if ": []" in text:
         for number, line in enumerate(text.split("\n"), 1):
             if match := _BRACKETS.match(line):
-                found.append(
-                    Note(number, f"{match['key']}: [] is not TOON's way to write it, but read as an empty list")
-                )
+                found.append(Note(number, f"{match['key']}: [] is not TOON, but read as an empty list"))
     return found

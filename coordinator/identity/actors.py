@@ -33,7 +33,7 @@ from coordinator.toolsets.caller import Caller
 BEAT_SECONDS = 5.0
 """How often the metrics about keys are refreshed."""
 GRACE_SECONDS = 10.0
-"""How long a verifier that was replaced still serves the calls that began with it."""
+"""How long a replaced verifier still serves the calls that began with it."""
 
 Build = Callable[[VerifierSettings, Store], Verifier]
 
@@ -141,7 +141,7 @@ class Actors:
         try:
             await self._copies.policy(self._policy, self._settings.verifier.type)
         except (ToolFailure, ServerError):
-            _log.warning("the fleet could not be told of the degraded-mode policy")
+            _log.warning("the degraded-mode policy could not be shared with the fleet")
 
     async def _retire(self, old: Verifier) -> None:
         await asyncio.sleep(GRACE_SECONDS)
@@ -169,7 +169,7 @@ class _Judged(NamedTuple):
     """Its name in metrics: ``verified``, ``verified_stale``, ``rejected_claims`` and so on."""
     trust: Trust
     warn: bool
-    """Whether the operator should hear of it."""
+    """Whether to warn the operator."""
     verification: Verification
     """How answers and records show it, if neither a reason nor metadata belong to it."""
 

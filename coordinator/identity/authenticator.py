@@ -61,7 +61,7 @@ class Authenticator:
     Args:
         open_verifier: makes the verifier of JWTs.
         clock: the fleet's time, by which tokens expire.
-        file_read: told ``ok`` or ``refused`` when a changed token file was read.
+        file_read: called with ``ok`` or ``refused`` when a changed token file was read.
 
     Raises:
         TokenFileError: the token file cannot be used.
@@ -102,7 +102,7 @@ class Authenticator:
         self._use_verifier(self._wanted_verifier())
 
     async def start(self) -> None:
-        """Starts to follow the fleet's time, to watch the token file and to renew keys."""
+        """Starts following the fleet's time, watching the token file and renewing keys."""
         await self._clock.look()
         if self._verifier is not None:
             await self._verifier.start()
@@ -196,7 +196,7 @@ class Authenticator:
         self.mode = auth_mode(settings)
         self.resource = resource_url(settings)
         self.authorization_servers = settings.auth.authorization_servers or _issuers(stated)
-        # Cached JWTs were judged by the former settings.
+        # Cached JWTs were verified under the former settings.
         self._jwts = {}
 
     def _wanted_verifier(self) -> VerifierSettings | None:
@@ -256,7 +256,7 @@ class Authenticator:
         except TokenFileError as error:
             self._stamp, self._path = before, path
             if str(error) != self._problem:
-                _log.error("token file refused, what was known before stays in force", problem=str(error))
+                _log.error("token file refused, the previous tokens stay in force", problem=str(error))
                 self._file_read("refused")
             self._problem = str(error)
             return

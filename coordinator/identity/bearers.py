@@ -29,7 +29,7 @@ class Defaults(NamedTuple):
 
     permissions: frozenset[str]
     stated: bool = True
-    """Whether the operator has stated them. Only then do they go for a JWT that states scopes of other servers."""
+    """Whether the operator has set them. Only then do they apply to a JWT with scopes of other servers alone."""
     connections: frozenset[str] = frozenset()
     """Names that permissions may begin with, besides those of toolsets."""
 
@@ -65,7 +65,7 @@ def of_outcome(outcome: Outcome, digest: bytes, audience: str, defaults: Default
     audiences: frozenset[str] | None = frozenset(map(canonical, _words(claims, "aud") or ()))
     if audience and canonical(audience) in (audiences or ()):
         audiences = None
-    # A token for some endpoints only is told of no other project.
+    # The bearer of a token for some endpoints only learns of no other project.
     sees = projects if audiences is None else frozenset[str]()
     return Grant(
         caller=msgspec.structs.replace(caller_of(outcome, defaults), sees=sees),
@@ -84,7 +84,7 @@ def caller_of(outcome: Outcome, defaults: Defaults) -> Caller:
     """
     subject, kind = outcome.subject, outcome.claims.get("kind")
     if not subject.strip() or len(subject) > MAX_ID:
-        raise Denied("rejected", f"the token has no claim 'sub' of 1 to {MAX_ID} characters, so it is nobody's")
+        raise Denied("rejected", f"the token has no claim 'sub' of 1 to {MAX_ID} characters")
     return Caller(
         subject,
         kind if kind in KINDS else _OTHER,
@@ -112,7 +112,7 @@ def _permissions(claims: Mapping[str, Any], defaults: Defaults) -> frozenset[str
     found = frozenset().union(*stated)
     if not found or any(_is_ours(word, defaults.connections) for word in found):
         return found
-    # Scopes of other servers alone: only the operator knows what such a token is worth here.
+    # Scopes of other servers alone: only the operator knows what such a token permits here.
     return found | defaults.permissions if defaults.stated else found
 
 

@@ -39,11 +39,11 @@ def check(claims: Mapping[str, Any], now: float, issuer: str, audience: str, lon
     """
     ends = _time(claims, "exp", math.inf) + LEEWAY
     if ends == math.inf:
-        raise BadToken("claims", "the token does not say when it ends ('exp')")
+        raise BadToken("claims", "the token has no expiry ('exp')")
     if ends < now:
         raise BadToken("claims", "the token has expired ('exp')")
     if ends > now + longest + 2 * LEEWAY:
-        raise BadToken("claims", f"the token ends too far ahead ('exp'): more than {longest:.0f} seconds")
+        raise BadToken("claims", f"the token expires too far ahead ('exp'): more than {longest:.0f} seconds")
     begins = _time(claims, "nbf", -math.inf) - LEEWAY
     if begins > now:
         raise BadToken("claims", "the token is not valid yet ('nbf')")

@@ -66,12 +66,12 @@ class KeyCopies:
         return await self._store.run(_LEASE, keys.FLEET, source.name, have, lease_ms)
 
     async def keep(self, source: RemoteSource, loaded: Loaded, rest_ms: int) -> int:
-        """Shares the keys that a source gave; nobody asks it for the next ``rest_ms``. Returns the time."""
+        """Shares the keys that a source gave; no process asks it for the next ``rest_ms``. Returns the time."""
         words = (source.name, source.label, loaded.document(), rest_ms, _KEEP_MS, EVENTS_MAX)
         return int(await self._store.run(_KEEP, keys.FLEET, *words))
 
     async def fail(self, source: RemoteSource, trouble: str, kind: str, rest_ms: int) -> int:
-        """Notes that a source failed; nobody asks it for the next ``rest_ms``. Returns the time."""
+        """Notes that a source failed; no process asks it for the next ``rest_ms``. Returns the time."""
         words = (source.name, source.label, trouble, kind, rest_ms, _KEEP_MS, EVENTS_MAX)
         return int(await self._store.run(_FAIL, keys.FLEET, *words))
 

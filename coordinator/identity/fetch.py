@@ -174,7 +174,7 @@ def _cause(error: BaseException) -> tuple[str, str]:
         if isinstance(found, ConnectionRefusedError):
             return "connection refused", "is the server up, and is host and port right as seen from this machine?"
         if isinstance(found, OSError) and found.errno is not None and found.errno > 0:
-            return os.strerror(found.errno), ""  # its own words may hold the address
+            return os.strerror(found.errno), ""  # its own text may contain the address
         found = found.__cause__ or found.__context__
     return "no connection", ""
 

@@ -1,6 +1,6 @@
 """Reads a signed JWT (JWS in compact form) as strictly as possible. Does not check the signature.
 
-Refuses whatever different readers could understand differently (duplicate members, loose base64, unknown extensions),
+Rejects whatever parsers could read differently (duplicate members, loose base64, unknown extensions),
 and tokens of another kind (RFC 8725). Ignores hints in the header about where to find the key (jwk, jku, x5c, x5u).
 """
 
@@ -64,7 +64,7 @@ def read(text: str, max_kid: int = MAX_KID) -> Token:
     """The parts of a token.
 
     Raises:
-        BadToken: crypto, if it is no such token or unsigned; policy, if it is for something else.
+        BadToken: crypto, if it is malformed or unsigned; policy, if it is of another kind.
     """
     if len(text) > MAX_TOKEN:
         raise BadToken("crypto", f"the token has more than {MAX_TOKEN} characters")
@@ -110,7 +110,7 @@ def _object(segment: str, part: str) -> dict[str, Any]:
     try:
         value = _JSON.decode(data.decode())
         if b"\\u" in data:
-            # Half a character is none: what holds one can be neither stored nor answered.
+            # A lone surrogate cannot be encoded, so it can be neither stored nor returned.
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise BadToken("crypto", f"the {part} of the token is not JSON with every member once") from None

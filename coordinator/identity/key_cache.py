@@ -46,7 +46,7 @@ SHORT_REST = 1 / 30
 """After a scheduled renewal, a source may be asked again after this part of the cooldown."""
 _SHORTEST = 0.001
 LEASE_SECONDS = 8.0
-"""How long a request to a source may take before the process that makes it is presumed dead."""
+"""How long a request to a source may take before its process is presumed dead."""
 _PAUSES = (0.05, 0.2, 0.5, 1.0)
 _LOOKS = (0.02, 0.04, 0.08, 0.16, 0.25)
 
@@ -143,11 +143,11 @@ class KeyCache:
 
     @property
     def may_ask(self) -> bool:
-        """Whether asking the source, or waiting for the process that is asking it, could bring anything now."""
+        """Whether asking the source, or waiting for the process that is asking it, can help now."""
         return not self._answered.is_set() or time.monotonic() >= self._next_ask
 
     async def start(self) -> None:
-        """Takes over the fleet's copy, and keeps the keys fresh in the background from now on.
+        """Loads the fleet's copy, and keeps the keys fresh in the background from now on.
 
         If there is no copy, waits for the source, at most ``START_SECONDS``.
         """
@@ -161,7 +161,7 @@ class KeyCache:
         self._keeping = asyncio.create_task(self._keep_fresh(), name=f"keys {self.source.kind}")
 
     async def take_copy(self) -> None:
-        """Takes over the fleet's copy, if there is one."""
+        """Loads the fleet's copy, if there is one."""
         answer = await self._lease_fetch(0)
         if answer is not None:
             self._apply(answer)
@@ -171,7 +171,7 @@ class KeyCache:
         if not self.may_ask or self._waiting >= MOST_WAITING:
             return
         if self._renewing is not None and self._answered.is_set():
-            # The source has answered, and the last renewal is only telling the other processes.
+            # The source has answered, and the last renewal only has to inform the other processes.
             await asyncio.wait([self._renewing], timeout=WAIT_SECONDS)
         self.renew_soon(demanded=self.fresh)
         left = self._began + WAIT_SECONDS - time.monotonic()
@@ -321,7 +321,7 @@ class KeyCache:
         self._fetched = time.monotonic() - max(age, 0.0)
         self._version = version
         for problem in loaded.keys.skipped:
-            _log.debug("a key is of no use", source=self.source.label, problem=problem)
+            _log.debug("a key is unusable", source=self.source.label, problem=problem)
 
     async def _failed(self, failed: SourceFailed) -> None:
         self._recorder.key_fetch(self.source.kind, "failed")
@@ -332,7 +332,7 @@ class KeyCache:
             await self._tell(partial(copies.fail, source, failed.reason, failed.kind, math.ceil(self._cooldown * 1000)))
 
     async def _tell(self, tell: Callable[[], Awaitable[int]]) -> int | None:
-        """Tells the other processes, which wait for it. Tries several times; telling them twice does no harm.
+        """Shares the outcome with the other processes, which wait for it. Retries; sharing it twice does no harm.
 
         Returns:
             When that was, in Unix milliseconds; None: the store never answered.
@@ -341,7 +341,7 @@ class KeyCache:
             try:
                 return await tell()
             except (ToolFailure, ServerError) as failure:
-                _log.debug("the fleet could not be told of keys", source=self.source.label, reason=str(failure))
+                _log.debug("keys could not be shared with the fleet", source=self.source.label, reason=str(failure))
                 await asyncio.sleep(pause)
         return None
 

@@ -51,7 +51,7 @@ class KeyResolver(Protocol):
         """The keys that may have signed a token; at least one.
 
         Raises:
-            BadToken: crypto: there is none. network: it cannot be told whether there is one. policy, claims: the
+            BadToken: crypto: there is none. network: it is unknown whether there is one. policy, claims: the
                 issuer is not trusted.
         """
 
@@ -199,7 +199,7 @@ class DidKeyResolver:
         await _renew_left_alone([cache])
         name = did.fragment(kid, issuer) if kid else None
         if kid and name is None:
-            raise BadToken("crypto", "'kid' of the token is a key of somebody else than its issuer")
+            raise BadToken("crypto", "'kid' of the token names a key of another issuer")
         found = self._named(cache, name, algorithm)
         if not found:
             _refuse_known([cache], name, algorithm)
@@ -307,7 +307,7 @@ async def _renew_left_alone(caches: Sequence[KeyCache]) -> None:
 
 
 async def _ask(caches: Sequence[KeyCache], enough: Callable[[], bool], began: float) -> None:
-    """Asks the sources. Once more, if at first only the fleet's copies came, and these did not help."""
+    """Asks the sources; again if at first only the fleet's copies came, without the key."""
     for _ in range(2):
         asking = [cache for cache in caches if cache.may_ask and not cache.asked_since(began)]
         if not asking:
@@ -331,7 +331,7 @@ def _refuse_known(caches: Sequence[KeyCache], kid: str | None, algorithm: str) -
 
 
 def _absence(caches: Sequence[KeyCache], unknown: UnknownKeys, name: tuple[str, str], began: float) -> BadToken:
-    """What it means that a call has found no key; the call began at ``began`` of the monotonic clock."""
+    """The error for a call that has found no key; it began at ``began`` of the monotonic clock."""
     if name not in unknown:
         for cache in caches:
             if cache.trouble and cache.trouble_kind == "policy":

@@ -19,7 +19,7 @@ async def trust_self_reported(actor: Actor) -> Trusted:
 
 
 class NoopVerifier:
-    """Says ``unchecked`` of everything."""
+    """Returns ``unchecked`` for every token."""
 
     name = NAME
 

@@ -1,7 +1,7 @@
 """Protection against server-side request forgery (SSRF) for requests to URLs that somebody else chose.
 
 The host is resolved here, all its addresses must be public, and the connection goes to one of these addresses. So a
-name that resolves differently the second time (DNS rebinding) gains an attacker nothing.
+name that resolves differently the second time (DNS rebinding) does not help an attacker.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Address = IPv4Address | IPv6Address
 
 
 class Refused(Exception):
-    """The host must not be asked. The message completes "the key server ..."."""
+    """The host must not be contacted. The message completes "the key server ..."."""
 
 
 class ResolvedUrl(NamedTuple):
-    """A URL with an address in place of its host, and what the request needs to name the host all the same."""
+    """A URL with an address in place of its host, and what the request needs to still name the host."""
 
     url: str
     headers: Mapping[str, str]

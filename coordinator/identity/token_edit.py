@@ -30,7 +30,7 @@ from coordinator.identity.token_file import (
     stamp_of,
 )
 
-_HEAD = "# Who may come in with which token; `fleet token` writes it. Digests only: no token can be read from it.\n"
+_HEAD = "# Bearer tokens and their callers; `fleet token` writes it. Digests only: no token can be read from it.\n"
 
 
 def add(path: Path, entry: TokenEntry) -> None:
@@ -123,7 +123,7 @@ def _apply(document: Any, change: Callable[[list[Any]], None]) -> bool:
 
 
 def _make_readable(entry: Any) -> None:
-    """Has the lists of a new entry written on one line."""
+    """Formats the lists of a new entry on one line."""
     for name, value in entry.items():
         if type(value) in (list, tuple):
             entry[name] = CommentedSeq(value)
@@ -160,9 +160,9 @@ def _replace(path: Path, data: bytes, stamp: Stamp | None) -> None:
             file.flush()
             os.fsync(descriptor)
         if stamp_of(path) != stamp:
-            # To make a change of a long file takes seconds.
+            # Changing a long file takes seconds.
             raise TokenFileError(
-                f"the token file {path} was changed by somebody else meanwhile: nothing is done, try again"
+                f"the token file {path} was changed by somebody else meanwhile: nothing was written, try again"
             )
         os.replace(name, path)
     except BaseException:

@@ -35,15 +35,15 @@ from coordinator.settings.yaml_file import Lines, parse_yaml
 from coordinator.toolsets.actor import MAX_ID
 
 PREFIX = "fct_"
-"""The beginning of our tokens, by which people and scanners recognize them."""
+"""The prefix of our tokens, by which people and secret scanners recognize them."""
 KEY_DIGITS = 12
-"""How many digits of its digest name an entry to people."""
+"""How many digits of its digest identify an entry in messages."""
 
 _MOST_BYTES = 32 * 1024 * 1024
 _MOST_ENTRIES = 100_000
 _SECRET_BYTES = 32
 _NOTHING = hashlib.sha256(b"").hexdigest()
-"""The digest of an empty text, which a script computes from a variable that is not set."""
+"""The digest of an empty text: what a script computes from an unset variable."""
 _PLACE = re.compile(r" - at (?:key in )?`\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
@@ -85,7 +85,7 @@ class TokenEntry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
 
     @property
     def key(self) -> str:
-        """The name of this entry for people."""
+        """The name of this entry in messages."""
         return self.sha256[:KEY_DIGITS]
 
 
@@ -175,7 +175,7 @@ def parse_tokens(data: bytes, path: Path) -> TokenFile:
                 _located("the digest is that of an empty text, which is no token", path, lines, number)
             )
         if entry.sha256 in seen:
-            where = _located(f"the digest of entry {seen[entry.sha256]} is there again", path, lines, number)
+            where = _located(f"the digest of entry {seen[entry.sha256]} is repeated", path, lines, number)
             raise TokenFileError(where)
         seen[entry.sha256] = number
     return found
@@ -243,11 +243,11 @@ def _located(problem: str, path: Path, lines: Lines, entry: int | None = None) -
 
 
 def _check_access(path: Path, status: os.stat_result) -> None:
-    """Refuses a file that others could put tokens into."""
+    """Rejects a file that others could put tokens into."""
     if not stat.S_ISREG(status.st_mode):
-        raise TokenFileError(f"the token file {path} is no regular file")
+        raise TokenFileError(f"the token file {path} is not a regular file")
     if os.geteuid() not in (0, status.st_uid) and status.st_uid != 0:
-        raise TokenFileError(f"the token file {path} belongs to another user: its owner could let anybody in")
+        raise TokenFileError(f"the token file {path} belongs to another user, who could add tokens")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise TokenFileError(
             f"others than its owner may write the token file {path} (mode {stat.S_IMODE(status.st_mode):04o}): "

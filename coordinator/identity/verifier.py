@@ -24,7 +24,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     status: Status
     verifier: str
-    """Who says so: ``noop`` or ``jwks``."""
+    """The verifier: ``noop`` or ``jwks``."""
     subject: str = ""
     """``sub`` of a verified token; empty if it has none."""
     claims: Mapping[str, Any] = _NOTHING
@@ -58,16 +58,16 @@ class Verifier(Protocol):
         """``noop`` or ``jwks``; part of every outcome."""
 
     async def start(self) -> None:
-        """Takes over the keys that the fleet knows already, and begins to renew them in the background.
+        """Loads the keys that the fleet has already, and starts renewing them in the background.
 
         Waits for a key server, at most two seconds, only if the fleet has no copy of its keys.
         """
 
     async def verify(self, token: str | None) -> Outcome:
-        """Says what the token is worth; never raises for anything in it.
+        """Verifies a token; never raises, whatever is in it.
 
-        Whose token it is to be (``require_sub_match``) is for the caller to compare with ``subject``.
-        Waits for keys at most about a second, and only if no key that it has can answer.
+        The caller compares ``subject`` with the expected bearer (``require_sub_match``).
+        Waits for keys at most about a second, and only if none of its keys decides.
         """
 
     def report(self) -> dict[str, Any]:

@@ -22,8 +22,8 @@ REQUEST_DURATION = Metric(
     "coordinator_request_duration_seconds",
     "histogram",
     "seconds",
-    "Time from a call's arguments being read to its answer, without what a claim waited for an item (waitMs; "
-    "coordinator_claim_wait_seconds has that). Calls that were turned away or refused before they began are left out.",
+    "Time from a call's arguments being read to its answer, without the time that a claim waited for an item (waitMs; "
+    "coordinator_claim_wait_seconds has that). Calls that were shed or rejected before they began are left out.",
     (TOOL, Label("transport", ("fast", "sdk", "stdio", OTHER))),
     (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
 )
@@ -45,9 +45,9 @@ AUTH_REFUSED = Metric(
     "coordinator_auth_refused_total",
     "counter",
     "requests",
-    "Requests that were not let in, or not to what they asked for. missing: no bearer token; malformed: something "
-    "else; unknown: no such token; rejected: it does not verify; audience: it is for another server; project and "
-    "permission: it is not for that; unavailable: it cannot be verified now.",
+    "Requests rejected by authentication or authorization. missing: no bearer token; malformed: something else; "
+    "unknown: no such token; rejected: it does not verify; audience: it is for another server; project and "
+    "permission: it does not grant these; unavailable: it cannot be verified now.",
     (
         Label(
             "reason",
@@ -70,7 +70,7 @@ TOKEN_FILE_READS = Metric(
     "coordinator_token_file_reads_total",
     "counter",
     "reads",
-    "Readings of a changed token file. refused: it was wrong, and what was known before stayed in force.",
+    "Reloads of a changed token file. refused: it was invalid, and the previous tokens stayed in force.",
     (Label("outcome", ("ok", "refused")),),
 )
 INFLIGHT = Metric("coordinator_inflight", "gauge", "requests", "Requests being answered now.", (SLOT,))
@@ -81,9 +81,9 @@ SHED = Metric(
     "coordinator_shed_total",
     "counter",
     "calls",
-    "Calls turned away to protect the fleet. over_capacity: no room, and the queue was full; queue_timeout: no room "
-    "in time; actor_quota: more than the caller's share; store_unavailable: the store does not answer; draining: an "
-    "operator asked for it.",
+    "Calls shed to protect the fleet. over_capacity: no room, and the queue was full; queue_timeout: no room in time; "
+    "actor_quota: more than the caller's share; store_unavailable: the store does not answer; draining: an operator "
+    "asked for it.",
     (
         CLASS,
         Label("reason", ("over_capacity", "queue_timeout", "actor_quota", "store_unavailable", "draining", OTHER)),
@@ -93,7 +93,7 @@ ADMISSION_QUEUE = Metric(
     "coordinator_admission_queue_seconds",
     "histogram",
     "seconds",
-    "Time that calls waited for room before they were let in; those that did not wait are not counted.",
+    "Time that calls waited for room before they were admitted; those that did not wait are not counted.",
     (CLASS,),
     (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5),
 )
@@ -101,18 +101,19 @@ CONCURRENCY_LIMIT = Metric(
     "coordinator_concurrency_limit",
     "gauge",
     "calls",
-    "Calls that each front-end lets into the store at a time; it falls when the store slows down.",
+    "How many calls each front-end admits to the store at a time; it falls when the store slows down.",
     (SLOT,),
 )
 SATURATION = Metric(
     "coordinator_saturation",
     "gauge",
     "ratio",
-    "Calls at work by the limit, of the front-end where this is highest: what a host has left. For autoscaling.",
+    "Calls in progress divided by the limit, of the front-end where this is highest: how busy a host is. For "
+    "autoscaling.",
     merge="max",
 )
 ADMISSION_WAITING = Metric(
-    "coordinator_admission_waiting", "gauge", "calls", "Calls that wait for room in each front-end now.", (SLOT,)
+    "coordinator_admission_waiting", "gauge", "calls", "Calls in the queue of each front-end now.", (SLOT,)
 )
 BREAKER_STATE = Metric(
     "coordinator_store_breaker",
@@ -126,20 +127,22 @@ STORE_CHANGED = Metric(
     "coordinator_store_changed",
     "gauge",
     "processes",
-    "Processes that refuse every call since the store is not the one that it was: another one, or an emptied one.",
+    "Processes that reject every call because the store is not the one that the fleet had: another one, or a flushed "
+    "one.",
 )
 STORE_WENT_BACK = Metric(
     "coordinator_store_went_back_total",
     "counter",
     "times",
-    "How often a process found that the store had lost what it acknowledged last, by a restore, a failover or a crash.",
+    "How often a process found that the store had lost its last acknowledged writes, by a restore, a failover or a "
+    "crash.",
 )
 
 CLAIMS = Metric(
     "coordinator_claims_total",
     "counter",
     "claims",
-    "Claim attempts by what became of them; an answer that is given again to a repeated call does not count.",
+    "Claim attempts by outcome; replays of a repeated call do not count.",
     (
         Label(
             "outcome",
@@ -161,8 +164,8 @@ CLAIM_CONFLICTS = Metric(
     "coordinator_claim_conflicts_total",
     "counter",
     "conflicts",
-    "Collisions over items. busy: a claim of what another agent holds, not_holder: a change of it, stale_fence: a "
-    "claim or change with the token of an older claim.",
+    "Conflicts over items. busy: a claim of an item that another agent holds, not_holder: a change of such an item, "
+    "stale_fence: a claim or change with the token of an older claim.",
     (Label("kind", ("busy", "not_holder", "stale_fence")),),
 )
 CLAIM_HOLD = Metric(
@@ -170,8 +173,8 @@ CLAIM_HOLD = Metric(
     "histogram",
     "seconds",
     "How long claims were held, from an agent's first claim of an item to its end. completed: the item was finished; "
-    "released: given back, or let go for another claim; expired: nobody renewed it. Counted in the store, and taken "
-    "over every few seconds by one front-end of the fleet.",
+    "released: given back, or let go for another claim; expired: nobody renewed it. Counted in the store, and "
+    "collected every few seconds by one front-end of the fleet.",
     (Label("end", ("completed", "released", "expired")),),
     (1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0),
 )
@@ -179,9 +182,9 @@ CLAIM_LOSERS = Metric(
     "coordinator_claim_losers",
     "histogram",
     "claims",
-    "How many claims of others were in vain while a claim was held, from an agent's first claim of an item to its end. "
-    "Counted by claim in the store, whichever front-ends the callers came to, and taken over with "
-    "coordinator_claim_hold_seconds when the claim has ended.",
+    "How many claims of others failed while a claim was held, from an agent's first claim of an item to its end. "
+    "Counted by claim in the store, across front-ends, and collected with coordinator_claim_hold_seconds when the "
+    "claim has ended.",
     (),
     (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0),
 )
@@ -206,15 +209,15 @@ ABANDONED = Metric(
     "coordinator_abandoned_items",
     "gauge",
     "items",
-    "Items that an agent has left in the middle (in work, or as their reviewer) and that anybody could take over. "
-    "Measured with coordinator_items.",
+    "Items in work, or held by a reviewer, whose claim has ended before they were done, and that anybody could take "
+    "over. Measured with coordinator_items.",
     merge="max",
 )
 OLDEST_ABANDONED = Metric(
     "coordinator_oldest_abandoned_age_seconds",
     "gauge",
     "seconds",
-    "Time since the longest abandoned of these items was left; 0: there is none. Measured with coordinator_items.",
+    "Time since the first of these items was abandoned; 0: there is none. Measured with coordinator_items.",
     merge="max",
 )
 AGENTS_WAITING = Metric(
@@ -228,9 +231,9 @@ CLAIM_WAIT = Metric(
     "coordinator_claim_wait_seconds",
     "histogram",
     "seconds",
-    "How long claims waited for an item (waitMs), in order of arrival for each selector: far apart are agents that ask "
-    "for what is rare and those that do not. served: an item was handed over; in_vain: none came in time; ended: the "
-    "caller left, or was sent elsewhere.",
+    "How long claims waited for an item (waitMs), in order of arrival for each selector: times vary with how rare the "
+    "wanted items are. served: an item was handed over; in_vain: none came in time; ended: the caller disconnected, "
+    "or had to use another front-end.",
     (Label("end", ("served", "in_vain", "ended")),),
     (0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0),
 )
@@ -281,8 +284,8 @@ RESTARTS_OF_OPERATIONS = Metric(
     "coordinator_operations_restarted_total",
     "counter",
     "restarts",
-    "Operations of several scripts that had to begin again because what they had read had changed before they came to "
-    "act on it, by tool. Most tools are one script, which nobody can come between.",
+    "Operations of several scripts that started over because what they had read changed in between, by tool. Most "
+    "tools are one script, which is atomic.",
     (Label("operation", ("claim_item", "get_next_item", "workflow.submit", "workflow.get")),),
 )
 STORE_ERRORS = Metric(
@@ -290,8 +293,8 @@ STORE_ERRORS = Metric(
     "counter",
     "errors",
     "Store calls without a result. unavailable: no answer in time or no connection, full: no memory for writes, "
-    "over_capacity: too many calls in flight, cancelled: the caller went away, changed: it is not the store that it "
-    "was, defect: a fault of ours.",
+    "over_capacity: too many calls in flight, cancelled: the caller disconnected, changed: it is not the store that "
+    "the fleet had, defect: an internal error.",
     (Label("kind", ("unavailable", "changed", "full", "over_capacity", "cancelled", "defect", OTHER)),),
 )
 
@@ -299,7 +302,7 @@ WORKER_JOBS = Metric(
     "coordinator_worker_jobs_total",
     "counter",
     "jobs",
-    "Jobs that somebody made with plain RQ and workers finished; steps are not among them.",
+    "Jobs made with plain RQ that workers finished; steps are not among them.",
     (Label("outcome", ("ok", "failed")),),
 )
 
@@ -323,7 +326,7 @@ STEP_WAIT = Metric(
     "coordinator_step_wait_seconds",
     "histogram",
     "seconds",
-    "Time from a step being ready to a worker having it.",
+    "Time from a step being ready to a worker taking it.",
     (),
     (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
 )
@@ -332,13 +335,13 @@ STEP_REPORTS_REFUSED = Metric(
     "coordinator_step_reports_refused_total",
     "counter",
     "reports",
-    "Outcomes that came too late: the step had another attempt by then, or its flow was cancelled.",
+    "Reports that came too late: the step had another attempt by then, or its flow was cancelled.",
 )
 STEP_LEASES_LOST = Metric(
     "coordinator_step_leases_lost_total",
     "counter",
     "leases",
-    "Leases of steps that ran out because their worker died or stood still; another attempt was made.",
+    "Leases of steps that expired because their worker died or hung; another attempt was made.",
 )
 STEP_JOBS_RESTORED = Metric(
     "coordinator_step_jobs_restored_total",
@@ -350,7 +353,7 @@ STEPS_QUEUED = Metric(
     "coordinator_steps_queued",
     "gauge",
     "steps",
-    "Steps that wait for a worker, of all projects, as the worker that sweeps finds them, and every few seconds one "
+    "Steps that wait for a worker, of all projects, counted by the worker that sweeps and every few seconds by one "
     "front-end of the fleet; others say 0.",
     merge="max",
 )
@@ -358,7 +361,7 @@ RUNS_ENDED = Metric(
     "coordinator_runs_ended_total",
     "counter",
     "runs",
-    "Flows, and other runs of steps, that workers brought to an end; kind: flows or gateway.",
+    "Flows, and other runs of steps, that workers finished; kind: flows or gateway.",
     (Label("kind", limit=8), Label("status", ("completed", "failed"))),
 )
 
@@ -366,7 +369,7 @@ GATEWAY_SUBMITS = Metric(
     "coordinator_gateway_submits_total",
     "counter",
     "submits",
-    "Transitions that agents asked the gateway for, by what became of them.",
+    "Transitions submitted to the gateway, by outcome.",
     (
         Label(
             "result",
@@ -389,7 +392,7 @@ GATEWAY_EXECUTORS = Metric(
     "coordinator_gateway_executor_seconds",
     "histogram",
     "seconds",
-    "How long attempts of the gateway's executors took, by kind and by how they ended.",
+    "How long attempts of the gateway's executors took, by kind and outcome.",
     (
         Label("kind", ("noop", "cli", "rest", "mcp", "workflow", "builtin", "flow", OTHER)),
         Label(
@@ -403,7 +406,7 @@ GATEWAY_SERVERS_DOWN = Metric(
     "coordinator_gateway_servers_unavailable",
     "gauge",
     "servers",
-    "Downstream servers that the gateway imports tools from and that did not answer when they were last asked.",
+    "Downstream servers that the gateway imports tools from and that did not answer its last request.",
     merge="max",
 )
 
@@ -411,16 +414,19 @@ LOOP_LAG = Metric(
     "coordinator_event_loop_lag_seconds",
     "histogram",
     "seconds",
-    "How late the event loop runs a timer: time during which a process answered nobody.",
+    "How late the event loop runs a timer: time during which a process answers nobody.",
     (ROLE,),
     (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0),
 )
-PROCESSES = Metric("coordinator_processes", "gauge", "processes", "Processes that the supervisor keeps up.", (ROLE,))
+PROCESSES = Metric(
+    "coordinator_processes", "gauge", "processes", "Processes that the supervisor keeps running.", (ROLE,)
+)
 RESTARTS = Metric(
     "coordinator_process_restarts_total",
     "counter",
     "restarts",
-    "Processes that the supervisor started again, by how they ended: by themselves, by a signal, or hung and killed.",
+    "Processes that the supervisor restarted, by cause: they ended by themselves, by a signal, or hung and were "
+    "killed.",
     (ROLE, Label("cause", ("exit", "hung", "signal"))),
 )
 CPU = Metric(
@@ -446,7 +452,7 @@ CONFIG_INFO = Metric(
     "gauge",
     "info",
     "1 for the settings in force, 0 for earlier ones; hash covers all settings, version those that a reload can "
-    "change and tools go by. Two versions at 1 mean front-ends or workers that differ.",
+    "change and tools use. Two versions at 1 mean front-ends or workers that differ.",
     (Label("hash", limit=64), Label("version", limit=64)),
     merge="max",
 )
@@ -454,7 +460,7 @@ CONFIG_RELOADS = Metric(
     "coordinator_config_reloads_total",
     "counter",
     "reloads",
-    "Reloads of the settings in a front-end. ok: the new ones are in force, refused: they were wrong and the old "
+    "Reloads of the settings in a front-end. ok: the new ones are in force, refused: they were invalid and the old "
     "ones stay.",
     (Label("outcome", ("ok", "refused")),),
 )
@@ -464,7 +470,7 @@ VERIFICATIONS = Metric(
     "coordinator_identity_verifications_total",
     "counter",
     "proofs",
-    "Actors by what became of their proof; verified_stale: by keys that could not be renewed in time.",
+    "Actors by the result of verifying their proof; verified_stale: with keys that could not be renewed in time.",
     (
         Label(
             "result",
@@ -487,7 +493,7 @@ ACTOR_TRUST = Metric(
     "coordinator_identity_trust_total",
     "counter",
     "actors",
-    "Whose word counted, by degraded-mode policy: that of the proof, of the actor about itself, or nobody's (refused).",
+    "Whose identity counted, by degraded-mode policy: that of the proof, the actor's own claim, or none (refused).",
     (
         Label("policy", ("accept-cached", "accept-self-reported", "reject")),
         Label("whose", ("proof", "actor", "nobody")),
@@ -520,8 +526,8 @@ IDENTITY_STATE = Metric(
     "coordinator_identity_state",
     "gauge",
     "processes",
-    "Front-ends and workers by how they stand with keys. stale: some cannot be renewed, unavailable: some are not "
-    "there at all, off: nothing is verified.",
+    "Front-ends and workers by the state of their keys. stale: some cannot be renewed, unavailable: some are missing, "
+    "off: nothing is verified.",
     (Label("state", ("off", "ok", "stale", "unavailable")),),
 )
 IDENTITY_POLICY = Metric(

@@ -43,7 +43,7 @@ _QUOTING = ("mcp.client.stdio", "mcp.client.streamable_http")
 """Libraries whose exceptions quote the output of foreign servers, which may hold a secret."""
 
 _TALKATIVE = ("mcp.shared.jsonrpc_dispatcher", "uvicorn.error")
-"""Libraries that warn each time a client sends what is no HTTP, or leaves: clients could fill a disk with that."""
+"""Loggers that malformed HTTP and disconnecting clients can flood."""
 
 _FIRST_KEYS = ("timestamp", "level", "slot", "event")
 
@@ -136,7 +136,7 @@ _warn = ThrottledWarnings()
 
 
 def _seldom(record: logging.LogRecord) -> bool:
-    """Logs a library's warning as one of our throttled ones instead."""
+    """Logs a library's warning as one of our throttled ones."""
     if record.levelno != logging.WARNING or record.exc_info:
         return True
     _warn(f"{record.name}:{record.lineno}", record.getMessage(), library=record.name)
@@ -174,7 +174,7 @@ def show_controls(logger: WrappedLogger, method: str, event: EventDict) -> Event
 
 def _visible(value: object, kept: str) -> object:
     if not isinstance(value, str) or value.isprintable():
-        return value  # what is no text is shown as its repr, which escapes them itself
+        return value  # other values are shown as their repr, which escapes them
     return "".join(one if one.isprintable() or one in kept else one.encode("unicode_escape").decode() for one in value)
 
 

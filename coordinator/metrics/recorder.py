@@ -150,7 +150,7 @@ class Recorder:
         """A tool call was answered.
 
         Args:
-            seconds: how long it took; None: it was turned away before it began, so it has no duration.
+            seconds: how long it took; None: it was shed before it began, so it has no duration.
         """
         try:
             requests, durations, of_slot = self._answered[tool, outcome, transport]
@@ -166,7 +166,7 @@ class Recorder:
         self._fast_path[result,].value += 1.0
 
     def auth_refused(self, reason: str) -> None:
-        """A request was refused for want of a valid token or of a permission."""
+        """A request was rejected: no valid token, or a missing permission."""
         self._auth_refused(reason).inc()
 
     def token_file_read(self, outcome: str) -> None:
@@ -182,7 +182,7 @@ class Recorder:
         self._connections(self.slot).set(count)
 
     def shed(self, criticality: str, reason: str) -> None:
-        """A call was turned away to protect the fleet."""
+        """A call was shed to protect the fleet."""
         self._shed[criticality, reason].value += 1.0
 
     def queued(self, criticality: str, seconds: float) -> None:
@@ -202,7 +202,7 @@ class Recorder:
         self._claims[outcome,].value += 1.0
 
     def claim_conflict(self, kind: str, project: str, item: str) -> None:
-        """Two agents collided over an item: ``busy``, ``not_holder`` or ``stale_fence``."""
+        """Two agents conflicted over an item: ``busy``, ``not_holder`` or ``stale_fence``."""
         self._conflicts(kind).inc()
         if kind == "busy":
             self.hot.lost(project, item)
@@ -222,7 +222,8 @@ class Recorder:
         self._oldest_ready().set(oldest_ready_seconds)
 
     def abandoned(self, items: int, longest_seconds: float) -> None:
-        """Abandoned items of the fleet, and for how long the first of them has been so; both 0 as in ``items``."""
+        """Abandoned items of the fleet, and for how long the first of them has been abandoned; both 0 as in
+        ``items``."""
         self._abandoned().set(items)
         self._oldest_abandoned().set(longest_seconds)
 
@@ -235,7 +236,7 @@ class Recorder:
         self._claim_waits(end).observe(seconds)
 
     def checkpoint(self, outcome: str) -> None:
-        """A checkpoint of a workflow session was yielded or answered, or that was refused."""
+        """A checkpoint of a workflow session was yielded or answered, or an answer was refused."""
         self._checkpoints(outcome).inc()
 
     def session_token(self, reason: str) -> None:
@@ -294,7 +295,7 @@ class Recorder:
         self._runs_ended(run_kind, status).inc()
 
     def gateway_submit(self, result: str) -> None:
-        """A transition was asked for; result is ok or the error's code."""
+        """A transition was submitted; result is ok or the error's code."""
         self._gateway_submits(result).inc()
 
     def gateway_executor(self, kind: str, outcome: str, seconds: float) -> None:
@@ -310,20 +311,20 @@ class Recorder:
         self._loop_lag(role).observe(seconds)
 
     def store_changed(self, changed: bool) -> None:
-        """The store is another than it was, or is the right one again."""
+        """The store is not the one that the fleet had, or is that one again."""
         self._store_changed().set(float(changed))
 
     def store_watched(self) -> None:
-        """This process watches which store it serves from; shows that nothing is wrong yet."""
+        """This process checks the identity of its store; starts the metric at 0."""
         self._store_changed().set(0.0)
         self._store_went_back().inc(0)
 
     def store_went_back(self) -> None:
-        """The store has lost what it acknowledged last."""
+        """The store has lost its last acknowledged writes."""
         self._store_went_back().inc()
 
     def processes(self, role: str, count: int) -> None:
-        """Processes that a supervisor keeps up now."""
+        """Processes that a supervisor keeps running now."""
         self._processes(role).set(count)
 
     def restart(self, role: str, cause: str) -> None:
@@ -331,7 +332,7 @@ class Recorder:
         self._restarts(role, cause).inc()
 
     def process(self) -> None:
-        """Samples this process's own use of the machine; to be called about once a second."""
+        """Samples this process's CPU time and memory; to be called about once a second."""
         used = time.process_time()
         self._cpu(self.slot).inc(used - self._cpu_seen)
         self._cpu_seen = used
@@ -379,7 +380,7 @@ class Recorder:
             self._identity_state(one).set(one == state)
 
     def identity_policy(self, policy: str) -> None:
-        """The degraded-mode policy that this process goes by."""
+        """The degraded-mode policy that this process applies."""
         for one in ("accept-cached", "accept-self-reported", "reject"):
             self._identity_policy(one).set(one == policy)
 

@@ -1,4 +1,4 @@
-"""Throttled warnings, for what may happen with every call: few enough log lines for people to read."""
+"""Throttled warnings, for what may happen on every call: at most a few log lines."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Scope:
         self._token: Token[contexts.Context] | None = contexts.attach(self.context)
 
     def name_tool(self, tool: str) -> None:
-        """Says which tool a step calls."""
+        """Sets the tool that a step calls."""
         self.span.set_attribute("gen_ai.tool.name", tool[:_LONGEST_ID])
 
     def end(self, outcome: str, code: str = "") -> None:
@@ -224,7 +224,7 @@ class Tracing:
 
     def close(self, seconds: float = FLUSH_SECONDS) -> None:
         """Delivers the remaining spans, for at most ``seconds``."""
-        # In a thread, because the exporter's own shutdown may wait for ever for a collector that does not answer.
+        # In a thread, because the exporter's own shutdown may wait forever for a collector that does not answer.
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         closing.join(seconds)

@@ -1,20 +1,20 @@
-"""Overload: what a front-end does when more is asked of it than the store (or its own CPU) can do.
+"""Overload: what a front-end does when calls exceed the capacity of the store or of its own CPU.
 
-Every call has a criticality, which its tool declares. While the number of calls at work in the store is
-below a limit, calls are admitted at once. The limit follows the response time of the store: it falls within a
-second when the store slows down, and rises again when it recovers (``limit``). The measured time includes the
-lag of the front-end's own event loop, so the limit protects its CPU as well. Each class of calls may use only a
-share of the limit, the least critical class the smallest: searches are shed first, then new work, then reads.
-Calls that finish work (heartbeats, releases, transitions, reports) have a separate hard limit, because shedding
-them would turn finished work into expired claims, and so into more work.
+Every call has a criticality, which its tool declares. While the number of calls in progress in the store is below a
+limit, calls are admitted at once. The limit follows the response time of the store: it falls within a second when the
+store slows down, and rises again when it recovers (``limit``). The measured time includes the lag of the front-end's
+own event loop, so the limit protects its CPU as well. Each class of calls may use only a share of the limit, the least
+critical class the smallest: searches are shed first, then new work, then reads. Calls that finish work (heartbeats,
+releases, transitions, reports) have a separate hard limit, because shedding them would turn finished work into expired
+claims, and so into more work.
 
 A call that finds no room waits briefly in a bounded queue, the most critical calls first. When more calls arrive
-than can be answered in time, they are turned away at once instead (``admission``). That has to be cheap: a
-front-end at twice its capacity turns away more calls than it answers. While others wait, an agent or project
-with more than its share at work is turned away (``fairness``). Calls to a failing store are paused, and tried
+than can be answered in time, they are shed at once instead (``admission``). That has to be cheap: a
+front-end at twice its capacity sheds more calls than it answers. While others wait, an agent or project
+with more than its share in progress is shed (``fairness``). Calls to a failing store are paused, and tried
 again later (``breaker``).
 
-``retries`` is the callers' side: when and how often to repeat a call that was turned away.
+``retries`` is the callers' side: when and how often to retry a call that was shed.
 
 Nothing here does I/O: the clock, jitter and measurements are passed in.
 """

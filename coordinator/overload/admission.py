@@ -1,4 +1,4 @@
-"""Decides which calls are admitted now, which wait briefly, and which are told to come back later."""
+"""Decides which calls are admitted now, which wait briefly, and which are shed."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from coordinator.settings.overload import Overload
 from coordinator.toolsets.tool import Criticality
 
 _CLASSES = tuple(Criticality)
-# Tuples indexed by class, because that is the cheapest look-up: most calls of an overload are turned away.
+# Tuples indexed by class, because that is the cheapest look-up: most calls of an overload are shed.
 _SHARES = (0.5, 0.75, 0.9)
 """How much of the limit each class may fill, together with the classes above it; CRITICAL has a limit of its own."""
 _LABELS = tuple(each.label for each in _CLASSES)
 _CRITICAL = Criticality.CRITICAL
 """A name of its own, because in Python 3.11 looking up a member of an enumeration takes a call."""
 _RETRY_MS = 250
-"""When callers are asked to come back at first; later while nobody is admitted."""
+"""The first retry delay that callers get; it grows while nobody is admitted."""
 _MAX_RETRY_MS = 5_000
 _DRAIN_RETRY_MS = 1_000
 _WINDOW_SECONDS = 0.1
 """How often it is checked whether a surplus still lasts."""
-SURPLUS = "more calls come than can be answered here"
-"""The message to callers that are turned away without waiting."""
+SURPLUS = "more calls arrive than can be answered here"
+"""The message for calls that are shed without waiting."""
 _RELAPSE_SECONDS = 10.0
 """For how long after a surplus another one is likely."""
 _RELAPSE_SHARE = 0.02
@@ -45,7 +45,7 @@ class Watcher(Protocol):
     """What admission reports to; ``coordinator.metrics.Recorder`` is one."""
 
     def shed(self, criticality: str, reason: str) -> None:
-        """A call was turned away."""
+        """A call was shed."""
 
     def queued(self, criticality: str, seconds: float) -> None:
         """A call was admitted after waiting."""
@@ -113,12 +113,11 @@ class Admission:
     """The admission of one process.
 
     Short bursts wait in a queue. Under lasting overload a queue would only delay everybody. So as soon as one call has
-    waited in vain for as long as it may, calls of its class and of lower ones no longer wait: they are admitted at
-    once or told when to come back.
+    timed out in the queue, calls of its class and of lower ones no longer wait: they are admitted at once or shed.
 
     Args:
         settings: the limits; ``configure`` replaces them.
-        watcher: told what happens.
+        watcher: gets the events and figures to report.
         clock: monotonic, in seconds.
         jitter: gives a number from 0 to 1.
     """
@@ -137,9 +136,9 @@ class Admission:
         self.limit = AdaptiveLimit(settings.least_limit, settings.most_limit, settings.store_target_ms, now)
         self.breaker = Breaker(settings.breaker_open_ms, now, jitter)
         self.draining = False
-        """Whether an operator has asked for new work to be turned away."""
+        """Whether this process drains: new work is shed."""
         self.in_flight = 0
-        """Calls at work in the store."""
+        """Calls in progress in the store."""
         self.parked = 0
         """Calls that wait for an event."""
         self.waiting = 0
@@ -197,7 +196,7 @@ class Admission:
         return None
 
     def turns_away(self, criticality: Criticality) -> int:
-        """Turns a call away if its class has a surplus and there is no room: the cheapest answer to a call.
+        """Sheds a call if its class has a surplus and there is no room: the cheapest answer to a call.
 
         Returns:
             Milliseconds after which the call may be repeated; 0: it may ``enter``.
@@ -210,7 +209,7 @@ class Admission:
         return self._retry_after_ms()
 
     def refusal(self, criticality: Criticality, *, parks: bool = False) -> ToolFailure | None:
-        """Why a call is turned away before it would ``enter``, whoever makes it; None: it is not."""
+        """Why a call is shed before it would ``enter``, whoever makes it; None: it is not."""
         barred = self._barred(criticality, parks, self.breaker.open_for(self._clock()))
         if barred is not None or parks:
             return barred
@@ -230,7 +229,7 @@ class Admission:
         if self.waiting >= self._settings.queue_most and not self._displace(criticality):
             if criticality is not _CRITICAL:
                 self._surplus[criticality].begin(self._clock())
-            raise self._shed(criticality, "over_capacity", "too many calls are at work and waiting here")
+            raise self._shed(criticality, "over_capacity", "too many calls are in progress and waiting here")
         now = self._clock()
         last_surplus = max(each.seen for each in self._surplus)
         relapse = criticality is not _CRITICAL and now - last_surplus < _RELAPSE_SECONDS
@@ -245,7 +244,7 @@ class Admission:
             await one.admitted
         except BaseException:
             if one.admitted.done() and not one.admitted.cancelled() and one.admitted.exception() is None:
-                # It was admitted at the very moment at which it gave up.
+                # It was admitted just as it timed out.
                 self.leave(one.ticket)
             else:
                 self._forget(one)
@@ -292,9 +291,9 @@ class Admission:
 
     def _check_shares(self, criticality: Criticality, actor: str, project: str) -> None:
         if self._actors.exceeds(actor, self._most_of_actor):
-            raise self._shed(criticality, "actor_quota", "this agent has more calls at work here than its share")
+            raise self._shed(criticality, "actor_quota", "this agent has more calls in progress here than its share")
         if self._projects.exceeds(project, self._most_of_project):
-            raise self._shed(criticality, "actor_quota", "this project has more calls at work here than its share")
+            raise self._shed(criticality, "actor_quota", "this project has more calls in progress here than its share")
 
     def _admit_waiting(self) -> None:
         """Admits waiting calls, the most critical first, as far as there is room."""
@@ -332,9 +331,9 @@ class Admission:
             self._sweep_at(min(queue[0].due for queue in self._queues if queue))
 
     def _time_out_class(self, criticality: Criticality, now: float) -> None:
-        """A call has waited in vain. So would all others of its class and of lower ones: a surplus begins.
+        """A call has timed out in the queue. So would all others of its class and of lower ones: a surplus begins.
 
-        A critical call ends alone: critical calls always may wait.
+        A critical call times out alone: critical calls may always wait.
         """
         if criticality is _CRITICAL:
             queue = self._queues[criticality]
@@ -354,7 +353,7 @@ class Admission:
             one.admitted.set_exception(self._shed(one.criticality, "queue_timeout", why))
 
     def _displace(self, criticality: Criticality) -> bool:
-        """Makes room in the queue by turning away the last call of a lower class; returns whether there was one."""
+        """Makes room in the queue by shedding the last call of a lower class; returns whether there was one."""
         for lower in _CLASSES:
             if lower >= criticality:
                 return False
@@ -386,7 +385,7 @@ class Admission:
         self._projects.give_back(ticket.project)
 
     def _barred(self, criticality: Criticality, parks: bool, open_for: float | None) -> ToolFailure | None:
-        """Why a call is turned away whoever makes it.
+        """Why a call is shed whoever makes it.
 
         Args:
             open_for: seconds for which the breaker stays open; None: it is not.
@@ -408,8 +407,8 @@ class Admission:
         self._watcher.shed(_LABELS[criticality], code)
 
     def _retry_after_ms(self, least_ms: int = 0) -> int:
-        """The pause to ask callers for, with jitter in 16 steps, so that rendered answers can be reused."""
+        """The retry delay for callers, with jitter in 16 steps, so that rendered answers can be reused."""
         self._shed_in_a_row += 1
-        # The longer nobody is admitted, the later callers are to come back.
+        # The longer nobody is admitted, the longer the retry delay.
         base = max(least_ms, min(_MAX_RETRY_MS, _RETRY_MS * (1 + self._shed_in_a_row // 100)))
         return int(base * (0.5 + int(16 * self._jitter()) / 16))

@@ -1,4 +1,4 @@
-"""Pauses calls to a store that does not answer, and tries now and then whether it answers again."""
+"""Pauses calls to a store that does not answer, and probes it until it answers again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ State = Literal["closed", "open", "half-open"]
 
 _WINDOW_SECONDS = 1.0
 _FEWEST = 5
-"""With fewer calls in a window, failures mean nothing."""
+"""Windows with fewer calls are not evaluated."""
 _PROBES = 3
 """How many calls a half-open breaker lets through at a time, and how many successes close it."""
 
@@ -61,7 +61,7 @@ class Breaker:
         return self._until - now if self.state == "open" and now < self._until else None
 
     def shown(self, now: float) -> State:
-        """The state for people who watch: one that would let a call through as a probe is half-open, asked or not."""
+        """The state as shown to operators: half-open as soon as it would let a call through as a probe."""
         return "half-open" if self.state == "open" and now >= self._until else self.state
 
     def ended(self, ok: bool, now: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Shares:
-    """How many calls of each party (an agent, a project) are at work or waiting in this process.
+    """How many calls of each party (an agent, a project) are in progress or waiting in this process.
 
     Only parties with such calls are remembered, so the size is bounded by the calls in flight.
     """

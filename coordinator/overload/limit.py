@@ -1,4 +1,4 @@
-"""How many calls may be at work in the store at once: a limit that follows how long the store takes."""
+"""A limit of concurrent calls to the store that follows its response time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ LAG_SECONDS = 0.001
 _LAGS_PER_ANSWER = 4
 """How often at most an answer of the store waits for the event loop (to be sent, to be read, to be acted on)."""
 FOREIGN_SECONDS = 0.012
-"""``ENOUGH`` calls at work do not make others wait longer than this for the event loop. If they do wait longer, the CPU
-goes to turning calls away or to other processes."""
+"""``ENOUGH`` calls in progress do not make others wait longer than this for the event loop. If they do wait longer, the
+CPU goes to shedding calls or to other processes."""
 ENOUGH = 64
-"""How many calls a process can have at work without making any of them late."""
+"""How many calls a process can have in progress without making any of them late."""
 FEWEST = 16
-"""How many calls keep a process and its store busy. While many calls are turned away, the limit may fall to this,
-because the same event loop has to turn the others away, and soon."""
+"""How many calls keep a process and its store busy. While many calls are shed, the limit may fall to this, because the
+same event loop has to shed the others, and soon."""
 MANY = 0.1
-"""If a larger share of the calls is turned away, this is an overload; else it is a burst."""
+"""If a larger share of the calls is shed, this is an overload; else it is a burst."""
 
 
 class AdaptiveLimit:
@@ -34,13 +34,13 @@ class AdaptiveLimit:
     limit does not shrink: the store is just busy, and fewer calls would not make it faster.
 
     The limit also shrinks while calls wait too long for this process's event loop, because then its CPU is the
-    bottleneck: down to ``ENOUGH``, or to ``FEWEST`` while many calls are turned away. If they wait longer than this
+    bottleneck: down to ``ENOUGH``, or to ``FEWEST`` while many calls are shed. If they wait longer than this
     process's own calls can explain, other processes have the CPU; then the limit does not shrink, because it takes
     more calls to make use of the CPU that is left.
 
     The usual time rises only while slow answers are not this process's own doing: when few of the calls that it may
-    admit are at work, or when it cannot admit fewer. Otherwise a lasting queue would become usual, and then a longer
-    one.
+    admit are in progress, or when it cannot admit fewer. Otherwise a lasting queue would become usual, and then a
+    longer one.
 
     Args:
         least, most: bounds of the limit.
@@ -62,7 +62,7 @@ class AdaptiveLimit:
         self._lag_sum = 0.0
         self._lag_count = 0
         self.turned_away = 0
-        """Calls turned away since the limit was last adjusted."""
+        """Calls shed since the limit was last adjusted."""
 
     def configure(self, least: int, most: int, target_ms: float) -> None:
         """Replaces the bounds."""
@@ -74,7 +74,7 @@ class AdaptiveLimit:
 
         Args:
             seconds: how long it took.
-            in_flight: calls at work when it came, this one included.
+            in_flight: calls in progress when it came, this one included.
         """
         self._sum += seconds
         self._count += 1

@@ -1,9 +1,9 @@
-"""The callers' side of shedding: when to repeat a call, and how often.
+"""The callers' side of shedding: when to retry a call, and how often.
 
-A caller that was turned away (kind ``shedding``) or that lost a race (kind ``transient``) repeats its call unchanged.
-It waits for as long as the answer says, plus a random part, so that callers turned away together do not come back
-together. If the answer names no time, the pauses grow. All retries of a process come out of one ``Budget``; without
-it, the retries alone could keep the server overloaded.
+A caller whose call was shed (kind ``shedding``) or that lost a race (kind ``transient``) repeats its call unchanged.
+It waits for as long as the answer says, plus a random part, so that callers shed together do not come back together. If
+the answer names no time, the pauses grow. All retries of a process come out of one ``Budget``; without it, the retries
+alone could keep the server overloaded.
 """
 
 from __future__ import annotations
@@ -113,12 +113,12 @@ class Budget:
 
 
 class RetryPolicy:
-    """How a process repeats calls: tenacity's exponential backoff, within a budget.
+    """How a process retries calls: tenacity's exponential backoff, within a budget.
 
     Args:
         budget: shared by all calls to one fleet or server.
         seconds: how long one call is repeated. The next attempt begins within it or not at all.
-        noted: told of every retryable failure.
+        noted: called with every retryable failure.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ how the HTTP endpoint authenticates, ``example`` writes ``config/fleet.yaml``, a
 running process takes over.
 
 A new setting is one field in ``model``. A new section is a field whose type is a struct (its fields get an environment
-twin, ``FLEET_SECTION_FIELD``, but no flag), or a mapping or list of structs (only a file can write it).
+variable, ``FLEET_SECTION_FIELD``, but no flag), or a mapping or list of structs (only a file can write it).
 """
 
 from coordinator.settings.example import example_yaml

@@ -59,7 +59,7 @@ class Connection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     env: dict[str, _Secret] = {}
     working_directory: str = ""
     url: _Url = ""
-    """mcp: Streamable HTTP; wins over ``command``."""
+    """mcp: Streamable HTTP; takes precedence over ``command``."""
     headers: dict[str, _Secret] = {}
     base_url: _Url = ""
     allow_hosts: tuple[_Host, ...] = ()

@@ -1,4 +1,4 @@
-"""Writes ``config/fleet.yaml``: every setting with its default, unit, limits and environment twin."""
+"""Writes ``config/fleet.yaml``: every setting with its default, unit, limits and environment variable."""
 
 from __future__ import annotations
 

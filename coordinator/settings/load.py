@@ -28,7 +28,7 @@ TOKEN_VARIABLE = "FLEET_TOKEN"  # noqa: S105 (the name of a variable)
 """The variable with the credential of a client, for commands that act for it (as MCP defines it for stdio)."""
 
 INTERNAL_ENVIRONMENT: dict[str, str] = {
-    CONFIG_VARIABLE: "path of the YAML file, where --config does not say it",
+    CONFIG_VARIABLE: "path of the YAML file, unless --config gives it",
     "FLEET_METRICS_DIR": "directory that the processes of one fleet share their metrics in, if not in data_dir",
     "FLEET_REDIS_PASSWORD": "password for redis_url, kept out of the URL and so out of process listings",
     "FLEET_REDIS_SERVER": "binary to run as the embedded Redis",

@@ -1,7 +1,7 @@
 """Every setting of the coordinator, declared once.
 
-A field's name is its key in the YAML file; its flag is the name with dashes (``--data-dir``), its environment twin the
-name in capitals (``FLEET_DATA_DIR``). Everything else about settings (loading, errors, ``config/fleet.yaml``,
+A field's name is its key in the YAML file; its flag is the name with dashes (``--data-dir``), its environment variable
+the name in capitals (``FLEET_DATA_DIR``). Everything else about settings (loading, errors, ``config/fleet.yaml``,
 ``fleet config show``, the flags of commands) is derived from this struct.
 
 Keys of ``Meta.extra``:
@@ -13,7 +13,7 @@ Keys of ``Meta.extra``:
 - ``reload``: a running process takes over a new value
 - ``example``: YAML that the example file shows commented out
 - ``alias``: another environment variable that sets the same
-- ``environment``: the name of the environment twin, if it is not derived from the field's
+- ``environment``: the name of the environment variable, if it is not derived from the field's
 - ``one``: a list with one entry may be written without brackets in a file
 """
 

@@ -1,4 +1,4 @@
-"""The section ``overload``: when a front-end turns calls away."""
+"""The section ``overload``: when a front-end sheds calls."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     queue_most: Annotated[
         int,
         Meta(
-            description="Calls that may wait for admission at a time; further ones are turned away.",
+            description="Calls that may wait for admission at a time; further ones are shed.",
             ge=0,
             le=10_000,
             extra={"unit": "calls", **_RELOAD},

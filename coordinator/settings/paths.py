@@ -27,7 +27,7 @@ def located(written: str, base: Path, where: str) -> Path:
         user = short(written.partition("/")[0])
         raise SettingsError([f"{where} must be a path, not {shown(written)}: {user} is nobody's home here"]) from None
     if "\0" in written:
-        raise SettingsError([f"{where} must be a path, not {shown(written)}: no file can be called so"])
+        raise SettingsError([f"{where} must be a path, not {shown(written)}: no file can have this name"])
     whole = (base / path).absolute()
     if not is_text(str(whole)):
         raise SettingsError([f"{where} must be a path in UTF-8, not {shown(str(whole))}"])

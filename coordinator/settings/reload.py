@@ -51,7 +51,7 @@ def loosened_by_omission(before: Loaded[Settings], now: Loaded[Settings]) -> Ite
     loosen a running process, the operator has to state the new value.
     """
     if before.lines and not now.lines:
-        yield f"{now.config} says nothing any more; a restart would go back to the defaults"
+        yield f"{now.config} is empty now; a restart would go back to the defaults"
     held = before.settings
     for name, strict, is_now in (
         ("auth.mode", auth_mode(held) == "required", auth_mode(now.settings)),
@@ -63,7 +63,7 @@ def loosened_by_omission(before: Loaded[Settings], now: Loaded[Settings]) -> Ite
         ("projects", bool(held.projects), "open to any name"),
     ):
         if strict and before.sources[name] != "default" and now.sources[name] == "default":
-            yield f"{name} is not stated any more, which would make it {is_now}: say so if that is meant"
+            yield f"{name} is no longer set, which would make it {is_now}: set it explicitly if that is intended"
 
 
 def _mixed(running: S, fresh: S, reloaded: set[tuple[str, ...]], path: tuple[str, ...]) -> S:

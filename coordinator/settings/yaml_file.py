@@ -29,8 +29,8 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], Lines]:
     """The file's top-level mapping, and the line (from 1) of every key and list entry.
 
     Raises:
-        SettingsError: unreadable, not YAML, a repeated key, an unknown tag, something that
-            refers to itself, or not a mapping at the top.
+        SettingsError: unreadable, not YAML, a repeated key, an unknown tag, an alias within its own value, or not a
+            mapping at the top.
     """
     text, reason = text_of(path, pipes=True)
     if text is None:
@@ -42,7 +42,7 @@ def text_of(path: Path, *, pipes: bool = False) -> tuple[str | None, str]:
     """The text of a file; or None, and why it cannot be read.
 
     Args:
-        pipes: whether it may be a pipe, which is waited for; otherwise it must be a regular file.
+        pipes: whether it may be a pipe, which is read to its end; otherwise it must be a regular file.
     """
     try:
         with open(path, "rb", opener=None if pipes else unblocked) as file:
@@ -51,9 +51,9 @@ def text_of(path: Path, *, pipes: bool = False) -> tuple[str | None, str]:
     except OSError as error:
         return None, error.strerror or "it cannot be opened"
     except ValueError:
-        return None, "no file can be called so"
+        return None, "no file can have this name"
     if data is None:
-        return None, "it is no regular file"
+        return None, "it is not a regular file"
     if len(data) > MAX_BYTES:
         return None, f"it is larger than {MAX_BYTES} bytes"
     try:
@@ -80,7 +80,7 @@ def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], Lines]:
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
         raise SettingsError([f"{where}: {_reason(error)}"]) from None
     except (YAMLError, ValueError, LookupError, TypeError, RecursionError) as error:
-        # ruamel raises the other ones for values that do not fit their tag (a 13th month) or are nested too deep.
+        # ruamel raises the others for values that do not fit their tag (a 13th month) or are nested too deep.
         raise SettingsError([f"{path}: not valid YAML: {error}"]) from None
     if data is None:
         return {}, {}
@@ -91,7 +91,7 @@ def parse_yaml(text: str, path: Path) -> tuple[dict[str, Any], Lines]:
 
 def _collect(path: Path, node: Node, at: KeyPath, lines: Lines, above: list[Node]) -> None:
     if any(node is one for one in above):
-        raise SettingsError([f"{path}:{node.start_mark.line + 1}: an alias refers to what holds it"])
+        raise SettingsError([f"{path}:{node.start_mark.line + 1}: an alias refers to a value that contains it"])
     above.append(node)
     if isinstance(node, MappingNode):
         for key, value in node.value:
@@ -111,16 +111,16 @@ def _collect(path: Path, node: Node, at: KeyPath, lines: Lines, above: list[Node
 
 
 def _check_text(path: Path, scalar: Node) -> None:
-    """Refuses half of a surrogate pair: an escape can produce it, but it cannot be written as UTF-8 later."""
+    """Rejects half of a surrogate pair: an escape can produce it, but it cannot be written as UTF-8 later."""
     try:
         scalar.value.encode()
     except UnicodeEncodeError:
-        raise SettingsError([f"{path}:{scalar.start_mark.line + 1}: half of a surrogate pair is no text"]) from None
+        raise SettingsError([f"{path}:{scalar.start_mark.line + 1}: half of a surrogate pair is not text"]) from None
 
 
 def _note(path: Path, lines: Lines, at: KeyPath, node: Node) -> None:
     if len(lines) >= MAX_ENTRIES:
-        told = f"more than {MAX_ENTRIES} entries; what an alias stands for counts wherever it is used"
+        told = f"more than {MAX_ENTRIES} entries; the content of an alias counts wherever it is used"
         raise SettingsError([f"{path}:{node.start_mark.line + 1}: {told}"])
     lines[at] = node.start_mark.line + 1
 

@@ -191,7 +191,7 @@ def test_a_wrong_file_changes_nothing_and_is_told(guarded: Guarded) -> None:
     wait_until_sync(
         lambda: guarded.metrics()["coordinator_token_file_reads_total{outcome=refused}"] >= 2, what="both processes"
     )
-    guarded.fleet.wait_logged("token file refused, what was known before stays in force")
+    guarded.fleet.wait_logged("token file refused, the previous tokens stay in force")
     guarded.tokens.write(good)
     wait_until_sync(lambda: "refused" not in guarded.ready()["auth"]["file"], what="the reading")
 

@@ -129,13 +129,13 @@ REJECT = "actor_authentication: {degraded_mode_policy: reject}\n"
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
-        ("projects: [alpha]\n", "port: 1\n", "projects is not stated any more, which would make it open to any name"),
-        (REQUIRED, "port: 1\n", "auth.mode is not stated any more, which would make it none"),
-        (REQUIRED, "auth: {tokens: tokens.yaml}\n", "auth.mode is not stated any more, which would make it optional"),
-        (REJECT, "port: 1\n", "degraded_mode_policy is not stated any more, which would make it accept-cached"),
-        (REQUIRED + REJECT, REQUIRED, "degraded_mode_policy is not stated any more"),
-        (REQUIRED, "", "says nothing any more"),
-        ("auth: {tokens: tokens.yaml}\n", "# nothing\n", "says nothing any more"),
+        ("projects: [alpha]\n", "port: 1\n", "projects is no longer set, which would make it open to any name"),
+        (REQUIRED, "port: 1\n", "auth.mode is no longer set, which would make it none"),
+        (REQUIRED, "auth: {tokens: tokens.yaml}\n", "auth.mode is no longer set, which would make it optional"),
+        (REJECT, "port: 1\n", "degraded_mode_policy is no longer set, which would make it accept-cached"),
+        (REQUIRED + REJECT, REQUIRED, "degraded_mode_policy is no longer set"),
+        (REQUIRED, "", "is empty now"),
+        ("auth: {tokens: tokens.yaml}\n", "# nothing\n", "is empty now"),
         (REQUIRED, REQUIRED.replace("required", "optional"), ""),
         (REJECT, REJECT.replace("reject", "accept-cached"), ""),
         ("auth: {mode: optional, tokens: tokens.yaml}\n", "port: 1\n", ""),
@@ -169,7 +169,7 @@ def test_a_pipe_is_no_file_to_read_again(tmp_path: Path) -> None:
     reader = Rereader(load_settings({}, {}, path))
     path.unlink()
     os.mkfifo(path)
-    assert "no regular file" in reader.read().problem
+    assert "not a regular file" in reader.read().problem
 
 
 @pytest.mark.parametrize("before", sorted((ROOT / "config" / "rollout").glob("*.yaml")), ids=lambda path: path.name)

@@ -66,7 +66,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str, wanted: list[TokenEn
         ("tokens:\n- id: a\n", ":2: tokens[0]: object missing required field `sha256`"),
         (f"tokens:\n- id: a\n  sha256: {SECRET}\n", ":3: tokens[0].sha256: must be 64 lower-case hex digits"),
         ("tokens:\n- {id: a, sha256: 12}\n", ":2: tokens[0].sha256: must be 64 lower-case hex digits as text"),
-        ('"\\uDFFF": 1\n', ":1: half of a surrogate pair is no text"),
+        ('"\\uDFFF": 1\n', ":1: half of a surrogate pair is not text"),
         (f"tokens:\n- {{id: '', sha256: '{A}'}}\n", ":2: tokens[0].id: must be 1 to 500 printable characters"),
         (f'tokens:\n- {{id: "a\\e[1m", sha256: {A}}}\n', ":2: tokens[0].id: must be 1 to 500 printable characters"),
         (f"tokens:\n- {{id: a, sha256: {A}, kind: dog}}\n", ":2: tokens[0].kind: must be one of orchestrator, "),
@@ -134,9 +134,9 @@ def test_what_is_no_file_is_refused_at_once(tokens: Tokens, make: Callable[[Path
     make(tokens.path)
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
-        with pytest.raises(TokenFileError, match=r"no regular file|Is a directory"):
+        with pytest.raises(TokenFileError, match=r"not a regular file|Is a directory"):
             read_tokens(tokens.path)
-        with pytest.raises(TokenFileError, match=r"no regular file|Is a directory"):
+        with pytest.raises(TokenFileError, match=r"not a regular file|Is a directory"):
             tokens.add()
     assert len(os.listdir("/proc/self/fd")) <= before  # others of this process may let go of theirs meanwhile
 
@@ -259,7 +259,7 @@ def test_what_somebody_else_saves_meanwhile_is_not_written_over(tokens: Tokens) 
         tokens.write(saved)
         return entry.id == "b"
 
-    with pytest.raises(TokenFileError, match=r"changed by somebody else meanwhile: nothing is done, try again"):
+    with pytest.raises(TokenFileError, match=r"changed by somebody else meanwhile: nothing was written, try again"):
         token_edit.remove(tokens.path, doomed)
     assert tokens.path.read_text() == saved
     assert {path.name for path in tokens.path.parent.iterdir()} == {"tokens.yaml", "tokens.yaml.lock"}

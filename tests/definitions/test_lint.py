@@ -51,15 +51,15 @@ def test_sound_definitions_have_no_problems(sound: Tree, read: Read) -> None:
         (
             CHECKPOINT.format(more="") + "        effect:\n          skipActivities[1]: nowhere\n",
             "wrong",
-            "skips an activity that is not there: 'nowhere'",
+            "skips an activity that does not exist: 'nowhere'",
         ),
         (CHECKPOINT.format(more="    defaultOption: no\n"), "wrong", "defaultOption 'no' is none of its options"),
         (CHECKPOINT.format(more="    autoAdvanceMs: 5\n    blocking: false\n"), "wrong", "needs a defaultOption"),
         (CHECKPOINT.format(more="    autoAdvanceMs: 5\n    defaultOption: yes\n"), "odd", "has no effect"),
         ("loops[1]:\n  - id: l\n    name: L\n    type: while\n", "odd", "has no condition"),
-        ("loops[2]{id,name,type}:\n  l,L,forEach\n  l,L,forEach\n", "wrong", "2 times loop 'l'"),
-        ("estimatedTime: soon\n", "odd", "estimatedTime 'soon' is none"),
-        ("triggers:\n  workflow: nobody\n", "wrong", "triggers a workflow that is not there: 'nobody'"),
+        ("loops[2]{id,name,type}:\n  l,L,forEach\n  l,L,forEach\n", "wrong", "loop 'l' is there 2 times"),
+        ("estimatedTime: soon\n", "odd", "estimatedTime 'soon' is not a time"),
+        ("triggers:\n  workflow: nobody\n", "wrong", "triggers a workflow that does not exist: 'nobody'"),
         ("transitions[2]{to,isDefault}:\n  a,true\n  b,true\n", "odd", "more than one transition is the default"),
     ],
 )
@@ -82,7 +82,7 @@ def test_skills_checkpoints_and_activities_that_are_not_there(sound: Tree, read:
         ("02-b.toon", "there is no skill 'nobody/nothing'"),
         ("03-c.toon", "step 's': there is no skill 'absent'"),
         ("03-c.toon", "step 's': there is no checkpoint 'open'"),
-        ("03-c.toon", "2 times step 's'; only the first one can be meant by its id"),
+        ("03-c.toon", "step 's' is there 2 times; the id refers to the first one"),
         ("workflow.toon", "activity 'c' is unreachable: nothing leads to it from 'a'"),
     ]
 
@@ -199,6 +199,6 @@ def test_workflows_that_trigger_each_other_are_told_once(sound: Tree, read: Read
     for name, other in (("two", "three"), ("three", "four"), ("four", "two"), ("self", "self"), ("outside", "two")):
         triggering(sound, name, other)
     assert said(read) == [
-        ("odd", "workflows trigger each other in a ring, without an end: four > two > three > four"),
-        ("odd", "workflows trigger each other in a ring, without an end: self > self"),
+        ("odd", "workflows trigger each other in an endless cycle: four > two > three > four"),
+        ("odd", "workflows trigger each other in an endless cycle: self > self"),
     ]

@@ -99,7 +99,7 @@ workflows: {w: {description: from deeper, maxChainDepth: 7}}
             ["gateway.workflows.w.states must be"],
         ),
         ({"main": "gateway: [1]"}, ["gateway must be a mapping"]),
-        ({"main": "gateway: {version: '1.0.0', include: [/dev/zero]}"}, ["main.yaml:1", "it is no regular file"]),
+        ({"main": "gateway: {version: '1.0.0', include: [/dev/zero]}"}, ["main.yaml:1", "it is not a regular file"]),
         ({"main": "gateway: {version: '1.0.0', include: {a: 1}}"}, ["must be a list of files, not a mapping"]),
     ],
 )
@@ -428,7 +428,7 @@ def test_a_bundle_has_all_reachable_definitions() -> None:
 def test_a_pipe_cannot_be_included(tmp_path: Path) -> None:
     """The reader of the configuration would block until somebody writes."""
     os.mkfifo(tmp_path / "two.yaml")
-    with pytest.raises(SettingsError, match="it is no regular file"):
+    with pytest.raises(SettingsError, match="it is not a regular file"):
         load_settings({}, {}, written(tmp_path, main="gateway: {version: '1.0.0', include: [two.yaml]}"))
 
 

@@ -58,7 +58,7 @@ def test_home_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     ("text", "words"),
     [
         ("data_dir: ~absent/x", "data_dir must be a path, not '~absent/x': ~absent is nobody's home here"),
-        ('data_dir: "a\\0b"', "data_dir must be a path, not 'a\\x00b': no file can be called so"),
+        ('data_dir: "a\\0b"', "data_dir must be a path, not 'a\\x00b': no file can have this name"),
         ("auth: {tokens: ~absent/x}", "auth.tokens must be a path, not '~absent/x'"),
         (
             "auth: {verifier: {type: jwks, algorithms: [RS256], audience: a, jwks_path: ~absent/x}}",

@@ -196,10 +196,10 @@ def test_toolsets_must_name_one() -> None:
         ("port: 1\n\tx: 2\n", ": not valid YAML: "),
         ("port: !!python/object:os.system x\n", ":1: not valid YAML: could not determine a constructor"),
         ("port: 1\n---\nport: 2\n", ": not valid YAML: "),
-        ("toolsets: &a [*a]\n", ":1: an alias refers to what holds it"),
+        ("toolsets: &a [*a]\n", ":1: an alias refers to a value that contains it"),
         ("port: *nowhere\n", ":1: not valid YAML: found undefined alias"),
         ("port: \x07\n", ": not valid YAML: "),
-        ('host: "\\uD800"\n', ":1: half of a surrogate pair is no text"),
+        ('host: "\\uD800"\n', ":1: half of a surrogate pair is not text"),
         ("host: 2026-13-45\n", ": not valid YAML: month must be in 1..12"),
         ("port: !!int x\n", ": not valid YAML: invalid literal for int()"),
         ("port: " + "[" * 5000 + "\n", ": not valid YAML: "),
@@ -218,7 +218,7 @@ def test_a_few_lines_cannot_stand_for_any_number(tmp_path: Path, monkeypatch: py
         f"{name}: &{name} [{', '.join(['*' + inner] * 10)}]\n" for inner, name in pairwise("abcdefghijkl")
     )
     (problem,) = problems_of(config=write(tmp_path, bomb))
-    assert "more than 10000 entries; what an alias stands for counts wherever it is used" in problem
+    assert "more than 10000 entries; the content of an alias counts wherever it is used" in problem
 
 
 def test_a_file_has_an_end() -> None:
