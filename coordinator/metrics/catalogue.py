@@ -108,8 +108,7 @@ SATURATION = Metric(
     "coordinator_saturation",
     "gauge",
     "ratio",
-    "Calls in progress divided by the limit, of the front-end where this is highest: how busy a host is. For "
-    "autoscaling.",
+    "Calls in progress divided by the limit, of the busiest front-end: how busy a host is. For autoscaling.",
     merge="max",
 )
 ADMISSION_WAITING = Metric(
@@ -127,15 +126,13 @@ STORE_CHANGED = Metric(
     "coordinator_store_changed",
     "gauge",
     "processes",
-    "Processes that reject every call because the store is not the one that the fleet had: another one, or a flushed "
-    "one.",
+    "Processes that reject every call because the store is another one than the fleet had, or was flushed.",
 )
 STORE_WENT_BACK = Metric(
     "coordinator_store_went_back_total",
     "counter",
     "times",
-    "How often a process found that the store had lost its last acknowledged writes, by a restore, a failover or a "
-    "crash.",
+    "How often a process found that the store had lost its last acknowledged writes (restore, failover, crash).",
 )
 
 CLAIMS = Metric(
@@ -209,8 +206,7 @@ ABANDONED = Metric(
     "coordinator_abandoned_items",
     "gauge",
     "items",
-    "Items in work, or held by a reviewer, whose claim has ended before they were done, and that anybody could take "
-    "over. Measured with coordinator_items.",
+    "Abandoned items that anybody could take over: their claim ended in the middle. Measured with coordinator_items.",
     merge="max",
 )
 OLDEST_ABANDONED = Metric(
@@ -425,8 +421,7 @@ RESTARTS = Metric(
     "coordinator_process_restarts_total",
     "counter",
     "restarts",
-    "Processes that the supervisor restarted, by cause: they ended by themselves, by a signal, or hung and were "
-    "killed.",
+    "Processes that the supervisor restarted, by cause: ended by themselves, ended by a signal, or killed as hung.",
     (ROLE, Label("cause", ("exit", "hung", "signal"))),
 )
 CPU = Metric(
@@ -526,8 +521,8 @@ IDENTITY_STATE = Metric(
     "coordinator_identity_state",
     "gauge",
     "processes",
-    "Front-ends and workers by the state of their keys. stale: some cannot be renewed, unavailable: some are missing, "
-    "off: nothing is verified.",
+    "Front-ends and workers by the state of their keys. stale: some are old, unavailable: some are missing, off: not "
+    "used.",
     (Label("state", ("off", "ok", "stale", "unavailable")),),
 )
 IDENTITY_POLICY = Metric(
