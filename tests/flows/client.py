@@ -1,4 +1,4 @@
-"""The flows toolset as a caller sees it: JSON in, JSON out, tools by name, without a front-end between."""
+"""The flows toolset as a caller sees it, without a front-end: tools by name, JSON in, JSON out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 def gate(name: str, **more: Any) -> Json:
-    """A step that waits for its release."""
+    """A gate."""
     return {"name": name, "tool": None, **more}
 
 
@@ -45,7 +45,7 @@ class Flows:
         self.tools = {tool.name: tool for tool in toolset.tools}
 
     def as_(self, id: str, *permissions: str, roles: tuple[str, ...] = ()) -> Flows:
-        """The same project, called by somebody who is known."""
+        """The same project with an authenticated caller."""
         caller = Caller(id, "user", frozenset(roles), frozenset(permissions))
         return Flows(self.store, self.project, self.settings, caller)
 

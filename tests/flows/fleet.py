@@ -28,7 +28,7 @@ class Agent:
         return self._client.protocol_version >= "2026-07-28"
 
     async def call(self, tool: str, **arguments: Any) -> tuple[Any, Any]:
-        """The structured content and what the text says, of a call that must succeed."""
+        """Structured content and text of a call that must succeed."""
         result = await self._client.call_tool(tool, arguments)
         assert not result.is_error, result.content
         (block,) = result.content
@@ -36,7 +36,7 @@ class Agent:
         return result.structured_content, json.loads(block.text)
 
     async def __call__(self, tool: str, **arguments: Any) -> Any:
-        """What the text of the answer says."""
+        """The text of the answer."""
         return (await self.call(tool, **arguments))[1]
 
     async def refusal(self, tool: str, **arguments: Any) -> Json:
@@ -55,7 +55,7 @@ class Agent:
         return found
 
     async def until(self, workflow: int, reached: Callable[[Json], bool], what: str, timeout: float = PATIENCE) -> Json:
-        """The workflow as soon as something is true of it."""
+        """The workflow as soon as a predicate holds."""
         found: Json = {}
 
         async def there() -> bool:
@@ -69,7 +69,7 @@ class Agent:
         return found
 
     async def ended(self, workflow: int, status: str | None = "completed", timeout: float = PATIENCE) -> Json:
-        """The workflow when it has ended, which must be in this way, if one is said."""
+        """The workflow once it has ended, with this status if one is given."""
         found = await self.until(workflow, lambda one: one["status"] in TERMINAL, "an end", timeout)
         assert status is None or found["status"] == status, json.dumps(found, indent=2)
         return found
@@ -81,5 +81,5 @@ class Agent:
 
 
 def result(step: Json) -> Any:
-    """What a step returned."""
+    """The result of a step."""
     return json.loads(step["result_json"])

@@ -1,4 +1,4 @@
-"""Runs a flow by its plans in memory, in any order that the test chooses: what the store does, in a few lines."""
+"""Runs a flow by its plans in memory, in any order that the test chooses: a small model of the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Machine:
         self._apply(planner.begin(flow))
 
     def run(self, choose: Choose) -> None:
-        """Runs steps one by one until there is none left."""
+        """Runs steps one by one until none is left."""
         while self.open and self.status == "running":
             key = choose(self.open)
             self.open.remove(key)

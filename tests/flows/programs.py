@@ -1,6 +1,6 @@
 """Random flows with a known meaning.
 
-A *program* is a nested structure whose meaning is plain to see: a sequence of parts, each a step, a
+A *program* is a nested structure with an obvious meaning: a sequence of parts, each a step, a
 choice between sequences, or a fork of sequences that run side by side. ``flow_of`` writes it down as
 a flow; ``meaning`` says, without looking at any flow, which steps run and how the workflow ends.
 """
@@ -36,7 +36,7 @@ class Task:
 
 @dataclass
 class Choice:
-    """A step whose result decides which sequence comes next; ``rest`` follows all of them."""
+    """A step whose result selects the next sequence; ``rest`` follows all of them."""
 
     name: str
     result: Any
@@ -45,7 +45,7 @@ class Choice:
 
 @dataclass
 class Fork:
-    """Sequences side by side, and the step that joins them."""
+    """Parallel sequences, and the step that joins them."""
 
     name: str
     branches: list[list[Part]]
@@ -57,7 +57,7 @@ Part = Task | Choice | Fork
 
 @dataclass
 class Meaning:
-    """What a program does."""
+    """The expected execution of a program."""
 
     run: set[str] = field(default_factory=set)
     """Names of the steps that run."""
@@ -104,7 +104,7 @@ def programs(draw: st.DrawFn, most: int = 25) -> list[Part]:
         return parts
 
     program = sequence(3, 1)
-    # Something has to come after the last part, whatever that is.
+    # The last part always needs a successor.
     return [*program, task()]
 
 
@@ -113,7 +113,7 @@ def flow_of(program: list[Part]) -> Json:
     flow: Json = {}
 
     def entry(parts: list[Part], after: Json) -> str:
-        """The key of the first step of a sequence that goes on as ``after`` says; it is written down from its end."""
+        """The key of the first step of a sequence followed by ``after``; built from its end."""
         follow = after
         for part in reversed(parts):
             key = write(part, follow)
@@ -130,7 +130,7 @@ def flow_of(program: list[Part]) -> Json:
         else:
             arms = []
             for number, (condition, parts) in enumerate(part.arms):
-                # An arm without steps of its own leads straight on, if there is a plain step to lead to.
+                # An empty arm leads directly to the next plain step, if there is one.
                 if not parts and "next" not in follow:
                     parts = [Task(f"{part.name}-{number}", "noop")]
                 arms.append({"if": condition, "then": entry(parts, follow)})
@@ -146,7 +146,7 @@ def _tool(task: Task) -> Json:
 
 
 def results_of(program: list[Part]) -> dict[str, Any]:
-    """What each step of the program returns."""
+    """The result of each step of the program."""
     found: dict[str, Any] = {}
     for part in program:
         if isinstance(part, Task):
@@ -165,11 +165,11 @@ def results_of(program: list[Part]) -> dict[str, Any]:
 
 
 def meaning(program: list[Part]) -> Meaning:
-    """Which steps run, in which order, and how it ends; of a program that gets stuck only the latter is exact."""
+    """Which steps run, in which order, and how it ends; for a stuck program only the end is exact."""
     found = Meaning()
 
     def walk(parts: list[Part], done: set[str]) -> set[str]:
-        """Runs a sequence after ``done``; what is done at its end."""
+        """Runs a sequence after ``done``; returns the steps done at its end."""
         for part in parts:
             if found.stuck:
                 return done

@@ -1,4 +1,4 @@
-"""Answers of workflow_get that would be larger than hosts take."""
+"""Answers of workflow_get that would exceed the limit of hosts."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def length(rows: list[StepRow]) -> int:
     return len(msgspec.json.encode(rows).decode())
 
 
-def test_a_small_answer_is_as_it_was() -> None:
+def test_a_small_answer_is_unchanged() -> None:
     rows = [row(number, {"n": "x" * 100}) for number in range(50)]
     before = msgspec.json.encode(rows)
     assert msgspec.json.encode(_fitting(rows)) == before
 
 
-def test_only_as_many_results_are_cut_as_necessary_and_the_largest_first() -> None:
+def test_the_fewest_and_largest_results_are_cut() -> None:
     rows = [row(number, "x" * size) for number, size in enumerate((100, 20_000, 500, 40_000, 10_000))]
     held = _fitting(rows)
     assert [json.loads(one.result_json or "") != "x" * len(json.loads(one.result_json or "")) for one in held] == [
@@ -54,7 +54,7 @@ def test_only_as_many_results_are_cut_as_necessary_and_the_largest_first() -> No
 
 
 @pytest.mark.parametrize("text", ["x", '"', "\\", "\u0001", "\u00e9", "\U0001f600"])
-def test_no_answer_is_too_large_whatever_its_steps_are_called_and_return(text: str) -> None:
+def test_no_answer_is_too_large(text: str) -> None:
     rows = [row(number, text * 5_000, name=text * 200) for number in range(200)]
     ids: list[int] = []
     while rows:
@@ -66,7 +66,7 @@ def test_no_answer_is_too_large_whatever_its_steps_are_called_and_return(text: s
 
 
 @pytest.mark.anyio
-async def test_steps_come_in_pages_where_one_answer_cannot_hold_them(store: Store, project: str) -> None:
+async def test_steps_are_paged_if_one_answer_cannot_hold_them(store: Store, project: str) -> None:
     tools = Flows(store, project)
     names = [f"{number:03}" + "\u00e9" * 190 for number in range(50)]
     flow: dict[str, Any] = {"start": {"name": "fork", "tool": None, "parallel": [str(number) for number in range(50)]}}

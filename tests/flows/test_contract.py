@@ -1,4 +1,4 @@
-"""What the flows toolset publishes beside what holds of every one."""
+"""The published contract, beyond the checks for every toolset."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def test_the_flows_of_examples_can_be_executed(example: Mapping[str, Any]) -> No
     check_flow(example["flow"], example["input"], lambda tool: "", with_results=False)
 
 
-def test_the_published_fields_of_a_step_are_those_that_are_read() -> None:
+def test_the_published_fields_of_a_step_are_the_parsed_ones() -> None:
     assert list(STEP["properties"]) == list(FIELDS)
     assert list(STEP["properties"]["retry"]["properties"]) == list(RETRY_FIELDS)
     assert STEP["properties"]["queue"]["pattern"] == f"^{QUEUE.pattern.removesuffix(chr(92) + 'Z')}$"
 
 
 @pytest.mark.parametrize("flow", [FORK, *RIGHT.values()])
-def test_right_flows_keep_to_the_published_schema(flow: Json) -> None:
-    # Members that are null are for agents who write out what they do not use; the schema need not teach that.
+def test_valid_flows_match_the_published_schema(flow: Json) -> None:
+    # Null members are tolerated for agents that write out unused fields; the schema need not mention them.
     bare = {
         key: {name: value for name, value in step.items() if value is not None or name == "tool"}
         for key, step in flow.items()
@@ -51,6 +51,6 @@ def test_lists_have_no_output_schema_and_objects_do() -> None:
     assert [name for name, tool in TOOLS.items() if not tool.result] == ["workflow_list"]
 
 
-def test_what_reads_says_so() -> None:
+def test_read_only_tools_are_annotated() -> None:
     assert [name for name, tool in TOOLS.items() if tool.read_only] == ["workflow_list", "workflow_get"]
     assert [name for name, tool in TOOLS.items() if tool.destructive] == ["workflow_cancel"]

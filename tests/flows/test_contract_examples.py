@@ -89,14 +89,14 @@ async def test_the_five_tools_are_listed(fleet: RunningFleet) -> None:
     ]  # fmt: skip
 
 
-async def test_they_stand_beside_the_work_items_at_the_plain_path(fleet: RunningFleet) -> None:
+async def test_they_are_listed_with_the_items_tools_at_the_plain_path(fleet: RunningFleet) -> None:
     async with Client(f"http://127.0.0.1:{fleet.port}/mcp") as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
     assert len(tools) == 14 + 5
     assert {"claim_item", "workflow_create"} <= set(tools)
 
 
-async def test_two_steps_one_after_the_other(agent: Agent) -> None:
+async def test_two_steps_in_sequence(agent: Agent) -> None:
     structured, text = await agent.call("workflow_create", name="greet-and-count", flow=GREET_AND_COUNT, input={})
     assert structured == text == {"id": text["id"], "status": "started"}
     assert isinstance(text["id"], int)

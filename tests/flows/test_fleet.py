@@ -1,4 +1,4 @@
-"""What flows do beyond their examples, on a running fleet: tools of all kinds, retries, time limits, rights."""
+"""Flows on a running fleet, beyond the examples: tools of all kinds, retries, timeouts, rights."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ TOKENS = {
 
 
 class World:
-    """A fleet with everything that steps can call."""
+    """A fleet with all kinds of tools for steps."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -128,7 +128,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def client(self, project: str, who: str = "") -> AsyncIterator[Agent]:
-        """A client, with a bearer token if it is somebody's."""
+        """A client, with a bearer token if it has an identity."""
         url = f"http://127.0.0.1:{self.fleet.port}/p/{project}/mcp/flows"
         headers = {"authorization": f"Bearer {token(who)}"} if who else {}
         async with (
@@ -169,7 +169,7 @@ def alone(tool: str, args: Json | None = None, **more: Any) -> Json:
     return {"start": {"name": "it", "tool": tool, "args": args or {}, "done": True, **more}}
 
 
-async def test_servers_are_called_over_stdio_and_http_though_one_is_dead(agent: Agent) -> None:
+async def test_servers_are_called_over_stdio_and_http_while_one_is_dead(agent: Agent) -> None:
     flow: Json = {
         "start": {"name": "fork", "tool": None, "parallel": ["a", "b", "c"]},
         "a": {"name": "local", "tool": "local.add", "args": {"left": 1, "right": 2}, "join": "end"},
@@ -185,7 +185,7 @@ async def test_servers_are_called_over_stdio_and_http_though_one_is_dead(agent: 
     assert result(steps["end"])["secret"] == "hush"
 
 
-async def test_a_server_that_dies_costs_the_attempt_only(agent: Agent) -> None:
+async def test_a_server_that_dies_fails_only_the_attempt(agent: Agent) -> None:
     flow: Json = {
         "start": {"name": "die", "tool": "local.die", "on_error": "continue", "next": "again"},
         "again": {"name": "again", "tool": "local.add", "args": {"left": 2, "right": 2}, "done": True},
@@ -204,7 +204,7 @@ async def test_the_key_of_a_step_reaches_tools_of_all_kinds(agent: Agent, projec
         assert key.endswith(f"-{step['id']}")
 
 
-async def test_computing_callables_run_in_other_processes(agent: Agent, world: World) -> None:
+async def test_blocking_callables_run_in_other_processes(agent: Agent, world: World) -> None:
     found = result((await agent.run(alone("square", {"number": 7})))["it"])
     assert found["square"] == 49
     assert found["pid"] not in world.fleet.pids
@@ -224,7 +224,7 @@ async def test_the_coordinator_s_own_tools_are_steps(agent: Agent) -> None:
             "done": True,
         },
     }
-    # Tokens in the child's flow are the child's.
+    # Tokens in the child's flow belong to the child.
     flow["child"]["args"]["flow"] = "{{input.child}}"
     given = {"title": "From a step", "child": alone("echo", {"value": "{{input.title}}"})}
     steps = await agent.run(flow, input=given)
@@ -234,13 +234,13 @@ async def test_the_coordinator_s_own_tools_are_steps(agent: Agent) -> None:
     assert child["parent"] == (await agent("workflow_list"))[1]["id"]
 
 
-async def test_attempts_and_time_limits(agent: Agent) -> None:
+async def test_attempts_and_timeouts(agent: Agent) -> None:
     retry = {"max_attempts": 3, "delay_ms": 10, "backoff": "fixed"}
     step = (await agent.run(alone("fail", {"until_attempt": 3}, retry=retry)))["it"]
     assert (step["attempt"], step["result_json"]) == (3, '"ok"')
     step = (await agent.run(alone("fail", {"message": "no"}, retry={**retry, "max_attempts": 2}), "failed"))["it"]
     assert (step["attempt"], result(step)["error"]) == (2, "no")
-    # What cannot succeed is not tried again.
+    # Permanent failures are not retried.
     step = (await agent.run(alone("get_greeting", {"x": 1}, retry=retry), "failed"))["it"]
     assert (step["attempt"], result(step)["type"]) == (1, "VALIDATION_ERROR")
     step = (await agent.run(alone("sleep", {"ms": 60_000}, timeout_ms=100), "failed"))["it"]
@@ -257,7 +257,7 @@ async def test_a_gate_can_expire(agent: Agent) -> None:
     assert steps["end"]["status"] == "done"
 
 
-async def test_templates_keep_types_and_may_ask_for_results(agent: Agent) -> None:
+async def test_templates_keep_types_and_may_use_results(agent: Agent) -> None:
     flow: Json = {
         "start": {"name": "first", "tool": "echo", "args": {"n": "{{input.n}}", "t": "n={{input.n}}"}, "next": "b"},
         "b": {"name": "second", "tool": "echo", "args": {"value": "{{steps.first.result.n.0}}"}, "done": True},
@@ -270,7 +270,7 @@ async def test_templates_keep_types_and_may_ask_for_results(agent: Agent) -> Non
     assert result(steps["second"])["type"] == "template"
 
 
-async def test_what_a_coroutine_does_to_its_arguments_is_its_own_business(agent: Agent) -> None:
+async def test_a_coroutine_that_mutates_its_arguments_affects_no_other_step(agent: Agent) -> None:
     args = {"things": "{{input.v}}", "beside": "{{input.v}}"}
     flow: Json = {
         "start": {"name": "first", "tool": "take_all", "args": args, "next": "b"},
@@ -293,7 +293,7 @@ async def test_a_long_result_is_cut_and_the_step_is_done(agent: Agent) -> None:
 
 
 async def test_an_answer_shows_the_beginning_of_results_that_it_cannot_hold(agent: Agent) -> None:
-    """And each of them whole to whoever asks for it."""
+    """And each of them whole on request."""
     names = [f"s{number}" for number in range(20)]
     flow: Json = {
         "start": {"name": "fork", "tool": None, "parallel": names},
@@ -331,7 +331,7 @@ async def test_delays(agent: Agent) -> None:
 async def test_nothing_begins_in_a_paused_workflow_until_it_is_resumed(
     world: World, agent: Agent, project: str, tmp_path: Path
 ) -> None:
-    """What runs ends, what follows waits, a single step can be let begin."""
+    """Running steps finish, successors wait, a single step can be released."""
 
     def command(what: str, workflow: int) -> str:
         given = (str(workflow), "--project", project, "--data-dir", str(world.fleet.data_dir))
@@ -354,19 +354,19 @@ async def test_nothing_begins_in_a_paused_workflow_until_it_is_resumed(
     await agent.until(workflow, lambda found: status(found).get("long") == "running", "a running step")
     assert "is paused" in await asyncio.to_thread(command, "pause", workflow)
     (tmp_path / "go").touch()
-    found = await agent.until(workflow, lambda found: status(found)["long"] == "done", "the end of what ran")
+    found = await agent.until(workflow, lambda found: status(found)["long"] == "done", "the end of the running step")
     assert (found["status"], status(found)["late"], status(found)["gate"]) == ("paused", "pending", "running")
     steps = {step["name"]: step["id"] for step in found["steps"]}
     assert await agent("workflow_step_ready", step_id=steps["late"]) == {"queued": True}
-    await agent.until(workflow, lambda found: status(found)["late"] == "done", "the step that was let begin")
+    await agent.until(workflow, lambda found: status(found)["late"] == "done", "the released step")
     assert await agent("workflow_step_ready", step_id=steps["gate"]) == {"queued": True}
-    found = await agent.until(workflow, lambda found: status(found).get("end") == "paused", "what follows all")
+    found = await agent.until(workflow, lambda found: status(found).get("end") == "paused", "the successor of all")
     assert found["status"] == "paused"
     assert "goes on" in await asyncio.to_thread(command, "resume", workflow)
     await agent.ended(workflow)
 
 
-async def test_a_tool_that_is_gone_fails_its_step(agent: Agent) -> None:
+async def test_a_removed_tool_fails_its_step(agent: Agent) -> None:
     step = (await agent.run(alone("web.no_such_tool"), "failed"))["it"]
     assert "Unknown tool" in result(step)["error"]
 
@@ -417,7 +417,7 @@ async def test_permissions_are_those_of_the_creator_at_each_step(world: World, p
 
             await wait_until(seen, what="the worker sees the new file")
             assert (await bob.refusal("workflow_step_ready", step_id=step))["code"] == "RESOURCE_NOT_FOUND"
-            # Whoever releases the gate has his own rights; the step has those of the creator.
+            # The releaser of the gate has its own rights; the step has those of the creator.
             async with world.client(project, "root") as root:
                 assert await root("workflow_step_ready", step_id=step) == {"queued": True}
             found = await ana.ended(workflow, "failed")
@@ -435,7 +435,7 @@ async def test_is_admin_says_who_created_the_workflow(world: World, project: str
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sessions are found in /proc")
-async def test_what_a_callable_started_ends_with_a_worker_that_is_killed(world: World, agent: Agent) -> None:
+async def test_a_killed_worker_takes_the_processes_of_its_callables_along(world: World, agent: Agent) -> None:
     told = world.folder / "started"
     workflow = await agent.create(alone("start", {"path": str(told)}))
     program = int(await wait_until(lambda: told.exists() and told.read_text(), what="the program") or 0)

@@ -1,4 +1,4 @@
-"""``fleet flows``: what operators see of workflows, and what they can do to them."""
+"""``fleet flows``: the commands of operators for workflows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FLOW: Json = {
 
 
 def record(**states: dict[str, Any]) -> FlowRecord:
-    """A workflow of that flow whose steps stand as said."""
+    """A workflow of that flow with these statuses of steps."""
     steps = [
         StepRecord(id=1001 + number, key=key, **{"attempt": 1, **state})
         for number, (key, state) in enumerate(states.items())
@@ -129,7 +129,7 @@ def shell(redis_url: str, project: str, capsys: pytest.CaptureFixture[str]) -> S
 
 @pytest.fixture
 def workflows(redis_url: str, project: str) -> Iterator[dict[str, int]]:
-    """Workflows that were made before: one waits, one was cancelled."""
+    """Existing workflows: one waits, one was cancelled."""
 
     async def make() -> dict[str, int]:
         store = Store(redis_url, 5000)

@@ -1,4 +1,4 @@
-"""What is wrong with a flow: every rule, all problems together, and nothing wrong with what is right."""
+"""The checks of a flow: every rule, all problems together, and no false positives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def end(name: str, **more: Any) -> Json:
 
 
 def problems(flow: Json, *, with_results: bool = False, **given: Any) -> list[str]:
-    """What is wrong with a flow."""
+    """The problems of a flow."""
 
     def known(name: str) -> str:
         return "" if name in TOOLS else f"unknown tool {name!r}"
@@ -139,7 +139,7 @@ WRONG: dict[str, tuple[Json, str]] = {
     ),
     "gate with a tool": ({"start": end("s", gate=True)}, "flow.start.gate: only a step without a tool can be a gate"),
     "gate of another type": ({"start": end("s", tool=None, gate="no")}, "flow.start.gate: must be true or false"),
-    "approver of no gate": ({"start": end("s", approver_role="lead")}, "flow.start.approver_role: only a gate"),
+    "approver without gate": ({"start": end("s", approver_role="lead")}, "flow.start.approver_role: only a gate"),
     "retry": ({"start": end("s", retry=3)}, "flow.start.retry: must be an object with max_attempts"),
     "retry without attempts": ({"start": end("s", retry={})}, "flow.start.retry.max_attempts: is required"),
     "retry beyond": (
@@ -174,11 +174,11 @@ WRONG: dict[str, tuple[Json, str]] = {
 
 WITH_OTHERS = ("way around the join", "inner fork joins outside", "join is a branch", "reference by name",
                "unknown reference", "join outside")  # fmt: skip
-"""What cannot be wrong alone."""
+"""Cases that always cause further problems."""
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_it_is_refused(name: str) -> None:
+def test_an_invalid_flow_is_rejected(name: str) -> None:
     flow, problem = WRONG[name]
     found = problems(flow, topic="x")
     assert any(problem in one for one in found), found
@@ -186,7 +186,7 @@ def test_it_is_refused(name: str) -> None:
         assert len(found) == 1, found
 
 
-def test_all_problems_are_told_together() -> None:
+def test_all_problems_are_reported_together() -> None:
     flow = {
         "start": {"name": "s", "tool": "giv", "branch": [{"if": "maybe", "then": "nowhere"}]},
         "a": end("s", args={"q": "{{x}}"}),
@@ -201,7 +201,7 @@ def test_all_problems_are_told_together() -> None:
     assert len(found) == 8
 
 
-def test_a_long_list_of_problems_is_shortened_in_the_message_only() -> None:
+def test_a_long_list_of_problems_is_shortened_only_in_the_message() -> None:
     flow = {"start": end("s")} | {f"x{number}": end(f"x{number}") for number in range(40)}
     assert len(problems(flow)) == 40
 
@@ -212,7 +212,7 @@ def test_limits() -> None:
     last = f"x{limits.MAX_STEPS - 1}"
     assert problems(long | {last: end(last)}) == []
     more = f"x{limits.MAX_STEPS}"
-    # And not a word of a step that is unknown only because it lies beyond the limit.
+    # A step beyond the limit is not reported as unknown.
     assert problems(long | {last: step(last, next=more), more: end(more)}) == [
         "flow: has 201 steps; at most 200 are allowed"
     ]
@@ -266,11 +266,11 @@ RIGHT: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_it_is_accepted(name: str) -> None:
+def test_a_valid_flow_is_accepted(name: str) -> None:
     assert problems(RIGHT[name]) == []
 
 
-def test_results_may_be_asked_for_by_option() -> None:
+def test_templates_of_results_are_optional() -> None:
     flow = {"start": step("s", next="b"), "b": end("b", args={"q": "{{steps.s.result.0.title}}"})}
     assert problems(flow, with_results=True) == []
     flow["b"]["args"]["q"] = "{{steps.x.result}}"
@@ -298,20 +298,20 @@ ANYTHING = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["start", "a", "b", ""]) | st.text(max_size=3), ANYTHING, max_size=4))
 @settings(max_examples=100)
-def test_whatever_is_given_it_is_judged_and_nothing_breaks(flow: Json) -> None:
+def test_any_input_is_checked_without_crashing(flow: Json) -> None:
     for problem in problems(flow, x=1):
         assert problem.startswith("flow")
         assert problem.isprintable(), problem
 
 
-def test_whole_numbers_may_have_a_point() -> None:
+def test_integers_may_have_a_decimal_point() -> None:
     assert problems({"start": end("s", retry={"max_attempts": 2.0, "delay_ms": 1e3}, timeout_ms=500.0)}) == []
     for value in (2.5, 0.0, 1e300):
         found = problems({"start": end("s", retry={"max_attempts": value})})
         assert found[0].startswith("flow.start.retry.max_attempts: must be a whole number from 1 to 100"), value
 
 
-def test_bounds_are_allowed_and_what_is_beyond_them_is_not() -> None:
+def test_bounds_are_inclusive() -> None:
     retry = {"max_attempts": limits.MAX_ATTEMPTS, "max_delay_ms": limits.MAX_TIMEOUT_MS}
     most: Json = {"timeout_ms": limits.MAX_TIMEOUT_MS, "delay_ms": limits.MAX_DELAY_MS, "queue": "q" * 50}
     gate: Json = {"name": "g", "tool": None, "next": "s", "timeout_ms": limits.MAX_DELAY_MS}
@@ -321,18 +321,18 @@ def test_bounds_are_allowed_and_what_is_beyond_them_is_not() -> None:
         assert problems({"start": end("s", **{field: over})})[0].startswith(f"flow.start.{field}: must be a ")
     assert problems({"start": {**gate, "timeout_ms": limits.MAX_DELAY_MS + 1}, "s": end("s")}) != []
     assert problems({"start": {**gate, "delay_ms": 1}, "s": end("s")}) == [
-        "flow.start.delay_ms: a gate waits for its release, not for a time"
+        "flow.start.delay_ms: a gate waits for its release and cannot be delayed"
     ]
 
 
-def test_numbers_and_texts_that_cannot_be_kept_are_refused() -> None:
+def test_numbers_and_texts_that_cannot_be_stored_are_rejected() -> None:
     for value in (2**64, -(2**63) - 1, "\ud800"):
         assert problems({"start": end("s", args={"x": [value]})})[0].startswith("flow: may hold whole numbers")
         assert problems({"start": end("s")}, x=value)[0].startswith("input: may hold whole numbers")
     assert problems({"start": end("s", args={"x": 2**64 - 1})}, y=-(2**63)) == []
 
 
-def test_judging_the_worst_flow_does_not_take_long() -> None:
+def test_checking_the_worst_flow_is_fast() -> None:
     arms = [{"if": "nonsense", "then": "y" * 20 + str(number)} for number in range(limits.MAX_WIDTH)]
     names = [f"{'x' * 20}{number}" for number in range(limits.MAX_STEPS)]
     wide = {"start": step("s", branch=arms)} | {name: step(name, branch=arms[:5]) for name in names[1:]}
@@ -345,7 +345,7 @@ def test_judging_the_worst_flow_does_not_take_long() -> None:
     split = {"start": end("s", args={"q": ("{{input.split." + "a." * 45 + "b}}") * 2_400})}
     given: Json = {f"k{number}": "" for number in range(30_000)} | {"split": {}}
     members = deque([given["split"]])
-    for _ in range(8_000):  # a path leads through them in as many ways
+    for _ in range(8_000):  # an exponential number of paths leads through them
         member = members.popleft()
         member |= {".".join("a" * dots): {} for dots in range(1, 6)}
         members.extend(member.values())
@@ -360,7 +360,7 @@ def test_judging_the_worst_flow_does_not_take_long() -> None:
         assert len("".join(found)) < 200_000
 
 
-def test_problems_are_short_whatever_the_names() -> None:
+def test_problems_are_short_for_any_names() -> None:
     args = {f"k{number}": f"{{{{input.z{number}}}}}" for number in range(300)}
     flow = {"start": end("s", args=args), "y" * 100_000: step("y" * 100_000, next="start")}
     given: Json = {"x" * 200_000: 1}
@@ -369,7 +369,7 @@ def test_problems_are_short_whatever_the_names() -> None:
     assert max(map(len, found)) < 1_000
 
 
-def test_arguments_that_become_too_large_are_refused() -> None:
+def test_arguments_that_become_too_large_are_rejected() -> None:
     text = "x" * 1_000_000
     for args in (
         {"q": "{{input.text}}" * 5},

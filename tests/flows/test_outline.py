@@ -26,11 +26,11 @@ def shown(lines: list[Line]) -> list[Any]:
     return found
 
 
-def test_what_follows_a_fork_stands_below_it() -> None:
+def test_the_join_is_drawn_below_its_fork() -> None:
     assert shown(outline(checked(FORK))) == [["start", ["", "a"], ["", "b"]], "end"]
 
 
-def test_alternatives_that_meet_go_on_below() -> None:
+def test_alternatives_that_meet_continue_below() -> None:
     flow = checked(RIGHT["alternatives meet"])
     assert shown(outline(flow)) == [["start", ["result == true", "a"], ["result != nil", "b"]], "end"]
 
@@ -46,7 +46,7 @@ def test_a_choice_around_a_fork() -> None:
     assert shown(outline(flow)) == [["start", ["result == true", fork], ["result == nil"]], "end"]
 
 
-def test_what_two_of_three_alternatives_share_is_referred_to() -> None:
+def test_steps_shared_by_two_of_three_alternatives_are_references() -> None:
     arms = [("result == true", "a"), ("result == false", "b"), ("result == nil", "c")]
     flow = checked(
         {
@@ -71,13 +71,13 @@ def keys(lines: list[Line]) -> list[str]:
 
 @given(programs())
 @settings(max_examples=50)
-def test_every_step_stands_in_it_once(program: Any) -> None:
+def test_every_step_is_drawn_once(program: Any) -> None:
     flow = checked(flow_of(program))
     assert sorted(keys(outline(flow))) == sorted(flow)
 
 
 @given(programs())
 @settings(max_examples=25)
-def test_what_is_stored_can_be_written_as_it_was_given(program: Any) -> None:
+def test_a_stored_flow_round_trips(program: Any) -> None:
     flow = checked(flow_of(program))
     assert checked({key: as_given(one) for key, one in flow.items()}) == flow

@@ -1,4 +1,4 @@
-"""Who may do what once callers are known (the workflow permission; every step a permissioned call)."""
+"""Rights of identified callers: the workflow permission, and the permission of each step's call."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.flows.client import ONE_GATE, Flows, gate
 pytestmark = pytest.mark.anyio
 
 
-async def test_strangers_may_do_everything(flows: Flows) -> None:
+async def test_unidentified_callers_may_do_everything(flows: Flows) -> None:
     workflow = await flows.create()
     assert (await flows.get(workflow))["created_by"] == "anonymous"
     assert await flows("workflow_cancel", id=workflow) == {"cancelled": True}
 
 
 @pytest.mark.parametrize("permission", ["workflow", "workflow.admin", "flows", "*"])
-async def test_each_of_these_is_enough(flows: Flows, permission: str) -> None:
+async def test_each_of_these_permissions_suffices(flows: Flows, permission: str) -> None:
     ana = flows.as_("ana", permission)
     workflow = await ana.create()
     assert (await ana.get(workflow))["created_by"] == "ana"
@@ -42,7 +42,7 @@ async def test_each_of_these_is_enough(flows: Flows, permission: str) -> None:
 @pytest.mark.parametrize(
     ("permission", "reads"), [("items", False), ("workflow.read", True), ("flows.read", True), ("*.read", True)]
 )
-async def test_others_are_not(flows: Flows, permission: str, reads: bool) -> None:
+async def test_other_permissions_do_not_suffice(flows: Flows, permission: str, reads: bool) -> None:
     ana = flows.as_("ana", permission)
     workflow = await flows.create()
     step = (await flows.step(workflow, "wait"))["id"]
@@ -60,7 +60,7 @@ async def test_others_are_not(flows: Flows, permission: str, reads: bool) -> Non
         assert (await ana.refusal("workflow_get", id=workflow)).code == "permission_denied"
 
 
-async def test_everybody_sees_his_own_and_an_admin_all(flows: Flows) -> None:
+async def test_callers_see_their_own_workflows_and_admins_see_all(flows: Flows) -> None:
     ana, bob, root = flows.as_("ana", "*"), flows.as_("bob", "workflow"), flows.as_("root", "workflow.admin")
     hers, his = await ana.create(), await bob.create()
     assert [row["id"] for row in await ana("workflow_list")] == [hers]
@@ -72,7 +72,7 @@ async def test_everybody_sees_his_own_and_an_admin_all(flows: Flows) -> None:
     assert await root("workflow_cancel", id=hers) == {"cancelled": True}
 
 
-async def test_gates_may_ask_for_a_role(flows: Flows) -> None:
+async def test_gates_may_require_a_role(flows: Flows) -> None:
     flow = {"start": gate("wait", approver_role="lead", done=True)}
     ana = flows.as_("ana", "workflow")
     lead = flows.as_("lea", "workflow", roles=("lead",))
@@ -80,7 +80,7 @@ async def test_gates_may_ask_for_a_role(flows: Flows) -> None:
     failure = await ana.refusal("workflow_step_ready", step_id=(await ana.step(workflow, "wait"))["id"])
     assert failure.code == "permission_denied"
     assert "only somebody with the role 'lead'" in failure.message
-    # Who can release a gate can also see what he releases.
+    # A caller who can release a gate can also see the workflow.
     assert await lead.release(workflow) == {"queued": True}
     assert (await ana.step(workflow, "wait"))["approved_by"] == "lea"
     assert (await flows.as_("bob", "workflow").refusal("workflow_get", id=workflow)).code == "RESOURCE_NOT_FOUND"
@@ -90,7 +90,7 @@ LATER = {"start": {"name": "wait", "tool": "query_items", "args": {}, "delay_ms"
 
 
 @pytest.mark.parametrize("flow", [ONE_GATE, LATER], ids=["gate", "delayed"])
-async def test_who_may_not_see_a_workflow_releases_none_of_its_steps(flows: Flows, flow: dict[str, Any]) -> None:
+async def test_steps_of_invisible_workflows_cannot_be_released(flows: Flows, flow: dict[str, Any]) -> None:
     ana, bob, root = flows.as_("ana", "*"), flows.as_("bob", "*"), flows.as_("root", "workflow.admin")
     hers, other = await ana.create(flow), await ana.create(flow)
     for step in ((await ana.step(hers, "wait"))["id"], hers + 2):
@@ -101,13 +101,13 @@ async def test_who_may_not_see_a_workflow_releases_none_of_its_steps(flows: Flow
     assert (await ana.step(hers, "wait"))["approved_by"] == "ana"
     assert await root.release(other) == {"queued": True}
     assert (await ana.step(other, "wait"))["approved_by"] == "root"
-    # Also what has ended is not told about.
+    # Ended steps are not disclosed either.
     assert (await bob.refusal("workflow_step_ready", step_id=hers + 1)).code == "RESOURCE_NOT_FOUND"
     for workflow in (hers, other):
         await ana("workflow_cancel", id=workflow)
 
 
-async def test_who_has_a_role_of_one_gate_may_release_the_others_that_ask_for_none(flows: Flows) -> None:
+async def test_the_role_of_one_gate_allows_releasing_gates_without_a_role(flows: Flows) -> None:
     flow = {"start": gate("first", next="wait"), "wait": gate("wait", approver_role="lead", done=True)}
     workflow = await flows.as_("ana", "workflow").create(flow)
     assert await flows.as_("lea", "workflow", roles=("lead",)).release(workflow, "first") == {"queued": True}
@@ -121,7 +121,7 @@ def run_of(project: str, workflow: int) -> StepRun:
 
 
 async def prepared(flows: Flows, workflow: int, now: Caller | str = "") -> Any:
-    """What a worker is told to do for the first step, and what was asked about its creator."""
+    """The worker's call for the first step, and the permission checks of its creator."""
     asked: list[tuple[str, Caller, str]] = []
 
     async def permits(project: str, caller: Caller, tool: str) -> Caller | str:
@@ -135,7 +135,7 @@ async def prepared(flows: Flows, workflow: int, now: Caller | str = "") -> Any:
     return await planner.prepare(run_of(flows.project, workflow), planner.load(record.spec)), asked
 
 
-async def test_the_creator_is_asked_about_before_each_step(flows: Flows) -> None:
+async def test_the_creators_permission_is_checked_before_each_step(flows: Flows) -> None:
     ana = flows.as_("ana", "workflow", roles=("lead",))
     workflow = await ana.create(FLOW, input={"x": [1]})
     now = Caller("ana", "user", frozenset(), frozenset({"workflow", "items"}))
@@ -143,14 +143,14 @@ async def test_the_creator_is_asked_about_before_each_step(flows: Flows) -> None
     caller = Caller("ana", "user", frozenset({"lead"}), frozenset({"workflow"}))
     assert asked == [(flows.project, caller, "claim_item")]
     assert isinstance(work, ToolCall)
-    # What she could do when she created it counts no more.
+    # Permissions at creation no longer count.
     assert (work.tool, work.arguments, work.caller) == ("claim_item", {"x": [1]}, now)
     outcome, _ = await prepared(flows, workflow, "permission denied: no")
     assert outcome == Failure("permission denied: no", "permission_denied", retryable=False)
     await flows("workflow_cancel", id=workflow)
 
 
-async def test_nobody_is_asked_about_a_stranger(flows: Flows) -> None:
+async def test_an_unidentified_creator_is_not_checked(flows: Flows) -> None:
     workflow = await flows.create(FLOW, input={"x": 1}, actor={"id": "ana", "kind": "user"})
     work, asked = await prepared(flows, workflow, "no")
     assert asked == []
@@ -161,7 +161,7 @@ async def test_nobody_is_asked_about_a_stranger(flows: Flows) -> None:
     await flows("workflow_cancel", id=workflow)
 
 
-async def test_a_verified_proof_identifies_as_a_bearer_does(store: Store, project: str) -> None:
+async def test_a_verified_proof_identifies_like_a_bearer_token(store: Store, project: str) -> None:
     stated: dict[str, Caller] = {}
 
     async def resolve(actor: Actor) -> Trusted:

@@ -1,4 +1,4 @@
-"""The planner against a plain interpreter of programs, and against flows that nobody designed."""
+"""The planner against a plain interpreter of programs, and against random flows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def checked(flow: Json, **given: Any) -> Flow:
 
 @given(programs(), st.data())
 @settings(max_examples=50)
-def test_flows_do_what_their_programs_mean(program: Any, data: st.DataObject) -> None:
+def test_flows_match_the_interpreter(program: Any, data: st.DataObject) -> None:
     flow = unpack(pack(Spec(checked(flow_of(program))))).flow
     expected = meaning(program)
     machine = Machine(flow, results_of(program))
@@ -31,7 +31,7 @@ def test_flows_do_what_their_programs_mean(program: Any, data: st.DataObject) ->
     assert len(set(machine.ran)) == len(machine.ran)
     event("stuck" if expected.stuck else "complete")
     if expected.stuck:
-        # Which siblings had begun when it failed is a matter of order, and so is which of two stuck ones came first.
+        # Which siblings had begun when it failed depends on the order; so does which of two stuck ones came first.
         assert machine.status == "failed"
         return
     assert machine.status == "completed"
@@ -46,13 +46,13 @@ KEYS = ("start", "a", "b", "c", "d", "e", "f")
 
 @st.composite
 def wild_flows(draw: st.DrawFn) -> Json:
-    """Flows with any edges at all, right or wrong."""
+    """Flows with arbitrary edges, valid or not."""
     keys = KEYS[: draw(st.integers(1, len(KEYS)))]
     targets = st.sampled_from(keys[1:] or keys)
 
     def follow(number: int) -> Json:
         kind = draw(st.sampled_from(["next", "next", "branch", "parallel", "join", "join", "done"]))
-        # Mostly forward, or hardly any would have no loop.
+        # Mostly forward, otherwise nearly all would have loops.
         forward = st.sampled_from(keys[number + 1 :]) if number + 1 < len(keys) and draw(st.booleans()) else targets
         if kind in ("next", "join"):
             return {kind: draw(forward)}
@@ -68,7 +68,7 @@ def wild_flows(draw: st.DrawFn) -> Json:
 
 @given(wild_flows(), st.data())
 @settings(max_examples=100)
-def test_a_flow_that_is_accepted_cannot_strand_or_double_a_step(flow: Json, data: st.DataObject) -> None:
+def test_an_accepted_flow_cannot_strand_or_repeat_a_step(flow: Json, data: st.DataObject) -> None:
     try:
         accepted = checked(flow)
     except ToolFailure:
@@ -104,7 +104,7 @@ def test_the_first_matching_branch_wins() -> None:
     assert planner.after(flow, "start", Success(True)) == Plan((NewStep("one"),))
 
 
-def test_every_branch_of_a_fork_counts_for_that_fork() -> None:
+def test_branches_are_counted_per_fork() -> None:
     flow = checked(
         {
             "start": {"name": "outer", "tool": None, "parallel": ["a", "b"]},
@@ -143,7 +143,7 @@ def test_a_failed_step_ends_the_workflow_unless_it_says_otherwise() -> None:
     assert planner.after(flow, "more", failure) == Plan((NewStep("end"),))
 
 
-def test_what_a_step_asks_of_the_queue_goes_with_it() -> None:
+def test_a_step_keeps_its_queue_and_priority() -> None:
     flow = checked(
         {
             "start": {"name": "s", "tool": "give", "queue": "gpu", "priority": "high", "delay_ms": 5, "next": "wait"},

@@ -1,4 +1,4 @@
-"""The registry of step tools, without workers: what is found, called, and what becomes of results and failures."""
+"""The registry of step tools, without workers: lookup, calls, results and failures."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ number = 5
 
 
 class Isolated:
-    """Stands for child processes: tells what was asked of them."""
+    """A fake of child processes that records its calls."""
 
     async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
         if arguments.get("left") == "x":
@@ -149,7 +149,7 @@ async def test_the_coordinator_s_own_tools(registry: Registry) -> None:
     assert isinstance(await registry.value("workflow_list"), list)
 
 
-async def test_an_attempt_made_again_has_no_second_effect(registry: Registry) -> None:
+async def test_a_retried_attempt_has_no_second_effect(registry: Registry) -> None:
     actor = {"id": "agent", "kind": "subagent"}
     args = {"operation": "create", "items": [{"title": "once"}], "actor": actor}
     first = await registry.value("manage_items", args)
@@ -159,7 +159,7 @@ async def test_an_attempt_made_again_has_no_second_effect(registry: Registry) ->
     assert len(found["items"]) == 2
 
 
-async def test_a_known_creator_acts_as_himself(registry: Registry) -> None:
+async def test_an_identified_creator_acts_as_itself(registry: Registry) -> None:
     caller = Caller("ana", "user", permissions=frozenset({"items"}))
     item = (await registry.value("manage_items", {"operation": "create", "items": [{"title": "x"}]}))["items"][0]["id"]
     claimed = await registry.value("claim_item", {"claims": [{"itemId": item}]}, caller=caller)
@@ -209,7 +209,7 @@ async def test_python_callables(registry: Registry, callables: str) -> None:
         assert not failure.retryable
 
 
-async def test_callables_that_end_the_process_fail_their_steps_only(
+async def test_callables_that_exit_fail_only_their_steps(
     store: Store, project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"ends_{uuid.uuid4().hex}"
@@ -286,7 +286,7 @@ async def test_knowledge_is_kept(registry: Registry) -> None:
     ]
 
 
-async def test_all_sources_are_listed_though_one_is_dead(registry: Registry) -> None:
+async def test_all_sources_are_listed_while_one_is_dead(registry: Registry) -> None:
     listings = {one.source: one for one in await registry.tools.list()}
     assert list(listings) == ["coordinator", "python", "demo", "it", "dead"]
     names = {source: [tool.name for tool in one.tools] for source, one in listings.items()}
@@ -301,7 +301,7 @@ async def test_all_sources_are_listed_though_one_is_dead(registry: Registry) -> 
     assert all(registry.tools.find(tool.name) for one in listings.values() for tool in one.tools)
 
 
-async def test_names_are_judged_as_they_are_resolved(registry: Registry) -> None:
+async def test_names_are_checked_as_they_are_resolved(registry: Registry) -> None:
     settings = Settings(flows=Flows(demo_tools=True, tools={"add": "a:b"}), connections={"it": stdio()})
     names = StepNames(settings)
     names.declare({"items": ["claim_item"], "sessions": ["get_skill"], "navigator": ["get_skill"]})
@@ -312,7 +312,7 @@ async def test_names_are_judged_as_they_are_resolved(registry: Registry) -> None
     assert registry.tools.find("get_skill") is None
 
 
-def test_installed_packages_are_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_installed_packages_provide_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     info = tmp_path / "extra-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: extra\nVersion: 1.0\n")
@@ -342,7 +342,7 @@ def test_installed_packages_are_asked(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ((), set()),
     ],
 )
-async def test_what_permissions_are_enough(registry: Registry, permissions: tuple[str, ...], allowed: set[str]) -> None:
+async def test_which_permissions_suffice(registry: Registry, permissions: tuple[str, ...], allowed: set[str]) -> None:
     caller = Caller("ana", permissions=frozenset(permissions))
     found = {
         tool
@@ -352,7 +352,7 @@ async def test_what_permissions_are_enough(registry: Registry, permissions: tupl
     assert found == allowed
 
 
-async def test_rights_are_looked_up_again(store: Store, project: str, tmp_path: Path, monkeypatch: Any) -> None:
+async def test_rights_are_checked_again(store: Store, project: str, tmp_path: Path, monkeypatch: Any) -> None:
     ahead, store_time = 0, Store.time
 
     async def time(self: Store) -> int:
@@ -387,7 +387,7 @@ async def test_rights_are_looked_up_again(store: Store, project: str, tmp_path: 
     write(f'{{id: ana, sha256: "{digest}", permissions: [echo], expires: "{in_an_hour.isoformat()}"}}')
     assert await tools.permits(project, ana, "echo") == now
 
-    ahead = 3_600_000  # by the store's time, whatever that of this machine
+    ahead = 3_600_000  # by the store's clock, not this machine's
     assert await tools.permits(project, ana, "echo") == lacking
     write()
     assert await tools.permits("elsewhere", ana, "echo") == lacking
@@ -396,7 +396,7 @@ async def test_rights_are_looked_up_again(store: Store, project: str, tmp_path: 
     await tools.close()
 
 
-async def test_workers_take_over_whom_to_trust(store: Store, project: str, tmp_path: Path) -> None:
+async def test_workers_reload_the_token_file(store: Store, project: str, tmp_path: Path) -> None:
     file = tmp_path / "tokens.yaml"
     entries = ", ".join(f'{{id: {name}, sha256: "{digit * 64}"}}' for name, digit in (("ana", "0"), ("bob", "1")))
     file.write_text(f"tokens: [{entries}]")
@@ -407,7 +407,7 @@ async def test_workers_take_over_whom_to_trust(store: Store, project: str, tmp_p
     claim = {"releases": [{"itemId": str(uuid.uuid4())}], "actor": {"id": "agent", "kind": "subagent"}}
     async with opened(kinds):
         assert (await registry.value("claim_item", claim))["summary"]["releasesFailed"] == 1
-        # Without a file nobody is listed.
+        # Without a file there are no callers.
         assert isinstance(await registry.tools.permits(project, ana, "query_items"), str)
         strict = ActorAuthentication(degraded_mode_policy="reject", enabled=True)
         tools.configure(Settings(actor_authentication=strict, auth=Auth(tokens=str(file))))
@@ -422,7 +422,7 @@ async def test_workers_take_over_whom_to_trust(store: Store, project: str, tmp_p
         assert isinstance(await registry.tools.permits(project, ana, "workflow_list"), str)
 
 
-async def test_a_server_over_http_is_used_too(store: Store, project: str, tmp_path: Path) -> None:
+async def test_a_server_over_http_is_called(store: Store, project: str, tmp_path: Path) -> None:
     http = HttpServer(tmp_path)
     http.start()
     try:
@@ -454,7 +454,7 @@ async def test_a_server_over_http_is_used_too(store: Store, project: str, tmp_pa
         (None, ["a", "b"], [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
     ],
 )
-def test_what_counts_as_the_result_of_a_tool(structured: Any, texts: list[str], value: Any) -> None:
+def test_the_result_of_a_tool(structured: Any, texts: list[str], value: Any) -> None:
     assert value_of(structured, texts) == value
 
 

@@ -19,7 +19,7 @@ GIVEN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_results_that_are_too_much_together_fail_the_step() -> None:
+def test_results_that_are_too_large_together_fail_the_step() -> None:
     results = {"a": "x" * 1_000_000}
     assert len(templates.resolve("{{steps.a.result}}" * 4, {}, results)) == 4_000_000
     for args in ("{{steps.a.result}}" * 5, ["{{steps.a.result}}"] * 5):
@@ -52,12 +52,12 @@ def test_results_that_are_too_much_together_fail_the_step() -> None:
         ("plain", "plain"),
     ],
 )
-def test_what_becomes_of_a_text(text: str, value: Any) -> None:
+def test_replacement_of_templates(text: str, value: Any) -> None:
     assert templates.resolve({"x": [text]}, GIVEN) == {"x": [value]}
 
 
 @pytest.mark.parametrize("text", ["{{input.x}}", "{{input.list.2}}", "{{input.list.-1}}", "{{input.n.x}}", "{{env.x}}"])
-def test_what_is_not_there_is_told(text: str) -> None:
+def test_missing_input_is_reported(text: str) -> None:
     with pytest.raises(templates.Absent, match=r"^\{\{"):
         templates.resolve(text, GIVEN)
 
@@ -122,7 +122,7 @@ def test_conditions_hold_for(value: Any, expected: set[int]) -> None:
 @pytest.mark.parametrize(
     "text", ["result == 1", "result == True", " result == true", "result != true", "", 'result == "x']
 )
-def test_nothing_else_is_a_condition(text: str) -> None:
+def test_other_texts_are_not_conditions(text: str) -> None:
     assert problem(text).startswith("must be exactly one of: result == true, ")
     with pytest.raises(ValueError, match="not a condition"):
         holds(text, True)

@@ -1,4 +1,4 @@
-"""The five tools without workers: what they store, answer and refuse."""
+"""The five tools without workers: stores, answers and refusals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_gate_waits_until_it_is_released(flows: Flows) -> None:
     assert first["id"] != workflow
     assert await flows.release(workflow, "first", actor={"id": "boss", "kind": "user"}) == {"queued": True}
     released = await flows.step(workflow, "first")
-    # From here on it is a worker's.
+    # From here on a worker owns it.
     assert released["status"] == "ready"
     assert released["approved_by"] == "boss"
 
@@ -83,7 +83,7 @@ async def test_a_whole_workflow_can_be_delayed(flows: Flows) -> None:
     await flows("workflow_cancel", id=workflow)
 
 
-async def test_nothing_of_a_delayed_workflow_begins_before_its_time(flows: Flows) -> None:
+async def test_a_delayed_workflow_does_not_begin_early(flows: Flows) -> None:
     fork = {
         "start": {"name": "fork", "tool": None, "parallel": ["a", "b"]},
         "a": {"name": "a", "tool": None, "join": "end"},
@@ -95,7 +95,7 @@ async def test_nothing_of_a_delayed_workflow_begins_before_its_time(flows: Flows
     assert await flows.release(workflow, "fork") == {"queued": True}
     await flows("workflow_cancel", id=workflow)
     refused = await flows.refusal("workflow_create", name="w", flow=TWO_GATES, delay_ms=1)
-    assert refused.message == "delay_ms: the first step is a gate, which waits for its release, not for a time"
+    assert refused.message == "delay_ms: the first step is a gate, which waits for its release and cannot be delayed"
 
 
 async def test_cancelling_ends_all_steps(flows: Flows) -> None:
@@ -139,7 +139,7 @@ async def test_a_limit_above_the_maximum_is_the_maximum_and_the_answer_says_so(f
         assert notice == f"limit: {str(limit)[:20]} is more than the maximum of 100, so 100 was used"
 
 
-async def test_a_list_that_stops_early_says_where_to_go_on(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_that_stops_early_returns_a_cursor(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flow_store, "PAGE", 2)
     monkeypatch.setattr(flow_store, "MAX_PAGES", 1)
     made = [await flows.create(name=name) for name in ("needle", "hay", "hay")]
@@ -200,14 +200,14 @@ REFUSED: list[tuple[str, Json, str]] = [
 
 
 @pytest.mark.parametrize(("tool", "arguments", "problem"), REFUSED)
-async def test_bad_arguments_are_refused(flows: Flows, tool: str, arguments: Json, problem: str) -> None:
+async def test_invalid_arguments_are_rejected(flows: Flows, tool: str, arguments: Json, problem: str) -> None:
     failure = await flows.refusal(tool, **arguments)
     assert failure.code == "VALIDATION_ERROR"
     assert problem in failure.message
     assert await flows("workflow_list") == []
 
 
-async def test_problems_of_a_flow_are_told_together_and_nothing_is_stored(flows: Flows) -> None:
+async def test_problems_of_a_flow_are_reported_together_and_nothing_is_stored(flows: Flows) -> None:
     flow = {
         "start": {"name": "a", "tool": "claim_itme", "next": "gone"},
         "b": {"name": "b", "tool": "files.read", "args": {"x": "{{input.y}}"}, "done": True},
@@ -254,13 +254,13 @@ async def test_a_repeated_request_has_one_effect(flows: Flows) -> None:
 
 
 def own_tools(flows: Flows) -> str:
-    """The coordinator's own tools as a message about an unknown one lists them."""
+    """The coordinator's own tools as listed in messages about unknown ones."""
     toolsets = load_toolsets(Services(flows.settings, flows.store, trust_self_reported))
     names = list(dict.fromkeys(tool.name for one in toolsets.values() for tool in one.tools if "." not in tool.name))
     return f"{', '.join(names[:12])} and {len(names) - 12} more"
 
 
-async def test_a_request_is_repeated_by_a_process_that_knows_other_tools(store: Store, project: str) -> None:
+async def test_a_request_is_replayed_by_a_process_with_other_tools(store: Store, project: str) -> None:
     asked: Json = {"name": "n", "flow": {"start": {"name": "s", "tool": "files.list", "done": True}}}
     knows = Settings(connections={"files": Connection(kind="mcp", command="x")})
     made = await Flows(store, project, knows)("workflow_create", **asked, requestId="r1")
@@ -292,7 +292,7 @@ def test_names_of_step_tools(redis_url: str) -> None:
         assert "unknown tool 'echo'" in await problem("echo")
         assert "unknown tool 'files'" in await problem("files")
         assert "navigator" not in await problem("navigator.nothing") or "unknown tool" in await problem("navigator.x")
-        # What an agent is told helps an agent: close names, else names that there are; never a command of a shell.
+        # Messages help agents: similar names, else the existing ones; never a shell command.
         assert await problem("clame_item") == "flow.start.tool: unknown tool 'clame_item'; did you mean 'claim_item'?"
         assert (await problem("completeTree")).endswith("did you mean 'complete_tree'?")
         assert (await problem("items.claim_itm")).endswith("did you mean 'items.claim_item'?")
@@ -302,7 +302,7 @@ def test_names_of_step_tools(redis_url: str) -> None:
     asyncio.run(check())
 
 
-async def test_what_is_stored_is_what_was_checked(flows: Flows) -> None:
+async def test_the_checked_flow_is_stored(flows: Flows) -> None:
     given = {"text": "{{input.text}} <b>\u00e9</b>", "n": [1, {"a": None}]}
     flow = {
         "start": gate("g", next="use"),
@@ -312,7 +312,7 @@ async def test_what_is_stored_is_what_was_checked(flows: Flows) -> None:
     assert json.loads(json.dumps(await flows.get(workflow)))["status"] == "running"
 
 
-async def test_a_flow_may_come_as_strings_of_json(flows: Flows) -> None:
+async def test_a_flow_may_be_passed_as_json_strings(flows: Flows) -> None:
     second = json.dumps({"name": "second", "tool": None, "done": True})
     flow = {"start": json.dumps({**gate("first", next="second"), "retry": '{"max_attempts": 2}'}), "second": second}
     workflow = await flows.create(flow, actor={"id": "ana", "kind": "user"}, requestId="once")

@@ -1,4 +1,4 @@
-"""The part of this toolset that workers use: how a step of a flow is prepared, and what follows it."""
+"""The part of this toolset that workers use: prepares a step of a flow, and plans its successors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Permits = Callable[[str, Caller, str], Awaitable[Caller | str]]
 a sentence that says why the creator may not call the tool now."""
 
 TRIM_BATCH, MAX_BATCHES = 100, 1_000
-"""How many flows one script forgets, and how many scripts run in one go, at most."""
+"""The batch size of one trim script, and the most batches per sweep."""
 
 
 class ToolCall(Work, frozen=True):
@@ -46,7 +46,7 @@ class FlowPlanner:
         return unpack(spec)
 
     async def prepare(self, step: StepRun, spec: Spec) -> Work | Outcome:
-        """The call that the step makes; a failure if its creator may not make it, or if a template has no value."""
+        """The step's call; a failure if its creator may not make it, or if a template has no value."""
         definition = spec.flow[step.key]
         if definition.tool is None:
             return Work(None)
@@ -65,7 +65,7 @@ class FlowPlanner:
         return ToolCall(definition.tool, arguments, definition.timeout_ms, definition.retry or Retry(), creator)
 
     def plan(self, step: StepRun, spec: Spec, outcome: Outcome) -> Plan:
-        """What follows the step."""
+        """The successors of the step."""
         return planner.after(spec.flow, step.key, outcome)
 
     async def _results(self, step: StepRun, spec: Spec, names: Collection[str]) -> Mapping[str, Any]:
@@ -90,7 +90,7 @@ class FlowRunKind:
         self.executor = executor
 
     async def tidy(self, project: str) -> bool:
-        """Forgets workflows whose retention is over."""
+        """Deletes workflows whose retention has expired."""
         left = 0
         for _ in range(MAX_BATCHES):
             forgotten, left = await self._store.trim(project, TRIM_BATCH)

@@ -1,6 +1,6 @@
 --[[
-purpose:   Cancels a running or paused flow: its open steps are over, and workers that run some are told to stop.
-guarantee: Results that come in later are refused; no step of the flow begins any more.
+purpose:   Cancels a running or paused flow with its open steps; workers that run some are told to stop.
+guarantee: Later results are rejected; no further step of the flow begins.
 args:      request run.engine id actor
 reply:     {whether this call cancelled it, its status} or {}: unknown
 errors:    REQUEST_ID_REUSED

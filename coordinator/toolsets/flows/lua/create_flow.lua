@@ -1,11 +1,11 @@
 --[[
 purpose:   Stores a flow and starts it.
-guarantee: Ids of flows and steps only rise, and none is given out twice: the flow takes the present time, or
-           the number after the last one, and as many after it as it can have steps.
+guarantee: Ids of flows and steps only rise and are unique: the flow takes the current time, or the last number
+           + 1, and reserves one number for each step that it can have.
 args:      request run.engine header spec plan
            header = packed {name, creator, creator hashed, most steps, priority, pool, delay ms, parent, trace}
            engine, plan = see modules/handoff.lua and modules/plans.lua of steps
-reply:     {id, whether there is something for the relay}
+reply:     {id, whether the relay has work}
 errors:    REQUEST_ID_REUSED
 writes:    request events run run_spec history step step_ids step_queue step_timers step_backlog outbox flows owned rq
 --]]

@@ -1,6 +1,6 @@
 --[[
 purpose:   Finds the flow that a step's id belongs to.
-guarantee: Changes nothing. A flow has the ids from its own up to that plus its reserved ones.
+guarantee: Changes nothing. A flow owns its id and the reserved ids after it.
 args:      step
 reply:     the flow's id, or '': unknown
 errors:    none

@@ -1,9 +1,9 @@
 --[[
 purpose:   One page of flows, newest first.
-guarantee: Changes nothing. Reads `limit` rows at most, from each of the sets that are asked for.
+guarantee: Changes nothing. Reads at most `limit` rows from each set.
 args:      before limit every sets...
-           before = only lower ids, '+inf' for all; sets = status letters, or 'u' .. creator hashed; every = 1: flows
-           that are in all of the sets are wanted, so only the smallest is read
+           before = only lower ids, '+inf' for all; sets = status letters, or 'u' .. creator hashed; every = 1: only
+           flows in all of the sets, so only the smallest set is read
 reply:     {id, name, status, creator, created at if not the id, ended at, why, parent} for each; '' for none
 errors:    none
 writes:    none
@@ -12,7 +12,7 @@ local read = require 'read'
 
 local FIELDS = {'n', 's', 'u', 't', 'e', 'x', 'm'}
 
--- The keys of the sets that have to be read.
+-- The keys of the sets to read.
 local function keys_of(run, sets, every)
   local found, least = {}, math.huge
   for n, set in ipairs(sets) do

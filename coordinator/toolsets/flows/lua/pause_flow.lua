@@ -1,10 +1,10 @@
 --[[
 purpose:   Pauses a running flow: none of its steps begins until it is resumed. Resumes a paused one.
-guarantee: Steps that run go on, and their outcomes are recorded; what follows them waits. Time goes on: what would
-           have begun in the meantime begins when the flow is resumed.
+guarantee: Running steps finish and their outcomes are recorded; their successors wait. Timers keep running: steps
+           that fall due meanwhile begin when the flow is resumed.
 args:      request run.engine id actor resumes
            resumes = 1: resume it
-reply:     {whether this call did it, its status before, whether there is something for the relay} or {}: unknown
+reply:     {whether this call did it, its status before, whether the relay has work} or {}: unknown
 errors:    REQUEST_ID_REUSED
 writes:    request events run step step_leases step_queue step_timers step_backlog outbox flows rq
 --]]
@@ -14,7 +14,7 @@ local flows = require 'flows'
 local handoff = require 'handoff'
 local steps = require 'steps'
 
--- Lets what waits or is held back wait for the flow to be resumed.
+-- Makes queued and backlogged steps wait until the flow is resumed.
 local function pause(run, flow, actor)
   flows.set_status(run, flow, 'p')
   events.emit(run, 'flow_paused', flow.id, 'a', actor)

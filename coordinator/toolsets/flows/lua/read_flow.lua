@@ -1,6 +1,6 @@
 --[[
-purpose:   Reads a flow with its steps; of long results only how long they are.
-guarantee: As of one moment. Changes nothing.
+purpose:   Reads a flow with its steps; of long results only the length.
+guarantee: A consistent snapshot. Changes nothing.
 args:      id
 reply:     {header fields and values, spec, finished steps as pack_row writes them (each packed), open steps
            {id, fields...}} or nothing: unknown
@@ -12,7 +12,7 @@ local steps = require 'steps'
 
 local FIELDS = {'k', 's', 'f', 'e', 'b', 'g', 't'}
 
--- How many steps were created, by the header's fields and values.
+-- How many steps were created, from the header's fields and values.
 local function steps_created(head)
   for n = 1, #head, 2 do
     if head[n] == 'i' then return tonumber(head[n + 1]) end

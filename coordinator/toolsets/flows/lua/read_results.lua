@@ -1,5 +1,5 @@
 --[[
-purpose:   Reads what finished steps of a flow returned.
+purpose:   Reads the results of finished steps of a flow.
 guarantee: Changes nothing.
 args:      id wanted...
            wanted = keys of steps

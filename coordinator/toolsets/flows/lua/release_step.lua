@@ -1,8 +1,8 @@
 --[[
-purpose:   Releases a gate, or lets a step begin at once that waits for its time, or because its flow is paused.
-guarantee: A gate is released once; who let a step begin is on record. What follows a step of a paused flow waits.
+purpose:   Releases a gate, or lets a delayed or paused step begin at once.
+guarantee: A gate is released once; the actor is recorded. Successors of a step of a paused flow wait.
 args:      request run.engine step actor
-reply:     {whether this call did it, the step's status before, whether there is something for the relay}
+reply:     {whether this call did it, the step's status before, whether the relay has work}
            or {}: no such open step
 errors:    REQUEST_ID_REUSED
 writes:    request events step step_leases step_queue step_timers step_backlog outbox rq
@@ -12,7 +12,7 @@ local events = require 'events'
 local handoff = require 'handoff'
 local steps = require 'steps'
 
--- What a step can be released from, by its status.
+-- The statuses from which a step can be released.
 local RELEASABLE = {g = true, d = true, p = true}
 
 return function(run, request, step, actor)

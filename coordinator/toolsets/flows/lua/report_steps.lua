@@ -1,13 +1,13 @@
 --[[
-purpose:   A worker says what became of steps of this project's flows, and takes the next ones.
-guarantee: An outcome is recorded only under the step's present attempt, so once; what follows it, the count
-           of its join, the end of its flow and the handoff to the workers are in the same step.
+purpose:   Records outcomes of steps that a worker reports, and hands it the next steps.
+guarantee: An outcome is recorded only under the step's current attempt, so once; its successors, the count of
+           its join, the end of its flow and the handoff to the workers are written atomically with it.
 args:      run.engine want turn reports
            want, turn = see modules/taking.lua of steps
            reports = packed {step, attempt, how, result as JSON, plan or delay ms}; how is D done, F failed
-           for good (both with a plan), Y failed and to be tried again, B not executed
-reply:     what modules/taking.lua of steps says; results: 0 refused, the step is no longer the worker's;
-           1 recorded; 2 recorded, but the flow had ended and nothing follows; -1 a defect, see the server's log
+           for good (both with a plan), Y failed, to be retried, B not executed
+reply:     see modules/taking.lua of steps; results: 0 rejected, the worker no longer holds the step;
+           1 recorded; 2 recorded, but the flow had ended; -1 a defect, see the server's log
 errors:    none
 writes:    events run history results step step_leases step_queue step_timers step_backlog step_suspects outbox flows
            ended rq messages
@@ -38,7 +38,7 @@ local function settle(run, id, attempt, how, outcome, plan_or_delay)
   if how == 'B' then history.cancel(run, st) return OVER end
   local done, complete, failure = how == 'D', false, ''
   if not over then complete, failure = unpack(plan_or_delay, 4, 5) end -- of a plan, see modules/plans.lua of steps
-  -- A retry of the flow runs the step again that ended it, also where no branch matched its result.
+  -- A retry of the flow reruns the step that ended it, also if no branch matched its result.
   local ends = failure ~= '' or over and not done
   history.record(run, st, done and 'D' or 'F', outcome, ends and 'f' or over and 'o' or nil)
   events.emit(run, done and 'step_done' or 'step_failed', st.r, 's', st.id, 'n', st.k, 'f', st.f)
@@ -55,7 +55,7 @@ end
 return function(run, want, turn, reports)
   local results = {}
   for n, report in ipairs(cmsgpack.unpack(reports)) do
-    -- A defect in one must not keep the others, and what follows them, from being written.
+    -- A defect in one report must not block the others.
     local sound, result = pcall(settle, run, unpack(report))
     if not sound then redis.log(redis.LOG_WARNING, 'step ' .. tostring(report[1]) .. ': ' .. tostring(result)) end
     results[n] = sound and result or DEFECT

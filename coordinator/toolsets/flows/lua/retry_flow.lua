@@ -1,9 +1,9 @@
 --[[
 purpose:   Runs the failed and cancelled steps of a failed or cancelled flow again, under the same ids.
-guarantee: Steps that are done are not executed again, but for one whose result no branch matched; what should have
-           followed those that ended after the flow did follows now. No step is in the history twice.
+guarantee: Done steps are not executed again, except one whose result no branch matched. Successors of steps that
+           ended after the flow are created now. No step is in the history twice.
 args:      request run.engine id actor
-reply:     {steps that were opened again, the flow's status before, whether there is something for the relay}
+reply:     {how many steps were reopened, the flow's status before, whether the relay has work}
            or {}: unknown
 errors:    REQUEST_ID_REUSED
 writes:    request events run history results step step_queue step_timers step_backlog outbox flows ended rq
@@ -16,7 +16,7 @@ local handoff = require 'handoff'
 local plans = require 'plans'
 local steps = require 'steps'
 
--- Makes a step of its row in the history, for another attempt (rows: see modules/history.lua of steps).
+-- Restores a step from its row in the history, for another attempt (rows: see modules/history.lua of steps).
 local function reopened(run, id, row)
   local number, key, _, attempt, _, started, _, result, by, more = unpack(row, 1, 10)
   local st = {id = clock.whole(id + number), r = id, k = key, f = clock.whole(attempt + 1), e = run.at, q = more.q,
@@ -30,7 +30,7 @@ local function reopened(run, id, row)
   return st
 end
 
--- Goes through the history. Returns the packed rows that stay, and the steps that are open again.
+-- Scans the history. Returns the packed rows to keep, and the reopened steps.
 local function split_history(run, id)
   local kept, again = {}, {}
   for _, packed in ipairs(redis.call('LRANGE', run.keys.history .. id, 0, -1)) do
@@ -39,7 +39,7 @@ local function split_history(run, id)
     if not more then
       kept[#kept + 1] = packed
     elseif more.u == 'n' then
-      redis.call('HINCRBY', run.keys.run .. id, 'i', -1) -- it comes again, and was the last that was created
+      redis.call('HINCRBY', run.keys.run .. id, 'i', -1) -- it was the last one created, and is created again
     else
       again[#again + 1] = reopened(run, id, row)
     end

@@ -1,8 +1,8 @@
 --[[
-purpose:   Forgets finished flows whose retention is over.
-guarantee: At most `batch` of them per call, each with all that it has.
+purpose:   Deletes finished flows whose retention has expired.
+guarantee: At most `batch` of them per call, each with all its data.
 args:      retention_ms batch
-reply:     {how many were forgotten, how many finished ones are left}
+reply:     {how many were deleted, how many finished ones remain}
 errors:    none
 writes:    run run_spec history results flows owned ended
 full:      deleting frees memory

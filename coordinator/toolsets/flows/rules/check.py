@@ -1,4 +1,4 @@
-"""All checks before a workflow is stored, in one go."""
+"""All checks of a workflow before it is stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coordinator.toolsets.flows.rules.problems import Problems, place
 from coordinator.toolsets.flows.rules.spec import Flow, pack
 
 ToolProblem = Callable[[str], str]
-"""What is wrong with a tool's name, as a sentence; empty if nothing is known to be wrong."""
+"""What is wrong with a tool's name, as a sentence; empty if nothing is known."""
 
 
 def check_flow(
@@ -23,14 +23,14 @@ def check_flow(
 
     Args:
         flow: the flow object as the caller gave it.
-        given: the workflow's input; None: not known yet, so of templates only the form is checked.
+        given: the workflow's input; None: not known yet, so only the syntax of templates is checked.
         tool_problem: checks names of tools.
         with_results: whether templates may use results of earlier steps.
 
     Raises:
         ToolFailure: VALIDATION_ERROR with all problems, in its message and one by one in ``problems``.
     """
-    # Checked first, because the other checks could take long if the flow is too big.
+    # Checked first, because other checks could be slow on too large a flow.
     if len(flow) > limits.MAX_STEPS:
         raise invalid("flow", f"has {len(flow)} steps; at most {limits.MAX_STEPS} are allowed")
     _check_size("flow", flow, limits.MAX_FLOW_BYTES)

@@ -22,7 +22,7 @@ def problem(text: object) -> str:
     """Why ``text`` is not one of the five forms; empty if it is. Blanks and case matter."""
     if not isinstance(text, str) or (text not in _FIXED and not _TEXT.match(text)):
         return f"must be exactly one of: {ALLOWED}"
-    # Without this check, 'result == "a" or result == "b"' would be accepted as a comparison with one odd text.
+    # Without this check, 'result == "a" or result == "b"' would be accepted as a comparison with one long text.
     return "must be a single comparison; alternatives are entries of their own" if _SEVERAL.search(text) else ""
 
 
@@ -30,7 +30,7 @@ def holds(condition: str, value: Any) -> bool:
     """Whether a condition holds for a step's result.
 
     Types are those of JSON: ``true`` is not ``"true"`` and not 1. The text between the outer
-    quotes is compared as it stands, without escapes.
+    quotes is compared literally, without escapes.
 
     Raises:
         ValueError: the condition has none of the five forms.

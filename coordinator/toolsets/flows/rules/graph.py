@@ -1,7 +1,7 @@
-"""Checks of a flow as a graph. A flow in which a step could get stuck or run twice is refused.
+"""Checks of a flow as a graph. A flow in which a step could get stuck or run twice is rejected.
 
 A workflow runs as one token that moves from step to step. ``parallel`` splits the token, one part
-for each branch. Parts that reach the same join become one again. The *region* of a step is
+for each branch. Parts that reach the same join merge. The *region* of a step is
 the list of branches that it lies in, from outside to inside. The rules follow from that:
 
 - A step has only one region. Otherwise two parts of the token could create it twice.
@@ -37,7 +37,7 @@ def edges(step: Step) -> Iterator[tuple[str, str]]:
 
 
 def check(found: Mapping[str, Step], problems: Problems) -> dict[str, Step]:
-    """Reports everything that is wrong with the graph. Returns the steps, with ``fork`` filled in."""
+    """Reports all problems of the graph. Returns the steps, with ``fork`` filled in."""
     _check_names(found, problems)
     _check_references(found, problems)
     cyclic = _check_cycles(found, problems)
@@ -56,7 +56,7 @@ def check(found: Mapping[str, Step], problems: Problems) -> dict[str, Step]:
 
 
 def check_results(found: Mapping[str, Step], problems: Problems) -> None:
-    """Reports template tokens that use the result of a step that does not come before."""
+    """Reports template tokens that use the result of a step that is not a predecessor."""
     keys = {step.name: key for key, step in found.items()}
     behind: dict[str, set[str]] = {}
     for key, step in found.items():
@@ -72,7 +72,7 @@ def check_results(found: Mapping[str, Step], problems: Problems) -> None:
 
 
 def _behind(found: Mapping[str, Step], key: str) -> set[str]:
-    """The steps that a step leads to."""
+    """The successors of a step."""
     seen: set[str] = set()
     pending = [target for _, target in edges(found[key])]
     while pending:
@@ -106,7 +106,7 @@ def _check_references(found: Mapping[str, Step], problems: Problems) -> None:
 
 
 def _check_cycles(found: Mapping[str, Step], problems: Problems) -> bool:
-    """Reports each cycle, with the path around it. Returns whether there is one."""
+    """Reports each cycle with its path. Returns whether there is one."""
     done: set[str] = set()
     way: list[str] = []
     cyclic = False
@@ -132,7 +132,7 @@ def _check_cycles(found: Mapping[str, Step], problems: Problems) -> bool:
 
 
 def _regions(found: Mapping[str, Step], problems: Problems) -> dict[str, Region]:
-    """The region of each step that can be reached from start."""
+    """The region of each step reachable from start."""
     regions: dict[str, Region] = {START: ()} if START in found else {}
     clashes: set[str] = set()
     pending = deque(regions)

@@ -1,4 +1,4 @@
-"""A flow as an outline for people: steps one below the other, with alternatives and branches indented."""
+"""A flow as an outline for people: one step per line, alternatives and branches indented."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _Outline:
 
 
 def _followers(flow: Flow, key: str, step: Step) -> tuple[str, ...]:
-    # A fork counts as leading to its join, so that no step behind the join is taken for a part of a branch.
+    # A fork counts as leading to its join, so that steps after the join are not drawn inside a branch.
     join = _join_of(flow, key) if step.parallel else None
     return (*step.targets, join) if join is not None else step.targets
 

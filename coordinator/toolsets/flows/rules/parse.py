@@ -1,4 +1,4 @@
-"""Parses a caller's flow into steps, and reports everything that is wrong with their fields.
+"""Parses a caller's flow into steps, and reports all problems of their fields.
 
 Parsing does not stop at the first problem. Each problem is a sentence that begins with its place. Even a step with
 problems takes part in the checks of the graph.
@@ -43,7 +43,7 @@ QUEUE_RULE = "a name of 1 to 50 lower-case letters, digits, '-' and '_', a lette
 
 
 def name_problem(text: object) -> str:
-    """What is wrong with a name that people and terminals will see; empty if nothing is."""
+    """What is wrong with a name that is shown to people and terminals; empty if it is valid."""
     if not isinstance(text, str):
         return "must be text"
     if not text.strip() or len(text) > limits.MAX_NAME:
@@ -52,7 +52,7 @@ def name_problem(text: object) -> str:
 
 
 def steps(flow: Mapping[str, Any], problems: Problems) -> dict[str, Step]:
-    """Parses the steps, by key. Whatever cannot be understood is reported and left out.
+    """Parses the steps, by key. What cannot be parsed is reported and left out.
 
     Args:
         flow: the flow object as the caller gave it.
@@ -68,7 +68,7 @@ def steps(flow: Mapping[str, Any], problems: Problems) -> dict[str, Step]:
             if len(key) <= limits.MAX_NAME:
                 found[key] = step
         else:
-            problems.add(place(key), "must be an object with name, tool and what follows")
+            problems.add(place(key), "must be an object with name, tool and its successor")
     return found
 
 
@@ -154,7 +154,7 @@ class _Reader:
         if problem := name_problem(role):
             self._report("approver_role", problem)
         elif not gate:
-            self._report("approver_role", "only a gate is approved")
+            self._report("approver_role", "only a gate has an approver")
         return str(role)
 
     def _args(self) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class _Reader:
 
     def _delay(self, gate: bool) -> int:
         if gate and self._spec.get("delay_ms"):
-            self._report("delay_ms", "a gate waits for its release, not for a time")
+            self._report("delay_ms", "a gate waits for its release and cannot be delayed")
         return self._whole("delay_ms", 0, limits.MAX_DELAY_MS, 0)
 
     def _queue(self) -> str | None:
@@ -261,7 +261,7 @@ class _Reader:
         if value is None:
             return default
         if isinstance(value, float) and value.is_integer():
-            value = int(value)  # to JSON, and to the published schema, 1.0 is a whole number
+            value = int(value)  # in JSON and in the published schema, 1.0 is an integer
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             self._report(prefix + field, f"must be a whole number from {low} to {high}")
             return default
@@ -279,10 +279,10 @@ class _Reader:
 def check_templates(
     found: Mapping[str, Step], given: Mapping[str, Any] | None, with_results: bool, problems: Problems
 ) -> None:
-    """Reports template tokens that are malformed, or that use something that the input does not have.
+    """Reports template tokens that are malformed, or refer to missing input.
 
     Args:
-        given: the workflow's input; None: not known yet, so only the form of tokens is checked.
+        given: the workflow's input; None: not known yet, so only the syntax of tokens is checked.
         with_results: whether tokens may use results of earlier steps.
     """
     names = {step.name for step in found.values()}

@@ -1,8 +1,8 @@
-"""What follows a step: the execution rules of a flow, as pure functions.
+"""Plans the successors of a step: the execution rules of a flow, as pure functions.
 
 The worker calls this with the step's outcome, and passes the plan to the script that records the outcome; the same
-script creates the next steps and counts joins. A plan does not depend on the state of other steps: only the script
-knows what has arrived at a join.
+script creates the next steps and counts joins. A plan does not depend on other steps: only the script
+knows which branches have reached a join.
 
 A step that does nothing always has the result null, so it is planned together with its predecessor and created as
 done; no worker sees it. If it ends a parallel branch, or is the join, it does go through a worker, because only the
@@ -29,7 +29,7 @@ def begin(flow: Flow, *, delayed: bool = False) -> Plan:
 
 
 def after(flow: Flow, key: str, outcome: Outcome) -> Plan:
-    """What follows the step at ``key``.
+    """The successors of the step at ``key``.
 
     A failure ends the workflow, unless the step has ``on_error: continue``. Then the workflow goes on
     as if the step had returned null.
@@ -47,7 +47,7 @@ def after(flow: Flow, key: str, outcome: Outcome) -> Plan:
 
 
 class _PlanBuilder:
-    """Collects what follows a step."""
+    """Collects the plan after a step."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
@@ -59,12 +59,12 @@ class _PlanBuilder:
 
     def plan(self) -> Plan:
         if self._error:
-            # In a workflow that fails, no further step may begin.
+            # In a failed workflow, no further step may begin.
             return Plan(tuple(step for step in self._create if step.state == "done"), error=self._error)
         return Plan(tuple(self._create), tuple(self._forks), self._arrive, self._complete, self._error)
 
     def enter(self, key: str) -> _PlanBuilder:
-        """Creates a step. If the step does nothing, also creates what follows it."""
+        """Creates a step. If the step does nothing, also creates its successors."""
         step = self._flow[key]
         if step.tool is None and not step.gate and step.join is None and not step.delay_ms:
             self._create.append(NewStep(key, "done"))
@@ -73,7 +73,7 @@ class _PlanBuilder:
         return self
 
     def follow(self, key: str, value: Any) -> _PlanBuilder:
-        """Adds what follows a step that returned ``value``."""
+        """Adds the successors of a step that returned ``value``."""
         step = self._flow[key]
         if step.done:
             self._complete = True

@@ -1,4 +1,4 @@
-"""Collects what is wrong with a flow. Time and size are limited, whatever a caller sends."""
+"""Collects the problems of a flow. Time and size are bounded, whatever a caller sends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from coordinator.errors import ToolFailure
 from coordinator.settings.problems import unknown
 
 MOST = 200
-"""Most problems that are kept."""
+"""The most problems kept."""
 MOST_SHOWN = 20
-"""Most problems in the message; ``problems`` beside the error has all that are kept."""
+"""The most problems in the message; ``problems`` beside the error has all kept ones."""
 MOST_GUESSES = 10
-"""For how many unknown names a similar one is looked for, at most, because that takes a while."""
+"""For how many unknown names a similar one is searched, at most, because that is slow."""
 MOST_COMPARED = 2_000
-"""Most characters of known names that an unknown one is compared with."""
+"""The most characters of known names that an unknown one is compared with."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
 _LONGEST = 100
@@ -52,7 +52,7 @@ class Problems:
         self.sentences.append("".join(letter if letter.isprintable() else "?" for letter in sentence))
 
     def unknown(self, where: str, what: str, name: str, known: Collection[str]) -> None:
-        """Adds the problem of an unknown name, with a similar known name if there is one, else with all of them."""
+        """Adds the problem of an unknown name, with a similar known name if there is one, else all known names."""
         self._guesses += 1
         name, length = name[:_LONGEST], 0
         for one in known:
@@ -63,7 +63,7 @@ class Problems:
             self.add(where, unknown(what, name, [one[:_LONGEST] for one in known]))
 
     def no_such_field(self, where: str, name: str, known: Collection[str]) -> None:
-        """Adds the problem of an unknown field, with all that are allowed."""
+        """Adds the problem of an unknown field, with the allowed ones."""
         self.add(where, f"unknown field {name[:_LONGEST]!r}; allowed: {', '.join(known)}")
 
     def raise_if_any(self) -> None:

@@ -1,7 +1,7 @@
 """A flow as the rules and the workers use it: checked, with its defaults filled in.
 
-It is stored with its workflow in this form (``pack``), so later changes of the rules for callers' flows do not change
-what an existing workflow does.
+It is stored with its workflow in this form (``pack``), so later changes of the rules for callers' flows do not affect
+existing workflows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Step(Struct, frozen=True, omit_defaults=True, kw_only=True):
     approver_role: str | None = msgspec.field(name="r", default=None)
     retry: Retry | None = msgspec.field(name="y", default=None)
     timeout_ms: int = msgspec.field(name="m", default=DEFAULT_TIMEOUT_MS)
-    """The longest time of one attempt; for a gate how long it waits, 0: for ever."""
+    """The timeout of one attempt; for a gate how long it waits, 0: for ever."""
     on_error: OnError = msgspec.field(name="e", default="fail")
     queue: str | None = msgspec.field(name="q", default=None)
     priority: Priority | None = msgspec.field(name="o", default=None)
@@ -66,7 +66,7 @@ Flow = dict[str, Step]
 
 
 class Spec(Struct, frozen=True, omit_defaults=True):
-    """What is stored with a workflow."""
+    """The stored part of a workflow."""
 
     flow: Flow = msgspec.field(name="f")
     given: dict[str, Any] = msgspec.field(name="i", default_factory=dict)
@@ -80,7 +80,7 @@ unpack = msgspec.msgpack.Decoder(Spec).decode
 
 
 def as_given(step: Step) -> dict[str, Any]:
-    """A step in the form in which callers write it, without fields that have their default."""
+    """A step as callers write it, without fields that have their default."""
     shown: dict[str, Any] = {"name": step.name, "tool": step.tool}
     for name in step.__struct_fields__:
         value = getattr(step, name)

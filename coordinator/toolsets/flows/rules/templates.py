@@ -22,20 +22,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Reference(NamedTuple):
-    """The value that one token means."""
+    """The value that a token refers to."""
 
     step: str
-    """The name of the step whose result is meant; empty: the input is meant."""
+    """The name of the step whose result is used; empty: the input is used."""
     path: str
     """The path within the result or the input; empty: the whole result."""
 
 
 class TemplateError(Exception):
-    """Templates cannot be replaced. The text says why."""
+    """A template cannot be replaced. The text says why."""
 
 
 class Absent(TemplateError):
-    """A token means a value that does not exist."""
+    """A token refers to a value that does not exist."""
 
 
 class TooLarge(TemplateError):
@@ -100,7 +100,7 @@ def resolve(value: Any, given: Mapping[str, Any], results: Mapping[str, Any] | N
         results: the results of steps by name; None if tokens may not use them.
 
     Raises:
-        Absent: a token means a value that does not exist.
+        Absent: a token refers to a value that does not exist.
         TooLarge: the values are too large for one call.
     """
     return _Values(given, results or {}).resolve(value)

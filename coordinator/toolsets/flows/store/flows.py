@@ -22,10 +22,10 @@ LIBRARY = Library("coordinator.toolsets.flows", uses=[STEPS])
 MAX_READ_BYTES = 4 * 1024 * 1024
 """How many bytes of results one read of a flow returns; further results are left out and marked."""
 _MOST_READS = 3
-"""How often a flow is read if it changes while it is read."""
+"""How often a read of a flow is tried if the flow changes meanwhile."""
 PAGE = 100
 MAX_PAGES = 200
-"""Most pages of flows that one list looks through."""
+"""The most pages of flows that one list scans."""
 
 _STATUSES: dict[str, FlowStatus] = {"r": "running", "p": "paused", "c": "completed", "f": "failed", "x": "cancelled"}
 _LETTERS = {status: letter for letter, status in _STATUSES.items()}
@@ -61,7 +61,7 @@ _unpack = msgspec.msgpack.Decoder().decode
 
 
 class NewFlow(Struct, frozen=True, kw_only=True):
-    """A workflow to be created."""
+    """A workflow to create."""
 
     name: str
     creator: str
@@ -74,7 +74,7 @@ class NewFlow(Struct, frozen=True, kw_only=True):
     priority: Priority = "normal"
     queue: str = ""
     delay_ms: int = 0
-    """How long its first steps wait."""
+    """The delay of its first steps."""
     parent: str = ""
     """The workflow that it is created for; only shown."""
 
@@ -93,7 +93,7 @@ class StepRecord(Struct, frozen=True, kw_only=True):
     completed_at: int | None = None
     result_json: str | None = None
     gate: bool = False
-    """Whether it is a gate that waits for its release."""
+    """Whether it is a waiting gate."""
     approved_by: str | None = None
 
 
@@ -114,11 +114,11 @@ class FlowRow(Struct, frozen=True, kw_only=True):
 
 
 class Listed(NamedTuple):
-    """What a list has found."""
+    """The result of a list."""
 
     rows: list[FlowRow]
     before: int = 0
-    """Workflows with lower ids were not looked at, because the list has looked at as many as it may; 0: it has not."""
+    """Workflows with lower ids were not scanned, because the limit was reached; 0: all were."""
 
 
 class FlowRecord(Struct, frozen=True, kw_only=True):
@@ -130,7 +130,7 @@ class FlowRecord(Struct, frozen=True, kw_only=True):
 
 
 class _Read(NamedTuple):
-    """What the store has of a workflow."""
+    """The stored data of a workflow."""
 
     facts: dict[str, str]
     """Its header."""
@@ -173,7 +173,7 @@ class FlowStore(RunStore):
         return run
 
     async def created(self, project: str, request: IdempotencyKey) -> int | None:
-        """The workflow that this call created when it was made before; None if it was not.
+        """The workflow that an earlier attempt of this call created; None if there was none.
 
         Raises:
             ToolFailure: ``request_id_reused``.
@@ -182,7 +182,7 @@ class FlowStore(RunStore):
         return None if reply is None else int(_unpack(reply)[0])
 
     async def get(self, project: str, flow: int, step: int = 0) -> FlowRecord | None:
-        """A workflow with its steps; None if it is unknown, or if its retention is over.
+        """A workflow with its steps; None if it is unknown, or if its retention has expired.
 
         Args:
             step: the id of the only step that is wanted; 0: all of them.
@@ -194,7 +194,7 @@ class FlowStore(RunStore):
                 found = found.only(flow, step)
             if found is None or await self._take_long_results(project, flow, found.rows):
                 break
-            # It has begun again meanwhile, or is gone.
+            # It was retried meanwhile, or deleted.
         return found.record(flow) if found is not None else None
 
     async def _read(self, project: str, flow: int) -> _Read | None:
@@ -205,7 +205,7 @@ class FlowStore(RunStore):
         return _Read(_facts(head), spec, [_unpack(row) for row in rows], open_steps)
 
     async def _take_long_results(self, project: str, flow: int, rows: Sequence[list[Any]]) -> bool:
-        """Replaces the lengths of long results by the results, up to ``MAX_READ_BYTES``; False if some are gone."""
+        """Replaces the lengths of long results by the results, up to ``MAX_READ_BYTES``; False if some were deleted."""
         left, taken = MAX_READ_BYTES, []
         for row in rows:
             if type(row[_RESULT]) is int:
@@ -222,13 +222,13 @@ class FlowStore(RunStore):
         return None not in found
 
     async def results(self, project: str, flow: int, wanted: Iterable[str]) -> dict[str, str | None]:
-        """The results of these steps by key, as JSON; None for a failed step. Steps under way are left out."""
+        """The results of these steps by key, as JSON; None for a failed step. Open steps are left out."""
         found: dict[str, str | None] = {}
         for number, key, status, result in await self._store.run(_RESULTS, project, flow, *wanted):
             if status == "D" and type(result) is int:
                 stored = await self._store.command("HGET", keys.results.key(project, str(flow)), number)
                 if stored is None:
-                    continue  # the flow runs again
+                    continue  # the flow was retried
                 result = stored.decode()
             found[key] = result if status == "D" and isinstance(result, str) else None
         return found
@@ -243,7 +243,7 @@ class FlowStore(RunStore):
         name: str = "",
         before: int = 0,
     ) -> Listed:
-        """Workflows, newest first; looks at ``MAX_PAGES`` pages of them at most.
+        """Workflows, newest first; scans at most ``MAX_PAGES`` pages.
 
         Args:
             creator: lists only the workflows of this creator; None: of all.
@@ -313,7 +313,7 @@ class FlowStore(RunStore):
     async def pause(
         self, project: str, request: IdempotencyKey, flow: int, actor: str, *, resume: bool = False
     ) -> tuple[bool, FlowStatus] | None:
-        """Pauses a running workflow: no further step begins; steps that run go on. Or resumes a paused one.
+        """Pauses a running workflow: no further step begins, running steps finish. Or resumes a paused one.
 
         Returns:
             Whether this call did it, and the workflow's status before; None if the workflow is unknown.
@@ -341,10 +341,10 @@ class FlowStore(RunStore):
         return reply[0], _STATUSES[reply[1]]
 
     async def trim(self, project: str, batch: int = 100) -> tuple[int, int]:
-        """Forgets workflows whose retention is over, at most ``batch``.
+        """Deletes at most ``batch`` workflows whose retention has expired.
 
         Returns:
-            How many were forgotten, and how many finished ones are left.
+            How many were deleted, and how many finished ones remain.
         """
         return await self._store.run(_TRIM, project, self.retention_ms, batch)
 

@@ -25,7 +25,7 @@ _READY = (
 
 
 class Changes:
-    """The handlers of the tools that stop workflows and release gates."""
+    """Handlers of the tools that cancel workflows and release gates."""
 
     def __init__(self, flows: FlowStore, services: Services) -> None:
         self._flows = flows
@@ -37,7 +37,7 @@ class Changes:
         if not administers(who.caller):
             found = await self._flows.get(call.project, args.id)
             if found is None or found.row.creator != who.id:
-                # A caller must not learn of a workflow that they may not see.
+                # A caller must not learn of an invisible workflow.
                 raise unknown_workflow()
         record = keyed(who.id, args.request_id, "workflow_cancel", args.id)
         outcome = await self._flows.cancel(call.project, record, args.id, who.id)
@@ -59,7 +59,7 @@ class Changes:
         return Released(queued=released, error=UNSET if released else f"step is {status}")
 
     async def _check_rights(self, project: str, step: int, who: Acting) -> None:
-        """Refuses callers who may not see the workflow, or have not the role that a gate requires. (Creator and roles
+        """Rejects callers who may not see the workflow, or lack the role that a gate requires. (Creator and roles
         of a workflow never change, so they can be read before.)
 
         Raises:
@@ -68,7 +68,7 @@ class Changes:
         found = await self._flows.find_step(project, step)
         spec = unpack(found.spec) if found is not None else None
         if found is None or spec is None or not may_read(who.caller, found.creator, approver_roles(spec)):
-            # A caller must not learn of a workflow that they may not see.
+            # A caller must not learn of an invisible workflow.
             raise _unknown_step()
         role = spec.flow[found.step.key].approver_role
         if not may_approve(who.caller, role):

@@ -37,23 +37,23 @@ class Creation:
         self._with_results = services.settings.flows.step_results
 
     async def workflow_create(self, call: Call, args: WorkflowCreate) -> Created:
-        """Checks a flow as a whole, and starts it."""
+        """Checks a whole flow, and starts it."""
         who = await acting(self._services, call, args.actor)
         _check(args)
         given = args.input or {}
-        # Decoding knows nothing of what is in a step.
+        # Decoding does not check the fields of a step.
         steps = {key: meant(STEP, spec) for key, spec in args.flow.items()}
         asked = (args.name, steps, given, args.parent, args.queue, args.priority, args.delay_ms)
         record = keyed(who.id, args.request_id, "workflow_create", *asked)
         try:
             flow = check_flow(steps, given, self._names.problem, with_results=self._with_results)
         except ToolFailure:
-            # A process that knew other tools may have created it.
+            # A process with other tools may have created it.
             if (made := await self._flows.created(call.project, record)) is None:
                 raise
             return Created(id=made, status="started")
         if args.delay_ms and flow[START].gate:
-            raise invalid("delay_ms", "the first step is a gate, which waits for its release, not for a time")
+            raise invalid("delay_ms", "the first step is a gate, which waits for its release and cannot be delayed")
         new = NewFlow(
             name=args.name,
             creator=who.id,
@@ -75,7 +75,7 @@ def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool,
 
 
 def _check(args: WorkflowCreate) -> None:
-    """Refuses what is wrong beside the flow and its input.
+    """Rejects invalid arguments other than the flow and its input.
 
     Raises:
         ToolFailure: VALIDATION_ERROR.

@@ -27,7 +27,7 @@ _LIST = (
     "looked at all: then the result's _meta has fleet-coordinator/before, the value of before to go on with."
 )
 _WHOLE_CHARS = 500_000
-"""As much as a host may show of one result that was asked for."""
+"""The most bytes shown of one requested result; hosts show no more."""
 _BEGINNING = 200
 """Characters shown of a result that is too large."""
 _BEFORE = "fleet-coordinator/before"
@@ -62,7 +62,7 @@ class Reads:
         rows = [_listed(row) for row in listed.rows]
         if args.limit <= MAX_LIMIT:
             return Reply(structured=rows, meta=meta)
-        # The result is a bare list, so this is said in a text of its own.
+        # The result is a bare list, so this goes into a text of its own.
         notice = f"limit: {str(args.limit)[:20]} is more than the maximum of {MAX_LIMIT}, so {MAX_LIMIT} was used"
         return Reply(text=(msgspec.json.encode(rows).decode(), notice), structured=rows, meta=meta)
 
@@ -131,7 +131,7 @@ def _listed(row: FlowRow) -> WorkflowRow:
 
 
 def _fitting(steps: list[StepRow]) -> list[StepRow]:
-    """As many steps as an answer can hold. Of the largest results only the beginning is shown, where all do not fit."""
+    """As many steps as an answer can hold. If results do not fit, only the beginning of the largest is shown."""
     sizes = {step.id: pages.size(step) for step in steps}
     left = pages.ANSWER_CHARS - sum(sizes.values())
     for step in sorted(steps, key=lambda step: len(step.result_json or ""), reverse=True):

@@ -1,4 +1,4 @@
-"""What the tools of this toolset share: who acts, and with which permissions."""
+"""Shared by the tools of this toolset: the actor and its permissions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from coordinator.toolsets.flows.rules.spec import Spec
 from coordinator.toolsets.tool import Call, Services
 
 ANONYMOUS = "anonymous"
-"""The actor of calls that name no actor."""
+"""The actor of calls that name none."""
 
 
 class Acting(NamedTuple):
-    """Who makes a call."""
+    """The actor of a call."""
 
     id: str
     """The verified caller, the actor given, or ``anonymous``."""
     caller: Caller | None
-    """The caller with permissions, from the bearer token or from the actor's proof; None: nobody is identified."""
+    """The caller with permissions, from the bearer token or the actor's proof; None: unidentified."""
 
 
 def admitted(caller: Caller | None, *, read_only: bool) -> None:
-    """Refuses identified callers that may not use workflows.
+    """Rejects identified callers that may not use workflows.
 
     Raises:
         ToolFailure: ``permission_denied``.
@@ -35,7 +35,7 @@ def admitted(caller: Caller | None, *, read_only: bool) -> None:
 
 
 async def acting(services: Services, call: Call, actor: Actor | None) -> Acting:
-    """Who makes a change.
+    """The actor of a change.
 
     Raises:
         ToolFailure: ``permission_denied``; VALIDATION_ERROR for a malformed actor; ``rejected_by_policy``.
@@ -51,7 +51,7 @@ async def acting(services: Services, call: Call, actor: Actor | None) -> Acting:
 
 
 def approver_roles(spec: Spec) -> set[str]:
-    """The roles that the gates of a flow require."""
+    """The roles required by the gates of a flow."""
     return {step.approver_role for step in spec.flow.values() if step.approver_role is not None}
 
 

@@ -1,6 +1,6 @@
 -- A flow in Redis: an owner of steps (steps.lua of steps) whose status is
 --   r running  p paused  c completed  f failed  x cancelled
--- and which has besides
+-- and which also has
 --   h creator, hashed  k step ids reserved after its own  t created at, if that is not its id
 --   m parent  e ended at  x why it failed, or who cancelled it
 -- Indexes: flows .. status and owned .. creator by id, ended by when it ended.
@@ -19,7 +19,7 @@ function flows.set_status(run, flow, status)
   flow.s = status
 end
 
--- Whether a flow goes on, now or once it is resumed.
+-- Whether a flow is open: running or paused.
 function flows.is_open(flow)
   return flow.s == 'r' or flow.s == 'p'
 end
@@ -32,7 +32,7 @@ function flows.each_open_step(run, flow, act)
   end
 end
 
--- Cancels the open steps of a flow: those that nobody runs, or all.
+-- Cancels the open steps of a flow: those that no worker runs, or all.
 local function close_steps(run, flow, all)
   flows.each_open_step(run, flow, function(st)
     if all or st.s ~= 'r' then
@@ -42,11 +42,11 @@ local function close_steps(run, flow, all)
   end)
 end
 
--- Ends a flow; `why` goes with a failure (what) and a cancellation (who).
+-- Ends a flow; `why`: what failed, or who cancelled it.
 function flows.finish(run, flow, status, why)
   flows.set_status(run, flow, status)
   redis.call('HSET', run.keys.run .. flow.id, 'e', run.at, unpack(why and {'x', why} or {}))
-  -- A flow that failed or was cancelled may be run again.
+  -- A failed or cancelled flow can be retried.
   redis.call('HDEL', run.keys.run .. flow.id, 'w', unpack(status == 'c' and {'i'} or {}))
   redis.call('ZADD', run.keys.ended, run.at, flow.id)
   if status ~= 'c' then close_steps(run, flow, status == 'x') end
