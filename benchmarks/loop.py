@@ -3,7 +3,8 @@
 Agents over HTTP claim the best item with a tag, start it and complete it, with request ids and the claim's fence, until
 no item is left. One front-end; the store writes to disk before each answer. CPU times are the kernel's accounting of
 the two processes, per finished item. In the same run, on the same server, the least pair of scripts that claims and
-completes (``lua/plain_claim.lua``, ``plain_complete.lua``) shows what can be had at all.
+completes (``lua/plain_claim.lua``, ``plain_complete.lua``) shows what can be had at all. Another row shows the store
+alone with one call for each item: complete the last one, claim the next, start it (``take_next.lua``).
 
 ``--against REV`` drives the same load in turn on a checkout of that revision, with a store of its own; ratios are
 medians of the rounds' ratios.
@@ -30,11 +31,19 @@ import uvloop
 from benchmarks.rivals.cycles import Cycles, PlainCalls
 from benchmarks.server import Server
 from benchmarks.support import HEADERS, ToolCalls, console, cpu_us, embedded, front_end, table
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.store.idempotency import IdempotencyKey
+from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.store.take import TakeStore
 
 TAG = "loop"
+_TAGGED = Selector(tags=[TAG])
 _BATCH = 100
 """Items that one call creates."""
-HERE, BARE = "this tree", "bare scripts"
+HERE, TOGETHER, BARE = "this tree", "one call per item", "bare scripts"
+_STORE_ONLY = (TOGETHER, BARE)
 
 
 class Side(NamedTuple):
@@ -122,6 +131,28 @@ def measure(side: Side, items: int, agents: int) -> Cost:
     return Cost((cpu_us(side.store) - before[0]) / items, (cpu_us(side.front_end) - before[1]) / items)
 
 
+async def _take_together(url: str, agents: int) -> int:
+    """Agents on one connection to the store, as in a front-end, with one call for each item; how many they finished."""
+    store = Store(url)
+    await store.open()
+    work = TakeStore(store, Settings(), SchemaSource())
+    kind = '{"kind":"subagent"}'
+
+    async def agent(name: str) -> int:
+        finished = None
+        for done in range(10**9):
+            request = IdempotencyKey(uuid4().hex, "0" * 16)
+            taken = await work.take_next("default", request, name, 900_000, _TAGGED, (kind, ""), finished)
+            if not taken.claim or taken.claim.outcome != "success":
+                return done
+            finished = (taken.claim.item, "complete", name, kind, "", "", taken.claim.fence)
+        return 0
+
+    counts = await asyncio.gather(*(agent(f"agent-{n}") for n in range(agents)))
+    await store.close()
+    return sum(counts)
+
+
 @contextlib.contextmanager
 def _side(name: str, tree: Path | None) -> Iterator[tuple[Side, str]]:
     """Its store and front-end; also the store's URL."""
@@ -161,10 +192,15 @@ def main(*arguments: str) -> None:
         plain.fill(url, (rounds + 1) * items)
         bare = Cycles(url, plain, agents)
         stack.callback(bare.close)
-        found: dict[str, list[Cost]] = {name: [] for name in (*(side.name for side in sides), BARE)}
+        found: dict[str, list[Cost]] = {name: [] for name in (*(side.name for side in sides), TOGETHER, BARE)}
         for _ in range(rounds + 1):
             for side in sides:
                 found[side.name].append(measure(side, items, agents))
+            _fill(here, items)
+            before = cpu_us(here.store)
+            if uvloop.run(_take_together(url, agents)) != items:
+                raise RuntimeError(f"{TOGETHER}: not all of {items} items were completed")
+            found[TOGETHER].append(Cost((cpu_us(here.store) - before) / items, 0))
             before = cpu_us(here.store)
             bare.run(items)
             found[BARE].append(Cost((cpu_us(here.store) - before) / items, 0))
@@ -181,9 +217,11 @@ def _report(found: dict[str, list[Cost]], title: str) -> None:
     rows = []
     for name, costs in found.items():
         row = [name, f"{median([cost.store_us for cost in costs]):.0f}"]
-        row.append("" if name == BARE else f"{median([cost.front_end_us for cost in costs]):.0f}")
+        row.append("" if name in _STORE_ONLY else f"{median([cost.front_end_us for cost in costs]):.0f}")
         row += (
-            ["", ""] if name == HERE else [ratio(name, "store_us"), "" if name == BARE else ratio(name, "front_end_us")]
+            ["", ""]
+            if name == HERE
+            else [ratio(name, "store_us"), "" if name in _STORE_ONLY else ratio(name, "front_end_us")]
         )
         rows.append(row)
     columns = ("side", "store CPU us/item", "front-end CPU us/item", "store, ratio to it", "front-end, ratio to it")

@@ -1,0 +1,77 @@
+-- Triggers: checks whether one may move an item (its claim, its dependencies, its gate), and applies it.
+local claims = require 'claims'
+local classes = require 'classes'
+local graph = require 'graph'
+local items = require 'items'
+local notes = require 'notes'
+local schemas = require 'schemas'
+local transitions = require 'transitions'
+
+local BLOCKED = classes.BLOCKED
+
+local triggers = {}
+
+-- What is returned of a transition that is not applied; `detail` is nil where the reason has none.
+local function refusal(run, item, reason, detail)
+  local inputs = notes.schema_inputs(run, item)
+  return {item.id, reason, item.role, item.role, false, detail or {}, {}, items.title_of(run, item), inputs}
+end
+
+-- What is returned of one that is applied.
+local function applied(run, item, from, author, cascades, unblocked, blocked_again)
+  return {item.id, '', from, item.role, item.lb or false, cascades, unblocked, items.title_of(run, item),
+    notes.schema_inputs(run, item), author.verification, blocked_again}
+end
+
+local function waits_for_blockers(run, item)
+  return refusal(run, item, 'dependencies', graph.unsatisfied_blockers(run, item))
+end
+
+-- The first start of an agent that took over an abandoned item: the item stays in its role.
+local function begin_again(run, item, trigger, author)
+  if item.nb then return waits_for_blockers(run, item) end
+  items.set(item, 'tk', nil)
+  items.set_modified(run, item)
+  transitions.record(run, item, item.role, trigger, item.lb, author)
+  items.save(run, item)
+  return applied(run, item, item.role, author, {}, {}, nil)
+end
+
+-- Applies a transition that the claim on the item allows.
+local function apply(run, item, trigger, author)
+  local schema = schemas.of(run, item)
+  local to, problem = transitions.target_role(item, trigger, schema)
+  if not to then return refusal(run, item, problem) end
+  local from = item.role
+  local forward = from ~= BLOCKED and to ~= BLOCKED and to > from
+  if forward and trigger ~= 'cancel' and item.nb then return waits_for_blockers(run, item) end
+  if schema and (trigger == 'start' or trigger == 'complete') then
+    local missing, phases = schemas.missing_notes(run, item, schema, trigger == 'start' and from or nil)
+    if #missing > 0 then return refusal(run, item, 'gate', {missing, phases}) end
+  end
+  local label, cascades = transitions.label_after(run, item, to, trigger), {}
+  local unblocked_items = transitions.change_role(run, item, to, trigger, label, author)
+  transitions.cascade_upwards(run, item, trigger, cascades, unblocked_items)
+  local unblocked = transitions.named_unblocked(run, unblocked_items, #cascades > 0)
+  return applied(run, item, from, author, cascades, unblocked, run.blocked_again)
+end
+
+-- Applies a trigger to the item of an id, with everything that follows from it, or says why not. `actor` = the trusted
+-- id of who asks, '' for nobody; `actor_json`, `verification`, `summary` = what goes on record; `fence` = 0: none.
+-- Returns {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification, blocked again};
+-- of a refusal, its detail in place of the cascades (advance_item.lua).
+function triggers.advance(run, id, trigger, actor, actor_json, verification, summary, fence)
+  run.blocked_again = {}
+  local item = items.load(run, id)
+  if not item then return {id, items.absence_reason(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
+  if claims.is_live(run, item) and item.holder ~= actor then
+    return refusal(run, item, 'claim', {item.expires, actor == ''})
+  end
+  if fence > 0 and fence ~= (item.fence or 0) then return refusal(run, item, 'stale_fence') end
+  local author = {id = actor, actor = actor_json, verification = verification, summary = summary}
+  local taken_over = item.tk and tonumber(item.tk) == item.fence and item.holder == actor
+  if trigger == 'start' and taken_over then return begin_again(run, item, trigger, author) end
+  return apply(run, item, trigger, author)
+end
+
+return triggers
