@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
         result = app(list(arguments))
         sys.stdout.flush()
     except UnknownCommandError as error:
-        # cyclopts' own message would import every command.
+        # cyclopts' own error message would import every command.
         names = [name for name in error.app or app if not name.startswith("-")]
         return _fail(unknown("command", (error.unused_tokens or ["?"])[0], names), Exit.USAGE)
     except CycloptsError as error:
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     except CommandFailed as error:
         return _fail(str(error), error.code)
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone, which is not a failure.
+        # The reader of our output (head, less) has exited, which is not a failure.
         _drop_output()
         return Exit.OK
     except Exception as error:
@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exc()
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
             _drop_output()
-            return _fail(f"cannot write {error.filename or 'what it has to say'}: {error.strerror}", Exit.FAILED)
+            return _fail(f"cannot write {error.filename or 'the output'}: {error.strerror}", Exit.FAILED)
         return _fail(
             f"a defect of fleet: {type(error).__name__}: {error} (FLEET_LOG_LEVEL=debug shows where)", Exit.FAILED
         )
@@ -95,7 +95,7 @@ def main() -> None:
     run_below()
     raise_file_limit()
     _open_closed()
-    # Processes of a fleet set this up again, by their settings. What other commands log must not get into their output.
+    # Processes of a fleet configure this again. Logs of other commands must not mix with their output.
     logs.configure("info", "auto")
     try:
         sys.exit(run(sys.argv[1:]))
@@ -107,7 +107,7 @@ def main() -> None:
 def _open_closed() -> None:
     """Opens closed standard streams on the null device.
 
-    Otherwise the next file or socket would get the descriptor 0, 1 or 2, and so everything that is written there.
+    Otherwise the next file or socket would get descriptor 0, 1 or 2, and everything that is written there.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -118,7 +118,7 @@ def _open_closed() -> None:
 
 
 def _drop_output() -> None:
-    """Drops what is left in the buffer of stdout, so that it is not flushed again at exit."""
+    """Drops the rest of the stdout buffer, so that it is not flushed at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""``fleet audit``: recounts a project and reports whatever does not agree."""
+"""``fleet audit``: recounts a project and reports inconsistencies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def audit(
     project: Annotated[str, Parameter(help="The project to recount.")] = DEFAULT_PROJECT,
     format: Annotated[Literal["text", "json"], Parameter(help="How to print the report.")] = "text",
 ) -> int:
-    """Prints the report; the exit code says whether everything agreed.
+    """Prints the report; the exit code says whether the project is consistent.
 
     Raises:
         CommandFailed: the store cannot be used, there is no such project, or its name is malformed.

@@ -1,4 +1,4 @@
-"""Authentication for commands: makes the authenticator of a process, and asks it about the one client of stdio."""
+"""Authentication for commands: builds the authenticator of a process, and identifies the client of stdio."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def running_authenticator(
 
 
 async def stdio_principal(authenticator: Authenticator, token: str | None, project: str) -> Principal:
-    """A function that identifies the only client of this process by its token, for each call anew.
+    """A function that identifies the only client of this process by its token, for each call.
 
     Args:
         token: the client's; None: it has none.

@@ -28,8 +28,8 @@ _LABELLED = (*TRIGGERS, "cascade")
 """The triggers that can have a status label."""
 _LIFECYCLES = {
     "auto": "ends when the last of its children has ended",
-    "manual": "ends only when it is told to, also if all its children have ended",
-    "permanent": "never ends by itself: a container that stays",
+    "manual": "ends only by a transition of its own, even if all its children have ended",
+    "permanent": "never ends by itself: a permanent container",
     "auto-reopen": "ends when the last of its children has ended, and reopens when it gets a new one",
 }
 
@@ -48,7 +48,7 @@ def check(
 
 
 def explained(loaded: LoadedSettings) -> Iterator[str]:
-    """What a valid file means, line by line."""
+    """Explains a valid file, line by line."""
     settings = loaded.settings
     config = schema_config(settings)
     yield f"{loaded.config} is sound. Version of what a reload can change: {config_version(settings)}"
@@ -97,7 +97,7 @@ def _gateway(settings: Settings) -> Iterator[str]:
             f"{counted(len(gateway.workflows), 'workflow')}, "
             f"{counted(len(gateway.capabilities), 'capability', 'capabilities')}, "
             f"{counted(len(gateway.proxy.imports), 'server')} to import from; "
-            "`fleet gateway check` tells what is odd about it"
+            "`fleet gateway check` lists warnings"
         )
 
 
@@ -122,7 +122,7 @@ def _schemas(settings: Settings, config: SchemaConfig) -> Iterator[str]:
 
 
 def _needed(schema: Schema, config: SchemaConfig) -> Iterator[tuple[NoteSettings, str]]:
-    """The notes that all items of a schema can have, each with the trait that it comes from ('': the schema)."""
+    """The notes of all items of a schema, each with its trait ('': it comes from the schema itself)."""
     seen = set()
     sources = [(schema.notes, ""), *((config.traits[trait], trait) for trait in schema.default_traits)]
     for notes, trait in sources:

@@ -11,9 +11,9 @@ from coordinator.settings import Settings
 from coordinator.settings.effective_auth import Mode, auth_mode, auth_verifier, is_loopback, resource_url
 
 _MODES: dict[Mode, str] = {
-    "none": "anybody who reaches the port is let in, and bearer tokens mean nothing",
-    "optional": "who presents a bearer token is who it says, and is refused if it is no good; others are let in too",
-    "required": "nobody is let in without a bearer token",
+    "none": "anybody who reaches the port may call, and bearer tokens are ignored",
+    "optional": "a bearer token identifies its caller, and an invalid one is refused; calls without one are served too",
+    "required": "every call needs a bearer token",
 }
 
 

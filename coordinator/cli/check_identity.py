@@ -61,16 +61,16 @@ def notices(section: ActorAuthentication, *, callers: bool) -> Iterator[str]:
     if section.policy != "reject":
         yield f"policy {section.policy} also trusts actors whose proof is rejected, under the id they give themselves"
     if not verifier.audience:
-        yield "audience is not set: a token that was made for another service is as good here"
+        yield "audience is not set: a token that was issued for another service is accepted here"
     if not (verifier.issuer or verifier.oidc_discovery or verifier.did_allowlist or verifier.did_pattern):
-        yield "issuer is not set: any issuer is good whose tokens are signed with one of the keys"
+        yield "issuer is not set: any issuer is accepted whose tokens are signed with one of the keys"
     if not verifier.require_sub_match:
-        yield "require_sub_match is false: a token without 'sub' is good for any actor"
+        yield "require_sub_match is false: a token without 'sub' is valid for any actor"
     for name in ("oidc_discovery", "jwks_uri"):
         url = urlsplit(getattr(verifier, name))
         if url.scheme == "http" and url.hostname not in _LOCAL:
-            yield f"{name} is not https: whoever is between here and {url.hostname} can put in other keys"
+            yield f"{name} is not https: anybody on the network path to {url.hostname} can replace the keys"
     if verifier.jwks_path and not Path(verifier.jwks_path).is_file():
-        yield f"the key file {verifier.jwks_path} is not there (yet)"
+        yield f"the key file {verifier.jwks_path} does not exist (yet)"
     if verifier.did_allow_loopback:
         yield "did_allow_loopback is for development only"

@@ -66,7 +66,7 @@ def _report(loaded: LoadedSettings, rows: list[tuple[Field, Any, str]]) -> dict[
 
 
 def _print_table(rows: list[tuple[Field, Any, str]]) -> None:
-    # Imported here: only a person at a terminal pays for rich.
+    # Imported here: only tables on a terminal need rich.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -16,7 +16,7 @@ from coordinator.definitions import Definitions, Library, Problem, lint
 def check(
     directory: Annotated[Path, Parameter(help="The folder that has one folder for each workflow.", metavar="DIR")],
 ) -> int:
-    """Prints the problems, and what the folder holds.
+    """Prints the problems, and a summary of the folder.
 
     Raises:
         CommandFailed: there is no such folder, or there are no workflows in it.
@@ -45,9 +45,9 @@ def report(library: Library, problems: tuple[Problem, ...]) -> Iterator[str]:
         words = ", ".join(counted(count, *what) for count, what in zip(counts, _WHAT, strict=True) if count)
         yield f"{name} {loaded.version} ({loaded.digest}): {words}"
     levels = [problem.level for problem in problems]
-    told = ", ".join(f"{levels.count(level)} {level}" for level in ("broken", "wrong", "odd") if level in levels)
+    found = ", ".join(f"{levels.count(level)} {level}" for level in ("broken", "wrong", "odd") if level in levels)
     size = f"{counted(library.files, 'file')}, {counted(len(library.workflows), 'workflow')}"
-    yield f"{size}: {told or 'nothing to complain about'}"
+    yield f"{size}: {found or 'no problems'}"
 
 
 _WHAT = (("activity", "activities"), ("skill",), ("resource",), ("template",))

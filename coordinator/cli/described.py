@@ -1,4 +1,4 @@
-"""All toolsets without a store, for commands that only need the names, schemas and examples of tools."""
+"""All toolsets without a store, for commands that need only the names, schemas and examples of tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fleet drain``: asks processes to take no new work, and waits until their work in progress is done."""
+"""``fleet drain``: tells processes to take no new work, and waits until their work in progress is done."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from coordinator.store import Store, keys
 from coordinator.store.drains import FLEET_SCOPE, LOOK_SECONDS, Drains, host_scope, process_scope
 
 POLL_SECONDS = 0.25
-"""How often what is still in hand is counted."""
+"""How often the remaining work is counted."""
 LINE_SECONDS = 2.0
 """How often a line about it may be printed."""
 _SAME_LINE_SECONDS = 30.0
-"""How often a line is printed again that has not changed."""
+"""How often an unchanged line is repeated."""
 ANSWER_SECONDS = 30.0
-"""How long one look at the store may take. With many keys that is seconds; if the store hangs, it never ends."""
+"""Timeout of one scan of the store. With many keys a scan takes seconds; if the store hangs, it never ends."""
 _SCAN = 1000
 _WORKERS = f"{RQ_PREFIX}:workers"
 """RQ's set of workers."""
@@ -64,7 +64,7 @@ def drain(
     wait: Annotated[float, Parameter(help="Seconds to wait for what is in hand. [0 to 86400]")] = 300.0,
     end: Annotated[bool, Parameter(negative="", help="Take new work again.")] = False,
 ) -> int:
-    """Drains; the exit code is not 0 if work is left when the time is over.
+    """Drains; the exit code is not 0 if work is left at the timeout.
 
     Raises:
         CommandFailed: the store cannot be used, or no process has the name.
@@ -104,7 +104,7 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
     except ToolFailure as failure:
         raise CommandFailed(failure.message, Exit.STORE_UNREACHABLE) from None
     except (redis.exceptions.RedisError, TimeoutError) as error:
-        raise _unseen("what is in hand", error) from None
+        raise _unseen("the work in progress", error) from None
     finally:
         await store.close()
     # Only steps belong to a process: claims belong to agents, not to the process that placed them.
@@ -118,7 +118,7 @@ async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: fl
 
 
 def _unknown(scope: str, running: Mapping[str, Sequence[str]]) -> str:
-    """What is wrong with a scope to which no process belongs; '' for any other.
+    """The error for a scope without processes; '' for any other.
 
     Args:
         running: host -> the names of its processes.
@@ -128,7 +128,7 @@ def _unknown(scope: str, running: Mapping[str, Sequence[str]]) -> str:
     host, _, process = scope.partition(":")[2].partition("/")
     if host not in running:
         return f"--host: no process runs on {host}; " + (
-            f"processes run on {', '.join(running)}" if running else "none has noted itself in the store, try again"
+            f"processes run on {', '.join(running)}" if running else "none has registered in the store yet, try again"
         )
     if process and process not in running[host]:
         return f"--process: {host} has no process {process}; it has {', '.join(running[host])}"
@@ -142,7 +142,7 @@ def ending(scope: str) -> str:
 
 
 def _unseen(what: str, error: Exception) -> CommandFailed:
-    return CommandFailed(f"cannot look at {what}: {str(error) or 'no answer'}", Exit.STORE_UNREACHABLE)
+    return CommandFailed(f"cannot read {what}: {str(error) or 'no answer'}", Exit.STORE_UNREACHABLE)
 
 
 async def _until_idle(client: redis.asyncio.Redis, scope: str, wait: float) -> int:
@@ -156,7 +156,7 @@ async def _until_idle(client: redis.asyncio.Redis, scope: str, wait: float) -> i
         _, busy = await workers_of(client, scope)
         return f"steps of {', '.join(busy)}" if busy else ""
 
-    # A worker first has to notice the drain, and then to show its state.
+    # A worker first has to notice the drain, and then to publish its state.
     return await _until_nothing(in_hand, 2 * (LOOK_SECONDS + RENEW_SECONDS), wait, "steps end by their timeout")
 
 
@@ -186,16 +186,16 @@ async def _until_done(store: Store, wait: float) -> int:
 
 
 async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, wait: float, ends: str) -> int:
-    """Waits until no work is in progress, and meanwhile prints what is.
+    """Waits until no work is in progress, and prints what is left meanwhile.
 
     Args:
         in_hand: describes the work in progress; '': there is none.
         settled: seconds after which all processes have noticed the drain.
         wait: how long to wait, in seconds.
-        ends: how the work that is left will end.
+        ends: how the remaining work will end.
 
     Raises:
-        TimeoutError: a look takes too long.
+        TimeoutError: a scan takes too long.
     """
     began, said, shown = time.monotonic(), 0.0, ""
     deadline = began + wait
@@ -204,15 +204,15 @@ async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, 
         async with asyncio.timeout(ANSWER_SECONDS):
             left = await in_hand()
         now = time.monotonic()
-        # "Nothing" counts only if the look began when no process took new work any more.
+        # An empty scan counts only if it began after all processes had stopped taking new work.
         if not left and (now >= deadline or looked - began >= settled):
-            _say("nothing is left in hand")
+            _say("no work is in progress")
             return Exit.OK
         if left and (now >= deadline or now - said >= (_SAME_LINE_SECONDS if left == shown else LINE_SECONDS)):
             said, shown = now, left
-            _say(f"in hand: {left}")
+            _say(f"in progress: {left}")
         if now >= deadline:
-            _say(f"the time is over; {ends}")
+            _say(f"timed out; {ends}")
             return Exit.FAILED
         await asyncio.sleep(POLL_SECONDS)
 

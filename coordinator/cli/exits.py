@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """The meaning of the exit codes of ``fleet`` commands."""
+    """The exit codes of ``fleet`` commands."""
 
     OK = 0
     FAILED = 1

@@ -52,8 +52,8 @@ def with_settings(
     """Decorates a command whose first parameter is the ``LoadedSettings``.
 
     Args:
-        without: names of settings that mean nothing to this command. It gets no flags for them, but environment and
-            file may still set them.
+        without: names of settings without effect in this command. It gets no flags for them, but environment and file
+            may still set them.
         only: names of the settings that it gets flags for, all of them in its help; by default it gets all settings.
         listed: names of the settings that its help lists if it gets all.
 
@@ -96,7 +96,7 @@ def check_listed(settings: Settings, project: str | Collection[str] | None) -> N
     """
     wanted = (project,) if isinstance(project, str) else project or ()
     for name in wanted if settings.projects else ():
-        # What is wrong with a malformed name, the command says.
+        # The command itself reports malformed names.
         if name not in settings.projects and PROJECT.fullmatch(name):
             exist = that_exist(name, settings.projects)
             raise CommandFailed(f"there is no project '{name}' (setting projects){exist}", Exit.USAGE)

@@ -1,6 +1,6 @@
 """``fleet.json`` in the data directory: tells other commands which fleet runs there.
 
-The lock beside it shows whether that fleet still runs: the kernel releases it when the supervisor ends, in any way.
+The lock file next to it shows whether that fleet still runs: the kernel releases it however the supervisor ends.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Process(msgspec.Struct, frozen=True):
     slot: str
     role: str
     pid: int | None
-    """None while it is down, about to be started again."""
+    """None while it is down and waits for its restart."""
     ready: bool
 
 
 class Fleet(msgspec.Struct, frozen=True):
-    """What ``fleet up`` tells about itself. Holds no secrets."""
+    """The content of ``fleet.json``. Holds no secrets."""
 
     pid: int
     """The supervisor's process id."""
@@ -71,19 +71,19 @@ class FleetFile:
         """The file of an earlier supervisor that was killed, if there is one."""
 
     def write(self, fleet: Fleet) -> None:
-        """Replaces the file, completely or not at all."""
+        """Replaces the file atomically."""
         fresh = self._path.with_suffix(".new")
         fresh.write_bytes(msgspec.json.format(msgspec.json.encode(fleet)) + b"\n")
         fresh.replace(self._path)
 
     def close(self) -> None:
-        """Removes the file and gives up the directory."""
+        """Removes the file and releases the directory."""
         self._path.unlink(missing_ok=True)
         self._lock.close()
 
 
 def read_fleet(data_dir: Path) -> Fleet | None:
-    """The fleet that runs on a data directory, or None. None, too, in the moment before it has told about itself."""
+    """The fleet that runs on a data directory, or None. Also None until a starting fleet has written its file."""
     return _read(data_dir / "fleet.json") if in_use(data_dir) else None
 
 
@@ -123,8 +123,8 @@ def _locked(lock: IO[str]) -> bool:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        # No fleet holds the lock, but a command that just looks for a fleet (``read_fleet``) does. Release our shared
-        # lock and try again; two supervisors that kept theirs would block each other for ever.
+        # No fleet holds the lock, but a command that only looks for a fleet (``read_fleet``) does. Release our shared
+        # lock and try again; two supervisors that kept theirs would deadlock.
         fcntl.flock(lock, fcntl.LOCK_UN)
         time.sleep(_PAUSE_SECONDS)
 

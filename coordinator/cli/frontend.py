@@ -1,4 +1,4 @@
-"""One front-end process: its event loop from the first import to the last answer."""
+"""One front-end process: from startup to the last answer."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ from coordinator.transport.projects import Projects
 _log = structlog.get_logger(__name__)
 
 GRACE_SECONDS = 0.5
-"""How long a draining front-end, though unready already, goes on accepting connections."""
+"""How long a draining front-end, already unready, continues to accept connections."""
 FRESH_SECONDS = 0.25
-"""How long it then waits for the first request on connections that were just made."""
+"""How long it then waits for the first request on new connections."""
 KEEP_ALIVE_SECONDS = 75
 PROBE_SECONDS = 0.25
 """How often a front-end measures itself and, until it is ready, asks whether the store answers."""
 _MEASURE_SECONDS = 1.0
-"""How long an ending front-end waits for the end of its measurements of items and steps."""
+"""How long a stopping front-end waits for its measurements of items and steps."""
 HOT_SECONDS = 2.0
 """How often hot items are looked for."""
 _HOT_ITEMS = 20
 _HOT_LOSERS = 30
-"""So many failed claims on an item within a minute are worth a line in the log."""
+"""Failed claims on an item within a minute from which the contention is logged."""
 _MARGIN_SECONDS = 1.5
-"""A draining front-end gives up on requests so long before its supervisor would kill it."""
+"""A draining front-end abandons its requests so many seconds before its supervisor would kill it."""
 
 
 def prepare() -> None:
-    """Makes the schemas of all tools in advance, because they take long and do not depend on settings."""
+    """Builds the schemas of all tools in advance, because this is slow and does not depend on settings."""
     for toolset in described_toolsets().values():
         for tool in toolset.tools:
             describe(tool, outputs="lean")
@@ -167,11 +167,11 @@ async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, lifecycle:
 
     def stop() -> None:
         if app.draining and lifecycle.orphaned:
-            # The supervisor has died during the drain; the signal comes from the kernel. Only shorten the drain.
+            # The supervisor died during the drain, and the kernel sent the signal. Only shorten the drain.
             server.config.timeout_graceful_shutdown = ORPHAN_SECONDS  # type: ignore[assignment]
             return
         if app.draining:
-            # A second signal means that somebody does not want to wait.
+            # A second signal: somebody does not want to wait.
             server.force_exit = server.should_exit = True
             return
         app.begin_drain()
@@ -183,11 +183,11 @@ async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, lifecycle:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    # Everything loaded by now stays, so no collection needs to look at it again.
+    # Everything loaded by now stays, so garbage collection can skip it.
     gc.collect()
     gc.freeze()
-    # Calls leave no cycles behind, so collections find little; and with thousands of connections, one takes as long as
-    # answering a hundred calls.
+    # Calls create no reference cycles, so collections find little; and with thousands of connections, one takes as long
+    # as answering a hundred calls.
     gc.set_threshold(10_000, 20, 50)
 
     server.on_listening = partial(announce, app, lifecycle, sock.getsockname()[1])
@@ -195,7 +195,7 @@ async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, lifecycle:
 
 
 class McpServer(QuietServer):
-    """The server of the MCP endpoint. It reports when it listens, and drops no connection when it ends."""
+    """The server of the MCP endpoint. It reports when it listens, and drops no connection when it stops."""
 
     def __init__(self, app: FrontEnd, settings: Settings, sock: socket.socket) -> None:
         super().__init__(
@@ -220,13 +220,13 @@ class McpServer(QuietServer):
             self._announcing = asyncio.create_task(self.on_listening(), name="announcing")
 
     def leave(self) -> None:
-        """Stops listening, and ends when the last request is answered."""
+        """Stops listening, and exits when the last request is answered."""
         loop = asyncio.get_running_loop()
         kind: Any = self.config.http_protocol_class
         # Made as uvicorn makes it.
         protocol = partial(kind, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-        # When the socket is closed, the kernel resets the connections that wait to be accepted. So accept all of them
-        # first. OSError: there are no more; or descriptors have run out, or the socket is closed already.
+        # When the socket is closed, the kernel resets the connections in its backlog. So accept all of them first.
+        # OSError: the backlog is empty; or descriptors have run out, or the socket is closed already.
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._sock.accept()
@@ -240,10 +240,10 @@ class McpServer(QuietServer):
 
 
 async def announce(app: FrontEnd, lifecycle: Lifecycle, port: int) -> None:
-    """Reports that this process is ready, after checking it from inside: a request to the port may reach another one.
+    """Reports that this process is ready, after an internal check: a request to the port may reach another process.
 
-    If the store has gone meanwhile, this waits for it: requests have come by now, and an end would cut them off. A
-    drain by an operator makes no difference. Reports nothing if the process is told to end before it was ready.
+    If the store has failed meanwhile, this waits for it: requests have arrived by now, and exiting would drop them. An
+    operator's drain is ignored. Reports nothing if the process is stopped before it is ready.
     """
     while True:
         _, found = await app.readiness()
@@ -271,7 +271,7 @@ async def _watch(server: McpServer, app: FrontEnd, recorder: Recorder, admission
             told = due
             found = recorder.hot.top(_HOT_ITEMS)
             if found or shown:
-                # The disk may be full, or descriptors may have run out; then the other measurements matter most.
+                # The disk may be full, or descriptors exhausted; then the other measurements matter most.
                 with contextlib.suppress(OSError):
                     publish(metrics_dir, recorder.slot, found)
             if found and found[0].losers >= _HOT_LOSERS:

@@ -1,4 +1,4 @@
-"""What the system allows a process."""
+"""Resource limits of processes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def raise_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        # macOS has a further limit, which it does not tell here.
+        # macOS has a further limit that getrlimit does not report.
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class Working(Protocol):
-    """A worker process, as far as its operators' port needs it."""
+    """The parts of a worker process that its operators' port needs."""
 
     @property
     def store(self) -> Store | None:
-        """Its store; None until that answers."""
+        """Its store; None until it is open."""
 
     @property
     def at_work(self) -> bool:
@@ -56,7 +56,7 @@ def server_config(app: Any, http: type[asyncio.Protocol], **more: Any) -> uvicor
 
 
 class QuietServer(uvicorn.Server):
-    """uvicorn's server without its handling of signals, which we do ourselves."""
+    """uvicorn's server without its signal handling, which we do ourselves."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -69,7 +69,7 @@ async def operators_port(app: AdminApp, settings: Settings, setting: str, port: 
 
     Args:
         setting: the setting with the port, for messages.
-        port: 0: there is no such port.
+        port: 0: no port is opened.
 
     Raises:
         CommandFailed: the port cannot be opened.

@@ -1,4 +1,4 @@
-"""What commands say of a project that nobody has written to."""
+"""Messages of commands about a project that nobody has written to."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NAMED = 20
 
 
 async def unwritten(store: Store, project: str) -> str:
-    """That nobody has written to the project, and which others there are; empty: somebody has, or it is the default.
+    """The message for an unwritten project, with existing names; empty: it has data, or it is the default.
 
     Raises:
-        ToolFailure: the store cannot be asked.
+        ToolFailure: the store cannot be read.
     """
     if project == DEFAULT_PROJECT or await written(store, project):
         return ""

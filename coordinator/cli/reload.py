@@ -1,8 +1,8 @@
 """Reloads the settings while a command runs.
 
-The process that the operator started reads the file again and checks it as a whole. A supervisor passes the outcome to
-its front-ends through pipes, so that all get the same settings and none has to read the file. A front-end that runs
-alone applies the outcome itself. A wrong file changes nothing, and is reported in the log and in /readyz.
+The process that the operator started rereads the file and checks it as a whole. A supervisor passes the outcome to its
+front-ends through pipes, so that all get the same settings and none has to read the file. A front-end that runs alone
+applies the outcome itself. An invalid file changes nothing, and is reported in the log and in /readyz.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Rereader:
-    """Reads the settings of a command again, from the same flags, environment and file."""
+    """Rereads the settings of a command, from the same flags, environment and file."""
 
     def __init__(self, loaded: LoadedSettings) -> None:
         self._loaded = self._latest = loaded
@@ -53,7 +53,7 @@ class Rereader:
         # address.
         mixed = taken_over(self._loaded.settings, fresh)
         if problems := [sentence for _, sentence in contradictions(mixed)]:
-            problem = "before a restart this cannot be: " + "; ".join(problems)
+            problem = "this needs a restart: " + "; ".join(problems)
             _log.error("settings not reloaded, the old ones stay in force", problem=problem)
             return ReloadOutcome(now(), None, problem)
         self._latest = loaded
@@ -71,7 +71,7 @@ class Rereader:
     def _load(self) -> LoadedSettings:
         path = self._loaded.config
         if path is not None and os.path.exists(path) and not os.path.isfile(path):
-            # Opening a pipe would wait for a writer for ever. If the file is missing or unreadable, reread says so.
+            # Opening a pipe would wait for a writer for ever. If the file is missing or unreadable, reread reports it.
             raise SettingsError([f"cannot read the config file {path}: it is not a regular file"])
         loaded = sound(self._loaded.reread())
         if missing := list(loosened_by_omission(self._latest, loaded)):
@@ -84,7 +84,7 @@ class SettingsInForce:
 
     Args:
         settings: the settings at the start.
-        last: the outcome of the last reload before this process started, if it was refused; None: it was not.
+        last: the outcome of the last reload before this process started, if it was rejected; None: it was not.
         others: called with new settings, as the toolsets are.
     """
 
@@ -104,7 +104,7 @@ class SettingsInForce:
         self._refused = last
 
     def take(self, outcome: ReloadOutcome) -> None:
-        """Takes over new settings, for every later call as a whole."""
+        """Applies new settings, atomically between calls."""
         if outcome.settings is None:
             self._refused = outcome
             self._recorder.reload("refused")

@@ -8,11 +8,11 @@ from coordinator.settings import Settings
 
 
 class ReloadOutcome(msgspec.Struct, frozen=True):
-    """The outcome of reading the settings again."""
+    """The outcome of rereading the settings."""
 
     at: str
     settings: Settings | None
-    """The new settings; None: they are wrong, and the old ones stay in force."""
+    """The new settings; None: they are invalid, and the old ones stay in force."""
     problem: str = ""
     restart: tuple[str, ...] = ()
     """The names of changed settings that take effect only at the next start."""

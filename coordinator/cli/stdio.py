@@ -1,8 +1,8 @@
 """``fleet stdio``: MCP on stdin and stdout for one local agent.
 
 Without a Redis or a fleet, sessions share an embedded store on the data directory. The session that started it owns it
-(``owner.lock``) and watches it, as ``fleet up`` does: it starts the store again when that ends or stands still. The
-others only connect. When the owner leaves, the store ends with it, and one of the others starts it anew.
+(``owner.lock``) and supervises it, as ``fleet up`` does: it restarts the store when that dies or hangs. The others only
+connect. When the owner exits, the store stops with it, and one of the others starts it again.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def stdio(
     project: Annotated[str, Parameter(help="Partition that the calls work on.")] = DEFAULT_PROJECT,
 ) -> int:
     """Serves until the client closes stdin, or SIGTERM or SIGINT."""
-    # Removed from the environment, so that the processes that this one starts do not get it.
+    # Removed from the environment, so that child processes do not inherit it.
     token = os.environ.pop(TOKEN_VARIABLE, None)
     try:
         if absent & {"stdin", "stdout"}:
@@ -90,13 +90,13 @@ def stdio(
     finally:
         tracing.stop()
     if ended_by_signal:
-        # A thread may still be waiting for the client's next line, and that wait cannot be ended.
+        # A thread may still be waiting for the client's next line, and that read cannot be cancelled.
         os._exit(Exit.OK)
     return Exit.OK
 
 
 def _check(names: tuple[str, ...], project: str) -> None:
-    """Refuses wrong arguments before a store is looked for, or started.
+    """Rejects invalid arguments before a store is looked up or started.
 
     Raises:
         CommandFailed: these toolsets cannot be served, or no project can have this name.
@@ -124,7 +124,7 @@ class _Session:
         self._streams = streams
         self._token = token
         self._embedded: StoreSupervisor | None = None
-        """None: it uses a store that was given to it."""
+        """None: it uses a given store."""
         self._owns = False
         """Whether it started the embedded store."""
 
@@ -195,7 +195,7 @@ class _Session:
         if url:
             return url
         server = EmbeddedServer(settings.data_dir, settings.embedded_fsync)
-        # Where it moves, _keep_embedded finds out, as it does for other sessions' stores.
+        # If it moves, _keep_embedded notices, as for other sessions' stores.
         self._embedded = StoreSupervisor(server, lambda: None, watchdog_seconds=settings.watchdog_seconds)
         while True:
             found = await self._running()
@@ -205,7 +205,7 @@ class _Session:
                 await self._own(self._embedded)
                 return self._embedded.url
             except DataDirBusy:
-                # Another process is just starting or stopping a server, or its server stands still.
+                # Another process is just starting or stopping a server, or its server hangs.
                 await asyncio.sleep(_LOOK_SECONDS)
             except StoreError as error:
                 raise store_failed(error) from None
@@ -219,7 +219,7 @@ class _Session:
         return await asyncio.to_thread(find_running, self._settings.data_dir)
 
     async def _keep_embedded(self, store: Store, url: str) -> None:
-        """Starts an embedded store, and owns it, when the process that owned the one in use has ended.
+        """Starts and owns an embedded store when the owner of the one in use has exited.
 
         Raises:
             CommandFailed: the store has another address now.

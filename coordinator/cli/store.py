@@ -1,4 +1,4 @@
-"""``fleet store accept``: has the store that is there now take the place of the one that the fleet had."""
+"""``fleet store accept``: makes the present store replace the one that the fleet had."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def accept(
     """Accepts the store; processes that refuse calls serve it within a second or two.
 
     Raises:
-        CommandFailed: the store cannot be used, or nobody knows which one it takes the place of.
+        CommandFailed: the store cannot be used, or it is unknown which one it replaces.
     """
     settings = loaded.settings
     url = given_url(settings) or find_running(settings.data_dir)
     if url is None:
-        # The embedded store runs only while its fleet does: the next start takes what is there then.
+        # The embedded store runs only while its fleet does: the next start accepts the data that it finds.
         file = identity_file(settings.data_dir, "")
         if not file.read():
             raise CommandFailed(f"no store runs, and the data directory {settings.data_dir} remembers none")

@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 PATIENCE_SECONDS = 10.0
 """How long a starting process waits for a store that does not answer."""
 STORE_SETTINGS = ("redis_url", "redis_timeout_ms", "data_dir")
-"""The settings of commands that only need the store."""
+"""The settings of commands that need only the store."""
 
 
 def given_url(settings: Settings) -> str:
@@ -85,7 +85,7 @@ def _url_of(fleet: Fleet | None, settings: Settings) -> str:
     if fleet.store == "embedded":
         raise CommandFailed(
             f"{at}, but its embedded store (process {fleet.store_pid}) does not answer: it is starting, is being "
-            "replaced, or stands still; the fleet's log says more",
+            "replaced, or hangs; the fleet's log says more",
             Exit.STORE_UNREACHABLE,
         )
     bare = fleet.store.replace(":***@", "@").replace("//@", "//")
@@ -126,10 +126,10 @@ async def open_store(
 
 
 async def open_for_serving(settings: Settings, url: str) -> Store:
-    """The store, opened and found fit to be served from.
+    """Opens the store and checks that it can be served from.
 
     Raises:
-        CommandFailed: it cannot be used, is another one than before, its keys have another layout, or its user lacks
+        CommandFailed: it cannot be used, is not the one of before, its keys have another layout, or its user lacks
             permissions.
     """
     try:

@@ -13,17 +13,17 @@ absent: set[str] = set()
 
 
 def printable(text: str) -> str:
-    """Text from outside, made safe for a terminal: without control characters."""
+    """Untrusted text without control characters, safe for a terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """``1 worker``, ``2 workers``. ``plural`` is needed if the plural is not the noun with an s."""
+    """``1 worker``, ``2 workers``. ``plural`` is for irregular plurals."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def print_json(value: Any, indent: int = 2) -> None:
-    """Prints a value as JSON, with characters that a terminal may obey or hide as escapes; indent -1: on one line."""
+    """Prints a value as JSON, with control and invisible characters escaped; indent -1: on one line."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
     print("".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text))
 

@@ -171,7 +171,7 @@ def _path(loaded: LoadedSettings, file: Path | None) -> Path:
 
 
 def _moment(text: str, now: dt.datetime) -> dt.datetime | None:
-    """When a token ends.
+    """When a token expires.
 
     Raises:
         CommandFailed: the text does not say when, or a time that has passed.
@@ -184,7 +184,7 @@ def _moment(text: str, now: dt.datetime) -> dt.datetime | None:
         except OverflowError:
             raise CommandFailed(f"--expires: {text} is too far away", Exit.USAGE) from None
         if end == now:
-            raise CommandFailed(f"--expires: {text} is over at once", Exit.USAGE)
+            raise CommandFailed(f"--expires: {text} expires at once", Exit.USAGE)
         return end
     try:
         moment = dt.datetime.fromisoformat(text)
@@ -226,5 +226,5 @@ def _table(entries: tuple[TokenEntry, ...], now: dt.datetime) -> list[str]:
 
 
 def _now() -> dt.datetime:
-    """The present, to the second."""
+    """The current time, to the second."""
     return dt.datetime.now(dt.UTC).replace(microsecond=0)

@@ -104,13 +104,13 @@ def _tool(tool: Tool, examples: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _own(member: Json) -> Json:
-    """The schema of a member of an answer, without the alternative that a failure has in its place."""
+    """The schema of a member of an answer, without the alternative for failures."""
     options = [option for option in member.get("anyOf", ()) if option != TOOL_ERROR]
     return member if len(options) == len(member.get("anyOf", ())) else options[0]
 
 
 def _blocks(title: str, values: Sequence[Any]) -> Iterator[str]:
-    """Alternative JSON texts under a title."""
+    """JSON examples under a title."""
     for position, value in enumerate(values):
         yield ""
         yield "or:" if position else f"{title}:"
@@ -147,7 +147,7 @@ def _arguments(root: Json, node: Json, prefix: str, above: tuple[str, ...]) -> I
 
 
 def _inner(root: Json, node: Json) -> Iterator[tuple[Json, str]]:
-    """The objects within a node, each with the part of a path that leads to it."""
+    """The objects within a node, each with its path segment."""
     for option in node.get("anyOf", [node]):
         found = _resolved(root, option)
         if "items" in found:
@@ -208,7 +208,7 @@ def _cell(text: str) -> str:
 
 
 def _required(node: Json) -> list[str]:
-    """The members that an answer always has, unless it is a failure."""
+    """The members that every successful answer has."""
     return [name for option in node.get("anyOf", ()) for name in option["required"] if name != "error"]
 
 

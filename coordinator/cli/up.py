@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 _PREFIX = "up"
 LEFTOVER_SECONDS = 10.0
-"""How long a start waits for the end of processes whose supervisor was killed."""
+"""How long a start waits for the exit of processes whose supervisor was killed."""
 
 
 @with_settings(without=("worker_port",))
@@ -66,7 +66,7 @@ class _Up:
         self._ready = False
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Starts everything, waits to be told to stop, and stops it.
+        """Starts everything, waits for the stop signal, and stops it.
 
         Raises:
             CommandFailed: it cannot start; nothing is left running.
@@ -96,18 +96,18 @@ class _Up:
             recorder.close()
 
     def hurry(self) -> None:
-        """Makes a drain kill what is left; before there is anything to drain, ends at once."""
+        """Makes a drain kill the rest; before there is anything to drain, exits at once."""
         if self._supervisor is None:
-            # The embedded store, which may still be loading its data, ends with this process.
+            # The embedded store, which may still be loading its data, stops with this process.
             os._exit(Exit.FAILED)
         self._supervisor.hurry()
 
     def reload(self) -> None:
-        """Reads the settings again and applies them in all front-ends."""
+        """Rereads the settings and applies them in all front-ends."""
         self._settings = apply_reload(self._reader.read(), self._settings, self._supervisor)
 
     async def _wait_for_leftovers(self) -> None:
-        """Waits for the end of the processes of a supervisor that was killed."""
+        """Waits for the exit of the processes of a killed supervisor."""
         previous = self._file.previous
         if previous is None:
             return

@@ -60,7 +60,7 @@ def worker(loaded: LoadedSettings) -> int:
 def _beside(settings: Settings, directory: Path, slot: str) -> Beside | None:
     if not settings.worker_port:
         return None
-    # Imported here, because most workers do not need HTTP.
+    # Imported here, because most workers need no HTTP.
     from coordinator.cli.operators import worker_port
 
     return worker_port(settings, directory, slot)

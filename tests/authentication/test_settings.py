@@ -116,7 +116,7 @@ def test_a_reload_cannot_open_what_a_restart_would_close(tmp_path: Path) -> None
     path.write_text("host: 127.0.0.1\nauth: {mode: none}\n")
     outcome = reader.read()
     assert outcome.settings is None
-    assert "before a restart this cannot be: host 0.0.0.0 can be reached" in outcome.problem
+    assert "this needs a restart: host 0.0.0.0 can be reached" in outcome.problem
     path.write_text("host: 127.0.0.1\n" + REQUIRED)
     outcome = reader.read()
     assert outcome.settings is not None

@@ -113,7 +113,7 @@ def test_revoking_by_key_or_by_id(fleet: Fleet, tmp_path: Path) -> None:
         (["create", "a", "--role", "a b"], "--role must be a list of words"),
         (["create", "a", "--note", "x" * 501], "--note must be at most 500 characters"),
         (["create", "a", "--expires", "soon"], "--expires must be a time from now such as 12h"),
-        (["create", "a", "--expires", "0d"], "--expires: 0d is over at once"),
+        (["create", "a", "--expires", "0d"], "--expires: 0d expires at once"),
         (["create", "a", "--expires", "0x"], "--expires must be a time from now such as 12h"),
         (["create", "a", "--expires", "2001-01-01"], "--expires: 2001-01-01 has passed"),
         (["create", "a", "--expires", "999999w"], "--expires: 999999w is too far away"),

@@ -100,7 +100,7 @@ def test_a_sound_file_is_explained(tmp_path: Path, capsys: Out) -> None:
         "  work    verdict (required), trail (by trait audited)",
         "  review  look (required, by trait seen)",
         "",
-        "Big Thing: lifecycle permanent, never ends by itself: a container that stays",
+        "Big Thing: lifecycle permanent, never ends by itself: a permanent container",
         "  queue   no notes",
         "  work    no notes",
         "  (no review: start takes its items from work to terminal)",

@@ -243,7 +243,7 @@ def test_another_store_is_told() -> None:
         ("ours", "ours", 2, "ok", "it is the store that the fleet has (ours)"),
         ("theirs", "", 2, "ok", "it is theirs; nothing here remembers which store the fleet had"),
         ("", "", None, "ok", "it has none: no fleet has used the store yet"),
-        ("", "", 2, "fails", "the store is in use but has no identity: processes refuse to start"),
+        ("", "", 2, "fails", "the store has data but no identity: processes refuse to start"),
     ],
 )
 def test_what_is_known_of_the_store_is_told(

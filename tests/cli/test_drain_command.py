@@ -1,4 +1,4 @@
-"""``fleet drain`` on a running fleet: new work is turned away, work in hand is finished."""
+"""``fleet drain`` on a running fleet: new work is turned away, work in progress is finished."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def draining(fleet: RunningFleet, *arguments: str) -> Iterator[tuple[subprocess.
     ) as command:
         assert command.stdout is not None
         said: list[str] = []
-        while not (said and said[-1].startswith("in hand: ")):
+        while not (said and said[-1].startswith("in progress: ")):
             line = command.stdout.readline()
             assert line, said
             said.append(line.rstrip())
@@ -115,8 +115,8 @@ def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) 
         released = change(fleet, "claim_item", actor=ACTOR, releases=[{"itemId": item}])
         assert released["releaseResults"][0]["outcome"] == "success"
     assert command.returncode == Exit.OK
-    assert "in hand: 1 claim (1 in default)" in "\n".join(said)
-    assert said[-1] == "nothing is left in hand"
+    assert "in progress: 1 claim (1 in default)" in "\n".join(said)
+    assert said[-1] == "no work is in progress"
     assert "takes new work again" in drain(fleet, "--end").stdout
     wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
 
@@ -137,7 +137,7 @@ def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFlee
         return sum(told.items() <= line.items() for line in fleet.logs)
 
     before = heard()
-    wait_until_sync(lambda: statuses() == ["running"], what="the step to be in hand")
+    wait_until_sync(lambda: statuses() == ["running"], what="the step to run")
     with draining(fleet) as (command, said):
         wait_until_sync(lambda: heard() > before, what="the worker to hear of it")
         gate.touch()
@@ -220,13 +220,13 @@ def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet, tmp_pa
     def status() -> str:
         return str(answer(fleet, "workflow_get", id=made)["steps"][0]["status"])
 
-    wait_until_sync(lambda: status() == "running", what="the step to be in hand")
+    wait_until_sync(lambda: status() == "running", what="the step to run")
     worker = f"{socket.gethostname()}/w-0"
     with draining(fleet, "--process", "w-0") as (command, said):
         gate.touch()
     assert command.returncode == Exit.OK, said
-    assert f"in hand: steps of {worker}" in "\n".join(said)
-    assert said[-1] == "nothing is left in hand"
+    assert f"in progress: steps of {worker}" in "\n".join(said)
+    assert said[-1] == "no work is in progress"
     assert status() == "done"
     assert not turned_away(fleet), "front-ends go on"
     assert drain(fleet, "--process", "w-0", "--end").returncode == Exit.OK
@@ -247,7 +247,7 @@ def test_what_is_left_is_reported_when_the_time_is_over(fleet: RunningFleet) -> 
 @pytest.mark.parametrize("ends", [True, False], ids=["gone", "stands still"])
 @pytest.mark.parametrize(
     ("looks", "scope", "at"),
-    [("look", FLEET_SCOPE, "what is in hand"), ("workers_of", host_scope("other"), "the workers")],
+    [("look", FLEET_SCOPE, "the work in progress"), ("workers_of", host_scope("other"), "the workers")],
     ids=["fleet", "host"],
 )
 async def test_a_store_that_is_lost_while_it_waits_ends_the_wait(
@@ -265,7 +265,7 @@ async def test_a_store_that_is_lost_while_it_waits_ends_the_wait(
     monkeypatch.setattr(module, looks, look)
     monkeypatch.setattr(module, "ANSWER_SECONDS", 0.05)
     why = "connection lost" if ends else "no answer"
-    with pytest.raises(CommandFailed, match=f"cannot look at {at}: {why}") as failed:
+    with pytest.raises(CommandFailed, match=f"cannot read {at}: {why}") as failed:
         await module._drain(redis_url, redis_url, 5000, scope, 300, end=False)
     assert failed.value.code == Exit.STORE_UNREACHABLE
     assert await module._drain(redis_url, redis_url, 5000, scope, 0, end=True) == Exit.OK
@@ -302,7 +302,7 @@ async def test_a_long_look_that_began_before_all_have_heard_is_not_the_last(caps
         return next(looks)
 
     assert await module._until_nothing(in_hand, settled, 300, "") == Exit.OK
-    assert capsys.readouterr().out == "in hand: 1 claim\nnothing is left in hand\n"
+    assert capsys.readouterr().out == "in progress: 1 claim\nno work is in progress\n"
 
 
 @pytest.mark.anyio
@@ -317,7 +317,7 @@ async def test_what_stays_in_hand_is_told_once(
         return next(looks)
 
     assert await module._until_nothing(in_hand, 0, 300, "") == Exit.OK
-    assert capsys.readouterr().out == "in hand: 2 claims\nin hand: 1 claim\nnothing is left in hand\n"
+    assert capsys.readouterr().out == "in progress: 2 claims\nin progress: 1 claim\nno work is in progress\n"
 
 
 @pytest.mark.anyio

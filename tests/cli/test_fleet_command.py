@@ -141,7 +141,7 @@ def test_output_that_cannot_be_written_is_no_defect() -> None:
             check=False,
         )
     assert done.returncode == Exit.FAILED
-    assert done.stderr == b"fleet: cannot write what it has to say: No space left on device\n"
+    assert done.stderr == b"fleet: cannot write the output: No space left on device\n"
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))

@@ -148,6 +148,6 @@ def test_an_orphan_is_reaped_although_nothing_else_ends_later() -> None:
 def test_where_no_process_can_be_made_that_is_said(short: str, first: str) -> None:
     done = run(FULL, short)
     assert done.returncode == 0, done.stderr
-    reason = "no process can be made for it: Resource temporarily unavailable"
+    reason = "no process can be created for it: Resource temporarily unavailable"
     told = f"worker w-0 does not start: {reason}"
     assert done.stdout.splitlines()[-2:] == [told, " ".join([first] + 3 * ["coordinator.cli.supervision.child"])]

@@ -200,7 +200,7 @@ def test_while_the_fleet_is_away_nothing_else_is_shown(tmp_path: Path) -> None:
         with RunningCommand(tmp_path / "top", "top", *arguments, FORCE_COLOR="1", COLUMNS="200") as top:
             wait_until_sync(lambda: f"{front.url}   0 front-ends" in top.stdout, what="the first screen")
             file.close()
-            wait_until_sync(lambda: "has ended" in top.stdout, what="the end")
+            wait_until_sync(lambda: "has stopped" in top.stdout, what="the end")
             assert top.end(signal.SIGINT) == Exit.OK, top.stderr
 
 

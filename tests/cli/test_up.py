@@ -171,7 +171,7 @@ def test_what_hangs_is_killed_and_started_again(start: Start) -> None:
     for slot, before in hung.items():
         wait_until_sync(partial(another, slot, before), 60, f"another {slot}")
         assert not process_alive(before)
-    assert fleet.logged("process ended", process="front-end fe-1", reason="it hung: no sign of life for 5 seconds")
+    assert fleet.logged("process ended", process="front-end fe-1", reason="it hung: no heartbeat for 5 seconds")
     wait_until_sync(lambda: all_serve(fleet.port), what="both front-ends to answer")
     found = scrape(fleet.port)
     assert [found[name] for name in hangs] == [1, 1]
@@ -212,7 +212,7 @@ def test_what_hangs_as_it_is_started_again_is_killed(start: Start, tmp_path: Pat
     pid = fleet.pid("w-0")
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    fleet.wait_logged("process ended", process="worker w-0", reason="it hung: no sign of life for 3 seconds")
+    fleet.wait_logged("process ended", process="worker w-0", reason="it hung: no heartbeat for 3 seconds")
     hold.unlink()
     wait_until_sync(lambda: all(one.ready for one in fleet.state.processes), 60, "the worker to be ready")
 
@@ -225,7 +225,7 @@ def test_what_cannot_be_started_again_now_is_started_later(start: Start, tmp_pat
     pid = fleet.pid("fe-0")
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    reason = "no process can be made for it: No such file or directory"
+    reason = "no process can be created for it: No such file or directory"
     fleet.wait_logged("process ended", process="front-end fe-0", reason=reason)
     room.mkdir()
     wait_until_sync(lambda: all(one.ready for one in fleet.state.processes), 60, "the front-end to be ready")

@@ -126,7 +126,7 @@ def test_the_command_says_what_there_is(sound: Tree) -> None:
     first, last = done.stdout.splitlines()
     assert first.startswith("one 1.0.0 (")
     assert first.endswith("2 activities, 1 skill")
-    assert last == "4 files, 1 workflow: nothing to complain about"
+    assert last == "4 files, 1 workflow: no problems"
     assert done.stderr == ""
 
 
@@ -153,7 +153,7 @@ def test_the_command_wants_the_folder_of_the_workflows(sound: Tree, tmp_path: Pa
 def test_the_examples_are_sound() -> None:
     done = fleet_command("definitions", "check", str(shipped()))
     assert done.returncode == 0, done.stdout
-    assert done.stdout.endswith("nothing to complain about\n")
+    assert done.stdout.endswith("no problems\n")
 
 
 def triggering(tree: Tree, name: str, other: str, *passed: str, more: str = "") -> None:

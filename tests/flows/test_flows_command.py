@@ -169,7 +169,7 @@ def test_a_list_that_stops_early_says_so(
     monkeypatch.setattr(flow_store, "PAGE", 1)
     monkeypatch.setattr(flow_store, "MAX_PAGES", 1)
     assert shell("list", "--name", "waits") == ""
-    assert shell.error == f"workflows older than {workflows['cancelled']} were not looked at\n"
+    assert shell.error == f"workflows older than {workflows['cancelled']} were not searched\n"
 
 
 def test_show(shell: Shell, workflows: dict[str, int]) -> None:
@@ -189,7 +189,7 @@ def test_cancel_and_retry(shell: Shell, workflows: dict[str, int]) -> None:
     waits = str(workflows["waits"])
     assert shell("cancel", waits) == f"workflow {waits} is cancelled\n"
     shell("cancel", waits, code=1)
-    assert shell.error == f"fleet: workflow {waits} has ended before: it is cancelled\n"
+    assert shell.error == f"fleet: workflow {waits} has already ended: it is cancelled\n"
     assert "cancelled by operator" in shell("show", waits)
     assert shell("retry", waits) == f"workflow {waits} was cancelled and runs again: 1 step\n"
     assert "waits for workflow_step_ready" in shell("show", waits)
@@ -204,12 +204,12 @@ def test_pause_and_resume(shell: Shell, workflows: dict[str, int]) -> None:
     waits = str(workflows["waits"])
     shell("resume", waits, code=1)
     assert shell.error == f"fleet: workflow {waits} is running: only a paused one can be resumed\n"
-    assert shell("pause", waits) == f"workflow {waits} is paused: steps that run go on, no other step begins\n"
+    assert shell("pause", waits) == f"workflow {waits} is paused: running steps continue, no other step starts\n"
     assert shell("list", "--status", "paused") == f"{waits}  paused     anonymous  waits\n"
     assert f"{waits}  paused  by anonymous" in shell("show", waits)
     shell("pause", waits, code=1)
     assert shell.error == f"fleet: workflow {waits} is paused: only a running one can be paused\n"
-    assert shell("resume", waits) == f"workflow {waits} goes on\n"
+    assert shell("resume", waits) == f"workflow {waits} is resumed\n"
     assert "running  by anonymous" in shell("show", waits)
     shell("pause", str(workflows["cancelled"]), code=1)
     assert "is cancelled: only a running one" in shell.error

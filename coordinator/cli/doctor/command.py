@@ -36,7 +36,7 @@ from coordinator.store.identity import identity_file
 
 _PINGS = 5
 ANSWER_SECONDS = 30.0
-"""How long all questions to the store may take. They take a fraction of a second, unless the store hangs."""
+"""How long all queries to the store may take. They take a fraction of a second, unless the store hangs."""
 
 
 @with_settings(listed=STORE_SETTINGS)
@@ -73,7 +73,7 @@ async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
             return [finding async for finding in queues.check(opened.client)]
     except (RedisError, TimeoutError) as error:
         why = str(error) or f"nothing within {ANSWER_SECONDS:.0f} seconds"
-        return [Finding("fails", "steps.queues", f"cannot look at the queues of steps: {why}")]
+        return [Finding("fails", "steps.queues", f"cannot read the queues of steps: {why}")]
     finally:
         await opened.close()
 
@@ -145,11 +145,11 @@ async def _measure(opened: Store, expected: StoreIdentity) -> list[Finding]:
 def _failover(problem: str) -> Finding:
     if problem:
         return Finding("fails", "store.failover", problem, "lower redis_timeout_ms, or raise down-after-milliseconds")
-    return Finding("ok", "store.failover", "a primary that stood still is not believed after a failover")
+    return Finding("ok", "store.failover", "a primary that froze is not trusted after a failover")
 
 
 def _drained(scopes: Mapping[str, int]) -> Iterator[Finding]:
-    """Who takes no new work, and since when (ms)."""
+    """Reports drained scopes; the values are the start of their drains in ms."""
     for scope, began in sorted(scopes.items()):
         since = dt.datetime.fromtimestamp(began / 1000, dt.UTC)
         said = f"{scope} has taken no new work since {since:%Y-%m-%d %H:%M:%SZ}"

@@ -1,4 +1,4 @@
-"""Checks whether this host, and the files on it, are fit for a fleet."""
+"""Checks whether this host and its files are suitable for a fleet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check(settings: Settings) -> Iterator[Finding]:
         yield _disk(data, shutil.disk_usage(data).free // 2**20)
     if settings.auth.tokens:
         yield _tokens(Path(settings.auth.tokens))
-    # Always ok: settings with contradictory times are refused before a command gets them.
+    # Always ok: contradictory times are rejected before a command gets its settings.
     yield Finding(
         "ok",
         "settings.times",

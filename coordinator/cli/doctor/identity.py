@@ -1,4 +1,4 @@
-"""``fleet doctor identity``: tries the sources of keys, and says what a token would be worth."""
+"""``fleet doctor identity``: tries the key sources, and judges a token."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def identity(
     ] = (),
     format: Annotated[Literal["text", "json"], Parameter(help="How to print what was found.")] = "text",
 ) -> int:
-    """Prints what was found; the exit code is 1 if anything fails.
+    """Prints the findings; the exit code is 1 if anything fails.
 
     Raises:
         CommandFailed: the token cannot be read.
@@ -92,7 +92,7 @@ async def _open_store(settings: Settings) -> tuple[Store | None, list[Finding]]:
     try:
         return await open_store(running_url(settings), settings.redis_timeout_ms, patience=0), []
     except CommandFailed as failed:
-        return None, [Finding("note", "fleet", f"what its processes share is not looked at: {failed}")]
+        return None, [Finding("note", "fleet", f"the state that its processes share is not checked: {failed}")]
 
 
 async def _check_sources(settings: Settings, store: Store | None, issuers: tuple[str, ...]) -> AsyncIterator[Finding]:
@@ -112,7 +112,7 @@ async def _check_sources(settings: Settings, store: Store | None, issuers: tuple
         async for finding in _check_verifier(verifier, store, issuers):
             yield finding
     if issuers and all(verifier.type == "noop" for _, verifier in verifiers):
-        yield Finding("warns", "did", "no verifier would ask the issuers of --issuer for keys, so none was looked at")
+        yield Finding("warns", "did", "no verifier would fetch keys from the issuers of --issuer, so none was tried")
 
 
 async def _check_verifier(
@@ -127,7 +127,7 @@ async def _check_verifier(
         except BadToken as bad:
             yield Finding("fails", f"did {issuer}", bad.reason)
     if len(named) > _MAX_ISSUERS:
-        yield Finding("note", "did", f"only the first {_MAX_ISSUERS} of {len(named)} issuers are looked at")
+        yield Finding("note", "did", f"only the first {_MAX_ISSUERS} of {len(named)} issuers are tried")
     if verifier.did_pattern and not named:
         yield Finding("note", "did", "a pattern names no document to try; --issuer names one")
     for source in sources:
@@ -138,7 +138,7 @@ async def _check_verifier(
 
 
 async def _check_source(source: Source, verifier: VerifierSettings) -> list[Finding]:
-    """Loads the keys of a source now, whatever copy the fleet has."""
+    """Loads the keys of a source now, bypassing the fleet's copy."""
     began = time.perf_counter()
     try:
         loaded = await source.load()
@@ -146,7 +146,7 @@ async def _check_source(source: Source, verifier: VerifierSettings) -> list[Find
         return [Finding("fails", source.label, failed.reason, failed.advice)]
     took = round((time.perf_counter() - began) * 1000)
     if loaded is None:
-        return []  # unchanged; a source that was just made never says so
+        return []  # unchanged; a new source never says so
     return [Finding("ok", source.label, f"{_key_names(loaded)}, in {took} ms"), *_oddities(source, loaded, verifier)]
 
 
@@ -159,7 +159,7 @@ def _key_names(loaded: Loaded) -> str:
 
 
 def _oddities(source: Source, loaded: Loaded, verifier: VerifierSettings) -> Iterator[Finding]:
-    """What may go wrong although the source has keys."""
+    """Warnings about a source that has keys."""
     if loaded.keys.keys and not any(loaded.keys.suiting(algorithm) for algorithm in verifier.algorithms):
         yield Finding(
             "fails",

@@ -1,4 +1,4 @@
-"""Looks for work that agents have left in the middle (``coordinator.toolsets.items``)."""
+"""Looks for abandoned items (``coordinator.toolsets.items``)."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ async def check(store: Store) -> AsyncIterator[Finding]:
             said = f"{counted(left.ready, 'abandoned item')} in project {project}, the first for {longest}"
             yield Finding("warns", _WHAT, said, "start agents whose selectors name no role; get_context lists them")
     if not found:
-        yield Finding("ok", _WHAT, "no work was left in the middle")
+        yield Finding("ok", _WHAT, "no item is abandoned")

@@ -1,4 +1,4 @@
-"""Checks that a worker serves each queue in which steps wait."""
+"""Checks that every queue with waiting steps has a worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WHAT = "steps.queues"
 
 
 async def check(client: redis.asyncio.Redis) -> AsyncIterator[Finding]:
-    """Compares the queues with what the workers say of themselves. Raises RedisError."""
+    """Compares the queues with the workers' registrations. Raises RedisError."""
     connection: Any = client
     served: set[str] = set()
     for worker in await connection.smembers(f"{RQ_PREFIX}:workers"):

@@ -1,4 +1,4 @@
-"""Checks whether the Redis is fit for a fleet."""
+"""Checks whether the Redis is suitable for a fleet."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def check(
         config: the reply to CONFIG GET; empty if that is not allowed.
         latency_ms: the time of one PING.
         offset_seconds: how far the server's clock is ahead of ours.
-        key_version: the key-space version in the store; None: it has none yet.
+        key_version: the key-space version in the store; None: none yet.
         denied: commands of the scripts that our user may not run.
-        refusal: why the server takes no writes at present; empty: it takes them.
+        refusal: why the server rejects writes; empty: it accepts them.
         identity: the store's identity; empty: it has none.
-        known: the identity that the store has to have, by the settings or the data directory; empty: any.
-        changed: why it is not the store that the fleet had; empty: it is, or nobody knows.
-        moment_ms: the latest time that processes noted in the store, by its clock.
+        known: the expected identity, by the settings or the data directory; empty: any.
+        changed: why it is not the store that the fleet had; empty: it is, or that is unknown.
+        moment_ms: the latest time recorded in the store, by its clock.
     """
     yield _identity(identity, known, changed, used=key_version is not None)
     yield _version(info)
@@ -98,14 +98,14 @@ def _persistence(info: Info, config: Info) -> Iterator[Finding]:
         yield Finding(
             "fails",
             what,
-            "the append-only file is off: what was acknowledged is lost with the server",
+            "the append-only file is off: acknowledged writes are lost with the server",
             "set appendonly yes, with appendfsync always or everysec",
         )
     else:
         fsync = str(config.get("appendfsync", "unknown"))
         if fsync == "no":
             yield Finding(
-                "fails", what, "appendfsync is no: the system decides when to write", "set it to always or everysec"
+                "fails", what, "appendfsync is no: the kernel decides when to write", "set it to always or everysec"
             )
         else:
             yield Finding("ok", what, f"append-only file, appendfsync {fsync}")
@@ -135,7 +135,7 @@ def _memory(info: Info) -> Finding:
         return Finding("ok", "store.memory", f"{used / 2**20:.0f} MiB used, no limit")
     said = f"{used / 2**20:.0f} of {most / 2**20:.0f} MiB used"
     if used > _MEMORY_SHARE * most:
-        return Finding("warns", "store.memory", said, "raise maxmemory, or delete what is no longer needed")
+        return Finding("warns", "store.memory", said, "raise maxmemory, or delete old data")
     return Finding("ok", "store.memory", said)
 
 
@@ -170,7 +170,7 @@ def _clock_rises(offset: float, moment_ms: int) -> Finding:
         return Finding(
             "fails",
             "store.clock",
-            f"the server's clock has stepped back: it is {behind:.1f} s behind the latest time noted in the store",
+            f"the server's clock has stepped back: it is {behind:.1f} s behind the latest time recorded in the store",
             "have it slewed, not stepped (chrony: makestep only at boot): until it has caught up, claims last longer, "
             "and a restored copy may grant fences again",
         )
@@ -186,8 +186,8 @@ def _identity(identity: str, known: str, changed: str, used: bool) -> Finding:
     if identity:
         return Finding("ok", what, f"it is {identity}; nothing here remembers which store the fleet had")
     if used:
-        said = "the store is in use but has no identity: processes refuse to start"
-        return Finding("fails", what, said, "have it served nevertheless: fleet store accept")
+        said = "the store has data but no identity: processes refuse to start"
+        return Finding("fails", what, said, "to serve it nevertheless: fleet store accept")
     return Finding("ok", what, "it has none: no fleet has used the store yet")
 
 

@@ -1,1 +1,1 @@
-"""``fleet flows``: workflows as operators see them, drawn in the terminal."""
+"""``fleet flows``: workflows in the terminal, for operators."""

@@ -68,7 +68,7 @@ def show_list(
         for row in rows:
             print(f"{row.id}  {row.status:9}  {printable(row.creator)}  {printable(row.name)}")
     if listed.before:
-        print(f"workflows older than {listed.before} were not looked at", file=sys.stderr)
+        print(f"workflows older than {listed.before} were not searched", file=sys.stderr)
     return Exit.OK
 
 
@@ -95,7 +95,7 @@ def show(
     if format == "json":
         print_json(_described(record))
         return Exit.OK
-    # Imported here: only a drawing pays for rich.
+    # Imported here: only drawings need rich.
     from rich.console import Console
 
     from coordinator.cli.flows.diagram import mermaid, tree
@@ -103,7 +103,7 @@ def show(
     if format == "mermaid":
         print(mermaid(record, flow))
     else:
-        # What is piped is not to be wrapped.
+        # Piped output must not be wrapped.
         console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=_WIDE)
         with console.capture() as capture:
             console.print(tree(record, flow))
@@ -116,14 +116,14 @@ def cancel(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT
     """Cancels a workflow.
 
     Raises:
-        CommandFailed: there is none, or it had ended.
+        CommandFailed: there is none, or it has ended.
     """
     outcome = _with_flows(loaded, lambda flows: flows.cancel(project, NO_KEY, id, operator()))
     if outcome is None:
         raise _unknown(id, project)
     cancelled, status = outcome
     if not cancelled:
-        raise CommandFailed(f"workflow {id} has ended before: it is {status}")
+        raise CommandFailed(f"workflow {id} has already ended: it is {status}")
     print(f"workflow {id} is cancelled")
     return Exit.OK
 
@@ -136,7 +136,7 @@ def pause(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT)
         CommandFailed: there is none, or it does not run.
     """
     _paused(loaded, id, project, resume=False)
-    print(f"workflow {id} is paused: steps that run go on, no other step begins")
+    print(f"workflow {id} is paused: running steps continue, no other step starts")
     return Exit.OK
 
 
@@ -148,7 +148,7 @@ def resume(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT
         CommandFailed: there is none, or it is not paused.
     """
     _paused(loaded, id, project, resume=True)
-    print(f"workflow {id} goes on")
+    print(f"workflow {id} is resumed")
     return Exit.OK
 
 
@@ -192,7 +192,7 @@ def _unknown(id: int, project: str) -> CommandFailed:
 
 
 def _described(record: FlowRecord) -> dict[str, Any]:
-    """A workflow with its flow and input as they are stored, its steps with their names."""
+    """A workflow with its flow and input as stored, and its steps with their names."""
     spec = unpack(record.spec)
     steps = [{"name": spec.flow[step.key].name, **msgspec.to_builtins(step)} for step in record.steps]
     flow = {key: as_given(step) for key, step in spec.flow.items()}
@@ -200,7 +200,7 @@ def _described(record: FlowRecord) -> dict[str, Any]:
 
 
 def _print_table(rows: list[FlowRow]) -> None:
-    # Imported here: only a person at a terminal pays for rich.
+    # Imported here: only tables on a terminal need rich.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -43,7 +43,7 @@ _MERMAID_STYLES: Mapping[str, str] = {
 
 
 def tree(record: FlowRecord, flow: Flow) -> Tree:
-    """The workflow as rich draws it; what callers wrote is text, never markup."""
+    """The workflow as a rich tree; text from callers is never markup."""
     steps = {step.key: step for step in record.steps}
     root = Tree(_title(record.row), guide_style="dim")
     _add_lines(root, outline(flow), flow, steps)
@@ -141,7 +141,7 @@ def _state(record: StepRecord | None) -> str:
 
 
 def _arrows(step: Step) -> Iterator[tuple[str, str]]:
-    """Where a step leads, and the words on the arrow."""
+    """The targets of a step, each with the label of its arrow."""
     for arm in step.branch:
         yield arm.then, arm.condition
     if not step.branch:
@@ -160,7 +160,7 @@ def _label(step: Step, record: StepRecord | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Text for a Mermaid label: whatever could end it, or be taken for markup, becomes a code."""
+    """Text for a Mermaid label: special characters become entity codes."""
     return "".join(letter if letter.isalnum() or letter in " _.,:-=!/" else f"#{ord(letter)};" for letter in text)
 
 

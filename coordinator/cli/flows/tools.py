@@ -30,7 +30,7 @@ def tools(
     format: Annotated[Literal["text", "json"], Parameter(help="How to print the list.")] = "text",
 ) -> int:
     """Prints the tools of every source; asks the servers of all connections."""
-    # Problems with connections are shown in the list, so they need not be logged.
+    # Problems with connections are part of the list, so they are not logged.
     logs.configure("critical", loaded.settings.log_format)
     listings = asyncio.run(_listed(loaded.settings))
     if format == "json":
@@ -54,10 +54,10 @@ async def _listed(settings: Settings) -> Sequence[Listing]:
     from workers.run_kinds import step_tools
 
     class _Nowhere:
-        """Nothing is called here."""
+        """Executes no calls."""
 
         async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
-            raise RuntimeError("a list calls nothing")
+            raise RuntimeError("listing tools calls none")
 
     # This store is never opened.
     registry = step_tools(settings, Store("redis://localhost"), _Nowhere())

@@ -1,1 +1,1 @@
-"""``fleet gateway``: what is wrong with its configuration, what happened in it, what it asks people for."""
+"""``fleet gateway``: checks the configuration, prints the audit, answers approvals."""

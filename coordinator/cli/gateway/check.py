@@ -24,10 +24,10 @@ def check(
         Path, Parameter(help="A config file with the section gateway, or the section alone.", metavar="FILE")
     ],
 ) -> int:
-    """Prints errors and warnings with their places; if there are no errors, a summary of the file.
+    """Prints errors and warnings with their locations; without errors, a summary of the file.
 
     Raises:
-        SettingsError: the file is malformed; with all problems of its form.
+        SettingsError: the file is malformed; with all problems.
         CommandFailed: there is no gateway in it.
     """
     loaded = _loaded(file)

@@ -1,4 +1,4 @@
-"""Checks the section ``gateway``, whenever settings are read: at a start, at a reload, by ``fleet gateway check``."""
+"""Checks the section ``gateway`` whenever settings are read: at startup, on a reload, by ``fleet gateway check``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sound(loaded: LoadedSettings) -> LoadedSettings:
     """The settings, if the gateway's section has no errors.
 
     Raises:
-        SettingsError: with every error and its place.
+        SettingsError: with every error and its location.
     """
     if loaded.settings.gateway is not None:
         errors = [sentence for level, sentence in findings(loaded) if level == "error"]
@@ -28,7 +28,7 @@ def sound(loaded: LoadedSettings) -> LoadedSettings:
 
 
 def findings(loaded: LoadedSettings) -> list[tuple[str, str]]:
-    """All problems of the section: ``error`` or ``warning``, and a sentence with its place."""
+    """All problems of the section: ``error`` or ``warning``, and a sentence with its location."""
     # Imported here, because most fleets have no gateway.
     from coordinator.toolsets.gateway.rules.lint import problems
 
@@ -55,7 +55,7 @@ def _problem_with_tool(name: str) -> str:
 
 
 def _problems_with_flow(settings: Settings, flow: Mapping[str, Any]) -> Iterator[tuple[Level, str]]:
-    """What is wrong with a flow, whatever its input will be. Tools may be known by then that are not known here."""
+    """Problems of a flow with any input. Unknown tools are warnings: they may exist when it runs."""
     from coordinator.steps.names import StepNames
     from coordinator.toolsets.flows.rules.check import check_flow
     from coordinator.toolsets.flows.rules.problems import place
@@ -76,7 +76,7 @@ def _problems_with_flow(settings: Settings, flow: Mapping[str, Any]) -> Iterator
 @cache
 def _own_tools() -> Mapping[str, Sequence[str]]:
     """Toolset -> the names of its tools."""
-    # Imported here, because loading all toolsets takes long, and many gateways name none of their tools.
+    # Imported here, because loading all toolsets is slow, and many gateways use none of their tools.
     from coordinator.cli.described import described_toolsets
 
     return {name: [tool.name for tool in toolset.tools] for name, toolset in described_toolsets().items()}

@@ -1,4 +1,4 @@
-"""``fleet gateway audit`` and ``fleet gateway approvals``: what happened, and what people are asked for."""
+"""``fleet gateway audit`` and ``fleet gateway approvals``."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def approvals(
     queue: Annotated[str, Parameter(help="Only those of this queue.")] = "",
     format: Format = "text",
 ) -> int:
-    """Prints what people are asked for and have not answered.
+    """Prints the open approvals.
 
     Raises:
         CommandFailed: the store cannot be used.
@@ -123,7 +123,7 @@ def approvals(
 
 @with_settings(only=STORE_SETTINGS)
 def show_approval(loaded: LoadedSettings, id: Id, *, project: Project = DEFAULT_PROJECT) -> int:
-    """Prints one approval, and how it can be answered.
+    """Prints one approval and its possible answers.
 
     Raises:
         CommandFailed: there is none, or the store cannot be used.
@@ -168,13 +168,13 @@ def resolve(
     async def answer(store: Store) -> None:
         found, snapshot = await _asked(store, loaded.settings, project, id)
         if snapshot is None:
-            raise CommandFailed(f"{id} was {found.status} before: {found.answer or 'without an answer'}")
+            raise CommandFailed(f"{id} is already {found.status}: {found.answer or 'without an answer'}")
         listener = Listener(store)
         operations = _operations(store, loaded.settings, listener)
         try:
             if transition not in _possible(snapshot):
                 possible = ", ".join(_possible(snapshot)) or "none"
-                raise CommandFailed(f"{transition!r} is no answer; people may take: {possible}", Exit.USAGE)
+                raise CommandFailed(f"{transition!r} is not a possible answer; people may take: {possible}", Exit.USAGE)
             version = snapshot.instance.version
             asked = SubmitRequest(project, who, found.workflow, version, transition, given, NO_KEY, new_operation())
             after = await operations.submit(asked)
@@ -191,7 +191,7 @@ def resolve(
 
 
 async def _hint(store: Store, project: str) -> None:
-    """Says why there is nothing to show, if nobody has written to the project."""
+    """Explains an empty list if nobody has written to the project."""
     if why := await unwritten(store, project):
         print(f"fleet: {why}", file=sys.stderr)
 
@@ -214,11 +214,11 @@ async def _approval(store: Store, settings: Settings, project: str, id: str) -> 
 
 
 async def _asked(store: Store, settings: Settings, project: str, id: str) -> tuple[Answered, Snapshot | None]:
-    """An approval, and the instance as it stands with this question; None: the question is answered or withdrawn."""
+    """An approval, and the instance that it blocks; None: the approval is answered or withdrawn."""
     found = await _approval(store, settings, project, id)
     if found.status == "pending":
         snapshot = await _operations(store, settings).get(project, found.workflow)
-        # It may have gone on meanwhile, and ask something else.
+        # The instance may have moved on meanwhile, to another approval.
         if any(one.id == id for one in snapshot.instance.approvals):
             return found, snapshot
         found = await _approval(store, settings, project, id)
@@ -226,7 +226,7 @@ async def _asked(store: Store, settings: Settings, project: str, id: str) -> tup
 
 
 async def _last(records: AuditStore, project: str, count: int, filtered: bool) -> list[Entry]:
-    """The last entries; all that are kept, where most of them may not be wanted."""
+    """The last entries; with a filter, all that are kept."""
     if not filtered:
         return await records.newest(project, count)
     found: list[Entry] = []

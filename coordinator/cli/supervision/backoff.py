@@ -1,4 +1,4 @@
-"""Decides how long to wait before an ended process is restarted."""
+"""The backoff before a dead process is restarted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Backoff:
     Args:
         first: the first delay, in seconds.
         most: the longest delay, in seconds.
-        stable: if a process was ready for so many seconds, the next delay is the first one again.
-        jitter: gives a number from 0 to 1. A delay is shortened by up to a half, so that processes that died together
-            do not come back together.
+        stable: a process that was ready for so many seconds resets the backoff.
+        jitter: returns a number from 0 to 1. A delay is shortened by up to a half, so that processes that died together
+            do not restart together.
     """
 
     first: float = 0.1

@@ -18,7 +18,7 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     slot: str
     refused_reload: ReloadOutcome | None = None
-    """The outcome of the last reload, if it was refused."""
+    """The outcome of the last reload, if it was rejected."""
     metrics_dir: str
     settings: Settings
-    """With the port in use, and with the URL of the store in use."""
+    """The settings, with the port and store URL in use."""

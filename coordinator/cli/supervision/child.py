@@ -1,4 +1,4 @@
-"""One supervised process: a copy of the template, or ``python -m`` this module ``<slot> <status> <control>``.
+"""One supervised process: a fork of the template, or ``python -m`` this module ``<slot> <status> <control>``.
 
 It gets its brief in a file (or on stdin, if there is no template). So every process runs with exactly the settings that
 the supervisor has checked, and no password appears in a process listing. The slot is on the command line for people
@@ -30,7 +30,7 @@ def run(text: bytes, parent: int, status: int, control: int) -> int:
     """
     brief = msgspec.json.decode(text, type=Brief)
     lifecycle = SupervisedLifecycle(parent, status, control, brief.refused_reload)
-    # Imported only now that the child is tied to its supervisor, because it takes a second.
+    # Imported only now, when the child is tied to its supervisor, because it takes a second.
     from coordinator.cli.supervision import roles
 
     try:

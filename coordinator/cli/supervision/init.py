@@ -1,7 +1,7 @@
-"""What process 1 of a container has to do: pass on signals, and wait for processes that nobody else waits for.
+"""The duties of process 1 in a container: forward signals and reap orphans.
 
-A command that is process 1 itself would do neither: the kernel drops signals that it has no handler for, and orphans
-of commands and servers that steps start would stay behind as zombies. So the command runs in a child.
+A command that runs as process 1 would do neither: the kernel drops signals without a handler, and orphaned children of
+steps would stay zombies. So the command runs in a child.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import signal
 import sys
 
 _OWN = {"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP", "SIGTTIN", "SIGTTOU"}
-"""Of faults of this process, and of its writing to a terminal: nothing to pass on."""
+"""Signals that are not forwarded: faults of this process, and terminal output from the background."""
 _BY_THE_KERNEL = 0x80
-"""The origin (``si_code``) of what a terminal sends, which the child gets as well."""
+"""The origin (``si_code``) of signals from a terminal, which the child gets anyway."""
 
 
 def run_below() -> None:
-    """Returns at once, but in process 1: there it returns in a child, and process 1 ends as that child does.
+    """Returns at once, except in process 1: there it returns in a child, and process 1 exits like that child.
 
     Must be called before threads are started.
     """
@@ -38,7 +38,7 @@ def run_below() -> None:
 
 
 def _reap(child: int) -> None:
-    """Waits for all that have ended; ends this process if the child has."""
+    """Reaps all exited processes; exits if the child has."""
     while True:
         try:
             ended, status = os.waitpid(-1, os.WNOHANG)
@@ -48,5 +48,5 @@ def _reap(child: int) -> None:
             return
         if ended == child:
             code = os.waitstatus_to_exitcode(status)
-            # As shells say that a signal ended a command.
+            # The exit code of shells for a command killed by a signal.
             os._exit(code if code >= 0 else 128 - code)

@@ -1,4 +1,4 @@
-"""The lifecycle of a process: what it reports while it starts and runs, and that it ends soon after its supervisor."""
+"""The lifecycle of a process: its reports to the supervisor, and its exit when the supervisor dies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HUNG_SECONDS = 4.0
 
 
 class Report(msgspec.Struct, frozen=True):
-    """One line that a child writes to its supervisor: that it is ready, why it fails, or only that it is alive."""
+    """One line from a child to its supervisor: ready, failed with a reason, or a heartbeat."""
 
     ready: bool
     code: int = Exit.OK
@@ -37,21 +37,21 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Lifecycle(Protocol):
-    """A process's connection to its supervisor; ``running.Announcer`` is that of a process without one."""
+    """A process's connection to its supervisor; ``running.Announcer`` stands in if there is none."""
 
     @property
     def orphaned(self) -> bool:
-        """Whether the supervisor has died, so that this process should end fast."""
+        """Whether the supervisor has died, so that this process should exit quickly."""
 
     @property
     def refused_reload(self) -> ReloadOutcome | None:
-        """The outcome of the last reload before this process started, if it was refused."""
+        """The outcome of the last reload before this process started, if it was rejected."""
 
     def begun(self) -> None:
         """The event loop runs."""
 
     def ready(self) -> None:
-        """The process does its work."""
+        """The process is ready."""
 
     def on_reload(self, take: Callable[[ReloadOutcome], None]) -> None:
         """Calls ``take`` in the running event loop after each reload of the settings, from now on."""
@@ -60,14 +60,14 @@ class Lifecycle(Protocol):
 class SupervisedLifecycle:
     """The lifecycle of a child process, tied to its supervisor.
 
-    When the supervisor dies, the kernel sends SIGTERM (on Linux), which begins a short drain. A thread watches the
-    supervisor as well: on other systems it sends the signal, and on all systems it ends a child that hangs.
+    When the supervisor dies, the kernel sends SIGTERM (on Linux), which begins a short drain. A thread also watches the
+    supervisor: on other systems it sends the signal, and on all systems it kills a child that hangs.
 
     Args:
         parent: process id of the supervisor.
         descriptor: where reports are written; the supervisor reads the other end.
         control: where the supervisor writes the outcomes of reloads.
-        refused_reload: the last reload before this child starts, if it was refused.
+        refused_reload: the last reload before this child starts, if it was rejected.
     """
 
     def __init__(self, parent: int, descriptor: int, control: int, refused_reload: ReloadOutcome | None) -> None:
@@ -90,12 +90,12 @@ class SupervisedLifecycle:
         return os.getppid() != self._parent
 
     def begun(self) -> None:
-        """Reports to the supervisor that this child lives, now and as long as the event loop runs."""
+        """Sends heartbeats to the supervisor, from now on and as long as the event loop runs."""
         self._write(Report(self._ready))
         asyncio.get_running_loop().call_later(BEAT_SECONDS, self.begun)
 
     def ready(self) -> None:
-        """Tells the supervisor that this child does its work."""
+        """Tells the supervisor that this child is ready."""
         self._ready = True
         self._write(Report(ready=True))
 
@@ -122,7 +122,7 @@ class SupervisedLifecycle:
         listen()
 
     def failed(self, code: int, reason: str) -> None:
-        """Tells the supervisor why this child ends."""
+        """Tells the supervisor why this child exits."""
         self._write(Report(ready=False, code=code, reason=reason))
 
     def _watch(self) -> None:

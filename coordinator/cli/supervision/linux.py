@@ -1,4 +1,4 @@
-"""Process management that only Linux has; on other systems these functions do nothing."""
+"""Process management of Linux; on other systems these functions do nothing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def end_with_parent(number: int = signal.SIGTERM) -> None:
-    """Makes the kernel send this process a signal when its parent (the thread that started it) ends."""
+    """Makes the kernel signal this process when its parent (the thread that started it) exits."""
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of descendants whose own parent ends."""
+    """Makes this process the parent of orphaned descendants (a subreaper)."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -33,11 +33,11 @@ def name_process(name: str) -> None:
 
 
 def end_session(session: int) -> None:
-    """Kills the processes that an ended session leader has left behind, in whatever process groups."""
+    """Kills the remaining processes of a dead session leader, in all process groups."""
     if not ON_LINUX:
         return
     for entry in Path("/proc").iterdir():
-        # The leader has ended, so a process with its id is a new one.
+        # The leader is dead, so a process with its id is a new one.
         if entry.name.isdigit() and int(entry.name) != session:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if os.getsid(int(entry.name)) == session:
@@ -45,13 +45,13 @@ def end_session(session: int) -> None:
 
 
 def ended_children() -> Iterator[int]:
-    """Ended children of this process (adopted ones included) that nobody has waited for yet."""
+    """Zombie children of this process (adopted ones included)."""
     look = os.WEXITED | os.WNOHANG | os.WNOWAIT
     with contextlib.suppress(ChildProcessError):
-        # Usually there is none, and going through all processes of a host takes long.
+        # Usually there is none, and scanning all processes of a host is slow.
         if ON_LINUX and os.waitid(os.P_ALL, 0, look):
             for entry in Path("/proc").iterdir():
-                # ChildProcessError: it is not our child, or somebody has waited for it just now.
+                # ChildProcessError: it is not our child, or was reaped just now.
                 with contextlib.suppress(ChildProcessError):
                     if entry.name.isdigit() and os.waitid(os.P_PID, int(entry.name), look):
                         yield int(entry.name)

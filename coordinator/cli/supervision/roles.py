@@ -39,7 +39,7 @@ def run(
     Raises:
         CommandFailed: it cannot start.
     """
-    # SIGHUP must not end it: a terminal may close, or the signal may be meant for the supervisor.
+    # SIGHUP must not kill it: a terminal may close, or the signal may be meant for the supervisor.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     logs.configure(settings.log_level, settings.log_format, context={"slot": slot})
     recorder = open_recorder(metrics_dir, slot, settings)

@@ -1,4 +1,4 @@
-"""Shared by the commands that run a fleet or parts of it: signals, reloads, the directory of metrics."""
+"""Shared by the commands that run a fleet or parts of it: signals, reloads, the metrics directory."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Announcer:
 
     Args:
         line: the line to print.
-        loaded: the settings that are read again on SIGHUP; None: they are not.
-        role: of this process, to be counted in the metrics; None: a supervisor counts it.
+        loaded: the settings to reread on SIGHUP; None: SIGHUP is ignored.
+        role: the role to count in the metrics; None: a supervisor counts it.
     """
 
     orphaned = False
@@ -51,12 +51,12 @@ class Announcer:
         """Prints the line."""
         if self._role is not None:
             recorder().processes(self._role, 1)
-        # Nobody may be reading, and a full disk must not stop the service.
+        # A closed pipe or a full disk must not stop the service.
         with contextlib.suppress(OSError):
             print(self._line, flush=True)
 
     def on_reload(self, take: Callable[[ReloadOutcome], None]) -> None:
-        """Reads the settings again on every SIGHUP, without blocking the event loop, and calls ``take``."""
+        """Rereads the settings on every SIGHUP, without blocking the event loop, and calls ``take``."""
         if self._loaded is None:
             return
         reader = Rereader(self._loaded)
@@ -72,7 +72,7 @@ class Announcer:
 
 
 def apply_reload(outcome: ReloadOutcome, running: Settings, supervisor: Supervisor | None) -> Settings:
-    """Passes on the outcome of a reload to a supervisor's processes; returns the settings in force from now on."""
+    """Passes the outcome of a reload to a supervisor's processes; returns the settings now in force."""
     if outcome.settings is not None:
         running = taken_over(running, outcome.settings)
         recorder().config(settings_digest(running), config_version(running))
@@ -91,7 +91,7 @@ def keep_frontends_up(
 
     Args:
         settings: the settings that they run with, derived from ``loaded``.
-        loaded: read again on SIGHUP.
+        loaded: the settings to reread on SIGHUP.
 
     Raises:
         CommandFailed: they cannot start.
@@ -162,7 +162,7 @@ def run_until_told(
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, told)
-        # A closing terminal sends SIGHUP too, and must not end the fleet.
+        # A closing terminal sends SIGHUP too, and must not stop the fleet.
         loop.add_signal_handler(signal.SIGHUP, reload)
         await main(stop)
 

@@ -1,9 +1,9 @@
 """The ports that all front-ends of a fleet share.
 
-Each front-end binds the port itself with SO_REUSEPORT, and the kernel spreads the connections over them. (If they all
-accepted from one inherited socket, one of them would take nearly all connections.) The same option would let a second
-fleet share the port unnoticed. So the supervisor first binds the port without it as a test, and then holds the port,
-bound but not listening, until it ends.
+Each front-end binds the port itself with SO_REUSEPORT, and the kernel balances the connections. (If they all accepted
+from one inherited socket, one of them would take nearly all connections.) The same option would let a second fleet
+share the port unnoticed. So the supervisor first binds the port without it as a test, and then holds the port, bound
+but not listening, until it exits.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _bound(setting: str, host: str, port: int, *options: int) -> socket.socket:
     except socket.gaierror as error:
         raise CommandFailed(f"the host {host!r} cannot be resolved: {error.strerror}", Exit.USAGE) from None
     except UnicodeError:
-        raise CommandFailed(f"the host {host!r} cannot be resolved: it is no name of a host", Exit.USAGE) from None
+        raise CommandFailed(f"the host {host!r} cannot be resolved: it is not a host name", Exit.USAGE) from None
     family, kind, protocol, _, address = found[0]
     sock = socket.socket(family, kind, protocol)
     try:

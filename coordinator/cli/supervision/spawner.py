@@ -27,7 +27,7 @@ _IMPORT_SECONDS = 30.0
 """How long the template may take to import everything."""
 _FORK_SECONDS = 5.0
 UNREAPED_SECONDS = 10.0
-"""An ended process of unknown origin is reaped after this time. Before, whoever started it may still wait for it."""
+"""A zombie of unknown origin is reaped after this time. Until then, whoever started it may still wait for it."""
 
 
 class Process(Protocol):
@@ -44,7 +44,7 @@ class Process(Protocol):
 
 
 class ForkedProcess:
-    """A process that the template has forked, and that has become a child of this process."""
+    """A process forked by the template and adopted by this process."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -79,7 +79,7 @@ class Spawner:
         self._started: dict[int, Process] = {}
         """All processes that were ever started, except the template, by process id (for a reused id, the latest)."""
         self._unreaped: dict[int, float] = {}
-        """Ended processes that were left for somebody else to wait for: process id -> since when."""
+        """Zombies left for others to reap: process id -> since when."""
         if ON_LINUX:
             adopt_orphans()
 
@@ -118,7 +118,7 @@ class Spawner:
                 ours.close()
 
     def start(self, slot: str, brief: IO[bytes], status: int, control: int) -> Process:
-        """Starts a process. To be called in the main thread, because the kernel takes the thread for the parent.
+        """Starts a process. Call it in the main thread, because the kernel treats the calling thread as the parent.
 
         Args:
             brief: a file with the brief, positioned at its beginning.
@@ -147,21 +147,21 @@ class Spawner:
             stdout=2,
             pass_fds=(status, control),
             env=package_environment(),
-            start_new_session=True,  # Ctrl-C is for the supervisor, which ends its children in order
+            start_new_session=True,  # Ctrl-C is for the supervisor, which stops its children in order
         )
 
     def reap_orphans(self) -> bool:
-        """Waits for ended orphans, so that they do not stay zombies. Our processes started them and did not wait.
+        """Reaps orphans that our processes have started.
 
-        Most orphans are known by their session, which is that of the process that started them. Others lead a session
-        of their own, like MCP servers on stdin: they are reaped if nobody else has done so for ``UNREAPED_SECONDS``.
+        Most are known by their session, which is that of the process that started them. Others lead their own session,
+        like MCP servers on stdin: they are reaped if nobody else has done so for ``UNREAPED_SECONDS``.
 
         Returns:
-            Whether any are left, to be looked at again after that time.
+            Whether any are left, to be checked again after that time.
         """
         now, unreaped = monotonic(), dict[int, float]()
         for pid in ended_children():
-            # Its own ``poll`` waits for it. (If that has happened already, another process has this id now.)
+            # Its own ``poll`` reaps it. (If that has happened already, another process has this id now.)
             if pid in self._started and self._started[pid].returncode is None:
                 continue
             unreaped[pid] = self._unreaped.get(pid, now)
@@ -175,7 +175,7 @@ class Spawner:
         return bool(unreaped)
 
     def close(self) -> None:
-        """Ends the template. The processes forked from it live on."""
+        """Stops the template. The processes forked from it keep running."""
         if self._preparing is not None:
             self._preparing.cancel()
         if self._requests is not None:

@@ -22,13 +22,13 @@ START_SECONDS = 60.0
 
 
 class StoreSupervisor:
-    """Starts the embedded server, starts it again when it ends, and stops it.
+    """Starts, restarts and stops the embedded server.
 
     Args:
         server: the server on the fleet's data directory.
-        on_moved: called when a restarted server has another URL than before.
-        on_change: called when the server has started or ended.
-        watchdog_seconds: how long the server may give no sign of life before it is killed and replaced; 0: for ever.
+        on_moved: called when a restarted server has a new URL.
+        on_change: called when the server has started or exited.
+        watchdog_seconds: how long the server may be silent before it is killed and restarted; 0: for ever.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class StoreSupervisor:
         return self._server.pid
 
     async def start(self) -> None:
-        """Starts the server and begins to watch it.
+        """Starts and supervises the server.
 
         Raises:
             StoreError: it cannot be started.
@@ -101,10 +101,10 @@ class StoreSupervisor:
             ready_at = await self._restart()
 
     async def _kill_frozen(self) -> None:
-        """Kills the server when it has given no sign of life for too long; ``_watch`` starts it again.
+        """Kills the server when it has been silent for too long; ``_watch`` restarts it.
 
-        At least two questions go without an answer before, so time in which this process stood still does not count.
-        While it starts and loads its data, it has at least a minute.
+        At least two pings must have gone unanswered, so time in which this process was stopped does not count. While
+        the server starts and loads its data, it has at least a minute.
         """
         loop = asyncio.get_running_loop()
         pid, alive_at, silent, loaded = self._server.pid, loop.time(), 0, True  # ``start`` has waited for it
@@ -125,7 +125,7 @@ class StoreSupervisor:
             self._server.kill()
 
     async def _restart(self) -> float:
-        """Restarts the server, with as many attempts as it takes; returns when it was back."""
+        """Restarts the server, retrying until it succeeds; returns the time."""
         before = self._server.url
         while True:
             try:

@@ -30,7 +30,7 @@ class Spec:
 
     role: Role
     slot: str
-    """Its name, which a restarted process takes over."""
+    """Its name, which a restarted process inherits."""
     settings: Callable[[], Settings]
     """Called at each start."""
     metrics_dir: Path
@@ -43,27 +43,27 @@ State = Literal["down", "starting", "ready"]
 
 
 class Child:
-    """The process in one slot, if there is one, and how the last one ended.
+    """The process in one slot, if there is one, and how the last one exited.
 
     Args:
         spawner: starts the process.
-        on_report: called when the process reports something new.
+        on_report: called on each report of the process.
     """
 
     def __init__(self, spec: Spec, spawner: Spawner, on_report: Callable[[Child], None]) -> None:
         self.spec = spec
         self.state: State = "down"
         self.failures = 0
-        """How many starts in a row have failed before the process was ready."""
+        """Consecutive starts that failed before the process was ready."""
         self.code: int = Exit.FAILED
         self.reason = ""
-        """Why the last process ended; in its own words, if it has reported a reason."""
+        """Why the last process exited; the reason that it reported, if any."""
         self.by_signal = False
-        """Whether a signal ended it."""
+        """Whether a signal killed it."""
         self.hung = False
-        """Whether it was killed because it had hung."""
+        """Whether it was killed because it hung."""
         self.session = 0
-        """The session of the last process, which leads a session of its own."""
+        """The session that the last process leads."""
         self._spawner = spawner
         self._on_report = on_report
         self._backoff = Backoff()
@@ -79,10 +79,10 @@ class Child:
         return self._process.pid if self._process is not None else None
 
     def start(self, refused_reload: ReloadOutcome | None = None) -> bool:
-        """Starts a process. To be called in the main thread, because the kernel takes the thread for the parent.
+        """Starts a process. Call it in the main thread, because the kernel treats the calling thread as the parent.
 
         Args:
-            refused_reload: the outcome of the last reload, if it was refused.
+            refused_reload: the outcome of the last reload, if it was rejected.
 
         Returns:
             Whether a process was started: the machine may be out of processes or memory.
@@ -109,7 +109,7 @@ class Child:
             for end in pipes:
                 os.close(end)
             self._down()
-            self.reason = f"no process can be made for it: {error.strerror or error}"
+            self.reason = f"no process can be created for it: {error.strerror or error}"
             return False
         self.session = self._process.pid
         os.close(write)
@@ -123,7 +123,7 @@ class Child:
         return True
 
     def ended(self) -> bool:
-        """Whether the process that was started has ended; True once for each process."""
+        """Whether the process has exited; True once for each process."""
         if self._process is None or self._process.poll() is None:
             return False
         self._listen()
@@ -139,7 +139,7 @@ class Child:
 
     @property
     def cause(self) -> Literal["exit", "hung", "signal"]:
-        """How the last process ended."""
+        """How the last process exited."""
         return "hung" if self.hung else "signal" if self.by_signal else "exit"
 
     def restart_delay(self) -> float:
@@ -152,20 +152,20 @@ class Child:
             self._process.send_signal(number)
 
     def overdue(self) -> float:
-        """For how many seconds, at least, a sign of life is overdue; to be called once per ``BEAT_SECONDS``.
+        """For at least how many seconds a heartbeat is overdue; call it once per ``BEAT_SECONDS``.
 
-        Counts calls, not seconds: if the supervisor itself was stopped for a while, it has heard from nobody.
+        Counts calls, not seconds: if the supervisor itself was stopped for a while, it has missed all heartbeats.
         """
         if self._process is None:
             return 0.0
         self._silent_looks += 1
         self._listen()
-        # The first call may come right after a sign of life, and the next sign is due a beat later.
+        # The first call may come right after a heartbeat, and the next one is due a beat later.
         return max(self._silent_looks - 2, 0) * BEAT_SECONDS
 
     def kill_hung(self, seconds: float) -> None:
         """Kills the process, because it has reported nothing for ``seconds``."""
-        self.hung, self.reason = True, f"it hung: no sign of life for {seconds:.0f} seconds"
+        self.hung, self.reason = True, f"it hung: no heartbeat for {seconds:.0f} seconds"
         self.signal(signal.SIGKILL)
 
     def tell(self, outcome: ReloadOutcome) -> None:
@@ -176,7 +176,7 @@ class Child:
             self._send()
 
     def _send(self) -> None:
-        """Writes as much as the pipe takes; the rest follows when there is room."""
+        """Writes as much as the pipe accepts, and the rest when it is writable again."""
         try:
             self._unsent = self._unsent[os.write(self._control, self._unsent) :]
         except BlockingIOError:
@@ -187,7 +187,7 @@ class Child:
             asyncio.get_running_loop().remove_writer(self._control)
 
     def _listen(self) -> None:
-        """Reads what the process reports."""
+        """Reads the reports of the process."""
         if self._status < 0:
             return
         try:
@@ -211,7 +211,7 @@ class Child:
             self._on_report(self)
 
     def _down(self) -> None:
-        """Notes that no process runs any more, and for how long the last one was ready."""
+        """Records that no process runs any more, and for how long the last one was ready."""
         if self.state == "ready":
             self.failures, self._ready_seconds = 0, asyncio.get_running_loop().time() - self._ready_at
         else:

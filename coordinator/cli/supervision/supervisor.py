@@ -1,10 +1,10 @@
 """Keeps processes running, and stops them together.
 
 ``fleet up`` runs its processes under this, and ``fleet serve`` does if it has several. A process that runs alone, such
-as a ``fleet worker``, is supervised by whatever started it. Until every process has been ready once, a failure ends the
-start, with the reason that the process has reported. After that, a process that ends is restarted in its slot, with
-backoff, as often as needed. A process that hangs is killed, because it would keep its share of the connections without
-answering.
+as a ``fleet worker``, is supervised by whatever started it. Until every process has been ready once, a failure aborts
+the start, with the reason that the process has reported. After that, a process that exits is restarted in its slot,
+with backoff, as often as needed. A process that hangs is killed, because it would hold its share of the connections
+without answering.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from coordinator.metrics import forget_gauges, recorder
 _log = structlog.get_logger(__name__)
 
 START_SECONDS = 60.0
-"""How long all processes together may take until they are ready at first."""
+"""How long the first start of all processes may take."""
 RESTART_SECONDS = 60.0
-"""How long the event loop of a restarted process may be blocked, or not run yet, before it counts as hung."""
+"""How long the event loop of a restarted process may be blocked or not started before it counts as hung."""
 START_ATTEMPTS = 3
 KILL_SECONDS = 5.0
-"""How long killed processes may take to end. Stopping a fleet takes up to the drain time and this."""
+"""How long killed processes may take to exit. Stopping a fleet takes up to the drain time and this."""
 _LOOK_SECONDS = 0.5
 _FINAL = frozenset(code for code in Exit if code not in (Exit.OK, Exit.FAILED))
-"""Exit codes after which another attempt would be useless."""
+"""Exit codes after which a retry is useless."""
 
 
 class Supervisor:
     """The processes of one fleet, or of one command.
 
     Args:
-        specs: the processes to be kept running.
+        specs: the processes to keep running.
         metrics_dir: the directory of their metrics.
         drain_seconds: how long a stop waits for work in progress.
         watchdog_seconds: how long the event loop of a process may be blocked; 0: for ever.
-        on_change: called when a process has started, become ready or ended.
+        on_change: called when a process has started, become ready or exited.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Supervisor:
         self._hurry = asyncio.Event()
         self._restarts: dict[Child, asyncio.TimerHandle] = {}
         self._next_reap: asyncio.TimerHandle | None = None
-        """The next look at ended processes that were left to others before, for which no signal comes again."""
+        """The next check of zombies that were left for others to reap, for which no further signal comes."""
 
     def __iter__(self) -> Iterator[Child]:
         return iter(self._children)
@@ -112,7 +112,7 @@ class Supervisor:
         return True
 
     async def drain(self) -> None:
-        """Asks every process to finish its work and end; kills those that are left when the time is up."""
+        """Asks every process to finish its work and exit; kills those left after the drain time."""
         self._stopping = True
         if self._watchdog is not None:
             self._watchdog.cancel()
@@ -137,17 +137,17 @@ class Supervisor:
         self._ended.set()
 
     def renew(self) -> None:
-        """Makes every process finish and restart, because its settings have changed."""
+        """Makes every process drain and restart, because its settings have changed."""
         self._signal(signal.SIGTERM)
 
     def tell(self, outcome: ReloadOutcome) -> None:
-        """Passes the outcome of a reload on to every process, and to those that start later."""
+        """Passes the outcome of a reload to every process, and to those that start later."""
         self._refused = outcome if outcome.settings is None else None
         for child in self._children:
             child.tell(outcome)
 
     def reap(self) -> None:
-        """Finds the processes that have ended, and acts on it."""
+        """Handles the processes that have exited."""
         for child in self._children:
             if child.ended():
                 self._after(child)
@@ -169,10 +169,10 @@ class Supervisor:
         self._changed()
 
     def _after(self, child: Child) -> None:
-        """Acts on the end of a process, or on a start that has failed."""
+        """Handles the exit of a process, or a failed start."""
         forget_gauges(self._metrics_dir, child.spec.slot)
         if child.by_signal:
-            # It could not end the commands that it had started, and another process may start them again.
+            # It could not stop the commands that it had started, and another process may start them again.
             end_session(child.session)
         self._ended.set()
         if not self._stopping:
@@ -192,7 +192,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             for child in self._children:
-                # While a process starts, it imports modules (users' tools too), which may take very long.
+                # While a process starts, it imports modules (users' tools too), which may be very slow.
                 least = RESTART_SECONDS if child.state == "starting" else 0.0
                 patience = max(self._watchdog_seconds, least)
                 if child.overdue() >= patience and not child.hung:
@@ -209,14 +209,14 @@ class Supervisor:
             child.signal(number)
 
     async def _gone(self, seconds: float) -> bool:
-        """Waits until no process is left; False: the time is over, or ``hurry`` was called."""
+        """Waits until no process is left; False: timed out, or ``hurry`` was called."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while any(child.pid is not None for child in self._children):
             if self._hurry.is_set() or loop.time() >= deadline:
                 return False
             self._ended.clear()
-            # Usually woken when a process ends; the timeout is a safety net.
+            # Usually woken when a process exits; the timeout is a safety net.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), min(deadline - loop.time(), _LOOK_SECONDS))
             self.reap()

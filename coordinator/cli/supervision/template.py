@@ -4,8 +4,8 @@ The imports of a front-end take seconds of CPU time. The template imports everyt
 request on its socket. So a killed process is replaced within a few hundredths of a second, at almost no cost for the
 others, and all share the code in memory.
 
-It forks twice: the process in between ends at once, and the supervisor, which adopts orphans, becomes the parent of the
-new process. So the supervisor can wait for it and signal it like any child, and does not depend on the template.
+It forks twice: the intermediate process exits at once, and the supervisor, which adopts orphans, becomes the parent of
+the new process. So the supervisor can wait for it and signal it like any child, and does not depend on the template.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "frontend": ("coordinator.cli.supervision.roles", "coordinator.cli.frontend"),
     "worker": ("coordinator.cli.supervision.roles", "workers.process", "workers.run_kinds"),
 }
-"""The modules that a role imports. If a module has ``prepare``, that is called too. Neither may start threads or open
+"""The modules that a role imports. If a module has ``prepare``, it is called too. Neither may start threads or open
 files."""
 
 _SLOT_BYTES = 64
@@ -41,7 +41,7 @@ def main() -> int:
     end_with_parent(signal.SIGKILL)
     requests = socket.socket(fileno=int(sys.argv[1]))
     name_process("fleet template")
-    # Imports make hardly any garbage, and looking for it again and again would take a fifth of the time.
+    # Imports create hardly any garbage, and collections would take a fifth of the time.
     gc.disable()
     for role in sys.argv[2:]:
         for module in MODULES[role]:
@@ -51,7 +51,7 @@ def main() -> int:
     gc.enable()
     gc.collect()
     gc.freeze()
-    # If it took too long, the supervisor has closed the socket.
+    # After a timeout, the supervisor has closed the socket.
     with contextlib.suppress(BrokenPipeError):
         requests.send(b"ready")
     while True:
@@ -66,14 +66,14 @@ def main() -> int:
             _fork(slot.decode(), files, supervisor, says)
         os.close(says)
         os.waitpid(between, 0)
-        # From now on the new process is the supervisor's child. The answer is empty if it could not be forked.
+        # The new process is now the supervisor's child. The answer is empty if the fork failed.
         requests.send(os.read(said, _PID_BYTES))
         for file in (said, *files):
             os.close(file)
 
 
 def _fork(slot: str, files: list[int], supervisor: int, says: int) -> NoReturn:
-    """Runs in the process in between: forks the new process, reports its id and ends."""
+    """Runs in the intermediate process: forks the new process, reports its id and exits."""
     between = os.getpid()
     copied = os.fork()
     if copied:
@@ -95,7 +95,7 @@ def _fork(slot: str, files: list[int], supervisor: int, says: int) -> NoReturn:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        # Ends here, so that none of the template's own code runs in this process.
+        # Exits here, so that none of the template's own code runs in this process.
         os._exit(code)
 
 

@@ -56,7 +56,7 @@ def top(
     if url is None and fleet is None:
         if in_use(data_dir):
             raise CommandFailed(f"the fleet on {data_dir} is still starting: try again in a moment")
-        if not any_owned(directory):  # else whatever answers on the port is a fleet of another directory
+        if not any_owned(directory):  # else the port may belong to a fleet of another directory
             raise CommandFailed(f"no fleet runs on {data_dir}: start `fleet up` there, or say where with --url")
     supervised = fleet is not None
     where = url or _place(fleet) or _configured(loaded.settings)
@@ -72,12 +72,12 @@ def top(
                 shown: RenderableType
                 try:
                     if supervised and fleet is None:  # another fleet may have its port by now
-                        raise CommandFailed(f"the fleet on {data_dir} has ended; this goes on with the next one")
+                        raise CommandFailed(f"the fleet on {data_dir} has stopped; waiting for the next one")
                     after = _scrape(client, where)
                 except CommandFailed as failure:
                     if once:
                         raise
-                    # The fleet may be restarting, which is just when somebody wants to watch it.
+                    # The fleet may be restarting, which is exactly when somebody wants to watch it.
                     shown = Text(printable(str(failure)), style="bold red")
                 else:
                     if fleet is not None:
@@ -88,7 +88,7 @@ def top(
                 if live is not None:
                     live.update(shown, refresh=True)
                 else:
-                    # Into a file or pipe, or where no cursor can be moved: one after the other.
+                    # A file, a pipe or a dumb terminal: print one after the other.
                     console.print(shown)
                 if once:
                     break
@@ -100,12 +100,12 @@ def _place(fleet: Fleet | None) -> str | None:
 
 
 def _configured(settings: Settings) -> str:
-    """Where ``fleet serve`` has the metrics, or ``fleet worker`` if that has a port: they leave no ``fleet.json``."""
+    """The metrics of ``fleet serve``, or of ``fleet worker`` with a port: these write no ``fleet.json``."""
     return base_url(settings.admin_host or settings.host, settings.admin_port or settings.worker_port or settings.port)
 
 
 def _credentials() -> dict[str, str]:
-    """The headers that say who asks.
+    """The headers that identify the caller.
 
     Raises:
         CommandFailed: the token cannot be sent.
@@ -125,7 +125,7 @@ def _scrape(client: httpx2.Client, where: str) -> Reading:
     try:
         response = client.get(where.rstrip("/") + "/metrics")
         if response.status_code in (401, 403):
-            raise CommandFailed(f"{redacted(where)} wants to know who asks: put a token into {TOKEN_VARIABLE}")
+            raise CommandFailed(f"{redacted(where)} needs authentication: put a token into {TOKEN_VARIABLE}")
         if response.status_code != 200:
             raise ValueError(f"the answer is {response.status_code} {response.reason_phrase}".rstrip())
         return read(response.text, time.monotonic())

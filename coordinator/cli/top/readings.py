@@ -1,4 +1,4 @@
-"""Reads the fleet's metrics, and computes what has happened between two readings."""
+"""Reads the fleet's metrics, and computes rates between two readings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Interval:
         object.__setattr__(self, "seconds", max(self.after.at - self.before.at, 1e-9))
 
     def gauge(self, name: str, **labels: str) -> float:
-        """The present sum of a gauge over all series with these labels."""
+        """The current sum of a gauge over all series with these labels."""
         return sum(value for found, value in self._now(name).items() if found >= frozenset(labels.items()))
 
     def rate(self, name: str, **labels: str) -> float:

@@ -19,7 +19,7 @@ _TOOLS = 12
 
 
 def screen(interval: Interval, fleet: Fleet | None, hot: Sequence[Hot], where: str) -> RenderableType:
-    """Everything, from what callers see down to what causes it."""
+    """All tables, from the callers' view down to its causes."""
     parts: list[RenderableType] = [_headline(interval, fleet, where), _tools(interval), _pressure(interval)]
     if interval.gauge("coordinator_processes", role="worker"):
         parts.append(_workers(interval))
@@ -71,7 +71,7 @@ def _pressure(interval: Interval) -> Table:
     )
     script = "coordinator_store_script_duration_seconds"
     errors = interval.rates("coordinator_store_errors_total", "kind")
-    errors.pop("cancelled", None)  # callers that went away, mostly while they waited
+    errors.pop("cancelled", None)  # callers that disconnected, mostly while they waited
     rows = [
         ("admission", f"{at_work:.0f} at work of {limit:.0f}, {waiting:.0f} waiting"),
         ("shed/s", _listed(shed)),
@@ -90,7 +90,7 @@ def _pressure(interval: Interval) -> Table:
 
 
 def _backlog(interval: Interval) -> str:
-    """Items by role, and what waits; one front-end of the fleet counts them every few seconds."""
+    """Items by role, and the backlog; one front-end of the fleet counts them every few seconds."""
     found = {role: interval.gauge("coordinator_items", role=role) for role in ("queue", "work", "review", "blocked")}
     parts = [f"{count:,.0f} {role}" for role, count in found.items() if count] or ["none open"]
     if oldest := interval.gauge("coordinator_oldest_ready_age_seconds"):
@@ -109,7 +109,7 @@ def _workers(interval: Interval) -> Table:
         ("steps/s", _listed(steps)),
         (
             "steps",
-            f"{interval.gauge('coordinator_steps_in_hand'):.0f} in hand, "
+            f"{interval.gauge('coordinator_steps_in_hand'):.0f} running, "
             f"{interval.gauge('coordinator_steps_queued'):.0f} waiting",
         ),
         ("waited", f"p99 <= {_time(interval.quantile('coordinator_step_wait_seconds', 0.99))}"),
