@@ -79,11 +79,13 @@ def test_a_release_goes_through(example: Example) -> None:
     (asked,) = at["pendingHuman"]
     assert agent.refused("workflow.submit", **link(at, "approve"))["error"]["code"] == "ACTOR_MISMATCH"
     # By the examples of the help pages.
+    shown: list[str] = []
     for line in (*COMMANDS["gateway approvals show"].examples, COMMANDS["gateway approvals resolve"].examples[0]):
         words = line.replace(_APPROVAL, asked["requestId"]).replace("./data", data).split()[1:]
-        done = fleet_command(*words, FLEET_DATA_DIR=data)
-        assert done.returncode == 0, done
-    assert "is in state 'released' now" in done.stdout, done
+        resolved = fleet_command(*words, FLEET_DATA_DIR=data)
+        assert resolved.returncode == 0, resolved
+        shown.append(resolved.stdout)
+    assert "is in state 'released' now" in shown[-1]
     end = agent.get(at)
     assert (end["terminal"], end["outcome"]) == (True, "success")
     assert example.git("tag", "-l", "--format=%(refname:short) %(contents:subject)") == (
