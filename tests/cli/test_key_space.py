@@ -138,10 +138,10 @@ async def test_a_process_that_begins_on_a_store_without_writes_settles_it_first(
     [
         (
             OLDER,
-            f"as an older release does it (version {OLDER}; this one has {key_space.VERSION})",
+            f"has the key layout of an older release (version {OLDER}; this one has {key_space.VERSION})",
         ),
-        (NEWER, f"as a newer release does it (version {NEWER}; this one has {key_space.VERSION})"),
-        ("2.0", "the store's key-space version is b'2.0', which is no number"),
+        (NEWER, f"has the key layout of a newer release (version {NEWER}; this one has {key_space.VERSION})"),
+        ("2.0", "the store's key-space version is b'2.0', which is not a number"),
     ],
     ids=["older", "newer", "unknown"],
 )

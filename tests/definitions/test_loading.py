@@ -267,7 +267,7 @@ def test_activities_are_looked_for_in_a_folder_of_their_own_only(tree: Tree, rea
     library = read()
     assert list(library.workflows["one"].activities) == ["a"]
     (problem,) = library.problems
-    assert problem.message == f"activitiesDir: {folder!r} is not a folder of its own within the workflow's"
+    assert problem.message == f"activitiesDir: {folder!r} is not a folder directly within the workflow's"
 
 
 def test_a_folder_without_a_workflow_is_told_unless_it_lends_skills_to_all(tree: Tree, read: Read) -> None:

@@ -95,7 +95,7 @@ def test_no_empty_store_takes_the_place_of_data_that_have_gone(tmp_path: Path) -
         for made in (lambda: None, home.mkdir, (home / "redis").mkdir):
             made()
             before = sorted(home.rglob("*"))
-            with pytest.raises(DataDirUnusable, match="are gone"):
+            with pytest.raises(DataDirUnusable, match="is gone"):
                 server.start()
             assert sorted(home.rglob("*")) == before
         (home / "redis").rmdir()
