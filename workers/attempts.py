@@ -1,4 +1,4 @@
-"""One attempt of a step: it is prepared, executed within its time, and turned into a report.
+"""One attempt of a step: it is prepared, executed within its timeout, and turned into a report.
 
 An attempt is *interrupted* when it takes too long, when its run was cancelled, when its lease
 was lost, or when the worker drains. Interrupting cancels the attempt's task. What is reported then
@@ -37,7 +37,7 @@ RETURN_MS = 1_000
 
 
 class Attempt:
-    """An attempt that a slot has in hand. It runs in the slot's task.
+    """An attempt running in a slot, in the slot's task.
 
     Args:
         kind: the step's kind of run; None if this worker does not know it.
@@ -70,14 +70,14 @@ class Attempt:
         """When the attempt should have ended, by ``monotonic``. 0: it has no timeout now."""
         self.interrupted: Interruption | None = None
         self.abandoned = False
-        """Whether the engine has reported for this attempt because it did not end."""
+        """Whether the engine has reported for this attempt because it hangs."""
         self.span: Scope | None = None
         """Set if the attempt is traced."""
         self.outcome = "lost"
         """For metrics: ok, failed, retry or returned. lost: nothing was reported."""
         self._kind = kind
         self._work = Work(None)
-        """What it does, once it is prepared to be executed."""
+        """Its work, once it is prepared."""
         self._seconds = 0.0
         self._task = task
         self._on_stuck = on_stuck
@@ -85,7 +85,7 @@ class Attempt:
         self._grace: asyncio.TimerHandle | None = None
 
     def interrupt(self, why: Interruption) -> None:
-        """Ends the attempt before its time. Only the first reason counts."""
+        """Cancels the attempt. Only the first reason counts."""
         if self.interrupted is None:
             self.interrupted = why
             self._task.cancel()
@@ -129,7 +129,7 @@ class Attempt:
                 if timer is not None:
                     timer.cancel()
         if self.interrupted is not None:
-            # This also applies to an attempt that went on to its end although it was told to stop.
+            # This also applies to an attempt that ran to its end although it was interrupted.
             self._task.uncancel()
             return self.cut_short(spec)
         return None if outcome is None else self._conclude(kind, spec, outcome)

@@ -58,7 +58,7 @@ class Connections:
         return server
 
     def lost(self, name: str) -> None:
-        """Says that a server could not be reached. If tools are imported from it, they are listed again."""
+        """Notes that a server could not be reached. If tools are imported from it, they are listed again."""
         if name in self._watched:
             self.on_change(name)
 

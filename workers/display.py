@@ -33,7 +33,7 @@ class Display:
         self._shown: dict[str, tuple[Job, Execution]] = {}
 
     def update(self, pipeline: Any, attempts: list[Attempt]) -> None:
-        """Adds the commands to a pipeline that show the long ones of these attempts, and no others."""
+        """Adds the commands to a pipeline that show exactly the long ones of these attempts."""
         since = monotonic() - RENEW_SECONDS
         lasting = {attempt.step.job_id: attempt for attempt in attempts if attempt.began < since}
         for gone in self._shown.keys() - lasting.keys():

@@ -32,10 +32,10 @@ _log = structlog.get_logger(__name__)
 FLUSH_AT = 8
 """As soon as this many reports wait, they are sent without waiting for the end of the event loop's turn."""
 TAKE_MOST = 16
-"""Most steps that one call takes."""
+"""How many steps one call takes at most."""
 TURN_SECONDS = 0.1
 """How long a worker prefers the successors of its own steps to steps from the queues. Long enough for the short steps
-of a flow to run one after the other, short enough that no flow keeps others waiting."""
+of a flow to run one after the other, short enough that no flow starves others."""
 _PAUSE_FIRST, _PAUSE_MOST = 0.05, 1.0
 SPECS_MOST = 4096
 SPEC_BYTES_MOST = 64 * 1024 * 1024
@@ -105,14 +105,14 @@ class Engine:
         self._on_outbox = on_outbox
         self._on_plain_job = on_plain_job
         self.held: dict[str, Attempt] = {}
-        """Attempts in hand by job id. The thread that renews leases reads it, too."""
+        """Running attempts by job id. The thread that renews leases reads it, too."""
         self._paused: set[str] = set()
         self._reply_lost = False
         self._queues_served = 0.0
         """When the queues were last served before the followers of this worker's own steps, by ``monotonic``."""
         self._draining = False
         self._busy = 0
-        """How many steps are in hand or on their way into a slot, plus plain jobs."""
+        """How many steps run or are on their way into a slot, plus plain jobs."""
         self._asked = 0
         """How many steps the calls under way may bring."""
         self._waiting: deque[asyncio.Future[StepRun]] = deque()
@@ -197,7 +197,7 @@ class Engine:
                 try:
                     self._keep_spec(step, taken.specs[step.spec - 1])
                 except Exception:
-                    # The attempt will meet the same error and fail with it.
+                    # The attempt will get the same error and fail with it.
                     _log.exception("the spec of a run cannot be read", run=step.run)
             self._busy += 1
             recorder().step_waited((taken.now - step.ready_at) / 1000)
@@ -228,21 +228,21 @@ class Engine:
         self._free.set()
 
     def held_in(self, project: str) -> list[str]:
-        """The steps of a project that are in hand, or whose outcome is being reported."""
+        """The steps of a project that run, or whose outcome is being reported."""
         batches = [batch for batch in (*self._unsent_batches.values(), *self._sending) if batch.project == project]
         reported = [report.step for batch in batches for report, _ in batch.reports]
         held = [attempt.step for attempt in self.held.values()] + [*self._ready]
         return [*reported, *(step.step for step in held if step.project == project)]
 
     def lost_reply(self) -> bool:
-        """Whether a reply that may have brought steps was lost since this was last asked."""
+        """Whether a reply that may have brought steps was lost since the last call."""
         lost, self._reply_lost = self._reply_lost, False
         return lost
 
     # --- attempts ---------------------------------------------------------------------------------
 
     def interrupt(self, job: str, why: Interruption) -> bool:
-        """Ends an attempt before its time. Returns whether it is in hand."""
+        """Interrupts an attempt. Returns whether it runs here."""
         attempt = self.held.get(job)
         if attempt is not None:
             attempt.interrupt(why)
@@ -268,7 +268,7 @@ class Engine:
             attempt = Attempt(step, self._kinds.get(step.run_kind), task, self._abandon)
             job = step.job_id
             if job in self.held:
-                # The store has lost its last writes and offers an attempt that it does not know we have.
+                # The store has lost its last writes and offers an attempt that already runs here.
                 self.held[job].interrupt("lost")
             self.held[job] = attempt
             if self._tracing is not None:
@@ -312,7 +312,7 @@ class Engine:
         return loaded
 
     def _abandon(self, attempt: Attempt) -> None:
-        """Gives up an attempt that does not end: reports for it, and adds a slot for the one that it keeps."""
+        """Gives up a hung attempt: reports for it, and adds a slot to replace the one that it blocks."""
         _log.error("an attempt did not end when it was told to", step=attempt.step.job_id, why=attempt.interrupted)
         self._drop(attempt)
         self._add_slot()
@@ -418,12 +418,12 @@ class Engine:
     # --- the end ----------------------------------------------------------------------------------
 
     async def finish(self) -> None:
-        """Waits until everything in hand is done and reported, then ends the slots."""
+        """Waits until all steps are done and reported, then ends the slots."""
         await self._emptied(None)
         await self._end()
 
     async def drain(self, seconds: float) -> None:
-        """Takes no more steps, gives attempts ``seconds`` to end, and gives back those that did not.
+        """Drains: takes no more steps, lets attempts end within ``seconds``, and gives back the others.
 
         Returns when everything is reported.
         """
@@ -443,11 +443,11 @@ class Engine:
 
     @property
     def stuck(self) -> bool:
-        """Whether attempts go on that did not let themselves be ended."""
+        """Whether attempts still run that ignored their interruption."""
         return bool(self._slot_tasks)
 
     async def _emptied(self, seconds: float | None) -> None:
-        """Waits until no step is in hand and no report is left to send; at most ``seconds``, None: without limit."""
+        """Waits until no step runs and no report is left to send; at most ``seconds``, None: without limit."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._busy or self._unsent_batches or self._store_calls:

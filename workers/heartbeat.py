@@ -27,7 +27,7 @@ from coordinator.store.replies import lacks_function
 from workers.attempts import GRACE_SECONDS, Attempt
 
 _ANSWER_SECONDS = 1.0
-"""How long a beat may take. There must be time to try again, on a new connection, before a lease expires."""
+"""How long a beat may take. There must be time for a retry, on a new connection, before a lease expires."""
 _log = structlog.get_logger(__name__)
 
 
@@ -43,7 +43,7 @@ def heartbeat_client(url: str, identity: StoreIdentity | None = None) -> redis.R
 
 
 class Presence(Protocol):
-    """What RQ is told with each beat. ``StepWorker`` implements it."""
+    """What each beat reports to RQ. ``StepWorker`` implements it."""
 
     def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
         """Adds commands for RQ's Redis to the pipeline. Returns a function that is to be called with their replies."""
@@ -96,7 +96,7 @@ class Heartbeat:
         self._thread.join()
 
     def hurry(self) -> None:
-        """Makes the next beat begin at once, because the worker may have missed that it lost steps."""
+        """Starts the next beat at once, because the worker may not know that it lost steps."""
         self._due.set()
 
     def _run(self) -> None:
@@ -142,7 +142,7 @@ class Heartbeat:
         return client.fcall(RENEW.function, 1, keys.project_prefix(project), self._worker, LEASE_MS, *words)
 
     def _learn(self, by_project: dict[str, list[Attempt]], replies: list[Any]) -> None:
-        """Reads from the replies which attempts are no longer ours, and says so to ``on_lost``."""
+        """Reads from the replies which attempts are no longer ours, and passes them to ``on_lost``."""
         for (project, group), reply in zip(by_project.items(), replies, strict=True):
             if isinstance(reply, redis.exceptions.ResponseError) and lacks_function(reply):
                 # Another server has taken over, which does not have our functions.

@@ -1,4 +1,4 @@
-"""Runs Python callables in child processes, where they may compute, block or crash without harm to other steps.
+"""Runs Python callables in child processes, where they may compute, block or crash without affecting other steps.
 
 A child executes one call at a time, and up to ``CALLS`` calls in its life. When a call is cancelled or times out, its
 child is killed, because blocking code cannot be stopped otherwise. A child ends with its worker, even if the worker is
@@ -22,7 +22,7 @@ from coordinator.steps.run_kind import CallFailed, timeout
 from workers.isolated_child import HEAD, TOO_DEEP
 
 CALLS = 100
-"""How many calls a child serves before a new one replaces it, so that leaks do not add up."""
+"""How many calls a child serves before a new one replaces it, so that leaks stay bounded."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 _LAST_WORDS_SECONDS = 1.0
 """How long to wait for the answer of a child that has ended already."""
@@ -119,7 +119,7 @@ class _Child:
                 self._process.kill()
 
     async def ended(self) -> str:
-        """Waits until the process has ended, and says in words how."""
+        """Waits until the process has ended, and describes how."""
         code = -signal.SIGKILL if self._process is None else await self._process.wait()
         return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
 

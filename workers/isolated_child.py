@@ -23,7 +23,7 @@ HEAD = struct.Struct("!I")
 _PR_SET_PDEATHSIG = 1
 TOO_DEEP = "the callable returned what is nested too deep to be kept"
 BAD_ARGUMENTS = "VALIDATION_ERROR"
-"""The type of a failure whose call the callable does not take; it was not called."""
+"""The type of a failure of a call with wrong arguments; the callable was not called."""
 _KEY = "idempotency_key"
 _encode = msgspec.json.Encoder().encode
 _resolve = cache(pkgutil.resolve_name)
@@ -49,7 +49,7 @@ def _serve(call: dict[str, Any]) -> bytes:
 
 
 class BadArguments(Exception):
-    """A callable does not take the arguments. The text says what it takes."""
+    """A callable does not accept the arguments. The text says what it accepts."""
 
 
 def prepared(function: Callable[..., Any], given: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def prepared(function: Callable[..., Any], given: Mapping[str, Any], key: str) -
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        return dict(given)  # what is written in C need not say what it takes
+        return dict(given)  # callables written in C may have no signature
     named = {
         one.name: one.default is one.empty
         for one in parameters
@@ -105,7 +105,7 @@ def _read(connection: socket.socket, size: int) -> bytes:
 
 
 def main() -> None:
-    """Serves calls until the worker hangs up."""
+    """Serves calls until the worker closes the connection."""
     # A group of its own, so that what a callable starts can be killed with it. It stays in the worker's session, which
     # is ended with the worker.
     os.setpgid(0, 0)

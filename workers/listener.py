@@ -2,7 +2,7 @@
 
 The script that makes a step ready rings the bell of its queue. A bell is a list on which idle workers block, each with
 one call for all of its queues. It wakes one worker. It only says that there may be work, so a lost ring loses no work.
-A worker that has no free slot rings again for the others. An idle worker also looks once a second without being rung.
+A worker that has no free slot rings again for the others. An idle worker also polls once a second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workers.engine import Engine
 
 
 class Listener:
-    """Looks for work and waits for bells.
+    """Polls for work and waits for bells.
 
     Args:
         queue: the Redis that holds the queues.
@@ -50,7 +50,7 @@ class Listener:
                 await asyncio.sleep(STORE_RETRY_SECONDS)
 
     async def _wait(self) -> None:
-        """Waits for a bell, at most until it is time to look anyway."""
+        """Waits for a bell, at most until the next poll is due."""
         rung = await self._queue.pop_first(self._bells, IDLE_POLL_SECONDS)
         if rung is not None and self._engine.want() == 0 and not self._engine.paused:
             await self._queue.command("RPUSH", rung[0], 1)

@@ -54,13 +54,13 @@ MakeRunKinds = Callable[[Settings, Store, Isolated], Mapping[str, RunKind]]
 OnSettings = Callable[[Callable[[Settings], None]], None]
 """Registers a function to be called with new settings."""
 Beside = Callable[["WorkerProcess"], AbstractAsyncContextManager[None]]
-"""Makes what runs beside a worker, such as its metrics endpoint, for as long as the worker runs."""
+"""Makes what runs along with a worker, such as its metrics endpoint, as long as the worker runs."""
 
 _TIDY_SECONDS = 60.0
 _ORPHAN_SECONDS = 2.0
-"""How long an orphan lets its steps end."""
+"""How long an orphan waits for its steps to end."""
 _MARGIN_SECONDS = 1.5
-"""How much sooner than the supervisor's patience ends a draining worker gives its steps back."""
+"""How long before the supervisor would kill it a draining worker gives its steps back."""
 _CONNECT_SECONDS = 1.0
 
 
@@ -78,7 +78,7 @@ class WorkerProcess:
         slot: the process's stable name within its fleet.
         make_run_kinds: makes what the worker executes.
         on_ready: called once, when the worker begins to take steps.
-        orphaned: tells whether the process that started the worker is gone. Then the worker ends fast.
+        orphaned: whether the process that started the worker is gone. Then the worker ends fast.
         on_settings: registers a function that is called in the event loop whenever the settings have changed.
         beside: opened before the store, closed after the last step.
         on_begin: called as soon as the event loop runs.
@@ -222,8 +222,8 @@ class WorkerProcess:
         heartbeat.stop()
         await self._sign_off(worker)
         if engine.stuck or engine.busy:
-            # Event loop and interpreter would wait for them for ever, so they are not closed in the usual way.
-            _log.warning("left something behind that did not end")
+            # Event loop and interpreter would wait for them forever, so they are not closed in the usual way.
+            _log.warning("some attempts did not end")
             tracing.stop()
             os._exit(1 if failed else 0)
         if failed is not None:
@@ -232,7 +232,7 @@ class WorkerProcess:
     async def _until_drained(
         self, engine: Engine, listener: asyncio.Task[None], others: list[asyncio.Task[None]]
     ) -> BaseException | None:
-        """Takes steps until the worker is told to stop, then ends those in hand.
+        """Takes steps until the worker is told to stop, then drains.
 
         Args:
             listener: the part that takes steps; it ends first.
@@ -258,7 +258,7 @@ class WorkerProcess:
         try:
             await asyncio.to_thread(worker.end)
         except redis.exceptions.RedisError as error:
-            _log.warning("left without signing off: Redis does not answer", error=str(error))
+            _log.warning("ended without unregistering: Redis does not answer", error=str(error))
         _log.info("worker stopped", worker=worker.name)
 
     async def _until_told(self, tasks: list[asyncio.Task[None]]) -> BaseException | None:
@@ -316,8 +316,8 @@ class WorkerProcess:
             except redis.exceptions.RedisError:
                 pass  # the next time will do
             except Exception:
-                # RQ stumbles over what others have left in its keys; steps do not depend on its maintenance.
-                _log.exception("RQ's registries could not be tidied")
+                # RQ fails on foreign entries in its keys; steps do not depend on its maintenance.
+                _log.exception("RQ's registries could not be cleaned up")
             await asyncio.sleep(_TIDY_SECONDS)
 
     async def _pause(self, seconds: float) -> None:

@@ -21,7 +21,7 @@ class StepNotAllowed(Exception):
 class StepJob(Job):
     """A job whose function must be one of ``workers.steps``. RQ's own class would import anything.
 
-    Whatever else RQ does on behalf of a job is left out: it would call any function as a callback, and any URL as a
+    Everything else that RQ does for a job is left out: it would call any function as a callback, and any URL as a
     webhook.
     """
 

@@ -1,6 +1,6 @@
 """Moves jobs from projects' outboxes to the queues, if these are in another Redis than the store.
 
-A process that makes a step ready wakes the relay of one worker. The sweep finds what was missed.
+A process that makes a step ready wakes the relay of one worker. The sweep finds missed jobs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Relay:
         self._warn = ThrottledWarnings()
 
     def tell(self, project: str) -> None:
-        """Says that there is something in the project's outbox."""
+        """Notes that the project's outbox has jobs."""
         self._waiting.add(project)
         self._news.set()
 

@@ -35,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _NoPresence:
-    """Adds nothing to a heartbeat: the stock worker shows itself to RQ."""
+    """Adds nothing to a heartbeat: the stock worker registers itself with RQ."""
 
     def beat(self, pipeline: Any, attempts: list[Attempt]) -> Callable[[list[Any]], None]:
         """Adds nothing."""

@@ -1,7 +1,7 @@
 """The functions that a job may name. Arguments and results are JSON.
 
 The job of a step names ``run``. A worker of the fleet never calls it, because its engine follows
-the pointer. A stock RQ worker does call it, and so can stand in for a worker of the fleet.
+the pointer. A stock RQ worker does call it, and so can replace a worker of the fleet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def run(project: str, run: str, step: str, attempt: int, *_: Any) -> str:
     """Executes one attempt of a step and reports its outcome to the store. Successors are queued for any worker.
 
     Returns:
-        What became of the attempt: ``ok``, ``failed``, ``retry``, ``returned`` or ``lost``. ``stale``: the pointer
+        The outcome of the attempt: ``ok``, ``failed``, ``retry``, ``returned`` or ``lost``. ``stale``: the pointer
         leads to nothing.
     """
     # Imported here, because this module is also imported just to look up its functions.

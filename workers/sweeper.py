@@ -30,7 +30,7 @@ SLOW_SECONDS = 30.0
 """How often all projects are swept."""
 RECLAIM_SECONDS = 1.5
 """How long after a lost reply the steps that it brought are reclaimed. By then all other replies have arrived, so that
-their steps are not taken for lost ones."""
+their steps are not mistaken for lost ones."""
 ROUNDS = 10
 """How often the script runs for one project in one round, at most."""
 
@@ -39,16 +39,16 @@ class TidiesRuns(Protocol):
     """The part of a kind of run that the sweeper needs; see ``RunKind.tidy``."""
 
     async def tidy(self, project: str) -> bool:
-        """Forgets runs that are over. Returns whether nothing is left that has to be forgotten later."""
+        """Forgets runs whose retention is over. Returns whether no run is left to be forgotten later."""
         ...
 
 
 class Sweeper:
-    """Sweeps, in turn with the other workers.
+    """Sweeps, taking turns with the other workers.
 
     Args:
         name: the name of this worker.
-        held: returns the steps of a project that this worker has in hand.
+        held: returns the steps of a project that this worker holds.
         lost_reply: whether a reply that may have brought steps was lost since it was last called.
         on_outbox: called with a project when its outbox has jobs for the relay to move.
     """
@@ -71,7 +71,7 @@ class Sweeper:
         self._slow_at = 0.0
         self._reclaim_at = inf
         self._active_until: dict[str, float] = {}
-        """Until when a project counts as active, by ``monotonic``: the store's clock may be put forward meanwhile."""
+        """Until when a project counts as active, by ``monotonic``: the store's clock may be set forward meanwhile."""
         self._tidying: asyncio.Task[None] | None = None
         self._warn = ThrottledWarnings()
 
@@ -126,7 +126,7 @@ class Sweeper:
             except ToolFailure as failure:
                 if failure.code != "store_full":
                     raise
-                full = failure  # goes on: forgetting what is over is what makes room
+                full = failure  # goes on: forgetting old runs frees memory
             else:
                 queued += swept.queued
                 lost += swept.lost
@@ -159,7 +159,7 @@ class Sweeper:
         return swept
 
     async def _tidy(self, projects: Sequence[str], idle: Collection[str]) -> None:
-        """Has each kind of run forget what is over. Drops idle projects in which nothing is left to forget."""
+        """Lets each kind of run forget old runs. Drops idle projects in which nothing is left to forget."""
         for project in projects:
             try:
                 if all([await kind.tidy(project) for kind in self._kinds]) and project in idle:

@@ -1,8 +1,7 @@
-"""The worker as RQ knows it: registered, alive, obeying commands, and able to run plain jobs.
+"""The worker as RQ sees it: registered, with heartbeats, obeying commands, and able to run plain jobs.
 
-The engine executes steps. This module makes the process an ``rq`` worker in the eyes of RQ's
-tools. Each heartbeat calls ``beat``. Jobs that somebody made with plain RQ run in one thread,
-as RQ's ``SimpleWorker`` runs them.
+The engine executes steps. This module makes the process an ``rq`` worker for RQ's tools. Each heartbeat calls ``beat``.
+Jobs made with plain RQ run in one thread, as RQ's ``SimpleWorker`` runs them.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class StepWorker(SimpleWorker):
         return 1
 
     def begin(self) -> None:
-        """Registers the worker, listens to commands, and looks whether workers are suspended."""
+        """Registers the worker, listens to commands, and checks whether workers are suspended."""
         self._register()
         self.subscribe()
         with self.connection.pipeline() as pipeline:
@@ -115,7 +114,7 @@ class StepWorker(SimpleWorker):
             self._heard([0, pipeline.execute()[-1]])
 
     def end(self) -> None:
-        """Signs off."""
+        """Unregisters the worker."""
         self._display.clear()
         self.register_death()
         if self.pubsub_thread is not None:
@@ -162,7 +161,7 @@ class StepWorker(SimpleWorker):
         """Tries again soon. RQ's own handler waits two seconds, and gives up if Redis does not answer in time."""
         if not isinstance(exc, (RedisError, OSError)):
             raise exc
-        _log.debug("commands cannot be heard, trying again", error=str(exc))
+        _log.debug("commands cannot be received, trying again", error=str(exc))
         time.sleep(_RECONNECT_SECONDS)
 
     def handle_payload(self, message: Any) -> None:
@@ -204,7 +203,7 @@ class StepWorker(SimpleWorker):
         if self.should_run_maintenance_tasks:
             self.run_maintenance_tasks()
         for queue in self.queues:
-            # RQ never trims this registry: jobs that its tools cancelled would stay for ever.
+            # RQ never trims this registry: jobs that its tools cancelled would stay forever.
             registry = queue.canceled_job_registry
             for job_id in registry.get_job_ids(0, 99, cleanup=False):
                 self.connection.zrem(registry.key, job_id)

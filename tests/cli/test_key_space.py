@@ -29,7 +29,7 @@ async def test_who_serves_first_notes_the_version(alone: Store) -> None:
         assert await key_space.noted(alone) == key_space.VERSION
 
 
-@pytest.mark.parametrize(("there", "word"), [(NEWER, "newer"), (0, "older"), ("x", "no number")])
+@pytest.mark.parametrize(("there", "word"), [(NEWER, "newer"), (0, "older"), ("x", "not a number")])
 async def test_another_version_is_refused_and_left_as_it_is(alone: Store, there: object, word: str) -> None:
     await alone.command("SET", KEY, str(there))
     with pytest.raises(KeySpaceDiffers, match=word):

@@ -191,7 +191,7 @@ def test_a_worker_serves_where_rq_cannot_read_its_own_registries(start: Start, c
     queue = Queue(QUEUE, connection=connection, serializer=JSONSerializer)
     connection.zadd(queue.started_job_registry.key, {b"\xff:\xff": 1})
     worker = start()
-    worker.wait_logged("RQ's registries could not be tidied")
+    worker.wait_logged("RQ's registries could not be cleaned up")
     job = queue.enqueue(NOOP, result_ttl=60)
     wait_until_sync(lambda: finished(job), what="the job to be executed")
     assert process_alive(worker.process.pid)

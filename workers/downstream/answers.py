@@ -36,8 +36,8 @@ class _Answer(httpx2.AsyncByteStream):
 async def bound_answer(response: httpx2.Response) -> None:
     """A response hook of httpx2: limits an answer that the client library would read whole."""
     if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
-        # This is how servers say that they have forgotten the session. Without the header the library goes by the
-        # status, not by the body.
+        # This is how servers say that they have forgotten the session. Without the header the library uses the status,
+        # not the body.
         response.headers.pop("content-type", None)
     if response.headers.get("content-type", "").lower().startswith("application/json"):
         response.stream = _Answer(response)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ConnectionFailed(Exception):
-    """A server cannot be reached, or was lost during the call. The text is a sentence that does not tell its address.
+    """A server cannot be reached, or was lost during the call. The text is a sentence without its address.
 
     Attributes:
         sent: whether the call may have reached the server.

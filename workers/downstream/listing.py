@@ -1,4 +1,5 @@
-"""Drops malformed tools from a server's lists: the client library would refuse the whole list for one of them."""
+"""Drops malformed tools from a server's lists: the client library would reject the whole list because of one of
+them."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ _log = structlog.get_logger(__name__)
 
 _LIST = "tools/list"
 _MAX_SHOWN = 200
-"""Most characters of a server's words in the log."""
+"""Most characters of a server's text in the log."""
 
 
 class Listing:
-    """Looks at what one session hears from its server.
+    """Filters the messages of one session's server.
 
     Args:
         connection: the name of the connection.
@@ -53,7 +54,7 @@ class Listing:
 
     def _problem(self, tools: list[Any]) -> str:
         """What is wrong with the first malformed one of the tools; empty if all are well-formed."""
-        # Fields of the result besides the tools are for the library to judge.
+        # The library checks the other fields of the result.
         found = {"tools": tools, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         try:
             methods.validate_server_result(_LIST, self.version or LATEST_HANDSHAKE_VERSION, found)

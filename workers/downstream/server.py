@@ -53,9 +53,9 @@ class ListedTool(NamedTuple):
 class DownstreamServer:
     """One server of the section ``connections`` with kind mcp.
 
-    All calls share one session. If the server dies, calls in flight fail with ``ConnectionFailed``, because nobody
-    knows how far they came. The next call opens a new session. A server that cannot be reached is tried again after
-    a pause that doubles each time. Until then calls fail at once, so a dead server takes no time from the others.
+    All calls share one session. If the server dies, calls in flight fail with ``ConnectionFailed``, because their
+    effect is unknown. The next call opens a new session. A server that cannot be reached is tried again after a pause
+    that doubles each time. Until then calls fail at once, so a dead server does not delay the others.
 
     Args:
         name: the name of the connection.
@@ -84,7 +84,7 @@ class DownstreamServer:
         self._closed = False
 
     async def call(self, tool: str, arguments: Mapping[str, Any], idempotency_key: str) -> types.CallToolResult:
-        """Calls a tool. If this is cancelled, the server is told.
+        """Calls a tool. If this is cancelled, the server is notified.
 
         Raises:
             ConnectionFailed: the server cannot be reached, or was lost during the call.
@@ -102,11 +102,11 @@ class DownstreamServer:
         return await self._asked(_all_tools, listing=True)
 
     def without_secrets(self, text: str) -> str:
-        """What the server says of a failure, without the values from the environment that it was given."""
+        """The server's text about a failure, without the values from the environment that it was given."""
         return hidden(text, self._filled.secrets)
 
     async def finish(self) -> None:
-        """Takes no more calls, and closes when those under way have been answered."""
+        """Accepts no more calls, and closes when those under way have been answered."""
         self._closed = True
         if self._session is not None:
             await self._session.finish()
@@ -129,7 +129,7 @@ class DownstreamServer:
         try:
             async with self._own_failures(session):
                 return await ask(session.client)
-        except _Forgotten:  # the server did not carry out what it was asked, so asking again is safe
+        except _Forgotten:  # the server did not execute the request, so a retry is safe
             session = await self._get(listing)
         async with self._own_failures(session):
             return await ask(session.client)
@@ -158,7 +158,7 @@ class DownstreamServer:
     def _meaning(self, error: MCPError, session: Session) -> ConnectionFailed | CallRefused:
         """Our exception for an error of the client library; ends the session if the error says that it is lost."""
         if error.message == _TERMINATED:
-            # Not left at once: the other calls that wait for answers will be told the same.
+            # Not closed at once: the other calls that wait get the same answer.
             session.ended = True
             return _Forgotten(f"the connection {self.name!r} does not know its session any more")
         if error.code in _REFUSALS:

@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 8.0
 LISTEN_AGAIN_SECONDS = 10.0
-"""How long nobody listens to a server that ended the stream of its changes."""
+"""The pause before listening again to a server that ended its stream of changes."""
 
 
 class Session:
@@ -102,19 +102,19 @@ class Session:
         return self._task is not None and self._task.done()
 
     async def finish(self) -> None:
-        """Takes no more calls, and closes when those under way have ended."""
+        """Accepts no more calls, and closes when those under way have ended."""
         self.ended = True
         if self.calls:
             await self._leave.wait()
         await self.close()
 
     def leave(self) -> None:
-        """Begins to close the session, without waiting."""
+        """Starts closing the session, without waiting."""
         self.ended = True
         self._leave.set()
 
     async def close(self, patience: float = _CLOSE_SECONDS) -> None:
-        """Closes the session and waits for that, but not for ever.
+        """Closes the session, and waits for that for a limited time.
 
         Args:
             patience: seconds until the session is cancelled.
@@ -204,7 +204,7 @@ class Session:
         _log.warning("connection lost", connection=self._name, reason=reason)
 
     def _gone(self, opened: asyncio.Future[Client]) -> None:
-        """Nothing more comes from the server: it is being closed, was lost before, or has just ended by itself."""
+        """The stream from the server has ended: it is being closed, was lost before, or has just ended by itself."""
         if opened.done() and not self.closing and not self._lost:
             self._lost = True
             _log.warning("connection lost", connection=self._name, reason="the server ended, or closed the connection")
@@ -240,7 +240,7 @@ class Session:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in a few words that name no address and no secret."""
+    """What went wrong, in a few words without addresses and secrets."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ConnectionFailed):

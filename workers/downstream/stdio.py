@@ -1,6 +1,6 @@
 """Talks to servers that are child processes. Each message is a line.
 
-The client library has such a transport, too, but it would read a line whole, however long.
+The transport of the client library would read lines of any length.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ async def stdio_transport(
             except _Garbled:
                 on_loss(_UNKNOWN)
             except (asyncio.IncompleteReadError, anyio.ClosedResourceError, anyio.BrokenResourceError):
-                pass  # the server ended, or nobody listens any more
+                pass  # the server ended, or the reader is gone
         while await pipes.lines.read(_CHUNK):
             pass  # a full pipe must not keep the server from ending
 
@@ -91,7 +91,7 @@ async def stdio_transport(
             async for one in write_stream_reader:
                 line = one.message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
                 if not await pipes.write(line.encode()):
-                    await read_stream_writer.aclose()  # the server may live, but cannot be asked any more
+                    await read_stream_writer.aclose()  # the server may be alive, but cannot be called any more
                     break
         finally:
             write_stream_reader.close()

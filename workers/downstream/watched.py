@@ -1,4 +1,4 @@
-"""Looks at all that a server says, and notices its end while nobody calls it."""
+"""Watches the messages of a server, and notices its end while nobody calls it."""
 
 from __future__ import annotations
 

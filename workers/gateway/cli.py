@@ -40,7 +40,7 @@ class _Output(NamedTuple):
 
 
 async def run_command(call: CliCall, connection: Connection | None, environment: Mapping[str, str]) -> Outcome:
-    """Runs a command to its end. If this is cancelled, the command and everything it has started are ended.
+    """Runs a command to its end. If this is cancelled, the command and all its child processes are killed.
 
     Args:
         connection: a connection of kind cli; None if the call names the command itself.
@@ -113,7 +113,7 @@ class _Running:
             _, late = await asyncio.wait(readers, timeout=GRACE_SECONDS)
             if late:
                 # Processes that the command left behind hold its pipes. They end with it. Those that have left its
-                # process group are not waited for: the output ends with what has come so far.
+                # process group are not waited for: the output ends with what was read so far.
                 self._signal(signal.SIGKILL)
                 await asyncio.wait(readers, timeout=GRACE_SECONDS)
         except asyncio.CancelledError:
@@ -170,7 +170,7 @@ class _Kept(asyncio.Protocol):
             self.over.set_result(None)
 
     def output(self) -> _Output:
-        """What came so far."""
+        """What was read so far."""
         text = self._data.decode(errors="replace")
         if self._dropped:
             text += f"\n[truncated: {self._dropped} bytes more]"

@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 COPY_SECONDS = 1.0
 """How often new entries are copied."""
 LEASE_MS = 20_000
-"""How long a worker keeps the leader's lease after it last asked for it."""
+"""How long a leader lease lasts after its last renewal."""
 _LEASE = "audit"
 """The name of the leader's lease."""
 
@@ -76,7 +76,7 @@ class AuditCopies:
     async def copy(self, file: Path) -> None:
         """Copies the new entries of all projects."""
         for project in {OWN_PROJECT, *await self._steps.projects.ages()}:
-            # Asked for before each page: if this process stood still, its successor may have copied the rest.
+            # Renewed before each page: if this process was paused, its successor may have copied the rest.
             while entries := await self._audit.read(project, await self._audit.copied(project)):
                 await asyncio.to_thread(_append, file, project, entries)
                 await self._audit.note_copied(project, entries[-1].position)
@@ -105,7 +105,7 @@ def _append(file: Path, project: str, entries: Sequence[Entry]) -> None:
                 os.fsync(descriptor)
         except OSError:
             if regular:
-                # Not to the size at the beginning: if this process stood still since, its successor has written.
+                # Not to the size at the beginning: if this process was paused since, its successor has written.
                 os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
             raise
     finally:

@@ -48,7 +48,7 @@ _CREATE, _GET = "workflow_create", "workflow_get"
 
 
 class Background(Protocol):
-    """Something that runs beside the attempts."""
+    """A background task that runs beside the attempts."""
 
     async def run(self) -> None:
         """Runs until it is cancelled."""
@@ -103,7 +103,7 @@ class GatewayExecutor:
     async def execute(self, step: StepRun, work: Work) -> Outcome:
         """Makes the call; ``Job.retries`` decides whether a failure is retried."""
         if not isinstance(work, Job):
-            return permanent("this is no work of the gateway")
+            return permanent("this is not work of the gateway")
         began = monotonic()
         try:
             async with asyncio.timeout(work.limit_ms / 1000):
@@ -195,7 +195,7 @@ class GatewayExecutor:
         return Success({"child": child})
 
     async def _flow(self, step: StepRun, task: Task, call: FlowCall) -> Outcome:
-        """Creates a flow, or looks how far it is."""
+        """Creates a flow, or reads its status."""
         caller = task.principal.caller
         if not task.wait:
             given = {"name": call.name or task.definition, "flow": call.flow, "input": call.input}
@@ -210,7 +210,7 @@ class GatewayExecutor:
         if found["status"] in ("running", "paused"):
             return Success({"id": found["id"], "status": "running"})
         if found["status"] != "completed":
-            reason = found.get("reason", "no reason is on record")
+            reason = found.get("reason", "no reason is recorded")
             return Success({"id": found["id"], "status": found["status"], "reason": reason})
         results = {
             one["name"]: msgspec.json.decode(one["result_json"])
@@ -238,7 +238,7 @@ async def _restarting(one: Background) -> None:
         try:
             await one.run()
         except Exception:
-            _log.exception("what runs beside the gateway's attempts broke off", part=type(one).__name__)
+            _log.exception("a background task of the gateway failed", part=type(one).__name__)
         await asyncio.sleep(RESTART_SECONDS)
 
 

@@ -19,7 +19,7 @@ def transient(message: str, after_ms: int) -> Failure:
 
 
 def rate_limited(message: str, after_ms: int) -> Failure:
-    """The other side asks for fewer calls."""
+    """The other side limits the rate of calls."""
     return Failure(message[:LONGEST], "rate_limited", after_ms=after_ms)
 
 
@@ -29,5 +29,5 @@ def unreachable(message: str) -> Failure:
 
 
 def permanent(message: str) -> Failure:
-    """The call failed, and would again."""
+    """The call failed, and a retry would fail, too."""
     return Failure(message[:LONGEST], "permanent_error")

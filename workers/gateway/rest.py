@@ -167,7 +167,7 @@ def _problem(base: str, path: str, connection: Connection) -> str:
         stated, made = urlsplit(base), urlsplit(base + path)
         port = made.port
     except ValueError:
-        return "the connection's baseUrl is no URL"
+        return "the connection's baseUrl is not a URL"
     if stated.scheme not in ("http", "https") or not stated.hostname or stated.username is not None:
         return "the connection's baseUrl must be an http(s) URL without user and password"
     if (made.scheme, made.hostname, port) != (stated.scheme, stated.hostname, stated.port):

@@ -1,6 +1,6 @@
 """Keeps the lists of downstream servers' tools, in one worker for the whole fleet.
 
-All servers are asked concurrently, so a dead one keeps no other waiting. Its tools stay listed, but as
+All servers are asked concurrently, so a dead one does not delay the others. Its tools stay listed, but as
 unavailable. A list is renewed on schedule, and when its server says that it changed.
 """
 
@@ -37,9 +37,9 @@ REFRESH_SECONDS = 300.0
 RETRY_SECONDS = 5.0
 """The pause before a server that did not answer is asked again."""
 REST_SECONDS = 1.0
-"""The shortest time between two questions to a server: some say that their tools changed whenever they are asked."""
+"""The shortest time between two requests to a server: some report changed tools on every request."""
 LEASE_MS = 20_000
-"""How long a worker keeps the leader's lease after it last asked for it."""
+"""How long a leader lease lasts after its last renewal."""
 LOOK_SECONDS = 5.0
 """How often a worker checks whether it leads, and which lists are due."""
 _LIST_SECONDS = 60.0
@@ -78,7 +78,7 @@ class ServerLists:
         """Malformed tools that were logged: connection, tool, reason."""
 
     def changed(self, name: str) -> None:
-        """Says that a server's tools changed, or that it could not be reached. This worker asks it, leader or not."""
+        """Notes that a server's tools changed, or that it could not be reached. This worker asks it, leader or not."""
         self._hints.add(name)
         self._look.set()
 
@@ -105,7 +105,7 @@ class ServerLists:
                     async with asyncio.timeout(LOOK_SECONDS):
                         await self._look.wait()
                 except TimeoutError:
-                    pass  # nothing happened, but something may be due
+                    pass  # nothing changed, but a list may be due
         finally:
             if leads:
                 await self._leases.release(_LEASE, self._process)
@@ -139,7 +139,7 @@ class ServerLists:
         return self._has_rested(name, pause)
 
     def _has_rested(self, name: str, seconds: float) -> bool:
-        """Whether a server has not been asked for at least ``seconds``."""
+        """Whether the last request to a server is at least ``seconds`` old."""
         return self._asked.get(name, float("-inf")) + seconds <= monotonic()
 
     def _wanted(self) -> set[str]:
@@ -198,7 +198,7 @@ class ServerLists:
         return await asyncio.to_thread(self._usable, name, sorted(tools, key=lambda tool: tool.name))
 
     def _usable(self, connection: str, tools: Sequence[ListedTool]) -> tuple[ImportedTool, ...]:
-        """The tools, without those whose schemas are none. Those are logged once."""
+        """The tools, without those with an invalid schema. Those are logged once."""
         found = []
         for one in tools:
             problem = _schema_problem(msgspec.json.encode(one.input_schema))
@@ -215,6 +215,6 @@ class ServerLists:
 def _schema_problem(schema: bytes) -> str:
     """What is wrong with the schema of a tool's input, in JSON; empty if nothing is."""
     decoded = msgspec.json.decode(schema)
-    # Whoever reads the list says of it that it is nested too deeply.
+    # Readers of the list report that it is nested too deeply.
     problem = "" if too_deep(decoded) else schema_problem(decoded)
     return f"inputSchema {problem}" if problem else ""

@@ -187,7 +187,7 @@ class DemoTools(Source):
 
 
 class _Told(Exception):
-    """A tool was told to fail, or cannot do what it was asked. The text becomes the step's error."""
+    """A tool was told to fail, or cannot execute the call. The text becomes the step's error."""
 
 
 async def _echo(_step: StepRun, arguments: dict[str, Any], _caller: Caller | None) -> Outcome:

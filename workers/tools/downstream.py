@@ -20,7 +20,7 @@ from workers.tools.source import Source, SourceFailed, StepTool
 
 
 class ServerTools(Source):
-    """The tools of one server. Every name is accepted: the server itself refuses calls of tools that it does not have.
+    """The tools of one server. Every name is accepted: the server itself rejects calls of unknown tools.
 
     Args:
         name: the name of the connection.
@@ -87,8 +87,8 @@ class ServerTools(Source):
 
 
 def _nothing_done(structured: Any) -> bool:
-    """Whether the server says that the call had no effect: it was turned away, or it lost a race there."""
+    """Whether the server says that the call had no effect: it was shed, or it lost a race there."""
     asked = retryable(structured)
-    if asked is None or asked.reason == "store_unavailable":  # then nobody knows how far the call came
+    if asked is None or asked.reason == "store_unavailable":  # then the effect of the call is unknown
         return False
     return asked.reason == "conflict" or structured["error"]["kind"] == "shedding"

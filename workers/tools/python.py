@@ -2,7 +2,7 @@
 
 They get the step's args as keyword arguments, and ``idempotency_key`` if they have a parameter of that name. A
 coroutine function runs on the worker's event loop, and should be used for calls that wait for the network. Any other
-function runs in a child process, where it may compute, block and be killed without harm to other steps.
+function runs in a child process, where it may compute, block and be killed without affecting other steps.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PythonTools(Source):
                 raise
             except BaseException as error:
                 reason = f"{target} cannot be used: {type(error).__name__}: {message_of(error)}"
-                _log.error("a step tool is not there", tool=name, reason=reason)
+                _log.error("a step tool is missing", tool=name, reason=reason)
                 self._tools[name] = StepTool(name, partial(_broken, reason), f"({reason})")
                 continue
             about = inspect.getdoc(found) or ""

@@ -82,7 +82,8 @@ class StepTools:
             source.configure(settings)
 
     async def list(self) -> Sequence[Listing]:
-        """Lists the tools of every source. All sources are asked concurrently, and one that fails hides no other."""
+        """Lists the tools of every source. All sources are asked concurrently, and one that fails does not hide the
+        others."""
         return await asyncio.gather(*(_listing(source) for source in self._sources))
 
     async def open(self) -> None:

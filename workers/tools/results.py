@@ -1,4 +1,4 @@
-"""What became of calls of tools: the value that a step has as its result, or the failure."""
+"""Outcomes of calls of tools: the value that a step has as its result, or the failure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Retries calls of tools that were turned away, before the step's attempt fails.
+"""Retries calls of tools that were shed, before the step's attempt fails.
 
 Only calls that had no effect are retried: the other side shed them, or they lost a race there. For other
-failures the step's retry policy decides. All calls to one server share a budget, so that retries do not add to its
-overload. A step that would have to wait too long fails, and its failure says when to try again.
+failures the step's retry policy decides. All calls to one server share a budget, so that retries do not worsen its
+overload. A step that would have to wait too long fails, and its failure says when to retry.
 """
 
 from __future__ import annotations

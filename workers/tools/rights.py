@@ -79,7 +79,7 @@ class Rights:
                 try:
                     found, self._stamp = await asyncio.to_thread(read_tokens, path)
                 except TokenFileError as error:
-                    _log.warning("the token file cannot be used; what was known stays in force", reason=str(error))
+                    _log.warning("the token file cannot be used; the previous tokens stay in force", reason=str(error))
                     self._stamp = stamp
                 else:
                     self._grants = {}

@@ -1,6 +1,6 @@
 --[[
 purpose:   Counts one up.
-guarantee: The same id counts once, and gets its number again for so many seconds.
+guarantee: The same id counts once, and gets the same number again for `seconds`.
 args:      id seconds
 reply:     the number
 errors:    none

@@ -1,6 +1,6 @@
 --[[
 purpose:   Keeps a short text.
-guarantee: Never more than `most` of them; a text whose id is known replaces the one before.
+guarantee: Never more than `most` of them; a text replaces the one with the same id.
 args:      id text most
 reply:     how many there are
 errors:    KNOWLEDGE_FULL
