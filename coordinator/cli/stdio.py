@@ -56,6 +56,8 @@ _FOR_THE_NETWORK = (
     "max_json_depth",
 )
 _LOOK_SECONDS = 0.2
+_STOP_SECONDS = 1.0
+"""How long calls in flight may take after a signal: hosts kill a server that has not ended after two seconds."""
 
 
 @with_settings(without=_FOR_THE_NETWORK)
@@ -70,7 +72,7 @@ def stdio(
     ] = (),
     project: Annotated[str, Parameter(help="Partition that the calls work on.")] = DEFAULT_PROJECT,
 ) -> int:
-    """Serves until the client closes stdin, or SIGTERM or SIGINT."""
+    """Serves until the client closes stdin, or SIGTERM or SIGINT. Calls in flight are answered."""
     # Removed from the environment, so that child processes do not inherit it.
     token = os.environ.pop(TOKEN_VARIABLE, None)
     try:
@@ -86,10 +88,10 @@ def stdio(
     start_tracing(settings, f"stdio-{os.getpid()}")
     try:
         with asyncio.Runner() as runner:
-            ended_by_signal = runner.run(_Session(settings, names, project, streams, token).run())
+            read = runner.run(_Session(settings, names, project, streams, token).run())
     finally:
         tracing.stop()
-    if ended_by_signal:
+    if not read:
         # A thread may still be waiting for the client's next line, and that read cannot be cancelled.
         os._exit(Exit.OK)
     return Exit.OK
@@ -129,7 +131,7 @@ class _Session:
         """Whether it started the embedded store."""
 
     async def run(self) -> bool:
-        """Serves; returns whether a signal ended it.
+        """Serves; returns whether it has served all that the client sent.
 
         Raises:
             CommandFailed: it cannot start.
@@ -161,6 +163,7 @@ class _Session:
             await actors.aclose()
 
     async def _speak(self, toolsets: dict[str, Toolset], store: Store, url: str, principal: Principal) -> bool:
+        hung_up = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(
             serve_stdio(
                 self._settings,
@@ -171,6 +174,7 @@ class _Session:
                 self._streams,
                 principal,
                 Projects(store, self._settings.projects),
+                hung_up,
             )
         )
         keeping = asyncio.create_task(self._keep_embedded(store, url))
@@ -183,7 +187,12 @@ class _Session:
             for task in (serving, keeping):
                 if task in done:
                     await task
-            return serving not in done
+            if serving not in done:
+                if not hung_up.done():
+                    hung_up.set_result(None)
+                await asyncio.wait((serving,), timeout=_STOP_SECONDS)
+                return False
+            return serving.result()
         finally:
             keeping.cancel()
             stopping.cancel()

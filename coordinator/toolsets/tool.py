@@ -7,6 +7,7 @@ stdio and workflow steps.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +89,9 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """A call that parks reports here for how many seconds it has only waited for its event."""
     delivery: Delivery | None = None
     """Of a call that may wait; None: its answer counts as delivered."""
+    hung_up: asyncio.Future[None] | None = None
+    """Completed when the client has ended its input, and perhaps still reads: a call that waits for an event ends then.
+    None: calls whose clients have hung up are cancelled."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,6 +64,8 @@ class Exchange:
     """Seconds, set when the call was shed; becomes the ``Retry-After`` header."""
     delivery: Delivery | None = None
     """Of a call that may wait."""
+    hung_up: asyncio.Future[None] | None = None
+    """Completed when the client has hung up, on stdio; over HTTP its calls are cancelled."""
 
     @property
     def for_some(self) -> bool:
@@ -141,7 +143,9 @@ def build_server(
             exchange = await stdio() if stdio is not None else _exchange(context)
             trace = tracing.trace_in(context.meta or {})
             name = exchange.request_id or call.request_id
-            call = Call(exchange.project, name, exchange.caller, trace, delivery=exchange.delivery)
+            call = Call(
+                exchange.project, name, exchange.caller, trace, delivery=exchange.delivery, hung_up=exchange.hung_up
+            )
             access, caller = endpoint.access[params.name], exchange.caller
             # Over HTTP this was checked before the body reached the SDK; on stdio it is checked only here.
             if caller is not None and not access.permits(caller):

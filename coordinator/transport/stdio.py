@@ -5,6 +5,9 @@ stray print goes to the log and not between two messages.
 
 The SDK's server skips lines that it cannot parse and requests with an invalid id. Their client would wait for ever, so
 they are answered here.
+
+A client may write its requests and close its end at once, as a pipe does. Calls in flight are answered then; only those
+that wait for an event are ended, because a client that has hung up must not be given an item.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from coordinator.toolsets.tool import Toolset
 from coordinator.transport.calls import Calls, Hints, Hooks
 from coordinator.transport.endpoints import EndpointError, Endpoints, Target
 from coordinator.transport.envelope import negotiable
+from coordinator.transport.in_flight import Incoming, InFlight, Outgoing
 from coordinator.transport.replies import INVALID_REQUEST, PARSE_ERROR, WRONG_ID, known_id
 from coordinator.transport.sdk import Exchange, build_server
 
@@ -37,6 +41,10 @@ _log = structlog.get_logger(__name__)
 
 Principal = Callable[[], Awaitable[Caller | None]]
 """Gives the client's identity; None: it is not identified. Raises ToolFailure if its credential is no longer valid."""
+
+_DEADLINES = 1.2
+"""How long calls in flight may run after the end of the input, in request deadlines; more than one, so that a call that
+misses its own deadline is answered."""
 
 
 def claim_standard_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -62,8 +70,9 @@ async def serve_stdio(
     streams: tuple[BinaryIO, BinaryIO],
     principal: Principal,
     hints: Hints | None = None,
-) -> None:
-    """Serves one client until it closes its end.
+    hung_up: asyncio.Future[None] | None = None,
+) -> bool:
+    """Serves one client until it closes its end, and answers the calls in flight.
 
     Args:
         names: the toolsets to serve together.
@@ -71,6 +80,10 @@ async def serve_stdio(
         streams: where requests come from and answers go to.
         principal: called for each request.
         hints: adds hints about the project to reads; None: no hints.
+        hung_up: may be completed to end the session as if the client had closed its end.
+
+    Returns:
+        Whether stdin was read to its end. If not, a thread still waits for the client's next line.
 
     Raises:
         EndpointError: the toolsets cannot be served together.
@@ -81,37 +94,62 @@ async def serve_stdio(
         raise EndpointError(f"toolsets: {','.join(names)} cannot be served")
     calls = Calls(settings.request_deadline_ms, hooks, longest_wait_ms=settings.longest_wait_ms, hints=hints)
 
+    over = hung_up or asyncio.get_running_loop().create_future()
+
     async def exchange() -> Exchange:
         caller = await principal()
-        return Exchange(project, caller=caller, recheck=principal)
+        return Exchange(project, caller=caller, recheck=principal, hung_up=over)
 
     server = build_server(target.endpoint, calls, exchange)
     stdin, stdout = streams
-    reading = _Lines(anyio.wrap_file(TextIOWrapper(stdin, encoding="utf-8", errors="replace")))
+    reading = _Lines(TextIOWrapper(stdin, encoding="utf-8", errors="replace"), over)
     writing = anyio.wrap_file(TextIOWrapper(stdout, encoding="utf-8"))
+    in_flight = InFlight(settings.request_deadline_ms / 1000 * _DEADLINES)
     try:
         async with stdio_server(cast("anyio.AsyncFile[str]", reading), writing) as (incoming, outgoing):
             reading.answers.set_result(outgoing)
-            await server.run(incoming, outgoing, server.create_initialization_options())
+            streamed = Incoming(incoming, in_flight), Outgoing(outgoing, in_flight)
+            await server.run(*streamed, server.create_initialization_options())
     except* BrokenPipeError:
         _log.info("the client has disconnected")
+    return reading.ended
 
 
 class _Lines:
-    """The client's lines, without those that are answered here."""
+    """The client's lines, without those that are answered here.
 
-    def __init__(self, lines: anyio.AsyncFile[str]) -> None:
+    Args:
+        over: completed at the end of the input; stops reading if it is completed before.
+    """
+
+    def __init__(self, lines: TextIOWrapper, over: asyncio.Future[None]) -> None:
         self._lines = lines
+        self._over = over
+        self._reading = anyio.CancelScope()
+        self.ended = False
+        """Whether the input was read to its end."""
         self.answers: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         """The stream for answers, once it is open."""
+        over.add_done_callback(lambda _: self._reading.cancel())
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        async for line in self._lines:
+        while line := await self._next():
             refusal = _refusal(line)
             if refusal is None:
                 yield negotiable(line) if '"initialize"' in line else line
             else:
                 await (await self.answers).send(SessionMessage(refusal))
+        if not self._over.done():
+            self._over.set_result(None)
+
+    async def _next(self) -> str:
+        """The next line; empty: there is none."""
+        with anyio.CancelScope() as self._reading:
+            if not self._over.done():
+                line = await anyio.to_thread.run_sync(self._lines.readline, abandon_on_cancel=True)
+                self.ended = not line
+                return line
+        return ""
 
 
 def _refusal(line: str) -> types.JSONRPCError | None:

@@ -8,6 +8,7 @@ that they check.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import Iterable, Sequence
@@ -67,6 +68,8 @@ class Client:
         """Seconds that calls were parked."""
         self.delivery: Delivery | None = None
         """Of calls that are made now; None: their answers count as delivered."""
+        self.hung_up: asyncio.Future[None] | None = None
+        """Of calls that are made now."""
         toolset = load_toolsets(services)["items"]
         self._tools = {tool.name: tool for tool in toolset.tools}
         self.changing = {tool.name for tool in toolset.tools if not tool.read_only}
@@ -78,7 +81,7 @@ class Client:
         called = self._tools[tool]
         given = decoded(called, arguments)
         try:
-            call = Call(self.project, idle=self.idle.append, delivery=self.delivery)
+            call = Call(self.project, idle=self.idle.append, delivery=self.delivery, hung_up=self.hung_up)
             result = await called.handler(call, given)
         except ToolFailure as failure:
             must_keep_to(called.result, failure.body())

@@ -244,6 +244,42 @@ async def test_a_store_that_does_not_answer_then_leaves_the_item_claimed(
     assert again == await call.answer()
 
 
+async def test_a_claim_ends_with_its_client_s_input(fronts: Fronts) -> None:
+    """The client still gets an answer. A call elsewhere with the same request goes on."""
+    tools, other = await fronts.pair()
+    tools.hung_up = asyncio.get_running_loop().create_future()
+    call = await tools.park("agent")
+    elsewhere = await other.park("agent", request_id=call.request_id)
+    tools.hung_up.set_result(None)
+    with pytest.raises(ToolFailure) as ended:
+        await call.answer()
+    assert ended.value.code == "draining"
+    item = await other.add()
+    assert await elsewhere.item() == item
+    refused = await tools.refusal("claim_item", **call_of("agent", wait_ms=LONG_MS))
+    assert refused.code == "draining"
+    ready = await other.add()
+    assert (await take(tools, "agent", wait_ms=LONG_MS))["itemId"] == ready
+
+
+async def test_an_item_that_comes_as_the_input_ends_is_answered_with_or_free(fronts: Fronts) -> None:
+    tools, other = await fronts.pair()
+    for turns in range(30):
+        tools.hung_up = asyncio.get_running_loop().create_future()
+        call = await tools.park(f"gone-{turns}")
+        adding = asyncio.create_task(other.add())
+        if turns % 2:
+            await adding
+        for _ in range(turns // 2):
+            await asyncio.sleep(0)
+        tools.hung_up.set_result(None)
+        item = await adding
+        answered = not isinstance((await asyncio.gather(call.task, return_exceptions=True))[0], ToolFailure)
+        assert await holder(other, item) == (f"gone-{turns}" if answered else None)
+        if not answered:
+            await take(other, f"rival-{turns}")
+
+
 async def test_many_that_come_and_go(fronts: Fronts) -> None:
     """Callers hang up as items come, over two front-ends; each item ends with one who is there."""
     pair = await fronts.pair()

@@ -1,6 +1,6 @@
 """The rig on stdin and stdout, in a process that prints at every opportunity.
 
-python -m tests.transport.stdio_rig
+python -m tests.transport.stdio_rig [request_deadline_ms]
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def main() -> None:
     """Serves until the client leaves."""
     streams = claim_standard_streams()
     toolset = LoudRig().toolset()
-    settings = Settings(request_deadline_ms=60_000)
+    deadline_ms = int(sys.argv[1]) if sys.argv[1:] else 60_000
+    settings = Settings(request_deadline_ms=deadline_ms, redis_timeout_ms=deadline_ms // 2)
     served = serve_stdio(settings, {toolset.name: toolset}, Hooks(), [toolset.name], "default", streams, nobody)
     asyncio.run(served)
     print("stray end")

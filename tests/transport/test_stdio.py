@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import fastmcp
 import pytest
@@ -39,8 +40,16 @@ ENVIRONMENT = {
 }
 
 
+LONG_MS = 45_000
+"""Longer than a test waits."""
+
+
 def fleet_stdio(data_dir: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "coordinator", "stdio", "--toolset", "items", "--data-dir", str(data_dir), *more]
+
+
+def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT, cwd=ROOT)
 
 
 def exchange(command: Sequence[str], messages: Sequence[Any], answers: int) -> tuple[list[Any], str]:
@@ -63,13 +72,21 @@ def request(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
+HELLO = [
+    request(
+        1,
+        "initialize",
+        {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}},
+    ),
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+]
+
+
 def test_stdout_carries_the_protocol_and_nothing_else() -> None:
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     answers, said = exchange(
         [sys.executable, "-m", "tests.transport.stdio_rig"],
         [
-            request(1, "initialize", hello),
-            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            *HELLO,
             request(2, "tools/call", {"name": "nothing"}),
             request(3, "tools/call", {"name": "add", "arguments": {"left": "4"}}),
             request(4, "tools/call", {"name": "add", "arguments": {"left": "many"}}),
@@ -230,10 +247,7 @@ async def test_fastmcps_client_on_stdio(tmp_path: Path) -> None:
 
 
 def test_a_signal_ends_it_cleanly(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        fleet_stdio(tmp_path / "data"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT, cwd=ROOT
-    )
-    with process:
+    with started(fleet_stdio(tmp_path / "data")) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(request(1, "tools/list", {"_meta": meta()})).encode() + b"\n")
@@ -276,6 +290,108 @@ def test_without_a_stream_it_says_what_it_needs(tmp_path: Path, closed: str) -> 
     )  # fmt: skip
     assert done.returncode == Exit.USAGE
     assert done.stderr == "fleet: stdin and stdout have to be open: they carry the protocol\n"
+
+
+def call(number: int, tool: str, arguments: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return request(number, "tools/call", {"name": tool, "arguments": arguments, **more})
+
+
+def claim(number: int, agent: str, *, wait_ms: int, **more: Any) -> dict[str, Any]:
+    """A claim of any item that waits."""
+    claims: list[Any] = [{"selector": {}}]
+    given = {"actor": {"id": agent, "kind": "subagent"}, "claims": claims, "requestId": str(uuid4()), "waitMs": wait_ms}
+    return call(number, "claim_item", given, **more)
+
+
+def piped(command: Sequence[str], messages: Sequence[Any], directory: Path) -> dict[Any, Any]:
+    """The answers to the messages in a file, by request; the process ends on its own, and well."""
+    file = directory / "in.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in messages))
+    with file.open("rb") as lines:
+        done = subprocess.run(command, stdin=lines, capture_output=True, env=ENVIRONMENT, cwd=ROOT, timeout=120)
+    assert done.returncode == Exit.OK, done.stderr.decode()
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    by_id = {answer["id"]: answer for answer in answers}
+    assert len(by_id) == len(answers)
+    return by_id
+
+
+def test_what_comes_from_a_file_is_answered(tmp_path: Path) -> None:
+    """Though the input ends while all of it is still in flight. Of two claims of one item, one would have to wait."""
+    command = fleet_stdio(tmp_path / "data")
+    created = {"operation": "create", "items": [{"title": "one"}]}
+    assert set(piped(command, [*HELLO, call(2, "manage_items", created)], tmp_path)) == {1, 2}
+
+    claims = [claim(number, f"agent-{number}", wait_ms=LONG_MS) for number in (2, 3)]
+    reads = [call(number, "query_items", {"operation": "search"}) for number in range(4, 20)]
+    answers = piped(command, [*HELLO, *claims, *reads], tmp_path)
+    assert set(answers) == set(range(1, 20))
+    assert all(answers[number]["result"]["structuredContent"]["total"] == 1 for number in range(4, 20))
+    served, ended = sorted(
+        (answers[number]["result"]["structuredContent"] for number in (2, 3)), key=lambda one: "error" in one
+    )
+    assert served["claimResults"][0]["outcome"] == "success"
+    assert ended["error"]["code"] == "draining"
+
+
+def test_calls_in_flight_go_on_for_as_long_as_a_request_may_take(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.transport.stdio_rig", "500"]
+    late, watched, cancelled = (
+        call(2, "late", {"gate": "never"}),
+        call(3, "watch", {"gate": "never"}),
+        call(4, "watch", {"gate": "never"}),
+    )
+    leave = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}}
+    answers = piped(command, [*HELLO, late, watched, cancelled, leave, call(5, "nothing", {})], tmp_path)
+    assert set(answers) == {1, 2, 3, 5}
+    assert answers[2]["result"]["structuredContent"]["error"]["code"] == "deadline_exceeded"
+    assert answers[3]["error"]["code"] == -32000
+    assert answers[5]["result"]["structuredContent"] == {"ok": True}
+
+
+@pytest.mark.parametrize("end", ["its input ends", "a signal comes"])
+async def test_no_item_goes_to_a_claim_whose_session_ends(tmp_path: Path, end: str) -> None:
+    """The store is another session's, and goes on."""
+    command = fleet_stdio(tmp_path / "data")
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env=ENVIRONMENT, cwd=str(ROOT))
+    async with Client(stdio_client(parameters), mode="2026-07-28", read_timeout_seconds=60) as other:
+        assert await titles(other) == []
+        url = find_running(tmp_path / "data")
+        assert url is not None
+        with (
+            redis.Redis(**parse(url).client_options()) as store,
+            started(command) as process,
+        ):
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(claim(1, "gone", wait_ms=LONG_MS, _meta=meta())).encode() + b"\n")
+            process.stdin.flush()
+            await wait_until(lambda: next(store.scan_iter("fc:{default}:wt:*", 1000), None), what="the parked claim")
+            if end == "a signal comes":
+                process.send_signal(signal.SIGTERM)
+            else:
+                process.stdin.close()
+            assert await asyncio.to_thread(process.wait, 60) == Exit.OK
+            assert process.stdout is not None
+            answer = json.loads(process.stdout.read())
+            assert answer["result"]["structuredContent"]["error"]["code"] == "draining"
+            assert not list(store.scan_iter("fc:{default}:wt:*", 1000))
+        assert await work(other, "one") == ["one"]
+
+
+def test_a_signal_ends_it_while_nobody_reads_its_answers(tmp_path: Path) -> None:
+    with started(fleet_stdio(tmp_path / "data")) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked = 30
+        for number in range(asked):
+            process.stdin.write(json.dumps(request(number, "tools/list", {"_meta": meta()})).encode() + b"\n")
+        process.stdin.close()
+        answers = [process.stdout.readline() for _ in range(2)]
+        assert all(json.loads(answer)["result"]["tools"] for answer in answers)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == Exit.OK
+        assert len(process.stdout.read().splitlines()) < asked - len(answers), "nothing was left to be read"
+    assert find_running(tmp_path / "data") is None
 
 
 def test_a_client_that_stops_reading_ends_it_quietly() -> None:

@@ -42,6 +42,13 @@ class _Missed(Exception):
     """A wake-up may have been missed, so the call has to be made again."""
 
 
+class _HungUp(ToolFailure):
+    """The client has ended its input while its call waited."""
+
+    def __init__(self) -> None:
+        super().__init__("draining", "the input has ended, and no claim waits any longer", retry_after_ms=0)
+
+
 class _Parked:
     """A parked request, and its calls here (clients repeat calls)."""
 
@@ -90,14 +97,14 @@ class Parking:
     async def claim(self, call: Call, request: IdempotencyKey, run: Run, wait_ms: int) -> ClaimReply:
         """A claim that waits up to ``wait_ms`` for an item; the outcome is ``success`` or ``no_match``.
 
-        If the call is cancelled, or its answer does not arrive, its place in the queue or its item is given up, unless
-        another call has the same request.
+        If the call is cancelled, its client hangs up, or its answer does not arrive, its place in the queue or its item
+        is given up, unless another call has the same request.
 
         Args:
             run: claims or parks, given how many milliseconds are left, and whether there is no other such call here.
 
         Raises:
-            ToolFailure: ``draining``, ``store_unavailable``, and what ``run`` raises.
+            ToolFailure: ``draining``, also if the client hangs up; ``store_unavailable``, and what ``run`` raises.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -120,19 +127,22 @@ class Parking:
                 waited = True
                 parked_at = loop.time()
                 try:
-                    await asyncio.wait((woken,), timeout=until - parked_at)
+                    events = (woken,) if call.hung_up is None else (woken, call.hung_up)
+                    await asyncio.wait(events, timeout=until - parked_at, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     # Also if the call is cancelled because its credential has ended: it is still answered and counted.
                     if call.idle is not None:
                         call.idle(loop.time() - parked_at)
                 if not woken.done():
+                    if call.hung_up is not None and call.hung_up.done():
+                        raise _HungUp
                     reply = await self._claims.end_wait(call.project, request, self.process, keep=True)
                     break
                 with contextlib.suppress(_Missed):
                     reply = woken.result()
                     request.replayed = True  # the claim was counted when the wake-up came
                     break
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, _HungUp):
             await asyncio.shield(settle(False))
             raise
         except Exception:
