@@ -1,8 +1,7 @@
 """Runs the benchmarks: ``python -m benchmarks [NAME [ARGUMENTS...]]``.
 
-Without a name all of them run, in sizes that end within a few minutes. Each says in its
-docstring what it asks, how, and with which arguments it asks for the full sizes. One that finds something
-wrong does not keep the others from running; the exit code is 1 in the end.
+Without a name all of them run, in sizes that take a few minutes. The docstring of each says what it measures, how, and
+which arguments give the full sizes. If one fails, the others still run; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def main() -> int:
         except Failed as failure:
             failed.append(f"{name}: failed, {failure}")
             console.print(failed[-1] + "\n")
-    # Once more at the end, where they are not overlooked.
+    # Repeated at the end, where they are not overlooked.
     if len(names) > 1:
         console.print("\n".join(failed))
     return 1 if failed else 0

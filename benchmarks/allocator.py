@@ -1,10 +1,10 @@
-"""What does the server's work cost with the allocator that it is started with, against the C library's?
+"""What does the server's work cost with its allocator, compared with the C library's?
 
 Two embedded servers with the same items, every change on disk before its answer, one with the
 library loaded before the C library and one without. 50 clients make claim-and-complete cycles
-(benchmarks/rivals/cycles.py) on one and the other in turns; ratios are medians of the rounds' ratios.
-Memory is what the process holds once the items are loaded, and after all rounds. Skipped where the
-server is not built for the C library's memory functions, or the library is not installed.
+(benchmarks/rivals/cycles.py) on each in turn; ratios are medians of the rounds' ratios. Memory is the process's
+resident memory after loading, and after all rounds. Skipped where the server is not built for the C library's
+memory functions, or the library is not installed.
 
     python -m benchmarks allocator [ITEMS] [ROUNDS] [CYCLES]
     python -m benchmarks allocator 200000 9 10000
@@ -26,7 +26,7 @@ CLIENTS = 50
 
 
 class _Side:
-    """A server with items, and what its rounds measured."""
+    """A server with items, and the results of its rounds."""
 
     def __init__(self, name: str, binary: Binary, items: int, stack: contextlib.ExitStack) -> None:
         url = stack.enter_context(embedded(binary=binary)).url

@@ -1,4 +1,4 @@
-"""Calls of all 14 tools on loaded items, as JSON arguments: what ``tools_at_scale`` asks."""
+"""The calls of ``tools_at_scale``: all 14 tools on loaded items, as JSON arguments."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Json = dict[str, Any]
 
 
 class World:
-    """The items on one server, and what the calls have made there.
+    """The items on one server, and those that the calls have created.
 
     Args:
         size: how many items were loaded.
-        seed: worlds of one seed pick alike.
+        seed: worlds with the same seed make the same choices.
     """
 
     def __init__(self, size: int, seed: int) -> None:
@@ -28,9 +28,9 @@ class World:
         self.pick = random.Random(seed)
         self.agents = 0
         self.made: list[str] = []
-        """Ids of items that were created one by one, and are to be deleted."""
+        """Ids of items that were created singly, to be deleted."""
         self.trees: list[str] = []
-        """Roots of trees that were created, and are to be completed."""
+        """Roots of trees that were created, to be completed."""
         self.noted: list[str] = []
         self.linked: list[tuple[str, str]] = []
 
@@ -53,7 +53,7 @@ class World:
         return {"actor": actor, "requestId": str(uuid4()), **arguments}
 
     def learn(self, case: Case, answer: Mapping[str, Any]) -> None:
-        """Takes note of what a call has made."""
+        """Records what a call has created."""
         if case.name == "manage_items create":
             self.made += [item["id"] for item in answer["items"]]
         elif case.tool == "create_work_tree":
@@ -67,11 +67,11 @@ class Case(NamedTuple):
     label: str
     make: Callable[[World], Json]
     scans: bool = False
-    """Looks at every item, so it may take longer where there are more."""
+    """Scans every item, so its time may grow with their number."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name to print."""
         return f"{self.tool} {self.label}".strip()
 
 
@@ -105,7 +105,7 @@ def _note(world: World) -> Json:
 
 
 def _link(world: World) -> Json:
-    # From an earlier item to a later one: no cycle can come of it.
+    # From an earlier item to a later one, so there is no cycle.
     first, second = sorted((world.number(), world.number()))
     world.linked.append((dashed(item_id(first)), dashed(item_id(second + (first == second)))))
     edge = {"fromItemId": world.linked[-1][0], "toItemId": world.linked[-1][1], "type": "BLOCKS"}

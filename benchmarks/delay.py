@@ -1,8 +1,7 @@
-"""A store that is far away: passes everything on between clients and a server, its answers later if told to.
+"""A proxy that simulates a distant store: delays the server's answers.
 
-``python -m benchmarks.delay SERVER LISTEN`` (paths of Unix sockets) reads milliseconds from its standard input,
-line by line: from then on answers are held back for so long. It touches no byte and passes each read on as one
-write, so it costs a few microseconds for many calls.
+``python -m benchmarks.delay SERVER LISTEN`` (paths of Unix sockets) reads the delay in milliseconds from stdin, line by
+line. It does not parse the stream and forwards each read as one write, so it costs a few microseconds for many calls.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ import uvloop
 
 
 class _Delay:
-    """How long answers are held back, in seconds."""
+    """The delay of answers, in seconds."""
 
     seconds = 0.0
 
 
 class _Answer(NamedTuple):
-    """An answer that is held back."""
+    """A delayed answer."""
 
     due: float
-    """When it goes on, by the event loop's clock."""
+    """When it is forwarded, by the event loop's clock."""
     data: bytes
 
 
 class _Server(asyncio.Protocol):
-    """The side of the server: its answers are held back."""
+    """The connection to the server, whose answers are delayed."""
 
     def __init__(self, client: asyncio.Transport, delay: _Delay) -> None:
         self._client = client
@@ -43,7 +42,7 @@ class _Server(asyncio.Protocol):
             self._client.write(data)
             return
         due = loop.time() + self._delay.seconds
-        # In the order in which they came, also when the delay becomes shorter.
+        # In order of arrival, even if the delay becomes shorter.
         due = max(due, self._held[-1].due) if self._held else due
         self._held.append(_Answer(due, data))
         loop.call_at(due, self._pass_on)
@@ -56,7 +55,7 @@ class _Server(asyncio.Protocol):
 
 
 class _Client(asyncio.Protocol):
-    """The side of a client."""
+    """The connection of a client."""
 
     def __init__(self, server: str, delay: _Delay) -> None:
         self._path = server

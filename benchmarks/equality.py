@@ -1,10 +1,10 @@
-"""Does the narrow fast path ever answer otherwise than the SDK's server behind it?
+"""Does the fast path ever answer differently from the SDK's server behind it?
 
 Sends requests to two fronts, one with the fast path and one without, and compares status,
-headers and the meaning of the body (tests/transport/fuzz.py makes the requests: good ones of
-both protocol eras, bent in their headers, envelope, arguments or bytes). Prints how many the
-fast path answered itself and every difference. Each process takes a part with seeds of its
-own. The exit code is 1 if there is a difference or the fast path answered too few.
+headers and the meaning of the body (tests/transport/fuzz.py generates the requests: valid ones of
+both protocol eras, mutated in their headers, envelope, arguments or bytes). Prints how many the
+fast path answered itself and every difference. Each process takes a share with its own seeds. The
+exit code is 1 if there is a difference or the fast path answered too few.
 
     python -m benchmarks equality [REQUESTS] [PROCESSES] [SEED]
     python -m benchmarks equality 100000        # the number of the goal

@@ -1,14 +1,13 @@
-"""How much does the full front-end cost over the barest server that does the same claim?
+"""How much does the full front-end cost compared with a minimal server that does the same claim?
 
-Asks every server for ``claim_item`` over 32 keep-alive connections, in turn and round after
-round, all against one store (its log flushed each second, so that the disk, which is the same for
-all, does not hide the servers; ``always`` shows it): the front-end with everything on
-(idempotency, policy, metrics, events, all protocol checks), the same with the keys that a host adds
-to the ``_meta`` of each call, the same with authentication, so that each call has a bearer token to
-be checked and an actor to be held against it, a bare ASGI handler on the same store connection, one
-on redis-py's pool, the official SDK's server with the same claim, and FastMCP with a tool that does
-nothing. Each server has a core for itself, the store and the generator of the load share the others.
-Prints requests/s, p99 and the server's CPU time per request, and the ratios.
+Calls ``claim_item`` on every server over 32 keep-alive connections, in turn, round after round, all
+against one store (its log flushed each second, so that the disk, which all share, does not hide the
+servers; ``always`` shows it): the front-end with everything on (idempotency, policy, metrics, events,
+all protocol checks), the same with the keys that a host adds to the ``_meta`` of each call, the same
+with authentication (a bearer token per call, checked against the actor), a bare ASGI handler on the
+same store connection, one on redis-py's pool, the official SDK's server with the same claim, and
+FastMCP with a no-op tool. Each server has its own core, the store and the load generator share the
+others. Prints requests/s, p99 and the server's CPU time per request, and the ratios.
 
     python -m benchmarks frontend [ROUNDS] [SECONDS] [FSYNC]
 """
@@ -62,7 +61,7 @@ class Server(NamedTuple):
     path: str
     era: str
     tokens: tuple[str, ...] = ()
-    """Of the agents."""
+    """Tokens of the agents."""
 
 
 class Run(NamedTuple):

@@ -1,13 +1,13 @@
 """What does the gateway add to a step, and is search quick with ten thousand entries?
 
-One front-end and one worker on a server of their own. Clients with a connection each take turns at
-four things in the same run: a plain call that writes (claim_item, a heartbeat), a submit for which
-nothing is executed, a submit through a no-op executor, and, without any HTTP, a flow of one no-op
-step from its creation to its recorded end, which is the raw step path that the third stands on.
-Prints p50 and p99 as the client sees them, calls per second, and CPU time of both processes.
+One front-end and one worker on a separate server. Clients with a connection each make four kinds of
+calls in turn in the same run: a plain call that writes (claim_item, a heartbeat), a submit without an
+executor, a submit through a no-op executor, and, without HTTP, a flow of one no-op step from its
+creation to its recorded end, which is the raw step path below the third. Prints p50 and p99 as the
+client sees them, calls per second, and CPU time of both processes.
 
-Then builds the index over a catalogue of 10,000 made-up entries and times queries of one to four
-terms (whole words, beginnings, typos, single letters), as the process does them.
+Then builds the index over a catalogue of 10,000 generated entries and times queries of one to four
+terms (whole words, prefixes, typos, single letters), in process.
 
     python -m benchmarks gateway [CALLS] [QUERIES]
     python -m benchmarks gateway 2000 5000
@@ -77,7 +77,7 @@ class Client:
         self._at = self._tools.ask("gateway", "workflow.submit", **asked, transition=transition, arguments={})
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the connection."""
         self._tools.close()
 
 
@@ -89,7 +89,7 @@ CALLS: Mapping[str, Callable[[Client], None]] = {
 
 
 class Measured(NamedTuple):
-    """What so many calls took."""
+    """The cost of a series of calls."""
 
     waits: list[float]
     seconds: float
@@ -118,7 +118,7 @@ def timed(act: Callable[[], None], count: int) -> list[float]:
 
 
 async def _ended(store: Store, key: bytes) -> None:
-    """Waits for the end of a flow as nobody should in earnest: by looking all the time."""
+    """Waits for the end of a flow by busy polling; for benchmarks only."""
     while await store.command("HGET", key, "s") != b"c":  # noqa: ASYNC110
         await asyncio.sleep(0.0005)
 
@@ -155,7 +155,7 @@ def _row(name: str, found: Measured, base: float) -> list[str]:
 
 
 def compare(calls: int) -> None:
-    """The four things beside each other, alone and sixteen at a time."""
+    """Compares the four kinds of calls, with one client and with sixteen."""
     with embedded("everysec") as server, tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
         config = Path(folder) / "fleet.yaml"
         config.write_text(json.dumps(_CONFIG))
@@ -165,7 +165,7 @@ def compare(calls: int) -> None:
 
 
 def _beside(port: int, url: str, pids: tuple[int, int], calls: int, at_once: int) -> None:
-    """The four things beside each other, with so many clients."""
+    """Compares the four kinds of calls, with ``at_once`` clients."""
     clients = [Client(port, number) for number in range(at_once)]
     each = max(1, calls // at_once)
     rows: list[list[str]] = []
@@ -188,7 +188,7 @@ def _beside(port: int, url: str, pids: tuple[int, int], calls: int, at_once: int
 
 
 def made_up(count: int, seed: int = 7) -> list[Entry]:
-    """Entries as a big catalogue of imported tools has them."""
+    """Entries like those of a big catalogue of imported tools."""
     pick = random.Random(seed)
     syllables = ["ac", "ber", "con", "del", "ex", "fra", "gen", "hub", "in", "jo", "kit", "list", "mon", "ner", "op"]
     words = ["".join(pick.choices(syllables, k=pick.randint(1, 4))) for _ in range(6_000)]

@@ -1,9 +1,9 @@
-"""What does it cost to find the next item when nearly all ready ones stand below an item that somebody holds?
+"""What does it cost to find the next item when nearly all ready ones are below an item that somebody holds?
 
-Loads one held feature with ready tasks, all better than the one task beside it, and asks for the next
-item with each kind of filter. Prints how many script runs and commands a call takes, the server's time
-for them as it counts itself (commandstats), and the longest run. The first call of a kind may take a
-little more: what it finds out about held items is written down.
+Loads one claimed feature with ready tasks, all of higher priority than the one task outside it, and
+asks for the next item with each kind of filter. Prints how many script runs and commands a call takes,
+the server's time for them (commandstats), and the longest run. The first call of a kind may take a
+little longer, because it records what it learns about held items.
 
     python -m benchmarks held [ITEMS]
     python -m benchmarks held 100000

@@ -1,10 +1,10 @@
-"""What does it cost to know who is calling, and does a hanging key server hold anybody up?
+"""What does it cost to verify callers, and does a hanging key server delay calls?
 
-First: one process verifies proofs with known keys while its key server accepts connections and
-says nothing, and tokens with 10,000 unknown keys arrive. Prints the latency of known ones, seen
-before and new, without and with the flood, and beside them what a bare signature check takes: on a
-busy machine, all that is above is the machine's. Then: claims over HTTP with a verified proof against
-claims without one, on two front-ends with one store, in turn; prints CPU time per claim and the ratio.
+First: one process verifies proofs with known keys while its key server accepts connections but never
+answers, and tokens with 10,000 unknown keys arrive. Prints the latency of known ones, cached and new,
+without and with the flood, and for comparison the time of a bare signature check, which shows the load
+of the machine. Then: claims over HTTP with a verified proof against claims without one, on two
+front-ends with one store, in turn; prints CPU time per claim and the ratio.
 
     python -m benchmarks identity [ROUNDS] [SECONDS] [UNKNOWN]
 """
@@ -46,7 +46,7 @@ def _settings(url: str) -> VerifierSettings:
 
 
 async def _latencies(url: str, server: KeyServer, algorithm: str, unknown: int) -> dict[str, list[float]]:
-    """Milliseconds of each verification: of tokens seen before and new ones, alone and in the flood."""
+    """Milliseconds of each verification: of cached and new tokens, alone and in the flood."""
     signer = Signer("known", algorithm)
     path = f"/{algorithm}"
     server.serve(jwks(signer), path)

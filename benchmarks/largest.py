@@ -1,10 +1,9 @@
-"""How long does the store stand still for the largest calls that are allowed?
+"""How long do the largest allowed calls block the store?
 
-Makes each of the largest calls several times, on items of its own among others that were loaded, and
-prints the time of the longest script of a call as the server itself noted it (slow log): the
-median of the runs and the longest. It is wall time, so a busy machine shows in the longest
-sooner than in the median. For the speed of the machine, the time of a loop of 1,000 GET in a script
-is printed beside them.
+Makes each of the largest calls several times, on its own items among others that were loaded, and
+prints the time of the longest script of a call from the server's slow log: the median of the runs and
+the longest. It is wall time, so a busy machine affects the longest more than the median. As a measure
+of the machine's speed, it also prints the time of a loop of 1,000 GET in a script.
 
     python -m benchmarks largest [ITEMS] [RUNS]
     python -m benchmarks largest 100000 9
@@ -52,7 +51,7 @@ class Caller:
         return found
 
     def actor(self) -> Json:
-        """An agent that was never seen."""
+        """A new agent."""
         self._agents += 1
         return {"id": f"agent-{self._agents}", "kind": "subagent"}
 
@@ -71,7 +70,7 @@ class Caller:
         await self.call("manage_dependencies", operation="create", dependencies=pairs)
 
     async def parked(self, count: int) -> None:
-        """Waits until so many calls are parked."""
+        """Waits until ``count`` calls are parked."""
         found = 0
         for _ in range(600):
             found = sum(1 for _ in self._server.client.scan_iter(waiter.key(PROJECT, "*"), count=10_000))
@@ -81,14 +80,14 @@ class Caller:
         raise TimeoutError(f"{found} of {count} calls are parked")
 
     async def chain(self, ids: Sequence[str]) -> None:
-        """Each waits for the one before it; in calls of 100, which are short."""
+        """Makes each depend on the one before it; in calls of 100, which are short."""
         for start in range(0, len(ids) - 1, 100):
             part = ids[start : start + 101]
             await self.link(list(pairwise(part)))
 
 
 Prepared = Callable[[], Awaitable[object]]
-"""The call to be measured, when all it needs is there."""
+"""The call to measure, after its setup."""
 
 
 def _marked(tags: int) -> dict[str, str]:
@@ -151,7 +150,7 @@ async def _awaited_tree(caller: Caller) -> Prepared:
 
 
 async def _hub(caller: Caller, edges: int, **fields: Any) -> str:
-    """An item that so many wait for."""
+    """An item that ``edges`` items wait for."""
     (hub,) = await caller.create(1)
     others = await caller.create(edges, **fields)
     for start in range(0, edges, 100):

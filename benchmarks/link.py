@@ -1,10 +1,10 @@
 """What does one call to the store cost this process in CPU time, over the shared link and over redis-py's pool?
 
-Asks with 32 concurrent callers for the same script with the same arguments on the same
-server: ``Store.run`` with the decoded reply, the bare link with the packed reply, and
+Runs the same script with the same arguments on the same server with 32 concurrent
+callers: ``Store.run`` with the decoded reply, the bare link with the packed reply, and
 ``redis.asyncio.Redis.fcall`` on its connection pool. The sides take turns, round after
 round, on one event loop; the figures are medians of a process's own CPU time (the server is
-another process). Also with one caller at a time, where nothing can be shared.
+another process). Also with one caller, where nothing can be batched.
 
     python -m benchmarks link [ROUNDS] [CALLS] [uvloop|asyncio]
 """
@@ -34,7 +34,7 @@ Call = Callable[[], Awaitable[object]]
 
 
 class Round(NamedTuple):
-    """What one side did in one round."""
+    """The result of one side in one round."""
 
     cpu_us: float
     """CPU time of this process per call, in microseconds."""

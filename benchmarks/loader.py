@@ -1,9 +1,9 @@
-"""How fast can a million work items be put in, and what does the loader make?
+"""How fast can a million work items be loaded?
 
-Other benchmarks stand on what it makes: features (1 in 100) that each have 99 tasks below
-them, titles of 60 bytes, priorities and complexities mixed, every task in the queue and every
-feature in work. The items go through the very script of ``manage_items`` create, several
-calls at a time over several connections; nothing is written past it. Prints the rate.
+Other benchmarks use its items: features (1 in 100) with 99 tasks each, titles of 60 bytes, mixed
+priorities and complexities, every task in the queue and every feature in work. The items are created
+by the script of ``manage_items`` create, several calls at a time over several connections; nothing
+bypasses it. Prints the rate.
 
     python -m benchmarks loader [ITEMS] [TAGS] [TEXT_BYTES]
     python -m benchmarks loader 1000000        # the size of the goals
@@ -43,7 +43,7 @@ _WORDS = ("the", "a", "new", "old", "each", "agent", "item", "must", "when", "th
 
 
 class Shape(NamedTuple):
-    """What the items look like."""
+    """The shape of the items."""
 
     title_bytes: int = 60
     tags: int = 0
@@ -58,14 +58,14 @@ PLAIN = Shape()
 
 
 class Loaded(NamedTuple):
-    """What a run of the loader did."""
+    """The result of a run of the loader."""
 
     items: int
     seconds: float
 
 
 def item_id(number: int) -> str:
-    """The id of the item of this number, in the inner form: no list has to be kept."""
+    """The id of the item of this number, in the internal form, computed so that no list is needed."""
     return f"{(number + 1) * _STRIDE % 2**128:032x}"
 
 
@@ -136,7 +136,7 @@ async def _load(url: str, count: int, shape: Shape) -> Loaded:
 
 
 def load_now(url: str, count: int, *, shape: Shape = PLAIN) -> Loaded:
-    """Creates so many items, and says how far it is.
+    """Creates ``count`` items, and prints progress.
 
     Raises:
         ToolFailure: the store refuses.
@@ -148,7 +148,7 @@ def load_now(url: str, count: int, *, shape: Shape = PLAIN) -> Loaded:
 
 @contextlib.contextmanager
 def servers(sizes: Sequence[int], shape: Shape = PLAIN, fsync: str = "everysec") -> Iterator[dict[int, EmbeddedServer]]:
-    """A server of its own for each size, all alive together so that rounds can take turns."""
+    """A separate server for each size, all running at once so that rounds can take turns."""
     with contextlib.ExitStack() as stack:
         found: dict[int, EmbeddedServer] = {}
         for size in sizes:

@@ -2,9 +2,9 @@
 
 Agents over HTTP claim the best item with a tag, start it and complete it, with request ids and the claim's fence, until
 no item is left. One front-end; the store writes to disk before each answer. CPU times are the kernel's accounting of
-the two processes, per finished item. In the same run, on the same server, the least pair of scripts that claims and
-completes (``lua/plain_claim.lua``, ``plain_complete.lua``) shows what can be had at all. Another row shows the store
-alone with one call for each item: complete the last one, claim the next, start it (``take_next.lua``).
+the two processes, per finished item. In the same run, on the same server, a minimal pair of scripts that claims and
+completes (``lua/plain_claim.lua``, ``plain_complete.lua``) shows the lower bound. Another row shows the store alone
+with one call for each item: complete the last one, claim the next, start it (``take_next.lua``).
 
 ``--against REV`` drives the same load in turn on a checkout of that revision, with a store of its own; ratios are
 medians of the rounds' ratios.
@@ -90,7 +90,7 @@ class _Agent:
             raise RuntimeError(f"{trigger} was refused: {answer['results'][0]}")
 
     async def work(self) -> int:
-        """Takes items to their end until there are no more; how many."""
+        """Completes items until there are no more; returns their number."""
         for done in range(10**9):
             claim = {"selector": {"tags": TAG}}
             asked = {"actor": self._actor, "requestId": str(uuid4()), "claims": [claim]}
@@ -122,7 +122,7 @@ async def _drain(port: int, agents: int) -> int:
 
 
 def measure(side: Side, items: int, agents: int) -> Cost:
-    """Fills in items and has agents take them to their end."""
+    """Creates items and lets agents complete them."""
     _fill(side, items)
     before = cpu_us(side.store), cpu_us(side.front_end)
     done = uvloop.run(_drain(side.port, agents))
@@ -132,7 +132,7 @@ def measure(side: Side, items: int, agents: int) -> Cost:
 
 
 async def _take_together(url: str, agents: int) -> int:
-    """Agents on one connection to the store, as in a front-end, with one call for each item; how many they finished."""
+    """Agents on one connection to the store, as in a front-end, with one call per item; returns the items completed."""
     store = Store(url)
     await store.open()
     work = TakeStore(store, Settings(), SchemaSource())
@@ -155,7 +155,7 @@ async def _take_together(url: str, agents: int) -> int:
 
 @contextlib.contextmanager
 def _side(name: str, tree: Path | None) -> Iterator[tuple[Side, str]]:
-    """Its store and front-end; also the store's URL."""
+    """Runs a store and a front-end; also yields the store's URL."""
     with embedded("always") as store, front_end(store.url, tree) as front:
         server = Server(store.url)
         side = Side(name, front.port, front.pid, server.pid)
@@ -175,7 +175,7 @@ def _checkout(revision: str) -> Iterator[Path]:
 
 
 def main(*arguments: str) -> None:
-    """Runs the rounds and prints; the arguments are those of the page above."""
+    """Runs the rounds and prints; the arguments are those of the module's docstring."""
     given = list(arguments)
     against = None
     if "--against" in given:

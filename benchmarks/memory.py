@@ -1,10 +1,10 @@
-"""How much memory does an item take at 1,000,000 items, and what takes it?
+"""How much memory does an item take at 1,000,000 items, and in which keys?
 
-Loads items with a title of 60 bytes and nothing else (benchmarks/loader.py), so each is in the
-ready index of everything and of its parent, and can be found by the first digits of its id.
-Prints what the server's used memory grew by, and the share of each kind of key by MEMORY USAGE
-over a sample of its keys. Events and idempotency records are bounded in number, whatever the
-number of items: the former are shown apart, the loader makes none of the latter.
+Loads items with only a title of 60 bytes (benchmarks/loader.py), so each is in the ready index of
+everything and of its parent, and in the index of id prefixes. Prints the growth of the server's used
+memory, and the share of each kind of key by MEMORY USAGE over a sample of its keys. The number of
+events and idempotency records is bounded: the former are shown separately, the loader makes none of
+the latter.
 
     python -m benchmarks memory [ITEMS] [TAGS] [TEXT_BYTES]
     python -m benchmarks memory 1000000        # the size of the goal
@@ -30,7 +30,7 @@ _SCOPES = {b"*": "everything", b"p": "below a parent", b"g": "by tag", b"y": "by
 
 
 class Kind(NamedTuple):
-    """What the keys of one kind take together."""
+    """The memory of all keys of one kind."""
 
     name: str
     keys: int
@@ -63,7 +63,7 @@ def _kind(key: bytes) -> str:
     if family is not keys.ranked:
         return family.name
     scope = key.split(b":", 3)[3]
-    # The roots' set is one large key: it must not be one of thousands that a sample leaves out.
+    # The roots' set is one large key, which a sample of thousands must not miss.
     return "ranked: roots" if scope == b"p" else f"ranked: {_SCOPES[scope[:1]]}"
 
 

@@ -1,10 +1,9 @@
-"""How long do definitions take to be read, and what do the navigator's tools cost against health_check?
+"""How long does loading definitions take, and what do the navigator's tools cost against health_check?
 
-Reads every set of workflows anew, several times, and looks at it for changes. Then starts a front-end
-on them and makes calls over one connection, one at a time, each kind in turn, so that what else the
-machine does meets all alike: the navigation tools on states from all over a full walk, and the
-tools that show definitions. Prints p50 and p99 of the time from request to answer, against
-health_check, the cheapest tool.
+Loads every set of workflows several times, and checks it for changes. Then starts a front-end on them
+and makes calls over one connection, one at a time, each kind in turn, so that other load on the machine
+affects all alike: the navigation tools on states from a full walk, and the tools that show definitions.
+Prints p50 and p99 of the time from request to answer, against health_check, the cheapest tool.
 
     python -m benchmarks navigation [DIRECTORIES] [CALLS]
     python -m benchmarks navigation /a/set,/another/set 2000     # comma-separated; the examples by default
@@ -60,7 +59,7 @@ def _read(roots: list[Path]) -> None:
 
 
 def _walked(front: ToolCalls, workflow: str, first: Json) -> list[Json]:
-    """The situations of a walk that takes what is required, else what is optional."""
+    """The situations of a walk that takes required steps first, then optional ones."""
     now = first
     seen = [now]
     visited = {now["position"]["activity"]["id"]}
@@ -94,11 +93,11 @@ class Situation(NamedTuple):
 
     workflow: str
     now: Json
-    """The answer that led there."""
+    """The answer that led to it."""
 
     @property
     def activity(self) -> str:
-        """The activity there, by its id."""
+        """The id of its activity."""
         found: str = self.now["position"]["activity"]["id"]
         return found
 
@@ -154,7 +153,7 @@ def _measure(front: ToolCalls, calls: int) -> dict[str, list[float]]:
             tool, arguments = make(number)
             seconds, _ = front.call(_TOOLSET, tool, **arguments)
             if number >= calls // 10:
-                # What comes before warms up.
+                # Earlier calls warm up.
                 waits[name].append(seconds)
     lengths = sorted(len(situation.now["state"]) for situation in situations)
     console.print(

@@ -1,14 +1,14 @@
-"""A load generator with open loop: arrivals are fixed in advance, and nothing that the server does delays them.
+"""An open-loop load generator: arrivals are fixed in advance, whatever the server does.
 
-``python -m benchmarks.openloop PLAN`` runs a plan (``Plan``, as JSON) and writes what it measured beside it.
-A call's time runs from the moment at which it was to be sent, so calls that had to wait for a slow server, a
-free connection or the generator itself are measured in full. In the closed loop, which measures capacity,
-every connection sends its next call when it has the answer to the last.
+``python -m benchmarks.openloop PLAN`` runs a plan (``Plan``, as JSON) and writes its results next to it. A call's
+latency counts from its scheduled time, so calls that waited for a slow server, a free connection or the generator
+itself are measured in full. In the closed loop, which measures capacity, every connection sends its next call when it
+has the answer to the last.
 
-It runs on the same cores as what it measures, so it is as lean as Python can be: one process, plain
-non-blocking sockets under epoll, requests made ahead but for their ids, answers read for their length and
-three words. A call costs it about 15 us. What it takes is taken from the fleet, and it is late itself when
-cores are busy: how late calls were sent is measured too, and is part of every figure.
+It shares the cores with what it measures, so it is lean: one process, plain non-blocking sockets under epoll, requests
+rendered ahead except their ids, answers scanned only for their length and three words. A call costs it about 15 us.
+This CPU time is missing to the fleet, and the generator is late itself when cores are busy: its lateness is measured
+too, and is part of every figure.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pathlib import Path
 import msgspec
 
 OK, SHED, FAILED, BROKEN = range(4)
-"""What became of a call: answered, turned away, refused otherwise, or its connection was lost."""
+"""The outcome of a call: answered, shed, refused otherwise, or its connection was lost."""
 _NAP_SECONDS = 0.0005
-"""How long it sleeps before it looks for answers and for calls that are due: being woken for each one would cost
-the server as much as answering it does. Figures are longer by that."""
+"""How long it sleeps between polls for answers and due calls: a wake-up for each one would cost as much CPU as
+answering it. Latencies are longer by that."""
 _SLOT = b"@ID@ID@ID@ID"
-"""Stands in a request where the id of a call belongs: 12 digits."""
+"""Placeholder for a call's id in a request: 12 digits."""
 _HEAD = (
     "POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
     "accept: application/json, text/event-stream\r\nmcp-protocol-version: 2026-07-28\r\n"
@@ -44,7 +44,7 @@ _META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 REQUEST_ID = f"00000000-0000-4000-8000-{_SLOT.decode()}"
-"""As an argument ``requestId``: another one for each call."""
+"""The argument ``requestId``, unique for each call."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -53,11 +53,11 @@ class Kind(msgspec.Struct, frozen=True):
     name: str
     weight: float
     requests: tuple[bytes, ...]
-    """Some of the kind; each call takes the next."""
+    """Variants of the call; each call takes the next."""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to do."""
+    """The load to generate."""
 
     port: int
     connections: int
@@ -66,28 +66,28 @@ class Plan(msgspec.Struct, frozen=True):
     rate: float = 0.0
     """Calls per second, by a Poisson process; 0: closed loop."""
     at_once: bool = False
-    """All connections send one call at the same moment, and that is all."""
+    """All connections send one call at the same moment, and no more."""
     seed: int = 1
 
 
 class Calls(msgspec.Struct):
-    """What was measured, call by call."""
+    """The results, call by call."""
 
     began: float
     """By the monotonic clock, which all processes of a machine share."""
     seconds: float
     at: list[float]
-    """When each was to be sent, from ``began``."""
+    """Scheduled time of each call, from ``began``."""
     took: list[float]
-    """Seconds from then to the answer."""
+    """Seconds from the scheduled time to the answer."""
     late: list[float]
-    """Seconds from then to when it was sent."""
+    """Seconds from the scheduled time to the sending."""
     kind: list[int]
     outcome: list[int]
     shed: dict[str, int]
-    """Turned away, by code."""
+    """Shed calls, by code."""
     unanswered: int
-    """Under way at the end, or never sent because no connection was free."""
+    """In flight at the end, or never sent because no connection was free."""
     retry: int
     """Answers with ``Retry-After``."""
 
@@ -107,7 +107,7 @@ class _Run:
         pick = random.Random(plan.seed)
         self.kinds = [[one.split(_SLOT) for one in kind.requests] for kind in plan.kinds]
         self.next = [0] * len(plan.kinds)
-        # No two runs use the same request ids, whatever their seed.
+        # Request ids are unique across runs, whatever their seed.
         self.number = random.SystemRandom().getrandbits(40)
         weights = [kind.weight for kind in plan.kinds]
         self.order = array("B", pick.choices(range(len(weights)), weights, k=65_536))
@@ -116,11 +116,11 @@ class _Run:
         self.sockets: dict[int, socket.socket] = {}
         self.free: deque[int] = deque()
         self.waiting: deque[float] = deque()
-        """When calls were to be sent that wait for a free connection."""
+        """Scheduled times of calls that wait for a free connection."""
         self.at, self.took, self.late = array("d"), array("d"), array("d")
         self.kind, self.outcome = array("B"), array("B")
         self.under_way: dict[int, tuple[float, float, int]] = {}
-        """Connection -> when its call was to be sent, when it was, and its kind."""
+        """Connection -> scheduled time, sending time and kind of its call."""
         self.parts: dict[int, bytes] = {}
         self.shed: Counter[str] = Counter()
         self.retry = 0
@@ -162,7 +162,7 @@ class _Run:
         self.outcome.append(outcome)
 
     def received(self, fd: int) -> bool:
-        """Reads from a connection; True if it has its answer and is free."""
+        """Reads from a connection; True if its answer is complete."""
         try:
             data = self.sockets[fd].recv(262_144)
         except BlockingIOError:
@@ -191,14 +191,14 @@ class _Run:
         return True
 
     def greet(self) -> None:
-        """Has the server take every connection, before all are used at once."""
+        """Makes the server accept every connection, before all are used at once."""
         for fd, one in self.sockets.items():
             one.send(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1:%d\r\n\r\n" % self.plan.port)
             while not select.select([fd], [], [], 1.0)[0] or b"\r\n\r\n" not in one.recv(4_096):
                 pass
 
     def warm_up(self) -> None:
-        """Every connection makes a call that is not measured, so that the server has seen all heads."""
+        """Every connection makes an unmeasured call, so that the server has cached all heads."""
         began = time.monotonic()
         for fd in list(self.sockets):
             self.send(fd, began)
@@ -276,7 +276,7 @@ class _Run:
 
 
 def main() -> None:
-    """Runs the plan of the file that is named."""
+    """Runs the plan of the given file."""
     file = Path(sys.argv[1])
     found = _Run(msgspec.json.decode(file.read_bytes(), type=Plan)).run()
     file.with_suffix(".measured").write_bytes(msgspec.msgpack.encode(found))

@@ -1,26 +1,24 @@
-"""Does a front-end that is asked for twice what it can do still do it, and say no quickly to the rest?
+"""Does a front-end at twice its capacity keep its throughput, and shed the rest quickly?
 
-One front-end and one store, loaded with items; a generator with open loop (``openloop``) asks for a mix of calls
-of all classes. One after the other:
+One front-end and one store, loaded with items; an open-loop generator (``openloop``) sends a mix of calls of all
+classes. One after the other:
 
 - **herd**: 1,000 agents claim the same item at the same moment;
-- **capacity**: the most calls per second that a closed loop has answered, over some numbers of connections;
+- **capacity**: the highest throughput of a closed loop, over several numbers of connections;
 - **overload**: twice that, by arrivals fixed in advance, in rounds of at most 30 seconds with the capacity measured
-  anew before each and after the last: machines that others share become slower and faster within a minute, and twice
-  of what could be done a minute ago says nothing. Figures are those of all calls of all rounds. Goodput is what is
-  answered with a result. The classes are shed in their order and calls of each kind cost different amounts, so goodput
-  is also given by work: each call counts what its kind costs the front-end in CPU time when it is alone. And it is
-  given for a second of CPU time that the front-end got, which says the same on an idle machine and does not change
-  much on a busy one;
-- **slow store**: at half the capacity over a link that can be delayed, each answer of the store is held back for
-  100 ms (``delay``): when the first call was turned away and the limit was half of what it was, and when after the end
-  the last one was turned away.
+  again before each and after the last, because the speed of shared machines changes within a minute. Figures are those
+  of all calls of all rounds. Goodput counts calls answered with a result. The classes are shed in their order and calls
+  of each kind cost different amounts, so goodput is also given by work: each call counts the front-end's CPU time for
+  its kind when it runs alone. It is also given per second of the front-end's CPU time, which is the same on an idle
+  machine and changes little on a busy one;
+- **slow store**: at half the capacity over a link with a delay, each answer of the store is delayed by 100 ms
+  (``delay``): after how long the first call was shed and the limit was halved, and how long after the end of the delay
+  the last call was shed.
 
-All figures are the clients', from the moment at which a call was to be sent, so they contain how late the
-generator itself was. It shares the machine's cores with front-end and store, and on two of them what it takes to
-send twice as much is missing to these: goodput and tails are what is left of both, and look worse than they would
-with a generator elsewhere. What else runs on the machine does the same; the load (of one minute) that each figure
-was measured under is beside it.
+All figures are the clients', from the scheduled time of a call, so they include the generator's lateness. The generator
+shares the machine's cores with front-end and store, and on two cores its CPU time is missing to these: goodput and
+tail latencies look worse than with a generator elsewhere. So does other load on the machine; the load average (of one
+minute) is printed beside each figure.
 
     python -m benchmarks overload [SECONDS] [FSYNC] [AGENTS]
     python -m benchmarks overload 60 always 1000
@@ -65,7 +63,7 @@ Json = dict[str, Any]
 
 
 class Asked(NamedTuple):
-    """A kind of call, before it is made into requests."""
+    """A kind of call, before it is rendered into requests."""
 
     name: str
     tool: str
@@ -78,15 +76,15 @@ def _signed(agent: int, **arguments: Any) -> Json:
 
 
 def _task(number: int) -> str:
-    """A task's id; the last in each family are never touched by agents that only read."""
+    """A task's id; the last in each family are never read."""
     return dashed(item_id(number * 7919 % ITEMS))
 
 
 def mix(fences: Sequence[int]) -> list[Asked]:
-    """What fleets ask for: agents that renew, do and look, others that look for work, people who search.
+    """A typical mix of calls: agents that renew, work and read, others that look for work, people who search.
 
     Args:
-        fences: of the claims that the agents have on the first items.
+        fences: those of the agents' claims on the first items.
     """
     agents = range(len(fences))
     actors = [{"id": f"agent-{n}", "kind": "subagent"} for n in agents]
@@ -118,26 +116,26 @@ def _feature(number: int) -> str:
 
 
 class Found(NamedTuple):
-    """What one run measured."""
+    """The results of one run."""
 
     calls: Calls
     cpu: float
     """Seconds that the front-end was busy."""
     load: float
-    """Of the machine, when it began."""
+    """The machine's load average, at the start."""
 
     def count(self, outcome: int) -> int:
-        """Calls that ended so."""
+        """Calls with this outcome."""
         return self.calls.outcome.count(outcome)
 
     def by_kind(self, outcome: int | None) -> Counter[int]:
-        """Calls that ended so (None: in any way), by the number of their kind."""
+        """Calls with this outcome (None: any), by the number of their kind."""
         pairs = zip(self.calls.kind, self.calls.outcome, strict=True)
         return Counter(kind for kind, how in pairs if outcome in (None, how))
 
 
 def _waits(runs: Sequence[Found], outcome: int) -> list[float]:
-    """Seconds, of each call that ended so."""
+    """Latencies of the calls with this outcome, in seconds."""
     return [took for one in runs for took, how in zip(one.calls.took, one.calls.outcome, strict=True) if how == outcome]
 
 
@@ -146,7 +144,7 @@ def _milliseconds(seconds: Sequence[float], share: float) -> float:
 
 
 async def _prepared(url: str) -> tuple[list[int], dict[str, Tool]]:
-    """The agents' claims: their fences; and the tools, by name."""
+    """The fences of the agents' claims; and the tools, by name."""
     async with items_on(url) as (tools, _):
         fences = []
         for agent in range(AGENTS):
@@ -161,7 +159,7 @@ async def _prepared(url: str) -> tuple[list[int], dict[str, Tool]]:
 
 @contextlib.contextmanager
 def generating(fleet: FrontEnd, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
-    """The generator, at work with a plan when the block begins; waits for its end."""
+    """Runs the generator while the block runs, and waits for its exit."""
     file = fleet.folder / "plan.json"
     file.write_bytes(msgspec.json.encode(plan))
     with subprocess.Popen(python("-m", "benchmarks.openloop", str(file)), stdout=subprocess.PIPE) as process:
@@ -185,13 +183,13 @@ def _measured(fleet: FrontEnd) -> Calls:
 
 
 def capacity(fleet: FrontEnd, kinds: tuple[Kind, ...], seconds: float = 3.0) -> Found:
-    """The best of closed loops with some numbers of connections."""
+    """The best of closed loops with several numbers of connections."""
     found = [run(fleet, Plan(fleet.port, count, kinds, seconds)) for count in _CLOSED]
     return max(found, key=lambda one: one.count(OK))
 
 
 def _metrics(port: int) -> dict[str, float]:
-    """Series as they are written -> value."""
+    """Series as exposed -> value."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         lines = answer.read().decode().splitlines()
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
@@ -225,7 +223,7 @@ def overload(
     _tell(asked, classes, costs, found, peaks)
 
     def rate_of(runs: Sequence[Found], weigh: bool, cpu: bool) -> float:
-        """What was done per second, of time or of the front-end's CPU time."""
+        """Throughput per second, of time or of the front-end's CPU time."""
         done = sum(count * (costs[kind] if weigh else 1) for one in runs for kind, count in one.by_kind(OK).items())
         return done / sum(one.cpu if cpu else one.calls.seconds for one in runs)
 
@@ -250,7 +248,7 @@ def overload(
 
 
 def _too_much(fleet: FrontEnd, plan: Plan, sizes: list[int]) -> Found:
-    """Runs a plan and notes the size of the front-end now and then."""
+    """Runs a plan and samples the front-end's memory."""
     load, busy = os.getloadavg()[0], cpu_seconds(fleet.pid)
     with generating(fleet, plan) as process:
         while process.poll() is None:
@@ -338,7 +336,7 @@ def _slow_rows(calls: Calls, seen: list[tuple[float, float]], marks: list[float]
     slow, quick = marks
     usual = [limit for at, limit in seen if at < slow][-1]
     halved = next((at for at, limit in seen if at > slow and limit <= usual / 2), math.inf) - slow
-    # When answers came, not when calls were to be sent: that is when admission had made up its mind.
+    # The time of the answers, not of the calls: that is when admission had decided.
     shed = sorted(
         calls.began + at + took
         for at, took, how in zip(calls.at, calls.took, calls.outcome, strict=True)

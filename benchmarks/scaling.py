@@ -1,16 +1,15 @@
-"""What does a request cost with two front-end processes on one port, and how do connections spread?
+"""What does a request cost with two front-end processes on one port, and how are connections balanced?
 
-Asks ``fleet serve`` with one and with two front-ends, in turn and round after round, for
-``claim_item`` over 32 keep-alive connections, both against one store with AOF fsync always.
-Prints requests/s, p99 and the CPU time of all front-end processes per request, and how many
-connections each front-end had, as /metrics says by slot in the middle of each run. Each
-process binds the port itself and the kernel spreads connections by hash, so shares differ
-from run to run: the worst is shown too.
+Calls ``claim_item`` on ``fleet serve`` with one and with two front-ends, in turn, round after round,
+over 32 keep-alive connections, both against one store with AOF fsync always. Prints requests/s, p99
+and the CPU time of all front-end processes per request, and how many connections each front-end had,
+by /metrics in the middle of each run. Each process binds the port itself and the kernel balances
+connections by hash, so shares differ from run to run: the worst is shown too.
 
-The processes, one or two, have a core for themselves as in ``frontend``, store and load share the
-others; then the same with all cores for all, where the load interrupts a process at nearly every
-answer. Two processes on one core also empty each other's caches, whatever they do: the bare
-handler on the same link (``servers/bare.py``) shows how much of the difference that is.
+The processes, one or two, have their own core as in ``frontend``, store and load share the others;
+then the same with all cores for all, where the load interrupts a process at nearly every answer. Two
+processes on one core also evict each other's CPU caches: the bare handler on the same link
+(``servers/bare.py``) shows how much of the difference that is.
 
     python -m benchmarks scaling [ROUNDS] [SECONDS] [FSYNC]
 """
@@ -58,19 +57,19 @@ class Serving(NamedTuple):
     port: int
     pids: list[int]
     path: str
-    """Of the endpoint."""
+    """The path of the endpoint."""
     slots: bool
     """Whether /metrics counts connections by slot."""
 
 
 class Run(NamedTuple):
-    """What one run measured."""
+    """The results of one run."""
 
     load: Load
     cpu_us: float
     """CPU time of all front-ends per request."""
     shares: list[float]
-    """Of the connections, by front-end; empty where nobody counts them."""
+    """The shares of the connections, by front-end; empty if not counted."""
 
 
 def _children(pid: int) -> list[int]:
@@ -79,7 +78,7 @@ def _children(pid: int) -> list[int]:
 
 @contextlib.contextmanager
 def fleet(redis_url: str, processes: int) -> Iterator[Serving]:
-    """``fleet serve`` with so many front-ends, ready."""
+    """``fleet serve`` with ``processes`` front-ends, ready."""
     with front_end(redis_url, frontends=processes, log_level="warning") as served:
         _until(lambda: len(_slots(served.port)) == processes, "fleet serve")
         pids = _children(served.pid) if processes > 1 else [served.pid]
@@ -88,7 +87,7 @@ def fleet(redis_url: str, processes: int) -> Iterator[Serving]:
 
 @contextlib.contextmanager
 def bare(redis_url: str, processes: int) -> Iterator[Serving]:
-    """So many processes of the bare handler, ready."""
+    """``processes`` processes of the bare handler, ready."""
     port = free_port()
     command = python("-m", "benchmarks.servers", "bare-link", str(port), redis_url)
     with contextlib.ExitStack() as stack:

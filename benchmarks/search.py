@@ -1,10 +1,10 @@
 """What does each kind of search cost, at 10,000 items and at 1,000,000, and how long is the store blocked?
 
-Loads a server of its own for each size (items with two tags, a type and a short summary) and
-calls query_items through its handler, one call at a time, the sizes in turn. Prints p50 and
-p99 of the calls, in how many script runs each was done, the server's CPU time per run, and
-the longest run that the server itself noted (slow log, wall time: a busy machine shows in it).
-Kinds marked with * look at the items, so they grow with the narrowest filter.
+Loads a separate server for each size (items with two tags, a type and a short summary) and calls
+query_items through its handler, one call at a time, the sizes in turn. Prints p50 and p99 of the
+calls, the script runs of each, the server's CPU time per run, and the longest run in the server's
+slow log (wall time, so a busy machine affects it). Kinds marked with * scan items, so they grow with
+the narrowest filter.
 
     python -m benchmarks search [SIZES] [CALLS]
     python -m benchmarks search 10000,1000000 100        # the sizes of the goals
@@ -29,11 +29,11 @@ from coordinator.toolsets.items.rules.query import may_take_long
 from coordinator.toolsets.tool import Call, Tool
 
 SCANS = 2
-"""Calls of what looks at more than one feature's children."""
+"""Calls of searches over more than one feature's children."""
 _SLOW_US = 100
 
 Make = Callable[[int], dict[str, Any]]
-"""Arguments for a server with so many items."""
+"""Arguments for a server of a given size."""
 
 
 def _feature(size: int) -> str:
@@ -71,13 +71,13 @@ class Side(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What one kind cost at one size."""
+    """The cost of one kind at one size."""
 
     p50_ms: float
     p99_ms: float
     runs: float
     cpu_ms: float
-    """Of the server, per script run."""
+    """The server's CPU time per script run."""
     longest_ms: float
 
 

@@ -1,4 +1,4 @@
-"""What a store says about itself: time per command, memory, slow scripts; and the tools of the items on it."""
+"""Statistics of a store: time per command, memory, slow scripts; and the tools of the items on it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_SLOW = 1_000
 
 
 class Cost(NamedTuple):
-    """What some calls cost the server."""
+    """The cost of some calls in the server."""
 
     calls: int
     script_us: float
@@ -38,7 +38,7 @@ class Slow(NamedTuple):
 
 
 class Server:
-    """The server behind a URL, over a connection that no measured call uses."""
+    """The server at a URL, over a separate connection."""
 
     def __init__(self, url: str) -> None:
         self.client: Any = redis.Redis(**parse(url).client_options(), protocol=2)
@@ -49,12 +49,12 @@ class Server:
         self.client.close()
 
     def begin(self) -> None:
-        """Counts from here."""
+        """Resets the counters."""
         self.client.config_resetstat()
         self._cpu = self._cpu_ns()
 
     def cost(self) -> Cost:
-        """What script calls cost since ``begin``."""
+        """The cost of script calls since ``begin``."""
         cpu = self._cpu_ns() - self._cpu
         stats = self.client.info("commandstats").get("cmdstat_fcall", {"calls": 0, "usec": 0})
         calls = max(int(stats["calls"]), 1)
@@ -67,16 +67,16 @@ class Server:
         return int(memory["used_memory"]) - sum(int(memory.get(name, 0)) for name in passing)
 
     def watch_slow(self, over_us: int) -> None:
-        """Forgets slow commands and notes those from now on that take longer than ``over_us``, the last ones.
+        """Clears the slow log; from now on it holds the latest commands that take longer than ``over_us``.
 
-        To forget many thousand at once costs the server tens of milliseconds, and the next script pays for it.
+        Clearing many thousand entries costs the server tens of milliseconds, which delay the next script.
         """
         self.client.config_set("slowlog-max-len", _MOST_SLOW)
         self.client.config_set("slowlog-log-slower-than", over_us)
         self.client.slowlog_reset()
 
     def slowest(self) -> Slow | None:
-        """The longest script run that was noted; None when none was long enough."""
+        """The longest script run in the slow log; None if there is none."""
         names = {script.function: script.name for script in Script.registered()}
         found = None
         for entry in self.client.slowlog_get(_MOST_SLOW):
@@ -91,7 +91,7 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def items_on(url: str) -> AsyncIterator[tuple[dict[str, Tool], Server]]:
-    """The tools of the items, by name, over a link of their own to a server, and that server."""
+    """The tools of the items, by name, over a separate link to a server, and that server."""
     store, server = Store(url, TIMEOUT_MS), Server(url)
     await store.open()
     items = load_toolsets(Services(Settings(), store, trust_self_reported))["items"]

@@ -1,13 +1,12 @@
-"""Do the calls of a workflow session cost little more than a health check, and what does a session hold?
+"""Do the calls of a workflow session cost little more than a health check, and how much memory does a session take?
 
-Starts one front-end on a store of its own and walks sessions over one connection, workflow after
-workflow: each next_activity (with the manifest of the activity that is left) and each get_activity
-is followed by a health_check, so that all three see the same machine in the same run. Prints p50
-and p99 as the client sees them, and the ratios. Then starts sessions by the thousand and prints
-what the server's memory grew by for each, fresh and after a dozen calls with a checkpoint answered.
+Starts one front-end on a separate store and walks sessions over one connection, workflow after
+workflow: each next_activity (with the manifest of the finished activity) and each get_activity is
+followed by a health_check, so that all three run under the same load. Prints p50 and p99 as the client
+sees them, and the ratios. Then starts sessions by the thousand and prints the memory of each in the
+server, fresh and after a dozen calls with a checkpoint answered.
 
-The definitions are the examples that come with the product, or those in the folder that
-TEST_WORKFLOWS names.
+The definitions are the examples of the product, or those in the folder that TEST_WORKFLOWS names.
 
     python -m benchmarks sessions [CALLS] [SESSIONS] [FSYNC]
     python -m benchmarks sessions 3000 10000        # the sizes of the goals
@@ -46,7 +45,7 @@ _HEAD = (
 
 
 def root() -> Path:
-    """Where the definitions are: the set with the most workflows."""
+    """The folder of the definitions: the set with the most workflows."""
     named = os.environ.get("TEST_WORKFLOWS")
     sets = [shipped()]
     if named:
@@ -55,7 +54,7 @@ def root() -> Path:
 
 
 class Wire:
-    """One keep-alive connection that notes how long each call takes."""
+    """One keep-alive connection that records the latency of each call."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
@@ -91,7 +90,7 @@ class Wire:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the connection."""
         self._socket.close()
 
 

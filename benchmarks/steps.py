@@ -1,15 +1,14 @@
 """How many durable steps does a worker execute, against job queues and an engine on PostgreSQL?
 
-Flows of five no-op steps in a row and of eight beside each other, executed by real workers, each
-step with its lease, fence, recorded result, join and event: steps per second while the middle
-80 % of them complete. Side by side in one run, on a server of its own each, flushed to disk every
-second: no-op jobs of stock RQ (in-process and forking) and BullMQ, steps of DBOS. A job of a
-queue is less than a step: it has no successor and, in BullMQ and RQ, no fence. Rivals that are not
-installed are left out (``benchmarks/rivals/jobs.py`` says how to install them).
+Flows of five no-op steps in sequence and of eight in parallel, executed by real workers, each step
+with its lease, fence, recorded result, join and event: steps per second while the middle 80 % of them
+complete. In the same run, each on a separate server flushed to disk every second: no-op jobs of stock
+RQ (in-process and forking) and BullMQ, steps of DBOS. A queued job is less than a step: it has no
+successor and, in BullMQ and RQ, no fence. Rivals that are not installed are skipped
+(``benchmarks/rivals/jobs.py`` says how to install them).
 
-Then what a step costs: round trips by the server's own count, CPU time, how soon an idle fleet
-begins, how soon the step of a killed worker runs again, memory of a finished flow, and what open
-gates cost.
+Then the cost of a step: round trips by the server's own count, CPU time, the latency of an idle fleet,
+the recovery time of a killed worker's step, memory of a finished flow, and the cost of open gates.
 
     python -m benchmarks steps [FLOWS] [ROUNDS]
     python -m benchmarks steps 4000 3
@@ -43,14 +42,14 @@ _MOST_SECONDS = 600.0
 
 
 def chain(length: int = 5) -> spec.Flow:
-    """So many steps, one after the other."""
+    """A flow of ``length`` steps in sequence."""
     names = ["start", *(f"s{number}" for number in range(1, length))]
     follows: list[dict[str, Any]] = [*({"next": name} for name in names[1:]), {"done": True}]
     return {name: spec.Step(name=name, **NOOP, **after) for name, after in zip(names, follows, strict=True)}
 
 
 def fan(width: int = 8) -> spec.Flow:
-    """A step, so many branches at once, and the step that joins them."""
+    """A step, ``width`` parallel branches, and the step that joins them."""
     names = [f"b{number}" for number in range(width)]
     return {
         "start": spec.Step(name="start", **NOOP, parallel=tuple(names)),
@@ -63,7 +62,7 @@ SHAPES = {"5-step chains": chain(), "8-way fan-outs": fan()}
 
 
 class Run(NamedTuple):
-    """What one run measured."""
+    """The results of one run."""
 
     per_second: float
     calls: float
@@ -84,7 +83,7 @@ def workers(url: str, count: int) -> Iterator[list[int]]:
 
 
 async def create(flows: FlowStore, flow: spec.Flow, count: int) -> list[int]:
-    """Creates so many flows, 32 at a time."""
+    """Creates ``count`` flows, 32 at a time."""
     packed, plan, at_once = spec.pack(spec.Spec(flow=flow, given={})), planner.begin(flow), asyncio.Semaphore(32)
 
     async def one() -> int:
@@ -96,13 +95,13 @@ async def create(flows: FlowStore, flow: spec.Flow, count: int) -> list[int]:
 
 
 async def completed(store: Store) -> int:
-    """Flows that are."""
+    """The number of completed flows."""
     count: int = await store.command("ZCARD", keys.flows.key(PROJECT, "c"))
     return count
 
 
 async def until(store: Store, count: int) -> None:
-    """Waits until so many are."""
+    """Waits until ``count`` flows are completed."""
     while True:
         if await completed(store) >= count:
             return
@@ -117,10 +116,10 @@ async def stats(store: Store) -> dict[str, int]:
 
 
 def on_store(url: str, act: Callable[[Store, FlowStore], Awaitable[Any]]) -> Any:
-    """Runs a coroutine over a store of its own.
+    """Runs a coroutine over a separate store.
 
     Raises:
-        TimeoutError: it does not end, as where a worker has died.
+        TimeoutError: it does not end, for example because a worker has died.
     """
 
     async def run() -> Any:
@@ -136,7 +135,7 @@ def on_store(url: str, act: Callable[[Store, FlowStore], Awaitable[Any]]) -> Any
 
 
 def throughput(shape: spec.Flow, processes: int, count: int) -> Run:
-    """One run of ours: the clock runs once all flows are there, and from 10 % of them on."""
+    """One run of this product, timed after all flows are created, and from 10 % of them on."""
     with embedded("everysec") as server, workers(server.url, processes) as pids:
 
         async def act(store: Store, flows: FlowStore) -> Run:
@@ -152,7 +151,7 @@ def throughput(shape: spec.Flow, processes: int, count: int) -> Run:
             last, ended = await completed(store), time.perf_counter()
             after = [cpu_seconds(one) for one in (*pids, pid)]
             steps = (last - first) * len(shape)
-            # Calls of scripts: what workers send besides is a handful of signs of life.
+            # Calls of scripts: apart from these, workers send only a few heartbeats.
             calls = (await stats(store)).get("fcall", 0) / steps
             await until(store, count)
             used = [(late - early) / steps * 1e6 for early, late in zip(before, after, strict=True)]
@@ -163,7 +162,7 @@ def throughput(shape: spec.Flow, processes: int, count: int) -> Run:
 
 
 def rival(name: str, measure: Callable[[], float]) -> float | None:
-    """What a rival does, or None with the reason printed."""
+    """A rival's throughput, or None with the reason printed."""
     try:
         return measure()
     except Missing as reason:
@@ -238,7 +237,7 @@ def recovery() -> int:
 
 
 def memory(count: int = 2000) -> float:
-    """Bytes that a finished flow of five steps takes, events apart."""
+    """Bytes of a finished flow of five steps, without events."""
     with embedded("everysec") as server, workers(server.url, 1):
 
         async def used(store: Store) -> int:
@@ -259,7 +258,7 @@ def memory(count: int = 2000) -> float:
 
 
 def gates(count: int = 10_000, seconds: float = 5.0) -> tuple[float, float]:
-    """CPU time per second of server and worker, without and with so many open gates."""
+    """CPU time per second of server and worker, without and with ``count`` open gates."""
     with embedded("everysec") as server, workers(server.url, 1) as (pid,):
 
         async def act(store: Store, flows: FlowStore) -> tuple[float, float]:
@@ -270,7 +269,7 @@ def gates(count: int = 10_000, seconds: float = 5.0) -> tuple[float, float]:
                 await asyncio.sleep(seconds)
                 return (cpu_seconds(own) + cpu_seconds(pid) - before) / seconds
 
-            # The project is looked after in both cases.
+            # The project is swept in both cases.
             await create(flows, {"start": spec.Step(name="start", gate=True, timeout_ms=0, done=True)}, 1)
             empty = await use()
             await create(flows, {"start": spec.Step(name="start", gate=True, timeout_ms=0, done=True)}, count)

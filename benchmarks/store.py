@@ -1,12 +1,11 @@
 """Does the server's time for the calls of a worker's loop grow with the number of items?
 
-Loads a server of its own for each size and lets them take turns, round after round, with the
-same calls from 32 callers at a time: claim the next item (a selector without filters), ask
-for it, claim by id, renew, release, start and complete. Every call is the whole script as
-the front-end calls it, idempotency records, events and indexes included. Prints the server's
-time per call as it counts itself (commandstats) and the CPU time of its process (which
-protocol and sockets are part of), medians of the rounds, and the growth from the smallest
-size to the largest. The first round only warms up.
+Loads a separate server for each size and runs the same calls on them in turn, round after round, from
+32 concurrent callers: claim the next item (a selector without filters), get it, claim by id, renew,
+release, start and complete. Every call is the whole script as the front-end calls it, including
+idempotency records, events and indexes. Prints the server's time per call (commandstats) and the CPU
+time of its process (including protocol and sockets), medians of the rounds, and the growth from the
+smallest size to the largest. The first round only warms up.
 
     python -m benchmarks store [SIZES] [ROUNDS] [CALLS]
     python -m benchmarks store 1000,100000,1000000 7 2000        # the sizes of the goals
@@ -48,7 +47,7 @@ Call = Callable[[], Awaitable[object]]
 
 
 def fresh() -> IdempotencyKey:
-    """The idempotency key of a request that was never made."""
+    """The idempotency key of a new request."""
     return IdempotencyKey(uuid4().hex, _FINGERPRINT)
 
 
@@ -74,7 +73,7 @@ async def in_turn(calls: Sequence[Call]) -> None:
 
 
 def tasks(side: Side, count: int, pick: random.Random) -> list[str]:
-    """Ids of different tasks, from the first half of their families so that no feature is ever completed."""
+    """Ids of distinct tasks, from the first half of their families so that no feature is ever completed."""
     families = side.size // FAMILY
     wanted = min(count, families * (FAMILY // 2 - 1))
     numbers = set[int]()
@@ -99,7 +98,7 @@ async def _measured(side: Side, calls: Sequence[Call]) -> Cost:
     side.server.begin()
     await in_turn(calls)
     cost = side.server.cost()
-    # Each call is one script; now and then those under way note the project as well.
+    # Each call is one script; occasionally, calls in flight also register the project.
     assert len(calls) <= cost.calls <= len(calls) + CALLERS, f"{cost.calls} script calls for {len(calls)} calls"
     return cost
 
@@ -115,7 +114,7 @@ async def measure(side: Side, calls: int, pick: random.Random) -> dict[str, Cost
     def look(limit: int) -> Call:
         return lambda: side.recommendations.next(PROJECT, _ANY, limit, False, False)
 
-    # An agent's claim lets go of the one it had: each call moves two items.
+    # An agent's claim releases its previous one: each call moves two items.
     found["claim the next"] = await _measured(side, [claim_next(agent) for agent in agents])
     found["get_next_item, 1"] = await _measured(side, [look(1)] * calls)
     found["get_next_item, 10"] = await _measured(side, [look(10)] * calls)

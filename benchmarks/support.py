@@ -1,4 +1,4 @@
-"""What the benchmarks share: a store, processes, their CPU time, calls of tools, wrk, tables."""
+"""Shared by the benchmarks: a store, processes, their CPU time, calls of tools, wrk, tables."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ HEADERS = {
     "accept": "application/json, text/event-stream",
     "mcp-protocol-version": "2025-06-18",
 }
-"""Of a request that calls a tool."""
+"""Headers of a request that calls a tool."""
 
 
 @contextlib.contextmanager
 def embedded(fsync: str = "always", binary: Binary | None = None) -> Iterator[EmbeddedServer]:
-    """A store of its own in a temporary folder."""
+    """A separate store in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
         server = EmbeddedServer(Path(folder), fsync=fsync, binary=binary)  # type: ignore[arg-type]
         server.start()
@@ -49,7 +49,7 @@ def embedded(fsync: str = "always", binary: Binary | None = None) -> Iterator[Em
 
 
 def free_port() -> int:
-    """A port that nobody listens on just now."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -63,7 +63,7 @@ def running(
     """A process that ends with the block.
 
     Args:
-        until: waits for a first line of output with these words in it.
+        until: waits for a first line of output that contains this text.
 
     Raises:
         RuntimeError: another line came, or none.
@@ -109,7 +109,7 @@ class FrontEnd(NamedTuple):
 
     port: int
     pid: int
-    """Of the front-end; where there are several, of their supervisor."""
+    """The process id of the front-end, or of the supervisor if there are several."""
     folder: Path
     """Its data directory."""
 
@@ -146,10 +146,10 @@ def _fleet(command: str, settings: dict[str, object], tree: Path | None = None) 
 
 @contextlib.contextmanager
 def core_kept_free() -> Iterator[Callable[[int], None]]:
-    """Keeps one core for the processes that are measured: all that the block starts runs on the others.
+    """Reserves one core for the measured processes: all other processes of the block run on the others.
 
     Yields:
-        What gives a process that core. Where there is no other one it does nothing.
+        A function that pins a process to that core; on a machine with one core it does nothing.
     """
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if len(cores) < 2:
@@ -199,32 +199,32 @@ class ToolCalls:
         return content
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the connection."""
         self._connection.close()
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time that a process has used."""
+    """CPU time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
 def cpu_us(pid: int) -> float:
-    """CPU time that the threads of a process have used, in microseconds, as exactly as the scheduler counts."""
+    """CPU time of the threads of a process in microseconds, with the scheduler's precision."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1000
 
 
 class Missing(Exception):
-    """Something that a benchmark needs is not installed here; says what."""
+    """A requirement of a benchmark is not installed; the message says which."""
 
 
 class Failed(Exception):
-    """A benchmark that also judges what it measured found it wrong; says what."""
+    """A benchmark that also checks its results has failed; the message says why."""
 
 
 class Load(NamedTuple):
-    """What one run of wrk measured."""
+    """The results of one run of wrk."""
 
     per_second: float
     p99_ms: float
@@ -253,7 +253,7 @@ def wrk(url: str, script: Path, connections: int, seconds: float) -> Load:
 
 
 def percentile(values: Iterable[float], share: float) -> float:
-    """The value that ``share`` of them are below; 0 of none."""
+    """The ``share`` quantile of the values; 0 if there are none."""
     ordered = sorted(values)
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
 

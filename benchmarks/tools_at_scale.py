@@ -1,13 +1,11 @@
 """Do the tools stay as fast at 1,000,000 items as at 10,000, and how long is the store ever blocked?
 
-Loads a server of its own for each size (items with two tags and a type) and calls all 14
-tools through their handlers, one call at a time, the sizes in turn and round after round.
-Prints p50 and p99 of the calls and their growth, and the longest runs of a script that the
-server itself noted (slow log, from 0.2 ms on): of each round the longest, and of these the median
-and the longest. It is wall time, so a machine that does something else for a moment shows in
-the longest, and a script that takes long in both.
-Calls that look at every item are marked with *: these may grow with the items, and there is
-one in each round.
+Loads a separate server for each size (items with two tags and a type) and calls all 14 tools through
+their handlers, one call at a time, the sizes in turn, round after round. Prints p50 and p99 of the
+calls and their growth, and the longest script runs in the server's slow log (from 0.2 ms on): the
+longest of each round, and of these the median and the longest. It is wall time, so a briefly busy
+machine affects only the longest, a slow script both. Calls that scan every item are marked with *:
+these may grow with the items, and each round has one.
 
     python -m benchmarks tools_at_scale [SIZES] [ROUNDS] [CALLS]
     python -m benchmarks tools_at_scale 10000,1000000 5 100        # the sizes of the goals
@@ -46,12 +44,12 @@ class Side(NamedTuple):
 
 
 class Found:
-    """What was measured for one case at one size."""
+    """The results of one case at one size."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
         self.longest: list[Slow] = []
-        """Of each round, where it took long enough to be noted."""
+        """The longest script of each round, if the slow log has one."""
 
     def percentile(self, share: float) -> float:
         """Milliseconds."""
@@ -59,7 +57,7 @@ class Found:
 
     @property
     def usual(self) -> float:
-        """The longest script of a round in the middle, in milliseconds."""
+        """The median of the rounds' longest scripts, in milliseconds."""
         return median([slow.ms for slow in self.longest]) if self.longest else 0.0
 
     @property

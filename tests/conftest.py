@@ -1,19 +1,19 @@
-"""Fixtures for all tests: a real server, a store on it, a project of one's own, and no leftovers.
+"""Fixtures for all tests: a real server, a store on it, a separate project, and checks for leftovers.
 
     redis_url   URL of the session's server
     store       an open Store, new for each test
-    project     a project name of the test's own; afterwards its keys are checked and deleted
+    project     a project name unique to the test; afterwards its keys are checked and deleted
     store_kind  which server and protocol the above use
-    own_server  a server of the module's own
+    own_server  a server for this module only
     alone       an open Store on that one, new for each test and empty
     page        a page of a real browser, new for each test (see ``support/browser.py``)
 
 Tests marked ``every_store`` run on each of the servers and protocols that the product supports.
-Async tests are marked ``anyio``. Where a test needs a server that it may stop or break, it starts
-its own with ``EmbeddedServer(tmp_path)``.
+Async tests are marked ``anyio``. A test that stops or breaks its server starts one with
+``EmbeddedServer(tmp_path)``.
 
-Properties are tried with the same examples in every run, and without limits of time, so that what fails
-fails again; ``--hypothesis-profile=explore`` tries others.
+Property tests use the same examples in every run, without deadlines, so that failures are reproducible;
+``--hypothesis-profile=explore`` tries others.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ properties.load_profile("ci")
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "every_store: runs on every supported server and protocol")
     config.addinivalue_line("markers", "hosts: runs in the environment that `make hosts` makes")
-    # Unless told otherwise structlog draws exceptions with all their variables, which takes it seconds each.
+    # By default structlog renders exceptions with all their variables, which takes seconds each.
     *first, _ = structlog.get_config()["processors"]
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*first, plain])
-    # What a shell starts in the background ignores interrupts, and so would the commands that tests interrupt.
+    # Background jobs of a shell ignore interrupts, and so would the commands that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores, since some test always waits for something; four at most, for its memory."""
+    """One more than there are cores, because tests often wait; four at most, to limit memory."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return min(cores + 1, 4)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begins with the files that have few tests: they start processes, and the last of them would be waited for."""
+    """Runs the files with few tests first: they start processes, so they are slow and must not come last."""
     if hasattr(config, "workerinput"):
         sizes = Counter(item.path for item in items)
         items.sort(key=lambda item: sizes[item.path])
@@ -79,7 +79,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Commands that are given no data directory find one that no other run has used."""
+    """Commands without a data directory get an unused one."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
@@ -119,7 +119,7 @@ def redis_url(servers: Servers, store_kind: Kind) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def time_to_listen() -> Iterator[None]:
-    """So much for a store's subscription as for its answers."""
+    """Gives a store's subscription as much time as its answers."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(subscription, "LISTEN_SECONDS", 5.0)
         yield
@@ -127,7 +127,7 @@ def time_to_listen() -> Iterator[None]:
 
 @pytest.fixture
 async def store(redis_url: str, store_kind: Kind) -> AsyncIterator[Store]:
-    # The deadline leaves room for a machine that runs other things too; tests of deadlines set their own.
+    # The deadline allows for a busy machine; tests of deadlines set their own.
     store = Store(redis_url, timeout_ms=5000, protocol=store_kind.protocol)
     await store.open()
     yield store
@@ -136,21 +136,21 @@ async def store(redis_url: str, store_kind: Kind) -> AsyncIterator[Store]:
 
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    """A server of the module's own, for tests of what concerns all projects of a server, or of a second one."""
+    """A server for this module only, for tests that concern all projects of a server, or need a second one."""
     with EmbeddedServer(tmp_path_factory.mktemp("own"), fsync="everysec") as server:
         yield server
 
 
 @pytest.fixture
 async def alone(own_server: EmbeddedServer) -> AsyncIterator[Store]:
-    """A store on it, in which nothing is."""
+    """An empty store on it."""
     async with emptied(own_server.url) as store:
         yield store
 
 
 @pytest.fixture(scope="session")
 def onlooker(redis_url: str) -> Iterator[redis.Redis]:
-    """One connection for what is looked at after each test."""
+    """A connection for the checks after each test."""
     with redis.Redis(**parse(redis_url).client_options()) as client:
         yield client
 
@@ -166,7 +166,7 @@ def project(onlooker: redis.Redis) -> Iterator[str]:
 
 @pytest.fixture
 def watched_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """A primary and a replica of this test alone, with Sentinels."""
+    """A primary and a replica for this test only, with Sentinels."""
     with watched(tmp_path_factory.mktemp) as servers:
         yield servers
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: one benchmark that finds something wrong does not hide what the others measure."""
+"""``python -m benchmarks``: if one benchmark fails, the others still run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.support import Failed, Missing
 
 
 def benchmark(monkeypatch: pytest.MonkeyPatch, name: str, outcome: Exception | None) -> None:
-    """Adds a benchmark that prints its name, and ends as told."""
+    """Adds a benchmark that prints its name, then returns or raises."""
 
     def main() -> None:
         print(f"{name} runs")

@@ -1,1 +1,1 @@
-"""Other systems that the store is compared with, each driven by its own tools."""
+"""Other systems for comparison with the store, each driven by its own tools."""

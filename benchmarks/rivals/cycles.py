@@ -1,7 +1,7 @@
 """Claim-and-complete cycles on the store by many connections, each with one command in flight.
 
-The counterpart of pgbench: one process on ``epoll`` that writes ready-made commands and reads
-replies, without an event loop's futures between. Every connection is an agent. A cycle is two
+The counterpart of pgbench: one process on ``epoll`` that writes pre-rendered commands and reads
+replies, without an event loop. Every connection is an agent. A cycle is two
 script calls (``Calls``): one claims the best item, the other completes it.
 """
 
@@ -43,11 +43,11 @@ class Rate(NamedTuple):
 
 
 class Calls(Protocol):
-    """The two calls of a cycle as commands, and what their replies say."""
+    """The two calls of a cycle as commands, and the decoding of their replies."""
 
     @property
     def scripts(self) -> Sequence[Script[Any]]:
-        """What the server has to be given first."""
+        """The scripts to load first."""
 
     def claim(self, request: str, agent: str) -> bytes:
         """Claims the best item there is."""
@@ -102,7 +102,7 @@ LIBRARY = Library("benchmarks")
 
 
 class PlainCalls:
-    """The least that does it: what PostgreSQL's row updates do, and nothing else. On a project of its own."""
+    """The minimum: what PostgreSQL's row updates do, and nothing else. In a separate project."""
 
     scripts = (
         Script(LIBRARY, "plain_claim", tuple[str, int]),
@@ -143,7 +143,7 @@ class PlainCalls:
 
 
 class _Agent:
-    """One connection: a claim, then the completion of what was claimed, again and again."""
+    """One connection, which claims and completes items in a loop."""
 
     __slots__ = ("item", "name", "reader", "sock")
 
@@ -157,7 +157,7 @@ class _Agent:
         self.sock.send(command)
 
     def answer(self) -> bytes:
-        """The reply to it.
+        """The reply to the last command.
 
         Raises:
             RuntimeError: it is an error.
@@ -202,7 +202,7 @@ class Cycles:
             agent.sock.close()
 
     def run(self, cycles: int) -> Rate:
-        """Makes so many cycles with all connections together.
+        """Runs ``cycles`` cycles over all connections together.
 
         Raises:
             RuntimeError: an item could not be claimed or completed.

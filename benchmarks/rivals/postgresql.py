@@ -1,4 +1,4 @@
-"""A PostgreSQL server of its own in a temporary folder, with the work queue that one builds on it."""
+"""A separate PostgreSQL server in a temporary folder, with a typical work queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.support import Missing
 
 
 class Workload(NamedTuple):
-    """What the clients do, again and again."""
+    """The transaction that clients repeat."""
 
     statements: str
     protocol: Literal["prepared", "simple"]
@@ -53,7 +53,7 @@ INSERT INTO items (id, parent, title, role, priority, complexity, created)
          (n * 7 % 3), (n * 11 % 10), now() - n * interval '1 millisecond' FROM generate_series(1, {items}) n;
 CREATE INDEX ready ON items (priority, complexity, created) WHERE role = 'queue';
 """
-# Durable as it comes; the rest only spares it work that has nothing to do with the question.
+# Durable by default; the other settings only avoid unrelated work.
 _OPTIONS = {
     "listen_addresses": "",
     "fsync": "on",
@@ -106,7 +106,7 @@ class PostgreSQL:
     def __init__(self, folder: Path, bin_dir: Path, user: str | None) -> None:
         self._folder, self._bin, self._user = folder, bin_dir, user
         self.pid = 0
-        """Of the process that starts all others."""
+        """The process id of the postmaster."""
 
     def _run(self, name: str, *arguments: str, stdin: str = "") -> str:
         made = subprocess.run(
@@ -135,7 +135,7 @@ class PostgreSQL:
         self.sql(_RECORDS.read_text())
 
     def tidy(self) -> None:
-        """Vacuums, as autovacuum would with time: rows that were changed cost later scans otherwise."""
+        """Vacuums, as autovacuum would eventually: dead rows slow down later scans."""
         self.sql("VACUUM ANALYZE items;")
 
     def cycles(self, clients: int, count: int, workload: Workload) -> Rate:
@@ -156,10 +156,10 @@ class PostgreSQL:
         return Rate(float(rate[1]), cpu / int(done[1]) * 1e6, (self._cpu() - work) / int(done[1]) * 1e6)
 
     def _cpu(self, seconds: float = 10) -> float:
-        """CPU seconds of the server so far, those of connections that have ended included."""
+        """CPU seconds of the server so far, including those of closed connections."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and any(b"[local]" in _file(pid, "cmdline") for pid in _children(self.pid)):
-            time.sleep(0.01)  # connections are just ending; their time counts with the parent's then
+            time.sleep(0.01)  # connections are just closing; their time then counts with the parent's
         own = sum(_stat(self.pid)[:4])
         theirs = sum(sum(_stat(pid)[:2]) for pid in _children(self.pid))
         return (own + theirs) / os.sysconf("SC_CLK_TCK")
@@ -170,7 +170,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _stat(pid: int) -> list[float]:
-    """CPU ticks of a process: user, system, and both of children that have ended."""
+    """CPU ticks of a process: user, system, and both of reaped children."""
     return [float(field) for field in _file(pid, "stat").rpartition(b")")[2].split()[11:15]]
 
 

@@ -1,8 +1,8 @@
-"""A bare ASGI handler: msgspec in, the claim script, msgspec out; no check that MCP asks for.
+"""A bare ASGI handler: msgspec in, the claim script, msgspec out; without the checks of MCP.
 
-It decodes the same arguments into the same structs, runs the very script of ``claim_item``
-and answers the same JSON. What it leaves out is what the front-end adds: header and envelope
-checks, policy, idempotency keys by actor, limits, metrics, errors.
+It decodes the same arguments into the same structs, runs the same script as ``claim_item`` and
+returns the same JSON. It omits what the front-end adds: header and envelope checks, policy,
+idempotency keys by actor, limits, metrics, errors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Params(msgspec.Struct):
-    """Of a ``tools/call`` request."""
+    """The params of a ``tools/call`` request."""
 
     name: str
     arguments: ClaimItem
@@ -106,7 +106,7 @@ def _handler(claim: Claim) -> Any:
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        if scope["method"] != "POST":  # somebody asks whether there is a server
+        if scope["method"] != "POST":  # a probe
             await send({"type": "http.response.start", "status": 405, "headers": [(b"content-length", b"0")]})
             await send({"type": "http.response.body"})
             return

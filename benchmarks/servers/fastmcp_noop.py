@@ -1,4 +1,4 @@
-"""FastMCP with a tool that does nothing."""
+"""FastMCP with a no-op tool."""
 
 from __future__ import annotations
 

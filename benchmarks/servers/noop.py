@@ -1,4 +1,4 @@
-"""What steps and jobs do in benchmarks: nothing."""
+"""No-op steps and jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ async def step() -> None:
 
 
 async def wait() -> None:
-    """A tool that takes as long as it is let."""
+    """A tool that never returns."""
     await asyncio.sleep(600)
 
 

@@ -17,12 +17,12 @@ _SCHEMA: dict[str, Any] = {"type": "object"}
 
 
 async def claiming(url: str) -> Any:
-    """As the SDK's documentation has it."""
+    """As in the SDK's documentation."""
     return await _app(url)
 
 
 async def claiming_with_hint(url: str) -> Any:
-    """With ``get_tool_input_schema``, which spares the SDK a walk over the tool list."""
+    """With ``get_tool_input_schema``, which saves the SDK a scan of the tool list."""
     return await _app(url, get_tool_input_schema={"claim_item": _SCHEMA}.get)
 
 

@@ -3,10 +3,10 @@
     @with_settings(without=("port",))
     def worker(loaded: LoadedSettings, *, burst: bool = False) -> int: ...
 
-The command's own parameters stay as they are; ``--config`` and one flag per setting are added after them. Its help page
-lists the flags that people use (``LISTED``), each with the first sentence of the setting's description. Flags are
-passed on as text, so that values from all sources are converted, and refused in the same words, in one place. Checks of
-flags that several commands have are here, too.
+The command's own parameters are unchanged; ``--config`` and one flag per setting are added after them. Its help page
+lists the common flags (``LISTED``), each with the first sentence of the setting's description. Flags are passed on as
+text, so that values from all sources are converted and rejected in one place, with the same messages. Checks of flags
+that several commands share are also here.
 """
 
 from __future__ import annotations
