@@ -116,11 +116,11 @@ COMMANDS: dict[str, Command] = {
     ),
     "demo": Command(
         "coordinator.cli.demo.command:demo",
-        """Let many MCP clients drain a real tree of work, and prove that nothing went wrong.
+        """Let many MCP clients drain a real tree of work, and audit that all of it was done once.
 
         Builds work items from the dependency graph of the installed Python distributions, has agents claim
-        and complete them over HTTP while some of them crash, then audits the recorded history. The exit code
-        is not 0 if any promise was broken. Starts a fleet of its own if none is running.
+        and complete them over HTTP while some of them crash, then audits the project. The exit code is not 0
+        if anything was not done once, or does not agree. Starts a fleet of its own if none is running.
         """,
         ("fleet demo", "fleet demo --agents 200 --chaos"),
     ),

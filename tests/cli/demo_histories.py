@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+from coordinator.cli.demo.agent import Crash
 from coordinator.cli.demo.graph import Graph, Package
-from coordinator.cli.demo.history import Event
-from coordinator.cli.demo.proof import QUEUE, TERMINAL, WORK, Crash, Planned
-from coordinator.cli.demo.work import plan
+from coordinator.cli.demo.work import Planned, plan
+from tests.support.history import Event
+from tests.support.proof import QUEUE, TERMINAL, WORK
 
 TTL_MS = 2000
 

@@ -1,4 +1,7 @@
-"""``fleet demo`` as a whole: a fleet, agents over HTTP, and the audit that decides the exit code."""
+"""``fleet demo`` as a whole: a fleet, agents over HTTP, and the audit that decides the exit code.
+
+Beyond that audit, the recorded histories of runs with crashes and kills are proved here.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,28 @@ import pytest
 import redis
 
 from coordinator.cli import run as fleet_main
+from coordinator.cli.demo import files, work
 from coordinator.cli.demo import fleet as demo_fleet
 from coordinator.cli.demo import history as demo_history
 from coordinator.cli.demo import run as demo_run
+from coordinator.cli.demo.agent import Crash
+from coordinator.cli.demo.board import Board
 from coordinator.cli.demo.fleet import Chaos
-from coordinator.cli.demo.proof import Facts, Violation
+from coordinator.cli.demo.history import Event
 from coordinator.cli.demo.report import Report, latency, text
+from coordinator.cli.demo.work import Planned
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.settings import Settings
 from coordinator.store import Store, keys
 from coordinator.store.address import parse
-from coordinator.store.embedded import find_running
+from coordinator.store.embedded import EmbeddedServer, find_running
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
+from coordinator.toolsets.items.rules.roles import ROLE_CODES
 from tests.items.client import Client
 from tests.support.fleets import RunningCommand, RunningFleet, fleet_command
+from tests.support.history import recorded
+from tests.support.proof import Facts, prove
 from tests.support.wait import wait_until_sync
 
 LOCK = """\
@@ -66,55 +76,92 @@ def demo(tmp_path: Path, *arguments: str, content: str = LOCK, **env: str) -> su
     return fleet_command("demo", "--from", str(lock), "--agents", "10", *arguments, timeout=240, **env)
 
 
-def test_a_graph_may_have_more_edges_than_one_call_takes(running: RunningFleet, tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
-    done = demo(
-        tmp_path, "--data-dir", str(running.data_dir), "--crash-rate", "0", "--report", str(path),
-        content=entangled(20),
-    )  # fmt: skip
-    assert done.returncode == Exit.OK, done.stdout + done.stderr
-    assert MAX_EDGES < 20 * 19 / 2
-    assert report_of(path)["facts"]["items_done"] == 1 + 20 + 60
+async def prove_run(store: Store, redis_url: str, project: str, lock: Path, report: dict[str, Any]) -> Facts:
+    """Proves the recorded history of a run. The plan is made anew, and found in the fleet by titles."""
+    items = {item.key: item for item in work.plan(files.read(lock), report["trees"])}
+    events, client = recorded(redis_url, project), Client(store, project)
+    stored: dict[str, tuple[str, ...]] = {}
+    for made in (event for event in events if event.kind == "create"):
+        found = await client("query_items", operation="get", id=made.item)
+        stored[made.item] = (*stored.get(made.other, ()), found["title"])
+
+    def titles(key: str | None) -> tuple[str, ...]:
+        return (*titles(items[key].parent), items[key].title) if key is not None else ()
+
+    ids = {above: item for item, above in stored.items()}
+    plan = work.planned(items.values(), {key: ids[titles(key)] for key in items})
+    verdict = prove(plan, events, msgspec.convert(report["crashes"], list[Crash]))
+    facts = verdict.facts
+    assert verdict.violations == ()
+    assert (facts.items_done, facts.steps_done) == (report["items_done"], report["steps_done"])
+    assert (facts.claims, facts.expiries + facts.takeovers) == (report["claims"], report["expiries"])
+    assert facts.seconds == report["seconds"]
+    return facts
 
 
-def test_agents_drain_a_running_fleet_and_the_audit_passes(running: RunningFleet, tmp_path: Path) -> None:
+@pytest.mark.anyio
+async def test_agents_drain_a_running_fleet_and_every_promise_is_kept(running: RunningFleet, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     done = demo(
         tmp_path, "--data-dir", str(running.data_dir), "--project", "kept", "--crash-rate", "0.25", "--ttl", "1",
         "--trees", "3", "--report", str(path),
     )  # fmt: skip
     assert done.returncode == Exit.OK, done.stdout + done.stderr
-    assert "audit passed" in done.stdout
+    assert "audit passed: all 63 items were done once" in done.stdout
     assert "45 of 45 steps of 5 distributions in 3 trees done by 10 agents" in done.stdout
     report = report_of(path)
     assert report["ok"]
-    assert report["facts"]["steps_done"] == 45
-    assert report["facts"]["items_done"] == 3 * (1 + 5 + 15)
-    # A quarter of at least 45 claims crash: that none did has a chance of two in a million.
-    assert report["crashes"] >= 1
-    assert report["facts"]["expiries"] + report["facts"]["takeovers"] >= report["crashes"]
     assert {"claim_item", "advance_item", "tools/list"} == report["latency"].keys()
-    # A second run there would have a history that is not its own.
+    redis_url = find_running(running.data_dir) or ""
+    store = Store(redis_url, timeout_ms=5000)
+    await store.open()
+    try:
+        facts = await prove_run(store, redis_url, "kept", tmp_path / "some.lock", report)
+    finally:
+        await store.close()
+    assert facts.items_done == 3 * (1 + 5 + 15)
+    # A quarter of at least 45 claims crash: that none did has a chance of two in a million.
+    assert report["crashes"]
+    assert report["expiries"] >= len(report["crashes"])
+    # A second run there would find items that are not its own.
     second = demo(tmp_path, "--data-dir", str(running.data_dir), "--project", "kept")
     assert second.returncode == Exit.USAGE
-    assert second.stderr.startswith("fleet: project kept has a history already")
+    assert second.stderr.startswith("fleet: project kept has been used already")
 
 
-def test_it_brings_a_fleet_of_its_own_and_survives_kills(tmp_path: Path) -> None:
-    (tmp_path / "tmp").mkdir()
+@pytest.mark.anyio
+async def test_every_promise_is_kept_while_front_ends_are_killed(
+    alone: Store, own_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """By a fleet of the demo's own, on a given Redis."""
     path = tmp_path / "report.json"
     done = demo(
         tmp_path, "--data-dir", str(tmp_path / "none"), "--frontends", "2", "--crash-rate", "0",
+        "--redis-url", own_server.url, "--project", "kept",
         # Six steps follow on each other, so the work takes three seconds at least and claims are renewed.
         "--work-ms", "1000", "--chaos", "--chaos-seconds", "2.5", "--wait-ms", "0", "--report", str(path),
-        TMPDIR=str(tmp_path / "tmp"),
+    )  # fmt: skip
+    assert done.returncode == Exit.OK, done.stdout + done.stderr
+    report = report_of(path)
+    assert report["kills"] >= 1
+    assert "get_next_item" in report["latency"]
+    facts = await prove_run(alone, own_server.url, "kept", tmp_path / "some.lock", report)
+    assert facts.steps_done == 15
+    assert facts.renewals >= 1
+
+
+def test_it_brings_a_fleet_of_its_own_and_leaves_nothing_of_it(tmp_path: Path) -> None:
+    """To drain a graph with more edges than one call takes."""
+    (tmp_path / "tmp").mkdir()
+    path = tmp_path / "report.json"
+    done = demo(
+        tmp_path, "--data-dir", str(tmp_path / "none"), "--crash-rate", "0", "--report", str(path),
+        content=entangled(20), TMPDIR=str(tmp_path / "tmp"),
     )  # fmt: skip
     assert done.returncode == Exit.OK, done.stdout + done.stderr
     assert "no fleet is running here: starting one for the demo" in done.stdout
-    report = report_of(path)
-    assert report["kills"] >= 1
-    assert report["facts"]["steps_done"] == 15
-    assert "get_next_item" in report["latency"]
+    assert MAX_EDGES < 20 * 19 / 2
+    assert report_of(path)["items_done"] == 1 + 20 + 60
     assert not list((tmp_path / "tmp").iterdir()), "its data are gone"
     assert not (tmp_path / "none").exists()
 
@@ -130,7 +177,7 @@ async def test_a_project_of_the_runs_own_is_removed_and_a_named_one_is_not(redis
         assert not [key async for key in client.scan_iter(match=keys.project_prefix(name) + b"*", count=1000)]
         async with demo_run.new_project(client, project):
             await client.xadd(keys.events.key(project), {"k": "create"})
-        with pytest.raises(CommandFailed, match="has a history already"):
+        with pytest.raises(CommandFailed, match="has been used already"):
             async with demo_run.new_project(client, project):
                 pass
 
@@ -143,19 +190,18 @@ def test_a_history_may_be_longer_than_the_fleet_keeps(tmp_path: Path) -> None:
         done = demo(tmp_path, "--data-dir", str(fleet.data_dir), "--trees", "32", "--report", str(path))
     assert done.returncode == Exit.OK, done.stdout + done.stderr
     report = report_of(path)
-    assert report["items"] == 32 * 21
-    assert report["facts"]["events"] > 3000
+    assert report["items"] == report["items_done"] == 32 * 21
 
 
 @pytest.mark.anyio
-async def test_what_is_stored_is_held_against_the_history(store: Store, project: str, redis_url: str) -> None:
+async def test_what_is_stored_is_held_against_the_plan(store: Store, project: str, redis_url: str) -> None:
     await Client(store, project).add_many(2)
-    target = demo_fleet.Target("", redis_url, None)
-    assert await demo_run._recount(target, project, (2, 0, 0)) == ()
-    (told,) = await demo_run._recount(target, project, (2, 2, 1))
-    assert told == (
-        "2 items, 0 of them done, and 0 dependencies are stored; by the plan and the history there are 2, 2 and 1"
-    )
+    target, board = demo_fleet.Target("", redis_url, None), Board({"a": Planned("a step", True, None, frozenset())})
+    assert await demo_run.audited(target, project, board, (2, 0, 0)) == ()
+    board.apply([Event(1, "transition", "a", ROLE_CODES["terminal"])] * 2)
+    again, told = await demo_run.audited(target, project, board, (2, 2, 1))
+    assert again == "a step: done more than once"
+    assert told == "2 items, 0 of them done, and 0 dependencies are stored; by the plan there are 2, 2 and 1"
 
 
 # --- refusals ---------------------------------------------------------------------------------
@@ -244,11 +290,11 @@ def test_chaos_needs_a_fleet_on_this_machine(tmp_path: Path, capsys: pytest.Capt
 def report(**changes: Any) -> Report:
     whole: dict[str, Any] = {
         "ok": True, "source": "s", "notes": (), "distributions": 2, "requirements": 1, "trees": 1, "items": 9,
-        "steps": 6, "project": "p", "base_url": "u", "agents": 3, "agent_processes": 1, "seed": "1", "seconds": 2.0,
-        "steps_per_second": 3.0, "latency": {"claim_item": latency([1.0])}, "calls": 1, "retries": {},
-        "agent_counts": {},
-        "claims_lost": 0, "claims_in_vain": 0, "polls": 0, "crashes": 0, "kills": 0, "kills_skipped": 0,
-        "facts": Facts(steps_done=6), "violations": (), "differences": (), "failures": (),
+        "items_done": 9, "steps": 6, "steps_done": 6, "project": "p", "base_url": "u", "agents": 3,
+        "agent_processes": 1, "seed": "1", "seconds": 2.0, "steps_per_second": 3.0,
+        "latency": {"claim_item": latency([1.0])}, "calls": 1, "retries": {}, "agent_counts": {}, "claims": 8,
+        "most_claimed": 3, "expiries": 0, "claims_lost": 0, "claims_in_vain": 0, "polls": 0, "crashes": (), "kills": 0,
+        "kills_skipped": 0, "differences": (), "failures": (),
     }  # fmt: skip
     return Report(**(whole | changes))
 
@@ -256,20 +302,20 @@ def report(**changes: Any) -> Report:
 def test_a_failed_audit_fails_the_command_and_lists_what_was_broken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    violations = tuple(Violation("one claim", f"item {n}", "two at once", f"{n}-0") for n in range(30))
+    differences = tuple(f"i:{n}: odd" for n in range(30))
 
     async def broken(*_: object) -> Report:
-        return report(ok=False, violations=violations, failures=("agent-1: it ended",), differences=("i:x: odd",))
+        return report(ok=False, items_done=7, differences=differences, failures=("agent-1: it ended",))
 
     monkeypatch.setattr("coordinator.cli.demo.run.run", broken)
     path = tmp_path / "report.json"
     assert fleet_main(["demo", "--data-dir", str(tmp_path), "--report", str(path)]) == Exit.FAILED
     told = capsys.readouterr().out
-    assert "VIOLATION   one claim: item 0: two at once (event 0-0)" in told
-    assert "and 11 more" in told
+    assert "DIFFERENCE  i:0: odd" in told
+    assert "and 10 more" in told
     assert "FAILED      agent-1: it ended" in told
-    assert "audit failed: 30 violations in 0 events, 1 difference between history, items and indexes" in told
-    assert len(report_of(path)["violations"]) == 30
+    assert "audit failed: 7 of 9 items are done; 30 differences, 1 failure" in told
+    assert len(report_of(path)["differences"]) == 30
 
 
 def test_percentiles_are_by_nearest_rank() -> None:
@@ -286,15 +332,17 @@ def test_the_text_names_what_counts() -> None:
                 kills=4,
                 kills_skipped=1,
                 retries={"connection": 3, "draining": 5},
-                facts=Facts(steps_done=6, late=2, claims=8, expiries=2, takeovers=1),
+                expiries=3,
+                crashes=(Crash("a", "i", 1),),
             )
         )
     )
     assert "6 of 6 steps of 2 distributions in 2 trees done by 3 agents in 2.0 s: 3 items/s" in shown
     assert "retries     8 of 1 calls: 5 draining, 3 connection" in shown
     assert "chaos       4 front-ends killed; 1 time none was up" in shown
-    assert "3 claims expired" in shown
-    assert "late        2 role changes" in shown
+    assert "claims      8 won, 0 renewed; 3 at a time at most" in shown
+    assert "crashes     1 agent crashed over an item, 3 claims expired" in shown
+    assert "audit passed: all 9 items were done once" in shown
 
 
 # --- the fleet it works on --------------------------------------------------------------------

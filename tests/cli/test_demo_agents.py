@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from coordinator.cli.demo import calls as demo_calls
-from coordinator.cli.demo.agent import Agent, Behaviour
+from coordinator.cli.demo.agent import Agent, Behaviour, Crash
 from coordinator.cli.demo.calls import Caller, Endpoint, Refused
 from coordinator.cli.demo.pacing import Lanes
-from coordinator.cli.demo.proof import Crash
 from coordinator.overload.retries import Retryable
 from tests.support.wait import wait_until
 

@@ -1,4 +1,4 @@
-"""The audit: it finds nothing in honest histories, and whatever is wrong in corrupted ones."""
+"""The proof: it finds nothing in honest histories, and whatever is wrong in corrupted ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from coordinator.cli.demo.history import Event, events_of
-from coordinator.cli.demo.proof import QUEUE, TERMINAL, WORK, Crash, Planned, Rule, prove
+from coordinator.cli.demo.agent import Crash
+from coordinator.cli.demo.work import Planned
 from tests.cli.demo_histories import Run, play
+from tests.support.history import Event, events_of
+from tests.support.proof import QUEUE, TERMINAL, WORK, Rule, prove
 
 seeds = st.integers(0, 2**32)
 

@@ -16,10 +16,12 @@ from coordinator.cli.demo.agent_processes import Tally
 from coordinator.cli.demo.board import Board
 from coordinator.cli.demo.graph import Declared, Graph, Package, break_cycles, resolve
 from coordinator.cli.demo.history import Event
-from coordinator.cli.demo.proof import QUEUE, TERMINAL, WORK, Planned
 from coordinator.cli.demo.watch import Watch
-from coordinator.cli.demo.work import PRIORITIES, STEPS, plan
+from coordinator.cli.demo.work import PRIORITIES, STEPS, Planned, plan
 from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.toolsets.items.rules.roles import ROLE_CODES
+
+WORK, TERMINAL = ROLE_CODES["work"], ROLE_CODES["terminal"]
 
 
 def declared(**requirements: list[str]) -> dict[str, Declared]:
@@ -208,26 +210,28 @@ def test_the_board_follows_the_events() -> None:
         }
     )
     assert (board.ready, board.claimed, board.steps, board.steps_done) == (1, 0, 2, 0)
-    board.apply([Event("1-0", "claim", "a", "x", 1, 99)])
+    board.apply([Event(1, "claim", "a")])
     assert (board.ready, board.claimed) == (0, 1)
-    board.apply([Event("2-0", "expire", "a", "x", 1)])
+    board.apply([Event(2, "expire", "a")])
     assert (board.ready, board.claimed, board.expiries) == (1, 0, 1)
-    board.apply(
-        [
-            Event("3-0", "claim", "a", "y", 2, 99),
-            Event("4-0", "transition", "a", "y", trigger="start", before=QUEUE, after=WORK),
-            Event("5-0", "transition", "a", "y", trigger="complete", before=WORK, after=TERMINAL),
-        ]
-    )
+    board.apply([Event(3, "claim", "a"), Event(4, "transition", "a", WORK), Event(5, "transition", "a", TERMINAL)])
     assert (board.ready, board.claimed, board.steps_done, board.all_done) == (1, 0, 1, False)
-    board.apply(
-        [
-            Event("9-0", "transition", "b", "y", trigger="complete", before=WORK, after=TERMINAL),
-            Event("9-1", "transition", "root", trigger="cascade", before=WORK, after=TERMINAL),
-        ]
-    )
+    board.apply([Event(9, "transition", "b", TERMINAL), Event(10, "transition", "root", TERMINAL)])
     assert board.all_done
+    assert board.items_done == 3
     assert board.rate > 0
+    assert board.seconds == 0.009
+    assert board.repeated == []
+    board.apply([Event(11, "transition", "b", TERMINAL)])
+    assert (board.items_done, board.repeated) == (3, ["b"])
+
+
+def test_a_claim_may_end_the_one_before_it() -> None:
+    board = Board({name: Planned(name, True, None, frozenset()) for name in "ab"})
+    board.apply([Event(1, "claim", "a"), Event(2, "claim", "b", left="a")])
+    assert (board.claimed, board.claims, board.most_claimed, board.expiries) == (1, 2, 1, 0)
+    board.apply([Event(3, "claim", "b")])
+    assert (board.claimed, board.claims, board.expiries) == (1, 3, 1), "taken over: the claim before was over"
 
 
 def test_a_terminal_that_cannot_move_its_cursor_gets_lines(

@@ -25,13 +25,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-import redis
 
-from coordinator.cli.demo.history import events_of
-from coordinator.store import keys
-from coordinator.store.address import parse
 from coordinator.store.embedded import find_running
 from tests.support.fleets import Http, RunningFleet, call_body, call_head, scrape
+from tests.support.history import recorded
 from tests.support.wait import wait_until_sync
 
 FRONTENDS = 4
@@ -141,14 +138,8 @@ class World:
     def seen(self) -> Seen:
         url = find_running(self.fleet.data_dir)
         assert url is not None
-        with redis.Redis(**parse(url).client_options(), protocol=2) as client:
-            found: Any = client.xrange(keys.events.key("default"))
-        events = [
-            event
-            for entry, fields in found
-            for event in events_of(entry.decode(), {name.decode(): value.decode() for name, value in fields.items()})
-        ]
-        return Seen(scrape(self.fleet.port), Counter(event.kind for event in events), Counter(self.ledger.answered))
+        kinds = Counter(event.kind for event in recorded(url, "default"))
+        return Seen(scrape(self.fleet.port), kinds, Counter(self.ledger.answered))
 
     def work(self, rounds: int) -> None:
         """All clients at once."""

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from coordinator.cli.demo.proof import Crash
 from coordinator.overload.retries import Retryable
 
 _OFFERS = 20
@@ -52,6 +51,15 @@ class Behaviour(msgspec.Struct, frozen=True):
     """Longest pause when there is nothing to do, in seconds."""
     wait_ms: int = 0
     """How long a claim waits for an item, in milliseconds; 0: agents ask again and again instead."""
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """An agent that stopped while it held a claim."""
+
+    agent: str
+    item: str
+    """32 hex digits."""
+    fence: int
 
 
 class Held(msgspec.Struct):

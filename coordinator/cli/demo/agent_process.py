@@ -16,10 +16,9 @@ import anyio
 import msgspec
 import uvloop
 
-from coordinator.cli.demo.agent import Agent
+from coordinator.cli.demo.agent import Agent, Crash
 from coordinator.cli.demo.calls import Caller, Endpoint, Refused
 from coordinator.cli.demo.messages import Orders, Progress, encoded
-from coordinator.cli.demo.proof import Crash
 from coordinator.overload.retries import Retryable
 
 _PROGRESS_SECONDS = 0.25

@@ -10,9 +10,8 @@ from collections import Counter, defaultdict
 import anyio
 import msgspec
 
-from coordinator.cli.demo.agent import Behaviour
+from coordinator.cli.demo.agent import Behaviour, Crash
 from coordinator.cli.demo.messages import Orders, Progress, encoded
-from coordinator.cli.demo.proof import Crash
 from coordinator.cli.supervision.spawner import package_environment
 
 AGENTS_PER_PROCESS = 25

@@ -1,4 +1,4 @@
-"""The progress of a run, from the events as they arrive. It is for people who watch; the proof does not use it."""
+"""The progress of a run, from the events as they arrive."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from coordinator.cli.demo.history import Event
-from coordinator.cli.demo.proof import TERMINAL, Planned
+from coordinator.cli.demo.work import Planned
+from coordinator.toolsets.items.rules.roles import ROLE_CODES
 
+_TERMINAL = ROLE_CODES["terminal"]
 _WINDOW_MS = 3000
 
 
@@ -28,18 +30,27 @@ class Board:
         self._now = 0
         self.steps = sum(planned.step for planned in plan.values())
         self.steps_done = 0
+        self.claims = 0
+        self.most_claimed = 0
+        """The most items that were claimed at a time."""
         self.expiries = 0
+        """Claims that ended by time."""
+        self.repeated: list[str] = []
+        """Titles of items that were done once more."""
+        self._began = 0
+        """Of the first claim and the last completion: server time in milliseconds."""
+        self._ended = 0
 
     def apply(self, events: Iterable[Event]) -> None:
         """Takes events into account."""
         for event in events:
             self._now = event.at
             if event.kind == "claim":
-                self._held.add(event.item)
+                self._claim(event)
             elif event.kind in ("release", "expire"):
                 self._held.discard(event.item)
                 self.expiries += event.kind == "expire"
-            elif event.kind == "transition" and event.after == TERMINAL:
+            elif event.kind == "transition" and event.role == _TERMINAL:
                 self._finish(event)
         while self._recent and self._recent[0] < self._now - _WINDOW_MS:
             self._recent.popleft()
@@ -48,6 +59,11 @@ class Board:
     def all_done(self) -> bool:
         """Whether every item is done, parents included."""
         return len(self._done) == len(self._plan)
+
+    @property
+    def items_done(self) -> int:
+        """How many items are done, parents included."""
+        return len(self._done)
 
     @property
     def ready(self) -> int:
@@ -66,11 +82,29 @@ class Board:
             return 0.0
         return 1000 * len(self._recent) / max(250, self._now - self._recent[0])
 
+    @property
+    def seconds(self) -> float:
+        """Server time from the first claim to the last completion."""
+        return max(0, self._ended - self._began) / 1000
+
+    def _claim(self, event: Event) -> None:
+        self._began = self._began or event.at
+        self.claims += 1
+        self._held.discard(event.left)
+        # A claim on an item that is held takes it over: the one before is over.
+        self.expiries += event.item in self._held
+        self._held.add(event.item)
+        self.most_claimed = max(self.most_claimed, len(self._held))
+
     def _finish(self, event: Event) -> None:
         planned = self._plan.get(event.item)
-        if planned is None or event.item in self._done:
+        if planned is None:
+            return
+        if event.item in self._done:
+            self.repeated.append(planned.title)
             return
         self._done.add(event.item)
+        self._ended = event.at
         self._free.discard(event.item)
         if planned.step:
             self.steps_done += 1

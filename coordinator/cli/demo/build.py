@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
 from coordinator.cli.demo.calls import Caller, Refused
-from coordinator.cli.demo.proof import Planned
-from coordinator.cli.demo.work import Item
+from coordinator.cli.demo.work import Item, Planned, planned
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 
 _ITEMS = 200
@@ -18,11 +17,8 @@ _ACTOR = {"id": "fleet-demo", "kind": "orchestrator"}
 T = TypeVar("T")
 
 
-async def build(caller: Caller, items: Sequence[Item], look: Callable[[], Awaitable[None]]) -> dict[str, Planned]:
+async def build(caller: Caller, items: Sequence[Item]) -> dict[str, Planned]:
     """Creates the items and what they wait for.
-
-    Args:
-        look: called after each call, which leaves no more events than it has items or dependencies.
 
     Returns:
         Item id (32 hex digits) -> what was planned.
@@ -40,7 +36,6 @@ async def build(caller: Caller, items: Sequence[Item], look: Callable[[], Awaita
             if answer["failed"]:
                 raise Refused(f"manage_items refused {answer['failed']} items: {answer['failures'][0]['error']}")
             ids |= {item.key: made["id"] for item, made in zip(some, answer["items"], strict=True)}
-            await look()
     # By what is blocked, blockers first in each: the order in which the plan lists them.
     edges = [
         {"fromItemId": ids[blocker], "toItemId": ids[item.key], "type": "BLOCKS"}
@@ -51,17 +46,7 @@ async def build(caller: Caller, items: Sequence[Item], look: Callable[[], Awaita
         answer = await caller.call("manage_dependencies", _signed(operation="create", dependencies=part))
         if answer["created"] != len(part):
             raise Refused(f"manage_dependencies refused: {answer['failures'][0]['error']}")
-        await look()
-    inner = {key: item_id.replace("-", "") for key, item_id in ids.items()}
-    return {
-        inner[item.key]: Planned(
-            item.title,
-            item.step,
-            inner[item.parent] if item.parent is not None else None,
-            frozenset(inner[blocker] for blocker in item.blockers),
-        )
-        for item in items
-    }
+    return planned(items, {key: item_id.replace("-", "") for key, item_id in ids.items()})
 
 
 def _spec(item: Item, ids: dict[str, str]) -> dict[str, Any]:

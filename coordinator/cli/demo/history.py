@@ -16,60 +16,18 @@ _SLICE = 5000
 
 
 class Event(NamedTuple):
-    """One entry. Which fields count depends on ``kind``; numbers default to -1, texts to ''."""
+    """What an entry says about the progress of work."""
 
-    id: str
-    """Stream id: milliseconds of the server's clock and a counter; rises strictly."""
+    at: int
+    """Server time in milliseconds."""
     kind: str
     """create, link, claim, renew, release, expire, transition ..."""
     item: str
     """32 hex digits."""
-    agent: str = ""
-    fence: int = -1
-    expires: int = -1
-    """claim and renew: when the claim ends, in milliseconds."""
-    trigger: str = ""
-    before: int = -1
-    """transition: the role it leaves; create: none."""
-    after: int = -1
-    """transition and create: the role it has then."""
-    other: str = ""
-    """link: the item at the other end."""
-    code: str = ""
-    """link: B where this item blocks the other, I where the other blocks this one."""
-    part: int = 0
-    """The number of the event in its entry. A claim that ends an earlier one is a release and a claim."""
-
-    @property
-    def at(self) -> int:
-        """Server time in milliseconds."""
-        return int(self.id.partition("-")[0])
-
-
-def events_of(entry_id: str, fields: Mapping[str, str]) -> list[Event]:
-    """The events in an entry of the stream, in order."""
-    found = _event(entry_id, fields)
-    if found.kind != "claim" or "o" not in fields:
-        return [found]
-    return [Event(entry_id, "release", fields["o"], found.agent, int(fields["p"])), found._replace(part=1)]
-
-
-def _event(entry_id: str, fields: Mapping[str, str]) -> Event:
-    """The same short names mean different things in different kinds."""
-    kind, item = fields.get("k", ""), fields.get("i", "")
-    if kind == "transition":
-        return Event(
-            entry_id, kind, item, agent=fields.get("a", ""), trigger=fields.get("g", ""),
-            before=int(fields.get("f", -1)), after=int(fields.get("t", -1)),
-        )  # fmt: skip
-    if kind == "create":
-        return Event(entry_id, kind, item, after=int(fields.get("r", -1)), other=fields.get("p", ""))
-    if kind == "link":
-        return Event(entry_id, kind, item, other=fields.get("o", ""), code=fields.get("c", ""))
-    return Event(
-        entry_id, kind, item, agent=fields.get("a", ""), fence=int(fields.get("f", -1)),
-        expires=int(fields.get("x", -1)),
-    )  # fmt: skip
+    role: int = -1
+    """transition: the role that the item has then."""
+    left: str = ""
+    """claim: the item whose claim was released with it."""
 
 
 def connect(url: str) -> redis.asyncio.Redis:
@@ -89,16 +47,19 @@ def connect(url: str) -> redis.asyncio.Redis:
 
 
 async def follow(client: redis.asyncio.Redis, project: str, pause_ms: int) -> AsyncIterator[list[Event]]:
-    """Follows the history from the beginning: yields new events, and an empty list after a pause without any."""
-    key, last = keys.events.key(project), "0-0"
+    """Follows the history from the first item on: yields new events, and an empty list after a pause without any."""
+    key, last = keys.events.key(project), b"0-0"
     while True:
         reply: Any = await client.xread({key: last}, count=_SLICE, block=pause_ms)
-        events = [event for _, entries in reply for entry in entries for event in _decoded(entry)]
-        if events:
-            last = events[-1].id
-        yield events
+        entries = [entry for _, some in reply for entry in some]
+        if entries:
+            last = entries[-1][0]
+        yield [_event(*entry) for entry in entries]
 
 
-def _decoded(entry: tuple[bytes, dict[bytes, bytes]]) -> list[Event]:
-    entry_id, fields = entry
-    return events_of(entry_id.decode(), {name.decode(): value.decode() for name, value in fields.items()})
+def _event(entry_id: bytes, fields: Mapping[bytes, bytes]) -> Event:
+    """The same short names mean different things in different kinds."""
+    kind, item = fields[b"k"].decode(), fields[b"i"].decode()
+    role = int(fields[b"t"]) if kind == "transition" else -1
+    left = fields.get(b"o", b"").decode() if kind == "claim" else ""
+    return Event(int(entry_id.partition(b"-")[0]), kind, item, role, left)

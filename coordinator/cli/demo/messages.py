@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from coordinator.cli.demo.agent import Behaviour
-from coordinator.cli.demo.proof import Crash
+from coordinator.cli.demo.agent import Behaviour, Crash
 
 
 class Orders(msgspec.Struct, frozen=True):

@@ -1,11 +1,11 @@
-"""One run of the demo: find a fleet, build the tree, let the agents loose, read the history, judge."""
+"""One run of the demo: find a fleet, build the tree, let the agents loose, audit the project."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -13,14 +13,13 @@ import msgspec
 import redis.asyncio
 from redis.exceptions import RedisError
 
-from coordinator.cli.demo import build, fleet, history, proof, report, work
+from coordinator.cli.demo import build, fleet, history, report, work
 from coordinator.cli.demo.agent import Behaviour
 from coordinator.cli.demo.agent_processes import AgentProcesses
 from coordinator.cli.demo.board import Board
 from coordinator.cli.demo.calls import Caller, Endpoint, Refused
 from coordinator.cli.demo.graph import Graph
 from coordinator.cli.demo.history import Event
-from coordinator.cli.demo.proof import Planned
 from coordinator.cli.demo.report import Report
 from coordinator.cli.demo.watch import Watch
 from coordinator.cli.exits import CommandFailed, Exit
@@ -100,15 +99,8 @@ async def _run_in(
     items = work.plan(options.graph, options.trees)
     url = f"{target.base_url}/p/{project}/mcp/items"
     began = time.monotonic()
-    # The history is kept as it is followed, from the first item on: the fleet's stream does not keep the beginning of a
-    # long run.
-    followed, events = history.follow(client, project, _LOOK_MS), list[Event]()
-
-    async def look() -> None:
-        events.extend(await anext(followed))
-
     async with Caller(Endpoint(url, per_second=10.0)) as caller:
-        plan = await build.build(caller, items, look)
+        plan = await build.build(caller, items)
     edges = sum(len(item.blockers) for item in items)
     say(
         f"{len(plan)} items and {edges} dependencies of {options.graph.source} "
@@ -128,95 +120,94 @@ async def _run_in(
     shared = counted(processes.count, "process", "processes")
     say(f"{counted(options.agents, 'agent')} in {shared} (seed {options.seed})")
     processes.order(url, options.seed, behaviour)
-    more, failures = await _drain(plan, options, followed, processes, chaos)
-    events += more
-    say(f"checking {counted(len(events), 'event')} ...")
+    board = Board(plan)
+    failures = await _drain(board, options, history.follow(client, project, _LOOK_MS), processes, chaos)
+    say("auditing ...")
     tally = processes.tally
-    verdict = proof.prove(plan, events, tally.crashes)
-    failures = [*failures, *tally.failures]
-    facts = verdict.facts
-    differences = await _recount(target, project, (len(plan), facts.items_done, edges))
+    failures += tally.failures
+    differences = await audited(target, project, board, (len(plan), len(plan), edges))
     return Report(
-        ok=not verdict.violations and not failures and not differences,
+        ok=not failures and not differences,
         source=options.graph.source,
         notes=options.graph.notes,
         distributions=len(options.graph.packages),
         requirements=options.graph.edges,
         trees=options.trees,
         items=len(plan),
-        steps=sum(planned.step for planned in plan.values()),
+        items_done=board.items_done,
+        steps=board.steps,
+        steps_done=board.steps_done,
         project=project,
         base_url=redacted(target.base_url),
         agents=options.agents,
         agent_processes=processes.count,
         seed=options.seed,
-        seconds=facts.seconds,
-        steps_per_second=round(facts.steps_done / facts.seconds, 1) if facts.seconds else 0.0,
+        seconds=board.seconds,
+        steps_per_second=round(board.steps_done / board.seconds, 1) if board.seconds else 0.0,
         latency={tool: report.latency(samples) for tool, samples in tally.latencies.items()},
         calls=sum(map(len, tally.latencies.values())),
         retries=dict(tally.retries),
         agent_counts=dict(tally.counts),
+        claims=board.claims,
+        most_claimed=board.most_claimed,
+        expiries=board.expiries,
         claims_lost=tally.counts["claim_already_claimed"],
         claims_in_vain=tally.counts["claims_in_vain"],
         polls=tally.counts["polls"],
-        crashes=len(tally.crashes),
+        crashes=tuple(tally.crashes),
         kills=chaos.kills if chaos is not None else 0,
         kills_skipped=chaos.skipped if chaos is not None else 0,
-        facts=facts,
-        violations=verdict.violations,
         differences=differences,
         failures=tuple(failures),
     )
 
 
-async def _recount(target: fleet.Target, project: str, told: tuple[int, int, int]) -> tuple[str, ...]:
-    """What the stored items, their indexes and their counters do not agree about, with each other or with the history.
+async def audited(target: fleet.Target, project: str, board: Board, planned: tuple[int, int, int]) -> tuple[str, ...]:
+    """What was not done once, and where the stored items, their indexes and their counters do not agree.
 
     Args:
-        told: how many items, items that are done and dependencies there are by the plan and its history.
+        planned: how many items, items that are done and dependencies there have to be.
     """
     store = await open_store(target.redis_url, _STORE_MS)
     try:
         found = await audit(store, project)
     finally:
         await store.close()
-    differences = [f"{difference.key}: {difference.problem}" for difference in found.differences] + found.unjudged
+    differences = [f"{title}: done more than once" for title in board.repeated]
+    differences += [f"{difference.key}: {difference.problem}" for difference in found.differences] + found.unjudged
     stored = found.items, found.terminal, found.edges
-    if stored != told:
+    if stored != planned:
         differences.append(
             "{} items, {} of them done, and {} dependencies are stored; ".format(*stored)
-            + "by the plan and the history there are {}, {} and {}".format(*told)
+            + "by the plan there are {}, {} and {}".format(*planned)
         )
     return tuple(differences)
 
 
 async def _drain(
-    plan: Mapping[str, Planned],
+    board: Board,
     options: Options,
     followed: AsyncIterator[list[Event]],
     processes: AgentProcesses,
     chaos: fleet.Chaos | None,
-) -> tuple[list[Event], list[str]]:
-    """Lets the agents work until everything is done; returns the history meanwhile, and what kept them from it."""
-    board = Board(plan)
-    events: list[Event] = []
+) -> list[str]:
+    """Lets the agents work until everything is done; returns what kept them from it."""
     failures: list[str] = []
     patience = max(_STALL_SECONDS, 10.0 * options.ttl_seconds)
     killer: asyncio.Task[None] | None = None
     try:
         with Watch(board, processes.tally, chaos, options.agents) as watch:
             moved = time.monotonic()
-            async for more in followed:
+            async for events in followed:
                 before = board.steps_done
-                events += more
-                board.apply(more)
+                board.apply(events)
                 watch.look()
                 if board.all_done or processes.tally.failures:
                     break
                 if board.steps_done != before:
                     moved = time.monotonic()
                 if killer is None and chaos is not None and board.claimed:
-                    # From the first claim on: nothing is proved by killing a fleet that idles.
+                    # From the first claim on: killing a fleet that idles shows nothing.
                     killer = asyncio.create_task(chaos.run())
                 if time.monotonic() - moved > patience:
                     failures.append(
@@ -228,11 +219,11 @@ async def _drain(
             killer.cancel()
         await processes.stop()
     # The rest: what agents did before they ended.
-    async for more in followed:
-        if not more:
+    async for events in followed:
+        if not events:
             break
-        events += more
-    return events, failures
+        board.apply(events)
+    return failures
 
 
 @asynccontextmanager
@@ -240,13 +231,12 @@ async def new_project(client: redis.asyncio.Redis, name: str | None) -> AsyncIte
     """A project that nobody has worked in; one without a name is removed afterwards.
 
     Raises:
-        CommandFailed: the named one has a history.
+        CommandFailed: somebody has worked in the named one.
     """
     project = name or f"demo-{uuid.uuid4().hex[:8]}"
     if await client.exists(keys.events.key(project)):
         raise CommandFailed(
-            f"project {project} has a history already, and the audit needs one that begins with this run: "
-            "choose a new name",
+            f"project {project} has been used already, and the audit counts all that is in it: choose a new name",
             Exit.USAGE,
         )
     try:

@@ -12,6 +12,8 @@ distributions out of the answers of ``get_next_item``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import msgspec
 
 from coordinator.cli.demo.graph import Graph
@@ -37,6 +39,33 @@ class Item(msgspec.Struct, frozen=True):
     """Keys of the items that must be done first."""
     step: bool
     """Whether agents work on it; the others follow from their children."""
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """What the plan says of an item that is in the fleet; other items by their ids (32 hex digits)."""
+
+    title: str
+    step: bool
+    """Whether agents work on it; the others follow from their children."""
+    parent: str | None
+    blockers: frozenset[str]
+
+
+def planned(items: Iterable[Item], ids: Mapping[str, str]) -> dict[str, Planned]:
+    """The plan by the ids of its items.
+
+    Args:
+        ids: key -> id.
+    """
+    return {
+        ids[item.key]: Planned(
+            item.title,
+            item.step,
+            ids[item.parent] if item.parent is not None else None,
+            frozenset(ids[blocker] for blocker in item.blockers),
+        )
+        for item in items
+    }
 
 
 def plan(graph: Graph, trees: int = 1) -> list[Item]:

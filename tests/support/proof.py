@@ -28,8 +28,10 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.cli.demo.history import Event
+from coordinator.cli.demo.agent import Crash
+from coordinator.cli.demo.work import Planned
 from coordinator.toolsets.items.rules.roles import ROLE_CODES
+from tests.support.history import Event
 
 QUEUE, WORK, TERMINAL = ROLE_CODES["queue"], ROLE_CODES["work"], ROLE_CODES["terminal"]
 SLACK_MS = 250
@@ -41,24 +43,6 @@ _STEP = {("start", QUEUE, WORK), ("start", WORK, WORK), ("complete", WORK, TERMI
 Rule = Literal[
     "complete", "order", "done once", "one claim", "fences", "expiry", "steps", "holder", "dependencies", "crashes"
 ]
-
-
-class Planned(msgspec.Struct, frozen=True):
-    """What the plan says of one item."""
-
-    title: str
-    step: bool
-    """Whether agents work on it; the others follow from their children."""
-    parent: str | None
-    blockers: frozenset[str]
-
-
-class Crash(msgspec.Struct, frozen=True):
-    """An agent that stopped while it held a claim."""
-
-    agent: str
-    item: str
-    fence: int
 
 
 class Violation(msgspec.Struct, frozen=True):
