@@ -5,15 +5,14 @@
 local clock = require 'clock'
 local keys = require 'keys'
 
-return function(run, prefix)
-  run.keys, run.project, run.now = keys(prefix), keys(prefix).project, clock.now()
-  run.at = clock.whole(run.now)
-  if run.engine then
-    run.env = cmsgpack.unpack(run.engine)
-    run.events_max = run.env.cap
-  end
-  run.steps, run.owners = {}, {} -- by key: open steps, and their owners (steps.lua)
-  run.fresh, run.pending = {}, 0 -- steps that this call made ready, by list, and their number; written at its end
-  run.taken, run.specs, run.plain_jobs = {}, {}, {} -- what a worker gets (modules/taking.lua)
-  return run
+return function(args, prefix)
+  local all, now, engine = keys(prefix), clock.now(), args.engine
+  local env = engine and cmsgpack.unpack(engine)
+  return { -- made at once: filling it field by field takes longer
+    keys = all, project = all.project, now = now, at = clock.whole(now),
+    env = env, events_max = env and env.cap or args.events_max,
+    steps = {}, owners = {}, -- by key: open steps, and their owners (modules/steps.lua)
+    fresh = {}, pending = 0, -- steps that this call made ready, by list, and their number; written at its end
+    taken = {}, specs = {}, plain_jobs = {}, -- what a worker gets (modules/taking.lua)
+  }
 end

@@ -12,11 +12,12 @@ local taking = {}
 
 -- Leases a step to the worker and adds what it needs to know to run.taken.
 local function begin(run, st, prefix)
-  redis.call('ZADD', steps.key_in(run, prefix, run.keys.step_leases), clock.whole(run.now + run.env.lease), st.id)
+  local env = run.env
+  redis.call('ZADD', steps.key_in(run, prefix, run.keys.step_leases), clock.whole(run.now + env.lease), st.id)
   local owner, spec = steps.load_owner(run, st.r, prefix), 0
-  if owner.w ~= run.env.worker then
-    owner.w = run.env.worker
-    redis.call('HSET', steps.key_in(run, prefix, run.keys.run) .. st.r, 'w', run.env.worker)
+  if owner.w ~= env.worker then
+    owner.w = env.worker
+    redis.call('HSET', steps.key_in(run, prefix, run.keys.run) .. st.r, 'w', env.worker)
     spec = #run.specs + 1
     run.specs[spec] = redis.call('GET', steps.key_in(run, prefix, run.keys.run_spec) .. st.r)
   end
