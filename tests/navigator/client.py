@@ -1,4 +1,4 @@
-"""The navigator toolset as a caller sees it: JSON in, JSON or text out, tools by name."""
+"""The navigator toolset as a caller sees it: tools by name, JSON in, JSON or text out."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Client:
         """The answer: structured content, else the text.
 
         Raises:
-            ToolFailure: what the caller would be told.
+            ToolFailure: the caller's error.
         """
         tool = self.tools[name]
         _given(tool.arguments).validate(arguments)
         return await self.unchecked(name, **arguments)
 
     async def unchecked(self, name: str, **arguments: Any) -> Any:
-        """The same for arguments that do not keep to the input schema."""
+        """The same for arguments that violate the input schema."""
         tool = self.tools[name]
         decoded = msgspec.convert(arguments, tool.arguments)
         answer = await tool.handler(Call(self.project), decoded)
@@ -77,13 +77,13 @@ class Client:
         return answer
 
     async def must(self, situation: Json, action: str, **arguments: Any) -> Json:
-        """The same, where the action has to succeed."""
+        """The same for an action that must succeed."""
         answer = await self.do(situation, action, **arguments)
         assert answer["success"], answer["message"]
         return answer
 
     async def refused(self, situation: Json, action: str, **arguments: Any) -> str:
-        """The code of an action that has to fail; the state must be as it was."""
+        """The code of an action that must fail and leave the state unchanged."""
         answer = await self.do(situation, action, **arguments)
         assert not answer["success"], answer["message"]
         assert answer["state"] == situation["state"]
@@ -93,19 +93,19 @@ class Client:
         return str(answer["error"]["code"])
 
     def state(self, situation: Json) -> State:
-        """What a token holds; tests may look, agents may not. Variables with their defaults are among it."""
+        """The content of a token, variables with defaults included; opaque to agents."""
         state = token.unpacked(token.opened(situation["state"]).packed)
         library = self.definitions.current
         return actions.walk(library.workflows[state.workflow_id], state, "", library.workflows).state
 
     async def signed(self, member: bytes, project: str = "") -> str:
-        """A token over any bytes, as only the fleet can sign it."""
+        """A token over any bytes, with a valid signature."""
         signature = await self.secrets.sign(token.purpose(project or self.project), member)
         return token.token(member, signature.mac)
 
 
 def offered(situation: Json, kind: str = "") -> list[str]:
-    """What an answer offers, as ``complete_step write-test``."""
+    """The actions that an answer offers, as ``complete_step write-test``."""
     actions = situation["availableActions"]
     found = []
     for group in (kind,) if kind else ("required", "optional"):

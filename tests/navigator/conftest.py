@@ -25,5 +25,5 @@ def tree(tmp_path: Path) -> Tree:
 
 @pytest.fixture
 def client(store: Store, project: str, tree: Tree) -> Callable[[], Client]:
-    """A client over what the tree holds now."""
+    """A client over the current tree."""
     return lambda: Client(store, project, Definitions([tree.root], poll_seconds=0))

@@ -1,6 +1,6 @@
-"""Navigation once more, as plainly as it can be said: sets and dictionaries over the raw definition.
+"""A plain model of navigation: sets and dictionaries over the raw definition.
 
-Written from the rules (what a checkpoint blocks, when an activity is complete, which ways are open),
+Written from the documented rules (what a checkpoint blocks, when an activity is complete, which ways are open),
 not from the code; slow and without tokens, messages or history.
 """
 
@@ -35,7 +35,7 @@ class Model:
         self._visit()
 
     def copy(self) -> Model:
-        """The same walk, to try something on."""
+        """A copy of the walk for trial actions."""
         other = object.__new__(Model)
         other.__dict__.update(self.__dict__)
         other.variables = dict(self.variables)
@@ -85,7 +85,7 @@ class Model:
         return wanted and self.can_begin(loop) and loop["id"] not in self.gone_through
 
     def todo(self) -> list[tuple[str, str]]:
-        """What must be done, in order: steps of the current loop, else steps and loops of the activity."""
+        """The required parts, in order: steps of the current loop, else steps and loops of the activity."""
         if self.loops:
             loop = self.loops[-1]
             steps = self.body(self._loop(loop["id"]))
@@ -112,7 +112,7 @@ class Model:
         return self._out()[0]
 
     def _out(self) -> tuple[set[str], bool]:
-        """Where it can go now, and whether it is over."""
+        """The open targets, and whether the workflow is completed."""
         for option in reversed(self.answers.values()):
             leads = option.get("effect", {}).get("transitionTo")
             if leads in self.activities or leads in ENDS:
@@ -140,7 +140,7 @@ class Model:
         return name in self.reported or (not self.again and name in self.variables)
 
     def _each(self, start: str, rank: int, path: tuple[str, ...]) -> Iterator[tuple[str, int, Json | None, str | None]]:
-        """Each way: target, rank, the condition that holds, and what closes it: a variable, or nothing of that kind."""
+        """Each way: target, rank, the condition that holds, and the variable that closes it, if any."""
         activity = self.activities[start]
         lists = [[(one["to"], one) for one in activity["transitions"]]]
         lists += [
@@ -174,10 +174,10 @@ class Model:
     def finished(self) -> bool:
         return self.ended or (self.complete() and self._out()[1])
 
-    # --- what is done; each returns the code of a refusal, or nothing
+    # --- actions; each returns the code of a refusal, or nothing
 
     def do(self, action: str, name: str, extra: Any, variables: Json) -> str | None:
-        """Does an action, or leaves everything as it was."""
+        """Performs an action, or changes nothing."""
         if self.ended:
             return "WORKFLOW_COMPLETED"
         question = self.question()
@@ -188,7 +188,7 @@ class Model:
             return "CHECKPOINT_BLOCKING"
         trial = self.copy()
         trial._set(variables)
-        # No report gets rid of another question.
+        # No report removes another checkpoint.
         answered = name if action == "respond_to_checkpoint" else None
         if [one for one in self.questions() if one != answered and one not in trial.questions()]:
             return "CHECKPOINT_BLOCKING"

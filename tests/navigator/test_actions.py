@@ -1,4 +1,4 @@
-"""What each action does and when it is refused."""
+"""Each action: its effects and its refusals."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ async def test_steps_are_completed_in_any_order(tree: Tree, client: Make) -> Non
     assert nav.state(now).completed_steps == [2, 1, 3]
 
 
-async def test_of_several_steps_with_one_id_each_is_completed(tree: Tree, client: Make) -> None:
-    """A mistake of the author, but the walk must not stop there."""
+async def test_steps_with_one_id_are_completed_one_by_one(tree: Tree, client: Make) -> None:
+    """A mistake of the author, but the walk must not get stuck."""
     twice = loop("l", "s", "s")
     write(tree, {"id": "a", "steps": [step("s"), step("s")], "loops": [twice], "transitions": [{"to": "b"}]},
           {"id": "b"})  # fmt: skip
@@ -100,8 +100,8 @@ async def test_of_several_steps_with_one_id_each_is_completed(tree: Tree, client
     await nav.must(now, "transition", activity_id="b")
 
 
-async def test_of_several_checkpoints_or_loops_with_one_id_only_the_first_is_offered(tree: Tree, client: Make) -> None:
-    """Only that one can be meant by its id, so that whatever is offered can be done."""
+async def test_only_the_first_checkpoint_or_loop_with_one_id_is_offered(tree: Tree, client: Make) -> None:
+    """The id refers only to that one, so every offered action is possible."""
     never = when("never")
     questions = [question("k", condition=never), question("k", {"id": "no", "label": "No"})]
     loops = [loop("l", kind="while", condition=never), loop("l", kind="doWhile", condition=never)]
@@ -146,7 +146,7 @@ async def test_a_checkpoint_blocks_until_it_is_answered(tree: Tree, client: Make
     assert offered(now, "required") == ["complete_step one"]
 
 
-async def test_what_is_not_asked_for_may_be_done_and_blocks_nothing(tree: Tree, client: Make) -> None:
+async def test_optional_parts_can_be_done_and_block_nothing(tree: Tree, client: Make) -> None:
     write(
         tree,
         {
@@ -186,7 +186,7 @@ async def test_what_is_not_asked_for_may_be_done_and_blocks_nothing(tree: Tree, 
     assert offered(now) == ["transition b", "get_resource", "respond_to_checkpoint soft"]
 
 
-async def test_effects_are_brought_about(tree: Tree, client: Make) -> None:
+async def test_effects_are_applied(tree: Tree, client: Make) -> None:
     effect = {"setVariable": {"x": 1, "deep.y": "z"}, "skipActivities": ["b", "ghost", "a"]}
     write(
         tree,
@@ -202,7 +202,7 @@ async def test_effects_are_brought_about(tree: Tree, client: Make) -> None:
     assert state.skipped_activities == ["b"]
     assert state.answers == {"c": "o"}
     assert state.state_version == 2
-    # b is passed over: what it would go on to comes in its place.
+    # b is skipped: its own ways out replace it.
     assert offered(now, "required") == ["transition c"]
     assert {one["activity"]: one["reason"] for one in now["availableActions"]["blocked"]} == {
         "b": "it was skipped", "d": "it is the default, and x == 1 holds"
@@ -213,7 +213,7 @@ async def test_effects_are_brought_about(tree: Tree, client: Make) -> None:
 
 
 @pytest.mark.parametrize("beside", [False, True])
-async def test_a_chosen_way_is_the_only_one(tree: Tree, client: Make, beside: bool) -> None:
+async def test_a_chosen_target_is_the_only_way(tree: Tree, client: Make, beside: bool) -> None:
     leads = {"transitionTo": "b"} if beside else {"effect": {"transitionTo": "b"}}
     stays = {"id": "stay", "label": "Stay"}
     write(
@@ -245,7 +245,7 @@ async def test_a_chosen_way_is_the_only_one(tree: Tree, client: Make, beside: bo
     assert offered(now, "required") == ["transition d"]
 
 
-async def test_activities_that_skip_each_other_lead_nowhere(tree: Tree, client: Make) -> None:
+async def test_a_cycle_of_skipped_activities_has_no_way_out(tree: Tree, client: Make) -> None:
     effect = {"skipActivities": ["b", "c"]}
     write(
         tree,
@@ -260,7 +260,7 @@ async def test_activities_that_skip_each_other_lead_nowhere(tree: Tree, client: 
     assert nav.state(now).status == "completed"
 
 
-async def test_a_web_of_skipped_activities_is_passed_over_without_trying_every_path(
+async def test_many_skipped_activities_are_followed_without_trying_every_path(
     tree: Tree, client: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"a{number}" for number in range(14)]
@@ -281,11 +281,11 @@ async def test_a_web_of_skipped_activities_is_passed_over_without_trying_every_p
     looked_at.clear()
     now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="k", option_id="o")
     assert offered(now) == [f"transition {names[-1]}", "get_resource"]
-    # Once to see whether the walk is over, once to show the ways.
+    # once to check for completion, once to show the ways
     assert sorted(looked_at) == sorted(2 * names[:-1])
 
 
-async def test_of_two_ways_past_a_skipped_activity_the_better_one_counts(tree: Tree, client: Make) -> None:
+async def test_the_better_of_two_ways_past_a_skipped_activity_counts(tree: Tree, client: Make) -> None:
     effect = {"skipActivities": ["b", "c"]}
     write(
         tree,
@@ -304,7 +304,7 @@ async def test_of_two_ways_past_a_skipped_activity_the_better_one_counts(tree: T
     assert offered(now) == ["transition e", "transition d", "get_resource"]
 
 
-async def test_conditions_decide_where_to_go(tree: Tree, client: Make) -> None:
+async def test_conditions_decide_the_target(tree: Tree, client: Make) -> None:
     ways = [
         {"to": "b", "condition": when("level", 5, ">")},
         {"to": "c", "condition": when("level", 2, ">")},
@@ -329,7 +329,7 @@ async def test_conditions_decide_where_to_go(tree: Tree, client: Make) -> None:
     assert nav.state(now).variables == {"level": 6}
 
 
-async def test_decisions_lead_on(tree: Tree, client: Make) -> None:
+async def test_decision_branches_are_ways_out(tree: Tree, client: Make) -> None:
     branches = [
         {"id": "good", "label": "Good", "transitionTo": "b", "condition": when("good")},
         {"id": "bad", "label": "Bad", "transitionTo": "c"},
@@ -365,7 +365,7 @@ async def test_the_end_of_a_workflow(tree: Tree, client: Make) -> None:
     assert now["message"].startswith("Completed step 'one'. Workflow 'w' is completed. To open what is blocked")
     assert now["availableActions"]["required"] == []
     assert (await nav("nav_situation", state=now["state"]))["message"].startswith("Activity: A | Workflow 'w' is comp")
-    # What was left to choose can still open a way on.
+    # A remaining option can still open a way out.
     now = await nav.must(now, "respond_to_checkpoint", checkpoint_id="late", option_id="o")
     open_again = nav.state(now)
     assert (open_again.status, open_again.completed_activities) == ("running", [])
@@ -381,7 +381,7 @@ async def test_the_end_of_a_workflow(tree: Tree, client: Make) -> None:
         assert await nav.refused(now, action, **arguments) == "WORKFLOW_COMPLETED"
 
 
-async def test_a_loop_goes_over_its_items(tree: Tree, client: Make) -> None:
+async def test_a_loop_iterates_over_its_items(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "steps": [step("one")], "transitions": [{"to": "a"}],
                  "loops": [loop("l", "x", "y", variable="item", over="plan.items")]})  # fmt: skip
     nav = client()
@@ -415,7 +415,7 @@ async def test_a_loop_goes_over_its_items(tree: Tree, client: Make) -> None:
     assert nav.state(now).variables == {"item": {"q": 1}}
     for one in ("x", "y"):
         now = await nav.must(now, "complete_step", step_id=one)
-    # A step of the activity itself may be done in between.
+    # A step of the activity itself may be completed in between.
     between = nav.state(await nav.must(now, "complete_step", step_id="one"))
     assert (between.completed_steps, between.loop_steps) == ([1], {"l": [1, 2]})
     now = await nav.must(now, "advance_loop", loop_id="l")
@@ -425,7 +425,7 @@ async def test_a_loop_goes_over_its_items(tree: Tree, client: Make) -> None:
     assert nav.state(now).active_loops == []
 
 
-async def test_items_may_come_from_the_variable_or_each_time(tree: Tree, client: Make) -> None:
+async def test_items_come_from_the_variable_or_with_each_call(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "transitions": [{"to": "a"}], "loops": [loop("l", over="plan.items", maxIterations=2)]})
     nav = client()
     now = await nav.start("w", plan={"items": ["p", "q", "r", "s"]})
@@ -436,7 +436,7 @@ async def test_items_may_come_from_the_variable_or_each_time(tree: Tree, client:
     assert now["position"]["loop"]["item"] == "q"
     now = await nav.must(now, "advance_loop", loop_id="l")
     assert now["message"] == "Completed loop 'l' after iteration 2"
-    # Too many to be carried along: without them the item is not known.
+    # Too large for the state: without them the item is unknown.
     for size, known in ((MOST_CARRIED_BYTES, True), (MOST_CARRIED_BYTES + 1, False)):
         many = ["p", "x" * (size - len('["p",""]'))]
         now = await nav.must(await nav.start("w"), "advance_loop", loop_id="l", loop_items=many)
@@ -456,7 +456,7 @@ async def test_items_may_come_from_the_variable_or_each_time(tree: Tree, client:
         ("advance_loop", "loop_id", {}, "each", {"loops": [loop("each", "x")]}),
     ],
 )
-async def test_an_unknown_id_is_told_which_there_are(
+async def test_unknown_ids_are_rejected_with_the_existing_ones(
     tree: Tree, client: Make, action: str, field: str, rest: Json, close: str, has: Json
 ) -> None:
     write(tree, {"id": "start", "transitions": [{"to": "start"}], **has})
@@ -470,7 +470,7 @@ async def test_an_unknown_id_is_told_which_there_are(
     assert len(toon.write(answer)) < 3_000
 
 
-async def test_a_loop_can_go_by_a_condition_and_break(tree: Tree, client: Make) -> None:
+async def test_a_loop_may_have_a_condition_and_a_break(tree: Tree, client: Make) -> None:
     going = when("going")
     write(tree, {"id": "a", "transitions": [{"to": "a"}], "loops": [
         loop("w", "x", kind="while", condition=going, maxIterations=3, variable="going"),
@@ -562,7 +562,7 @@ async def test_variables_begin_with_their_defaults_and_keep_their_types(tree: Tr
         ),
     ],
 )
-async def test_what_an_action_needs_has_to_be_there(nav: Client, arguments: Json, said: str) -> None:
+async def test_missing_arguments_of_actions_are_rejected(nav: Client, arguments: Json, said: str) -> None:
     state = (await nav.start("change"))["state"]
     with pytest.raises(ToolFailure) as caught:
         await nav.unchecked("nav_action", state=state, **arguments)
@@ -570,7 +570,7 @@ async def test_what_an_action_needs_has_to_be_there(nav: Client, arguments: Json
     assert caught.value.message.startswith(said)
 
 
-async def test_definitions_may_change_under_a_walk(tree: Tree, client: Make) -> None:
+async def test_definitions_may_change_during_a_walk(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "steps": [step("one")], "transitions": [{"to": "b"}]}, {"id": "b"})
     before = client()
     now = await before.start("w")

@@ -1,4 +1,4 @@
-"""What the navigator toolset publishes beside what holds of every one: its examples are answered."""
+"""The navigator's contract, beyond the checks for every toolset: its examples are answered."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Fleet:
             front.wait_ready()
 
     def kill(self) -> None:
-        """Ends everything: one front-end as an operator would, the others and the store at once."""
+        """Stops everything: one front-end gracefully, the others and the store by kill."""
         self.fronts[0].end()
         for front in self.fronts[1:]:
             front.end(signal.SIGKILL)
@@ -121,7 +121,7 @@ async def callers(fleet: Fleet, mode: Any = "auto", path: str = "/mcp/navigator"
 
 
 class Halves:
-    """Lets every walk make the first of its calls, and the others once it is told to."""
+    """Holds every walk after its first calls, until released."""
 
     def __init__(self, walks: int) -> None:
         self.asking: Callers | None = None
@@ -144,17 +144,15 @@ class Halves:
         return await walk(ask, name)
 
     async def all_rest(self) -> None:
-        await wait_until(lambda: self.resting == self._walks, 60, "every walk to come to its middle")
+        await wait_until(lambda: self.resting == self._walks, 60, "every walk to reach its middle")
 
     def go_on(self, asking: Callers) -> None:
         self.asking = asking
         self._go_on.set()
 
 
-async def test_walks_go_on_at_any_front_end_and_after_a_restart_of_everything(
-    fleet: Fleet, workflows: list[Path]
-) -> None:
-    """By an agent that knows only the answers; all workflows at once, those that run others among them."""
+async def test_walks_continue_on_any_front_end_and_after_a_full_restart(fleet: Fleet, workflows: list[Path]) -> None:
+    """By an agent that knows only the answers; all workflows at once, including nested ones."""
     there = Definitions(workflows, poll_seconds=0).current.workflows
     names = [name for name, workflow in there.items() if workflow.initial_activity]
     assert {"change", "release"} <= set(names)
@@ -175,7 +173,7 @@ async def test_walks_go_on_at_any_front_end_and_after_a_restart_of_everything(
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_answers_come_in_the_forms_that_clients_know(fleet: Fleet, mode: Any) -> None:
+async def test_answers_have_the_forms_that_clients_expect(fleet: Fleet, mode: Any) -> None:
     async with callers(fleet, mode) as both:
         client = both.clients[0]
         assert len((await client.list_tools()).tools) == 20
@@ -201,7 +199,7 @@ async def test_answers_come_in_the_forms_that_clients_know(fleet: Fleet, mode: A
         assert refused["state"] == started["state"]
 
 
-async def test_a_state_is_of_its_project_on_every_front_end(fleet: Fleet) -> None:
+async def test_a_state_is_valid_only_in_its_project_on_every_front_end(fleet: Fleet) -> None:
     async with callers(fleet) as here, callers(fleet, path="/p/other/mcp/navigator") as there:
         state = (await here.ask("nav_start", workflow_id="change"))["state"]
         for client in here.clients:

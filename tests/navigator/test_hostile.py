@@ -1,7 +1,7 @@
 """A hostile agent: it skips children, replays older states, acts for suspended workflows, and changes states.
 
-It knows the definitions and calls whatever it likes, with any state that the server has ever signed for it. Whatever it
-does, a state past a trigger comes only from a state in which the child's last step was completed.
+It knows the definitions and makes any call with any state that the server has signed for it. A state past a trigger
+still comes only from a state in which the child's last step was completed.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def definitions(tree: Tree) -> None:
 
 
 class Call(NamedTuple):
-    """What the agent tries."""
+    """An attempted call."""
 
     tool: str
     arguments: Json
 
 
 def attempts(dice: random.Random) -> Iterator[Call]:
-    """Any call, whether it makes sense or not."""
+    """Any call, sensible or not."""
     steps = ("before", "dispatch", "after", "x", "do", "go", "last")
     targets = ("a", "b", "c", "__terminal__")
     reports: list[Json] = [{name: value} for name in ("good", "risky") for value in (True, False)]
@@ -83,7 +83,7 @@ def depth(state: State) -> int:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_nothing_leads_past_a_trigger_but_its_child(tree: Tree, client: Make, seed: int) -> None:
+async def test_only_the_child_gets_past_a_trigger(tree: Tree, client: Make, seed: int) -> None:
     definitions(tree)
     nav = client()
     dice = random.Random(seed)
@@ -92,7 +92,7 @@ async def test_nothing_leads_past_a_trigger_but_its_child(tree: Tree, client: Ma
     for number, (tool, arguments) in enumerate(attempts(dice)):
         if number == CALLS:
             break
-        # Mostly the newest state, so that it gets far; often any older one. Sometimes it does what it is asked to.
+        # Mostly the newest state, to get far; often any older one. Sometimes the required action.
         before = situations[-1] if dice.random() < 0.6 else dice.choice(situations)
         if dice.random() < 0.2 and "completed" not in before:
             tool, arguments = walker.next_call(before)
@@ -110,14 +110,14 @@ async def test_nothing_leads_past_a_trigger_but_its_child(tree: Tree, client: Ma
 
 
 def check(tool: str, arguments: Json, old: State, new: State) -> None:
-    """What must be true of every step from one state to the next."""
+    """The invariant of every step from one state to the next."""
     here, above = outermost(old), outermost(new)
     fresh = {*above.completed_steps} - {*here.completed_steps}
     if tool == "nav_start":
         assert depth(new) == depth(old) + 1
         assert (above.status, above.completed_steps) == ("suspended", here.completed_steps)
     elif depth(old):
-        # While it is suspended, nothing of the outer workflow changes but what the end of the child brings about.
+        # While suspended, the outer workflow changes only by the end of the child.
         if depth(new) == depth(old):
             assert [one.state_version for one in new.suspended()] == [one.state_version for one in old.suspended()]
         else:
@@ -132,7 +132,7 @@ def check(tool: str, arguments: Json, old: State, new: State) -> None:
     if here.current_activity == "b" and here.active_loops:
         one, other_one = here.active_loops[0].current_iteration, [loop.current_iteration for loop in above.active_loops]
         if other_one != [one]:
-            # The next iteration, or the end of the loop: the child of this one was run.
+            # The next iteration, or the end of the loop: the child of this iteration was run.
             assert here.children == {"each/": 1}
     for place, count in above.children.items():
         if count > here.children.get(place, 0):
@@ -140,8 +140,8 @@ def check(tool: str, arguments: Json, old: State, new: State) -> None:
             assert depth(new) == 0
 
 
-async def test_no_report_gets_rid_of_a_question(tree: Tree, client: Make) -> None:
-    """A question that has been raised is for the user, whatever the agent says afterwards."""
+async def test_no_report_removes_a_checkpoint(tree: Tree, client: Make) -> None:
+    """A raised checkpoint is for the user, whatever the agent reports afterwards."""
     questions = [question("soft", required=False), question("sure", condition=when("risky"))]
     write(tree, {"id": "a", "checkpoints": questions, "loops": [loop("l")], "transitions": [{"to": "b"}]}, {"id": "b"})
     nav = client()
@@ -157,7 +157,7 @@ async def test_no_report_gets_rid_of_a_question(tree: Tree, client: Make) -> Non
     assert answered["availableActions"]["required"][0]["activity"] == "b"
 
 
-async def test_no_answer_brings_along_what_gets_rid_of_the_next_question(tree: Tree, client: Make) -> None:
+async def test_variables_of_an_answer_do_not_remove_the_next_checkpoint(tree: Tree, client: Make) -> None:
     calm = {"id": "calm", "label": "Calm", "effect": {"setVariable": {"risky": False}}}
     questions = [question("first", calm, {"id": "yes", "label": "Yes"}), question("second", condition=when("risky"))]
     write(tree, {"id": "a", "checkpoints": questions})
@@ -166,12 +166,12 @@ async def test_no_answer_brings_along_what_gets_rid_of_the_next_question(tree: T
     yes = {"checkpoint_id": "first", "option_id": "yes"}
     assert await nav.refused(now, "respond_to_checkpoint", **yes, variables={"risky": False}) == "CHECKPOINT_BLOCKING"
     assert (await nav.must(now, "respond_to_checkpoint", **yes, variables={"x": 1}))["checkpoint"]["id"] == "second"
-    # What the user has chosen may.
+    # The user's choice may.
     assert (await nav.must(now, "respond_to_checkpoint", checkpoint_id="first", option_id="calm"))["completed"]
 
 
 async def test_a_child_cannot_be_exchanged_for_another_walk(tree: Tree, client: Make) -> None:
-    """A workflow that was completed on its own is no child of anything, and a child returns to its own parent only."""
+    """An independently completed workflow is no child, and a child returns only to its own parent."""
     definitions(tree)
     nav = client()
     now = await nav.must(await nav.start("w"), "complete_step", step_id="before")
@@ -183,7 +183,7 @@ async def test_a_child_cannot_be_exchanged_for_another_walk(tree: Tree, client: 
     two = await nav("nav_start", workflow_id="child", state=now["state"], initial_variables={"x": 1})
     back = [await nav.must(state, "complete_step", step_id="do") for state in (one, two)]
     assert [nav.state(state).children for state in back] == [{"/2": 1}] * 2
-    # Once it has returned, the child's older state returns to where it did before, not further.
+    # After its return, the child's older state returns to the same place, not further.
     further = await nav.must(back[0], "complete_step", step_id="dispatch")
     again = await nav.must(one, "complete_step", step_id="do")
     assert nav.state(again).completed_steps == [1]
@@ -191,7 +191,7 @@ async def test_a_child_cannot_be_exchanged_for_another_walk(tree: Tree, client: 
 
 
 @pytest.mark.parametrize("nested", [False, True])
-async def test_no_changed_state_is_taken(tree: Tree, client: Make, nested: bool) -> None:
+async def test_modified_states_are_rejected(tree: Tree, client: Make, nested: bool) -> None:
     definitions(tree)
     nav = client()
     now = await nav.must(await nav.start("w"), "complete_step", step_id="before")
@@ -209,8 +209,8 @@ async def test_no_changed_state_is_taken(tree: Tree, client: Make, nested: bool)
         assert caught.value.code == "invalid_state"
 
 
-async def test_a_state_that_the_agent_makes_itself_is_not_taken(tree: Tree, client: Make) -> None:
-    """Nor one with the signature of another state, or with one that was made for another purpose."""
+async def test_forged_states_are_rejected(tree: Tree, client: Make) -> None:
+    """Also with the signature of another state or of another purpose."""
     definitions(tree)
     nav = client()
     now = await nav.must(await nav.start("w"), "complete_step", step_id="before")
@@ -222,5 +222,5 @@ async def test_a_state_that_the_agent_makes_itself_is_not_taken(tree: Tree, clie
         with pytest.raises(ToolFailure, match="Invalid token signature"):
             await nav.do({"state": token.token(member, mac)}, "complete_step", step_id="dispatch")
     other_project = Client(nav.store, nav.project + "-2", nav.definitions)
-    with pytest.raises(ToolFailure, match="not made here for this project"):
+    with pytest.raises(ToolFailure, match="not issued here for this project"):
         await other_project("nav_start", workflow_id="child", state=now["state"])

@@ -1,4 +1,4 @@
-"""Random workflows and random actions: every outcome, offer and variable as the plain model has it."""
+"""Random workflows and actions: outcomes, offers and variables match the plain model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ target = st.sampled_from((*NAMES, *NAMES, "workflow-end", "ghost"))
 
 
 def named(prefix: str, most: int = 1, **fields: Any) -> st.SearchStrategy[list[Json]]:
-    """A few things with ids of their own; fields are strategies, those that may be left out end with ``_``."""
+    """A few records with unique ids; fields are strategies, optional ones end with ``_``."""
     required = {key: value for key, value in fields.items() if not key.endswith("_")}
     optional = {key[:-1]: value for key, value in fields.items() if key.endswith("_")}
 
@@ -148,7 +148,7 @@ def arguments(move: tuple[str, str, Any], variables: Json) -> NavAction:
 
 
 def compare(real: Walk, model: Model) -> list[tuple[str, str, Any]]:
-    """Holds the two against each other; what is offered, as moves."""
+    """Compares the two; returns the offers as moves."""
     state = real.state
     assert state.current_activity == model.at
     assert state.variables == model.variables
@@ -184,7 +184,7 @@ def compare(real: Walk, model: Model) -> list[tuple[str, str, Any]]:
         assert len(required) == min(1, len(ways))
     if question or todo or loop:
         assert ways == set()
-    # There is always something to do, or to report, until it is over.
+    # Until completion there is always something to do or to report.
     assert model.finished or offers.required or any(one.variables for one in offers.blocked)
     moves: list[tuple[str, str, Any]] = []
     for one in (*offers.required, *offers.optional):
@@ -198,15 +198,15 @@ def compare(real: Walk, model: Model) -> list[tuple[str, str, Any]]:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(workflows, worlds, st.data())
-def test_every_outcome_is_the_models(definition: Json, variables: Json, data: st.DataObject) -> None:
+def test_every_outcome_matches_the_model(definition: Json, variables: Json, data: st.DataObject) -> None:
     real, model = begun(definition, variables), Model(definition, variables)
     moves = compare(real, model)
     for number in range(MOVES):
-        # Mostly what is offered, so that walks get far.
+        # Mostly offered actions, so that walks get far.
         wild = not moves or data.draw(st.integers(0, 4)) == 0
         move = data.draw(arbitrary if wild else st.sampled_from(moves))
         learned = data.draw(said)
-        # Each action begins from a token, as in a process that has never seen the walk.
+        # Each action starts from a token, as in a process that has never seen the walk.
         member = token.packed(real.state)
         fresh = actions.walk(real.workflow, token.unpacked(member), f"t{number + 1}", {})
         expected = model.do(move[0], move[1], move[2], learned)

@@ -1,4 +1,4 @@
-"""What is blocked until variables are reported, how answers say so, and what a report brings about."""
+"""Actions blocked by variables: how answers show them, and the effects of reports."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ HOW = "To open what is blocked, report {} in variables of nav_action, with actio
 
 
 def blocked(now: Json) -> dict[str, Any]:
-    """What is blocked by variables: target or loop, and what they have to be."""
+    """The actions blocked by variables: target or loop, and the wanted values."""
     entries = now["availableActions"]["blocked"]
     return {one.get("activity") or one["loop"]: one["variables"] for one in entries if "variables" in one}
 
 
 @anyio
-async def test_a_way_on_says_what_it_waits_for(tree: Tree, client: Make) -> None:
+async def test_a_blocked_way_names_its_variables(tree: Tree, client: Make) -> None:
     both = {"type": "and", "conditions": [when("good"), when("level", 3, ">")]}
     write(tree, {"id": "a", "steps": [step("one"), step("two")], "transitions": [{"to": "b", "condition": both}]},
           {"id": "b"})  # fmt: skip
@@ -60,7 +60,7 @@ async def test_a_way_on_says_what_it_waits_for(tree: Tree, client: Make) -> None
 
 
 @anyio
-async def test_that_there_is_no_way_on_is_reported_too(tree: Tree, client: Make) -> None:
+async def test_completion_can_depend_on_a_report(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "steps": [step("one")], "transitions": [{"to": "b", "condition": when("more")}]},
           {"id": "b"})  # fmt: skip
     nav = client()
@@ -76,7 +76,7 @@ async def test_that_there_is_no_way_on_is_reported_too(tree: Tree, client: Make)
 
 
 @anyio
-async def test_a_default_value_is_an_answer(tree: Tree, client: Make) -> None:
+async def test_a_default_value_counts_as_reported(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "steps": [step("one")], "transitions": [{"to": "b", "condition": when("more")}]},
           {"id": "b"}, variables=[{"name": "more", "type": "boolean", "defaultValue": False}])  # fmt: skip
     nav = client()
@@ -85,8 +85,8 @@ async def test_a_default_value_is_an_answer(tree: Tree, client: Make) -> None:
 
 @anyio
 @pytest.mark.parametrize("default", [False, True])
-async def test_nobody_is_sent_back_on_a_guess(tree: Tree, client: Make, default: bool) -> None:
-    """As where a validation leads on, or back by default: it has to be said that it failed."""
+async def test_ways_back_are_not_taken_on_a_guess(tree: Tree, client: Make, default: bool) -> None:
+    """For example a validation leads forward, or back by default: its failure must be reported."""
     declared = [{"name": "passed", "type": "boolean", **({"defaultValue": False} if default else {})}]
     checks = {"id": "check", "steps": [step("run")], "transitions": [
         {"to": "done", "condition": when("passed")}, {"to": "make", "isDefault": True}]}  # fmt: skip
@@ -103,7 +103,7 @@ async def test_nobody_is_sent_back_on_a_guess(tree: Tree, client: Make, default:
     now = await nav.must(now, "report", variables={"passed": False})
     assert offered(now, "required") == ["transition make"]
     now = await nav.must(now, "transition", activity_id="make")
-    # Whether it has failed the second time is another question.
+    # Whether it has failed the second time must be reported again.
     now = await nav.must(now, "complete_step", step_id="do")
     now = await nav.must(now, "transition", activity_id="check")
     now = await nav.must(now, "complete_step", step_id="run")
@@ -114,7 +114,7 @@ async def test_nobody_is_sent_back_on_a_guess(tree: Tree, client: Make, default:
 
 
 @anyio
-async def test_what_was_reported_in_an_earlier_visit_sends_nobody_back_again(tree: Tree, client: Make) -> None:
+async def test_reports_of_earlier_visits_do_not_open_ways_back(tree: Tree, client: Make) -> None:
     options: list[Json] = [
         {"id": "bad", "label": "Bad", "effect": {"setVariable": {"bad": True}}},
         {"id": "fine", "label": "Fine"},
@@ -134,15 +134,13 @@ async def test_what_was_reported_in_an_earlier_visit_sends_nobody_back_again(tre
     assert blocked(now) == {"done": [{"name": "bad", "wanted": False}], "make": [{"name": "bad", "wanted": True}]}
     assert "needs bad == true, reported in this visit" in str(now["availableActions"]["blocked"])
     assert (await nav.must(now, "transition", activity_id="done", variables={"bad": False}))["completed"]
-    # An answer of this visit is a report.
+    # An answer in this visit counts as a report.
     now = await nav.must(again, "respond_to_checkpoint", checkpoint_id="how", option_id="bad")
     assert offered(now, "required") == ["transition make"]
 
 
 @anyio
-async def test_a_loop_that_a_condition_keeps_out_says_so_and_one_under_way_says_what_ends_it(
-    tree: Tree, client: Make
-) -> None:
+async def test_a_loop_shows_the_condition_that_blocks_it_or_ends_it(tree: Tree, client: Make) -> None:
     going = when("state", "open")
     write(tree, {"id": "a", "steps": [step("one")], "loops": [loop("l", "x", kind="while", condition=going)]})
     nav = client()
@@ -160,7 +158,7 @@ async def test_a_loop_that_a_condition_keeps_out_says_so_and_one_under_way_says_
     now = await nav.must(now, "complete_step", step_id="x")
     entry = now["availableActions"]["required"][0]
     assert entry["variables"] == [{"name": "state", "wanted": "open", "operator": "!="}]
-    assert entry["description"] == 'Next iteration: L (goes on while state == "open")'
+    assert entry["description"] == 'Next iteration: L (continues while state == "open")'
     assert walker.next_call(now)[1]["variables"] == {"state": "not open"}
     ended = await nav.must(now, "report", variables={"state": "closed"})
     assert ended["availableActions"]["required"][0]["description"] == "End loop: L"
@@ -168,7 +166,7 @@ async def test_a_loop_that_a_condition_keeps_out_says_so_and_one_under_way_says_
 
 
 @anyio
-async def test_a_loop_that_must_be_gone_through_holds_the_activity(tree: Tree, client: Make) -> None:
+async def test_a_required_loop_keeps_the_activity_incomplete(tree: Tree, client: Make) -> None:
     optional = {**loop("soft", "z", over="none"), "steps": [step("z", required=False)]}
     loops = [loop("l", "x", over="plan.items"), optional, loop("kind", "y", kind="doWhile", condition=when("on"))]
     write(tree, {"id": "a", "loops": loops, "transitions": [{"to": "b"}]}, {"id": "b"})
@@ -177,13 +175,13 @@ async def test_a_loop_that_must_be_gone_through_holds_the_activity(tree: Tree, c
     assert offered(now) == ["advance_loop l", "get_resource", "advance_loop soft"]
     answer = await nav.do(now, "transition", activity_id="b")
     assert answer["error"]["message"] == "Activity 'a' is not complete: loop 'l', loop 'kind' left"
-    # With its list at hand, nothing has to be passed; with an empty one, there is nothing to do.
+    # With a known list nothing has to be passed; an empty one means nothing to do.
     full = await nav.start("w", plan={"items": [1]})
     assert full["availableActions"]["required"] == [
         {"action": "advance_loop", "loop": "l", "description": "Start loop: L"}
     ]
     assert offered(await nav.start("w", plan={"items": []}), "required") == ["advance_loop kind"]
-    # An empty list from the caller comes before the one at hand.
+    # An empty list from the caller overrides the known one.
     now = await nav.must(full, "advance_loop", loop_id="l", loop_items=[])
     assert now["message"].startswith("Completed loop 'l' without an iteration: there are no items")
     now = await nav.must(now, "advance_loop", loop_id="kind")
@@ -241,7 +239,7 @@ worlds = st.dictionaries(st.sampled_from(("u", "v")), values, max_size=2)
 
 
 def reported(found: tuple[Want, ...], world: Json) -> Json:
-    """The variables after all that is wanted was reported."""
+    """The variables after all wanted values were reported."""
     after = dict(world)
     for want in found:
         entry = {"wanted": want.value, "operator": want.operator}
@@ -252,24 +250,24 @@ def reported(found: tuple[Want, ...], world: Json) -> Json:
 
 
 def mentioned(said: Json) -> list[str]:
-    """The variables of a condition, as often as it names them."""
+    """The variables of a condition, with repetitions."""
     inner = [said["condition"]] if "condition" in said else said.get("conditions", [])
     return [said["variable"]] if "variable" in said else [name for one in inner for name in mentioned(one)]
 
 
 @given(conditions, worlds, st.booleans())
-def test_what_is_wanted_is_enough(said: Json, world: Json, truth: bool) -> None:
+def test_reporting_the_wanted_values_suffices(said: Json, world: Json, truth: bool) -> None:
     condition = msgspec.convert(said, Condition)
     found = wants(condition, world, truth)
     assert (found == ()) is (holds(condition, world) is truth)
     asked = mentioned(said)
     if len(set(asked)) == len(asked):
-        # Else it may contradict itself.
+        # Otherwise it may contradict itself.
         assert holds(condition, reported(found, world)) is truth
 
 
 @given(leaves, worlds)
-def test_the_opposite_of_what_is_wanted_decides_against_it(said: Json, world: Json) -> None:
+def test_the_opposite_of_the_wanted_values_closes_the_way(said: Json, world: Json) -> None:
     condition = msgspec.convert(said, Condition)
     found = wants(condition, world)
     if found:

@@ -1,4 +1,4 @@
-"""States as tokens: only what the fleet signed for the project is taken, and nothing unpacks without bound."""
+"""States as tokens: only those signed for the project are accepted, and unpacking is bounded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RELAXED = settings(max_examples=50, suppress_health_check=[HealthCheck.function_
 
 
 async def refusal(nav: Client, state: str, tool: str = "nav_situation", **more: Any) -> str:
-    """What is said of a state that must not be taken."""
+    """The error of a state that must be rejected."""
     with pytest.raises(ToolFailure) as caught:
         await nav(tool, state=state, **more)
     assert caught.value.code == "invalid_state"
@@ -76,14 +76,14 @@ async def test_a_token_has_the_documented_form(nav: Client) -> None:
         (of_bytes(gzip.compress(b"{}", mtime=0) + b"\0" * 16), "Invalid token signature"),
     ],
 )
-async def test_what_is_no_token_is_refused(nav: Client, tool: str, state: str, said: str) -> None:
+async def test_malformed_tokens_are_rejected(nav: Client, tool: str, state: str, said: str) -> None:
     more = {"action": "complete_step", "step_id": "x"} if tool == "nav_action" else {}
     assert (await refusal(nav, state, tool, **more)).startswith(said)
 
 
 @RELAXED
 @given(st.data())
-async def test_every_change_of_a_token_is_noticed(nav: Client, data: st.DataObject) -> None:
+async def test_every_change_of_a_token_is_detected(nav: Client, data: st.DataObject) -> None:
     state = (await nav.start("change"))["state"]
     raw = bytes_of(state)
     how = data.draw(st.sampled_from(("flip", "cut", "insert", "double")))
@@ -102,18 +102,18 @@ async def test_every_change_of_a_token_is_noticed(nav: Client, data: st.DataObje
 
 @RELAXED
 @given(st.one_of(st.text(max_size=80), st.binary(max_size=80).map(of_bytes)))
-async def test_no_text_is_taken_for_a_state(nav: Client, text: str) -> None:
+async def test_arbitrary_text_is_rejected(nav: Client, text: str) -> None:
     await refusal(nav, text)
 
 
 async def test_a_state_belongs_to_its_project(nav: Client) -> None:
     situation = await nav.start("change")
     other = Client(nav.store, nav.project + "-2")
-    assert "not made here for this project" in await refusal(other, situation["state"])
+    assert "not issued here for this project" in await refusal(other, situation["state"])
     assert (await nav("nav_situation", state=situation["state"]))["success"]
 
 
-async def test_a_state_of_a_key_that_is_gone_is_refused_and_one_of_an_older_key_is_not(nav: Client) -> None:
+async def test_states_of_older_keys_are_valid_until_the_key_is_removed(nav: Client) -> None:
     situation = await nav.start("change")
     name = keys.signing_keys.key(keys.FLEET)
     held = await nav.store.command("HGETALL", name)
@@ -144,19 +144,19 @@ async def test_a_state_of_a_key_that_is_gone_is_refused_and_one_of_an_older_key_
         (b'{"variables":' + b"[" * 100_000, "Failed to parse JSON payload"),
     ],
 )
-async def test_signed_nonsense_is_refused_all_the_same(nav: Client, content: bytes, said: str) -> None:
+async def test_signed_garbage_is_rejected(nav: Client, content: bytes, said: str) -> None:
     message = await refusal(nav, await nav.signed(gzip.compress(content)))
     assert message.startswith((said, "State validation failed: "))
 
 
-async def test_signed_bytes_that_are_no_whole_member_are_refused(nav: Client) -> None:
+async def test_signed_bytes_other_than_one_gzip_member_are_rejected(nav: Client) -> None:
     member = gzip.compress(b"{}")
     for packed in (member[:-3], member + b"more", member + member, b"\x1f\x8b\x08" + b"\0" * 20):
         assert (await refusal(nav, await nav.signed(packed))).startswith("Failed to decompress payload")
 
 
 @pytest.mark.parametrize("size", [token.MAX_UNPACKED_BYTES + 1, 200_000_000])
-async def test_a_bomb_does_not_go_off(nav: Client, size: int) -> None:
+async def test_a_gzip_bomb_is_rejected(nav: Client, size: int) -> None:
     squeezed = zlib.compressobj(9, wbits=31)
     chunk = b" " * 1_000_000
     parts = [squeezed.compress(chunk[: min(len(chunk), size - at)]) for at in range(0, size, len(chunk))]
@@ -172,7 +172,7 @@ async def test_a_bomb_does_not_go_off(nav: Client, size: int) -> None:
     assert peak < 8 * token.MAX_UNPACKED_BYTES
 
 
-async def test_a_state_cannot_outgrow_its_bound(nav: Client) -> None:
+async def test_the_size_of_a_state_is_bounded(nav: Client) -> None:
     with pytest.raises(ToolFailure, match=f"allowed are {token.MAX_STATE_BYTES}") as caught:
         await nav.start("change", notes_path="x" * token.MAX_STATE_BYTES)
     assert caught.value.code == "VALIDATION_ERROR"
@@ -187,7 +187,7 @@ async def test_a_state_cannot_outgrow_its_bound(nav: Client) -> None:
         )
 
 
-async def test_a_large_value_that_is_reported_again_and_again_does_not_fill_the_state(nav: Client) -> None:
+async def test_repeated_reports_of_a_large_value_do_not_fill_the_state(nav: Client) -> None:
     situation = await nav.start("change")
     situation = await nav.must(situation, "respond_to_checkpoint", checkpoint_id="scope-agreed", option_id="small")
     versions = []
@@ -205,7 +205,7 @@ async def test_a_large_value_that_is_reported_again_and_again_does_not_fill_the_
         )
 
 
-async def test_a_state_does_not_grow_with_what_was_done(nav: Client) -> None:
+async def test_a_state_does_not_grow_with_progress(nav: Client) -> None:
     situation = await nav.start("change")
     situation = await nav.must(
         situation, "respond_to_checkpoint", checkpoint_id="scope-agreed", option_id="design-first"
@@ -225,7 +225,7 @@ async def test_a_state_does_not_grow_with_what_was_done(nav: Client) -> None:
     assert max(sizes) <= 600
 
 
-async def test_variables_are_kept_if_they_are_not_the_defaults(tree: Tree, client: Make) -> None:
+async def test_only_variables_that_differ_from_defaults_are_stored(tree: Tree, client: Make) -> None:
     declared = [
         {"name": "one", "type": "number", "defaultValue": 1},
         {"name": "list", "type": "array", "defaultValue": [True]},
@@ -266,10 +266,10 @@ EARLIER = {
     "variables": {"task": "p"},
     "history": [{"timestamp": "", "type": "workflow_started", "activity": "understand"}],
 }  # fmt: skip
-"""A state as version 1 made it."""
+"""A state of version 1."""
 
 
-async def test_a_state_of_the_earlier_form_is_carried_on(nav: Client) -> None:
+async def test_a_state_of_the_earlier_form_can_be_resumed(nav: Client) -> None:
     member = gzip.compress(msgspec.json.encode(EARLIER))
     signature = await nav.secrets.sign(f"navigator-state:{nav.project}", member)
     earlier = token.token(member, signature.mac)
@@ -283,16 +283,16 @@ async def test_a_state_of_the_earlier_form_is_carried_on(nav: Client) -> None:
     assert (state.state_version, state.completed_activities, state.completed_steps) == (11, ["understand"], [1])
 
 
-async def test_neither_form_of_a_state_is_taken_for_the_other(nav: Client) -> None:
-    """A process of an earlier version refuses states of today, which it could misread, as not signed by the fleet."""
+async def test_the_two_forms_of_a_state_are_not_confused(nav: Client) -> None:
+    """A process of an earlier version rejects current states, which it could misread, as not signed by the fleet."""
     old = gzip.compress(msgspec.json.encode(EARLIER))
     assert "State validation failed" in await refusal(nav, await nav.signed(old))
     new = bytes_of((await nav.start("change"))["state"])
     assert await nav.secrets.verify(f"navigator-state:{nav.project}", new[: -token.MAC_BYTES], new[-16:]) is None
 
 
-async def test_an_old_state_leads_back_to_where_it_was_made(nav: Client) -> None:
-    """Resuming is from whatever state was kept; a newer one is not touched by it."""
+async def test_an_old_state_resumes_where_it_was_issued(nav: Client) -> None:
+    """Any saved state can be resumed; newer ones are unaffected."""
     first = await nav.start("change")
     small = await nav.must(first, "respond_to_checkpoint", checkpoint_id="scope-agreed", option_id="small")
     design = await nav.must(first, "respond_to_checkpoint", checkpoint_id="scope-agreed", option_id="design-first")

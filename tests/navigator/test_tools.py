@@ -1,4 +1,4 @@
-"""The tools that show definitions, by their documented shapes, over the examples and over what a test writes."""
+"""The tools that show definitions, by their documented shapes, over the examples and test definitions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def missing(nav: Client, tool: str, **arguments: Any) -> str:
 
 
 def without_names(message: str) -> str:
-    """A message about what is missing, without what there is."""
+    """A message about an unknown id, without the list of existing ones."""
     said, *exist = re.split(r"; (?=there are: |did you mean ')", message)
     assert len(exist) == 1, message
     return said
@@ -125,22 +125,22 @@ async def test_the_situation_names_the_open_checkpoint(nav: Client) -> None:
     }
 
 
-async def test_a_workflow_without_a_beginning_is_not_started(nav: Client) -> None:
-    with pytest.raises(ToolFailure, match="has no activity to begin with") as caught:
+async def test_a_workflow_without_an_initial_activity_cannot_be_started(nav: Client) -> None:
+    with pytest.raises(ToolFailure, match="has no initial activity") as caught:
         await nav.start("meta")
     assert caught.value.code == "VALIDATION_ERROR"
     assert "start-workflow, resume-workflow, end-workflow" in caught.value.message
     assert await missing(nav, "nav_start", workflow_id="nobody") == "Workflow not found: nobody"
 
 
-async def test_a_beginning_that_cannot_be_read_is_not_called_independent(tree: Tree, client: Make) -> None:
+async def test_an_unreadable_initial_activity_is_reported_as_such(tree: Tree, client: Make) -> None:
     tree.workflow("one", "a", "b")
     begun = await client().start("one")
     (tree.root / "one/activities/01-a.toon").write_text("id: a\n")
     nav = client()
     with pytest.raises(ToolFailure, match="begins with activity 'a'") as caught:
         await nav.start("one")
-    assert "mended" in caught.value.message
+    assert "fixed" in caught.value.message
     situation = await nav("nav_situation", state=begun["state"])
     assert situation["message"].startswith("Activity: a | This activity is no longer part of the workflow")
     assert situation["availableActions"] == {"required": [], "optional": [], "blocked": []}
@@ -170,18 +170,18 @@ async def test_workflows(nav: Client) -> None:
     assert await missing(nav, "get_workflow_activity", **unknown) == "Activity not found: triage"
 
 
-async def test_a_workflow_is_shown_with_the_id_that_it_is_called_by(tree: Tree, client: Make) -> None:
+async def test_a_workflow_is_shown_with_its_folder_id(tree: Tree, client: Make) -> None:
     tree.workflow("one", "a")
     tree.write("one/workflow.toon", WORKFLOW.format(id="other", first="a"))
     assert (await client()("get_workflow", workflow_id="one"))["id"] == "one"
 
 
-async def test_a_workflow_is_shown_with_the_format_that_it_keeps_to(tree: Tree, client: Make) -> None:
+async def test_a_workflow_is_shown_with_its_format(tree: Tree, client: Make) -> None:
     tree.workflow("one", "a", more='"$schema": ../schemas/workflow.schema.json\n')
     assert (await client()("get_workflow", workflow_id="one"))["$schema"] == "../schemas/workflow.schema.json"
 
 
-async def test_an_activity_is_shown_with_its_defaults_and_all_that_its_file_says(tree: Tree, client: Make) -> None:
+async def test_an_activity_is_shown_with_defaults_and_all_fields_of_its_file(tree: Tree, client: Make) -> None:
     tree.workflow("one", "a")
     tree.write(
         "one/activities/01-a.toon",
@@ -235,7 +235,7 @@ async def test_transitions(nav: Client, source: str, target: str, answer: Json) 
     assert await missing(nav, "validate_transition", **unknown) == "Workflow not found: nobody"
 
 
-async def test_the_end_is_a_target_only_where_it_is_named(nav: Client) -> None:
+async def test_the_end_is_a_target_only_if_named(nav: Client) -> None:
     answers = [
         await nav("validate_transition", workflow_id=workflow, from_activity=source, to_activity="workflow-end")
         for workflow, source in (("hotfix", "triage"), ("change", "deliver"))
@@ -244,8 +244,8 @@ async def test_the_end_is_a_target_only_where_it_is_named(nav: Client) -> None:
     assert without_names(answers[1]["reason"]) == "Target activity not found: workflow-end"
 
 
-async def test_an_end_that_a_branch_leads_to_by_naming_no_target_is_valid(tree: Tree, client: Make) -> None:
-    """What nav_action takes; other ends, which nothing leads to, stay what they are."""
+async def test_the_end_of_a_branch_without_a_target_is_valid(tree: Tree, client: Make) -> None:
+    """As in nav_action; other ends, to which nothing leads, remain invalid."""
     tree.workflow("w", "first", "second")
     more = "decisions[1]:\n  - id: d\n    name: D\n    branches[2]{id,label}:\n      over,Over\n      out,Out\n"
     tree.activity("w", "01", "first", more="transitions[1]{to}:\n  second\n" + more)
@@ -297,7 +297,7 @@ async def test_activities(nav: Client) -> None:
     assert await missing(nav, "get_activity", activity_id="x") == "Activity not found: x"
 
 
-async def test_the_index_leads_to_the_skill_that_the_activity_has(tree: Tree, client: Make) -> None:
+async def test_the_index_names_the_skill_of_the_activity(tree: Tree, client: Make) -> None:
     tree.workflow("one", "a")
     tree.workflow("two", "b")
     tree.skill("meta", "00", "work", "universal")
@@ -311,7 +311,7 @@ async def test_the_index_leads_to_the_skill_that_the_activity_has(tree: Tree, cl
         assert (await nav("get_skill", **told))["capability"] == capability
 
 
-async def test_nothing_there_is_an_empty_list(tree: Tree, client: Make) -> None:
+async def test_empty_indexes_are_empty_lists(tree: Tree, client: Make) -> None:
     nav = client()
     assert await nav("get_activities") == []
     assert await nav("list_workflows") == []
@@ -354,9 +354,7 @@ async def test_skills(nav: Client) -> None:
     assert await missing(nav, "get_skill", skill_id="x", workflow_id="nobody") == "Workflow not found: nobody"
 
 
-async def test_a_workflows_own_skill_goes_before_the_universal_one_unless_it_is_broken(
-    tree: Tree, client: Make
-) -> None:
+async def test_a_workflows_own_skill_overrides_the_universal_one_unless_broken(tree: Tree, client: Make) -> None:
     tree.workflow("one", "a")
     tree.skill("meta", "00", "s", "universal")
     path = tree.skill("one", "05", "s", "own")
@@ -436,7 +434,7 @@ async def test_answers_follow_the_definitions(tree: Tree, client: Make) -> None:
          "Skill not found: buildin; did you mean 'building'?"),
     ],
 )  # fmt: skip
-async def test_what_is_missing_is_said_with_what_there_is(
+async def test_unknown_ids_are_reported_with_the_existing_ones(
     nav: Client, tool: str, arguments: Json, message: str
 ) -> None:
     with pytest.raises(ToolFailure) as caught:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 def other(tree: Tree, name: str, *activities: Json, **more: Any) -> None:
-    """Another workflow; without activities, one of a single step."""
+    """Another workflow; by default with a single step."""
     given = activities or ({"id": "run", "steps": [step("do")]},)
     document = {
         "id": name,
@@ -41,7 +41,7 @@ async def run(nav: Client, situation: Json, workflow: str, **variables: Any) -> 
     return answer
 
 
-async def test_a_step_runs_its_workflow_before_it_is_completed(tree: Tree, client: Make) -> None:
+async def test_a_step_runs_its_workflow_before_completion(tree: Tree, client: Make) -> None:
     triggered = step("dispatch", triggers=[trigger("child", "target", "absent", description="Run it")])
     write(tree, {"id": "a", "steps": [step("before"), triggered, step("after")], "loops": [loop("l")],
                  "context_to_preserve": ["result - what it found", "target"]})  # fmt: skip
@@ -87,7 +87,7 @@ async def test_a_step_runs_its_workflow_before_it_is_completed(tree: Tree, clien
 
     now = await nav.must(now, "complete_step", step_id="do", variables={"result": [1], "mine": 2, "target": "y"})
     assert now["message"] == (
-        "Completed step 'do'. Workflow 'child' is completed. Workflow 'w' goes on at activity 'A'"
+        "Completed step 'do'. Workflow 'child' is completed. Workflow 'w' resumes at activity 'A'"
     )
     assert "completed" not in now
     assert now["returned"] == {"result": [1], "target": "y"}
@@ -98,7 +98,7 @@ async def test_a_step_runs_its_workflow_before_it_is_completed(tree: Tree, clien
     now = await nav.must(now, "complete_step", step_id="dispatch")
     assert offered(now, "required") == ["complete_step after"]
     assert "returned" not in now
-    # The older state leads back to the trigger, and not past it.
+    # The older state resumes at the trigger, not past it.
     assert (await run(nav, reached, "child"))["position"]["workflow"] == "child"
 
 
@@ -120,7 +120,7 @@ async def test_an_activity_runs_its_workflow_when_its_steps_are_done(tree: Tree,
     assert (await nav.must(now, "transition", activity_id="b"))["completed"]
 
 
-async def test_an_activity_runs_its_workflow_at_the_step_that_is_called_for_it(tree: Tree, client: Make) -> None:
+async def test_an_activity_runs_its_workflow_at_the_step_named_for_it(tree: Tree, client: Make) -> None:
     steps = [step("prepare"), step("trigger-child"), step("collect")]
     write(tree, {"id": "a", "steps": steps, "triggers": trigger("child")})
     other(tree, "child")
@@ -136,7 +136,7 @@ async def test_an_activity_runs_its_workflow_at_the_step_that_is_called_for_it(t
 
 @pytest.mark.parametrize("where", ["end", "step", "named"])
 async def test_in_a_loop_there_is_one_child_for_each_item(tree: Tree, client: Make, where: str) -> None:
-    """The trigger is the activity's, or on a step of the loop; the loop has steps, or names one of the activity."""
+    """The trigger is on the activity or on a step of the loop; the loop has steps or names one of the activity."""
     more: Json = {"triggers": trigger("child", "common")}
     steps, inner = [step("one")], ["x"]
     each = loop("each", "x", variable="item", over="items")
@@ -178,9 +178,7 @@ async def test_in_a_loop_there_is_one_child_for_each_item(tree: Tree, client: Ma
     assert now["completed"]
 
 
-async def test_of_several_loops_the_one_with_the_step_that_is_called_for_it_runs_the_child(
-    tree: Tree, client: Make
-) -> None:
+async def test_the_loop_with_the_step_named_for_the_trigger_runs_the_child(tree: Tree, client: Make) -> None:
     loops = [loop("plan", "think"), loop("make", "trigger-it")]
     write(tree, {"id": "a", "loops": loops, "triggers": trigger("child")})
     other(tree, "child")
@@ -214,22 +212,22 @@ async def test_children_run_children_and_all_return_at_once(tree: Tree, client: 
     assert [one["workflow"] for one in now["availableActions"]["blocked"]] == ["middle", "w"]
     now = await nav.must(now, "complete_step", step_id="do", variables={"deep": {"k": 1}})
     assert now["message"] == (
-        "Completed step 'do'. Workflow 'inner' is completed. Workflow 'middle' goes on at activity 'M'. "
-        "Workflow 'middle' is completed. Workflow 'w' goes on at activity 'A'. Workflow 'w' is completed"
+        "Completed step 'do'. Workflow 'inner' is completed. Workflow 'middle' resumes at activity 'M'. "
+        "Workflow 'middle' is completed. Workflow 'w' resumes at activity 'A'. Workflow 'w' is completed"
     )
     assert now["completed"]
     assert nav.state(now).variables == {"deep": {"k": 1}}
 
 
-async def test_what_comes_back(tree: Tree, client: Make) -> None:
-    """What the activity preserves; else what the child declares as outputs; else what its last activity preserves."""
+async def test_returned_variables(tree: Tree, client: Make) -> None:
+    """Those that the activity preserves; else the child's outputs; else those that its last activity preserves."""
     values = {"kept": 1, "declared": 2, "last": 3, "own": 4}
     declared = [{"name": "declared", "type": "string"}]
     for outputs, preserved, taken, returned in (
         (["declared - d"], ["kept - k"], {"kept": 1}, {"kept": 1, "declared": 2}),
         (["last"], [], {"last": 3}, {"last": 3}),
         ([], [], {"last": 3}, {"last": 3}),
-        # A value of another type than the workflow declares is shown, and not taken.
+        # A value of another type than declared is shown, but not set.
         (["declared"], [], {}, {"declared": 2}),
     ):
         write(tree, {"id": "a", "triggers": trigger("child"), "context_to_preserve": preserved}, variables=declared)
@@ -242,7 +240,7 @@ async def test_what_comes_back(tree: Tree, client: Make) -> None:
         assert nav.state(now).variables == taken
 
 
-async def test_a_workflow_gets_only_what_fits_its_own_types(tree: Tree, client: Make) -> None:
+async def test_a_child_gets_only_values_of_its_declared_types(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "triggers": trigger("child", "name", "size - of it")})
     other(tree, "child", variables=[{"name": "name", "type": "string", "defaultValue": "d"}])
     nav = client()
@@ -265,7 +263,7 @@ async def test_a_checkpoint_comes_before_a_trigger(tree: Tree, client: Make) -> 
     assert offered(now) == ["nav_start"]
 
 
-async def test_a_trigger_on_a_step_that_need_not_be_done_may_be_left_alone(tree: Tree, client: Make) -> None:
+async def test_a_trigger_on_an_optional_step_is_optional(tree: Tree, client: Make) -> None:
     steps = [step("one"), step("may", triggers=[trigger("child")], condition=when("complex"))]
     write(tree, {"id": "a", "steps": steps, "transitions": [{"to": "b"}]}, {"id": "b"})
     other(tree, "child")
@@ -281,7 +279,7 @@ async def test_a_trigger_on_a_step_that_need_not_be_done_may_be_left_alone(tree:
     assert offered(now) == ["nav_start"]
 
 
-async def test_a_workflow_that_is_run_after_the_end_can_open_a_way_on(tree: Tree, client: Make) -> None:
+async def test_a_workflow_run_after_completion_can_open_a_way_out(tree: Tree, client: Make) -> None:
     may = step("may", required=False, triggers=[trigger("child")])
     write(tree, {"id": "a", "steps": [may], "context_to_preserve": ["more"],
                  "transitions": [{"to": "b", "condition": when("more")}]}, {"id": "b"})  # fmt: skip
@@ -309,7 +307,7 @@ async def test_a_workflow_is_only_run_where_it_is_triggered(tree: Tree, client: 
     assert "here it runs 'child'" in (await run(nav, now, "w"))["message"]
     with pytest.raises(ToolFailure, match="Workflow not found: nobody"):
         await run(nav, now, "nobody")
-    # Some hosts fill in what is optional.
+    # Some hosts fill in optional arguments.
     assert (await nav("nav_start", workflow_id="child", state=""))["position"]["workflow"] == "child"
     with pytest.raises(ToolFailure, match="Invalid token format"):
         await nav("nav_start", workflow_id="child", state="made up")
@@ -320,8 +318,8 @@ async def test_a_workflow_is_only_run_where_it_is_triggered(tree: Tree, client: 
     assert (await run(nav, now, "child"))["error"]["code"] == "WORKFLOW_COMPLETED"
 
 
-async def test_a_workflow_that_cannot_be_run_holds_the_walk_up_and_says_why(tree: Tree, client: Make) -> None:
-    """Rather than being left out: as soon as it is there, the walk can go on."""
+async def test_a_workflow_that_cannot_be_run_blocks_the_walk_with_a_reason(tree: Tree, client: Make) -> None:
+    """It is not skipped: once it exists, the walk can continue."""
     bare = {"id": "c", "version": "1.0.0", "name": "C"}
     write(tree, {"id": "a", "triggers": [trigger("gone")], "steps": [step("may", required=False)]})
     nav = client()
@@ -334,12 +332,12 @@ async def test_a_workflow_that_cannot_be_run_holds_the_walk_up_and_says_why(tree
     tree.write("gone.toon", toon.write({"id": "gone", "version": "1.0.0", "title": "T", "activities": [bare]}))
     answer = await run(client(), now, "gone")
     assert (answer["error"]["code"], answer["availableActions"]["required"]) == ("WORKFLOW_NOT_STARTED", [])
-    assert "it has no activity to begin with" in answer["message"]
+    assert "it has no initial activity" in answer["message"]
     other(tree, "gone")
     assert (await run(client(), now, "gone"))["success"]
 
 
-async def test_the_workflow_that_waits_may_be_gone_for_a_while(tree: Tree, client: Make) -> None:
+async def test_the_waiting_workflow_may_disappear_for_a_while(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "triggers": trigger("child")})
     other(tree, "child")
     nav = client()
@@ -351,7 +349,7 @@ async def test_the_workflow_that_waits_may_be_gone_for_a_while(tree: Tree, clien
     assert (await client().must(now, "complete_step", step_id="do"))["completed"]
 
 
-async def test_workflows_that_run_each_other_end_somewhere(tree: Tree, client: Make) -> None:
+async def test_nesting_of_workflows_is_limited(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "triggers": trigger("w")})
     nav = client()
     now = await nav.start("w")
@@ -360,10 +358,10 @@ async def test_workflows_that_run_each_other_end_somewhere(tree: Tree, client: M
         assert now["success"]
     answer = await run(nav, now, "w")
     assert answer["error"]["code"] == "WORKFLOW_NOT_STARTED"
-    assert "8 workflows are being run within one another" in answer["message"]
+    assert "8 workflows are nested already" in answer["message"]
 
 
-async def test_a_child_may_be_over_as_it_begins(tree: Tree, client: Make) -> None:
+async def test_a_child_may_be_completed_at_its_start(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "triggers": trigger("child")})
     other(tree, "child", {"id": "nothing"})
     nav = client()
@@ -372,7 +370,7 @@ async def test_a_child_may_be_over_as_it_begins(tree: Tree, client: Make) -> Non
     assert now["position"]["workflow"] == "w"
 
 
-async def test_the_agent_that_knows_only_answers_gets_through(tree: Tree, client: Make) -> None:
+async def test_an_agent_that_knows_only_the_answers_completes_the_walk(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "loops": [loop("each", "x", variable="item")], "triggers": trigger("child"),
                  "transitions": [{"to": "b", "condition": when("found", 3, ">")}]}, {"id": "b"})  # fmt: skip
     other(tree, "child", {"id": "run", "steps": [step("do", triggers=[trigger("inner")])]})

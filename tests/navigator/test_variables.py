@@ -1,4 +1,4 @@
-"""What may be set as variables of a walk."""
+"""Which variables of a walk can be set."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DECLARED = (
 
 
 @pytest.mark.parametrize("name", ["text.x", "list.0", "list.0.x"])
-def test_no_part_is_set_of_what_is_declared_as_no_object(name: str) -> None:
+def test_parts_of_declared_non_objects_cannot_be_set(name: str) -> None:
     parts = {"map.list.0": 1, "free.x": 1, "textual.x": 1}
     variables.check(parts, DECLARED, "variables")
     with pytest.raises(ToolFailure, match=f"variables.{name}: cannot be set: '{name[:4]}' must be a"):
         variables.check(parts | {name: 1}, DECLARED, "variables")
 
 
-def test_a_part_of_what_holds_no_object_makes_one_of_it() -> None:
+def test_setting_a_part_replaces_a_non_object_by_an_object() -> None:
     held = {"free": 5, "map": {"kept": 1}}
     variables.assign(held, "free.x.y", 2)
     variables.assign(held, "map.x", 3)
@@ -33,7 +33,7 @@ def test_a_part_of_what_holds_no_object_makes_one_of_it() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_a_walk_sets_a_part_of_is_its_own(tree: Tree, client: Make) -> None:
+async def test_setting_a_part_does_not_change_the_definition(tree: Tree, client: Make) -> None:
     effect = {"setVariable": {"plan": {"size": 1}, "plan.size": 2}}
     write(tree, {"id": "a", "checkpoints": [question("c", {"id": "o", "label": "O", "effect": effect})]},
           variables=[{"name": "map", "type": "object", "defaultValue": {"in": {"k": 1}}}])  # fmt: skip

@@ -1,4 +1,4 @@
-"""What of a walk counts from one visit of an activity to the next, and whether the workflow is completed by then."""
+"""Which progress counts across visits of an activity, and completion of the workflow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.workflows import Tree
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_activity_is_skipped_once_and_until_it_is_entered_all_the_same(tree: Tree, client: Make) -> None:
+async def test_a_skip_lasts_until_the_activity_is_entered(tree: Tree, client: Make) -> None:
     skip = [question(name, {"id": "o", "label": "O", "effect": {"skipActivities": ["b"]} | more})
             for name, more in (("c", {}), ("d", {"transitionTo": "b"}))]  # fmt: skip
     write(tree, {"id": "a", "checkpoints": skip, "transitions": [{"to": "c"}]},
@@ -23,12 +23,12 @@ async def test_an_activity_is_skipped_once_and_until_it_is_entered_all_the_same(
     assert nav.state(now).skipped_activities == ["b"]
     now = await nav.must(now, "transition", activity_id="b")
     assert nav.state(now).skipped_activities == []
-    # And one that was completed is not, while it is done again.
+    # A completed activity is not skipped while it is visited again.
     now = await nav.must(now, "transition", activity_id="a")
     assert nav.state(now).completed_activities == ["b"]
 
 
-async def test_what_an_action_brings_along_can_open_a_completed_workflow_again(tree: Tree, client: Make) -> None:
+async def test_variables_of_an_action_can_reopen_a_completed_workflow(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "transitions": [{"to": "b", "condition": when("more")}]},
           {"id": "b", "steps": [step("one")]})  # fmt: skip
     nav = client()
@@ -40,7 +40,7 @@ async def test_what_an_action_brings_along_can_open_a_completed_workflow_again(t
     assert "completed" not in now
 
 
-async def test_what_an_action_brings_along_can_end_a_workflow(tree: Tree, client: Make) -> None:
+async def test_variables_of_an_action_can_complete_a_workflow(tree: Tree, client: Make) -> None:
     steps = [step("one", condition=when("todo"))]
     write(tree, {"id": "a", "steps": steps, "transitions": [{"to": "workflow-end"}]})
     nav = client()
@@ -51,7 +51,7 @@ async def test_what_an_action_brings_along_can_end_a_workflow(tree: Tree, client
     assert (state.status, state.current_step) == ("completed", UNSET)
 
 
-async def test_an_activity_that_is_entered_again_begins_anew(tree: Tree, client: Make) -> None:
+async def test_reentering_an_activity_begins_a_new_visit(tree: Tree, client: Make) -> None:
     write(tree, {"id": "a", "steps": [step("one")], "checkpoints": [question("c")], "loops": [loop("l", "x")],
                  "transitions": [{"to": "a"}]})  # fmt: skip
     nav = client()
@@ -65,7 +65,7 @@ async def test_an_activity_that_is_entered_again_begins_anew(tree: Tree, client:
     assert (state.completed_steps, state.completed_loops, state.answers) == ([], [], {})
 
 
-async def test_a_loop_that_was_taken_away_while_it_was_under_way_begins_anew(tree: Tree, client: Make) -> None:
+async def test_a_loop_removed_while_active_begins_again(tree: Tree, client: Make) -> None:
     def activity(*loops: Json) -> Json:
         return {"id": "a", "loops": list(loops), "transitions": [{"to": "a"}]}
 
@@ -80,10 +80,8 @@ async def test_a_loop_that_was_taken_away_while_it_was_under_way_begins_anew(tre
     assert now["position"]["step"]["id"] == "x"
 
 
-async def test_a_question_that_was_away_when_its_activity_was_entered_again_is_asked_again(
-    tree: Tree, client: Make
-) -> None:
-    """As where two front-ends differ for a moment: its answer of an earlier visit neither counts nor leads anywhere."""
+async def test_a_checkpoint_missing_at_reentry_is_asked_again(tree: Tree, client: Make) -> None:
+    """As when two front-ends differ for a moment: its answer from an earlier visit does not count."""
     asked = question("c", {"id": "o", "label": "O", "effect": {"transitionTo": "a"}})
 
     def activity(*questions: Json) -> Json:

@@ -1,4 +1,4 @@
-"""Whole walks through every workflow that there is, in process, by an agent that knows only the answers."""
+"""Whole walks through every workflow, in process, by an agent that knows only the answers."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ WHOLE = {
     ("work-packages", "3.0.0"): 7,
     ("meta", "4.0.0"): 5,
 }
-"""Workflow and version -> how many activities a walk comes to that always takes the first option."""
+"""Workflow and version -> how many activities a walk visits that always takes the first option."""
 CHILDREN = {("work-packages", "2.1.0"), ("work-packages", "3.0.0"), ("prism-audit", "1.0.0")}
 """Those that run another workflow for each item of a loop."""
 LARGEST = 900
-"""Characters of a state, the walks that wait for it included."""
+"""Characters of a state, including waiting walks."""
 
 
 @EVERY
-async def test_a_walk_that_does_what_is_required_ends(store: Store, project: str, root: Path, name: str) -> None:
+async def test_a_walk_of_required_actions_completes(store: Store, project: str, root: Path, name: str) -> None:
     definitions = Definitions([root], poll_seconds=0)
     workflow = definitions.current.workflows[name]
     walked = await walk(Client(store, project, definitions), name)
@@ -58,7 +58,7 @@ async def test_a_walk_that_does_what_is_required_ends(store: Store, project: str
 
 @EVERY
 @pytest.mark.parametrize("seed", range(2))
-async def test_a_walk_ends_whatever_is_chosen(store: Store, project: str, root: Path, name: str, seed: int) -> None:
+async def test_a_walk_completes_for_any_choices(store: Store, project: str, root: Path, name: str, seed: int) -> None:
     dice = random.Random(seed)
 
     def choose(options: Sequence[Json]) -> Json:
@@ -69,7 +69,7 @@ async def test_a_walk_ends_whatever_is_chosen(store: Store, project: str, root: 
 
 
 async def test_the_answers_of_a_walk_are_small(store: Store, project: str) -> None:
-    """Over the example, so that it is the same everywhere."""
+    """Over the example, so that the sizes are the same everywhere."""
     walked = await walk(Client(store, project), "change", first)
     assert walked.largest <= 500
     assert walked.answers / walked.calls <= 1_100

@@ -1,4 +1,4 @@
-"""An agent that knows nothing but the last answer: it does what is required, and reports what it is asked for."""
+"""An agent that knows only the last answer: it performs required actions and reports wanted variables."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ Json = dict[str, Any]
 Ask = Callable[..., Awaitable[Any]]
 """Calls a tool by name with its arguments."""
 Choose = Callable[[Sequence[Json]], Json]
-"""Takes one of the options of a checkpoint."""
+"""Chooses an option of a checkpoint."""
 
 ITEMS = ("first", "second")
-"""What every loop goes over."""
+"""The items of every loop."""
 MOST = 5_000
-"""Actions after which a walk is said not to end."""
+"""Actions after which a walk counts as endless."""
 OTHERS: Json = {"<": -1, "<=": 0, ">": 1, ">=": 0}
-"""What is added to a number, so that it compares so."""
+"""Comparison -> the difference to a number that satisfies it."""
 
 
 class Walked(NamedTuple):
-    """What a walk came to."""
+    """The record of a walk."""
 
     places: list[tuple[str, str]]
-    """Workflow and activity, each time that it came to another one."""
+    """Workflow and activity at each change."""
     calls: int
     last: Json
     largest: int
@@ -84,7 +84,7 @@ def next_call(now: Json, choose: Choose = first) -> tuple[str, Json]:
 
 
 def _value(variable: Json) -> Any:
-    """A value as it is wanted."""
+    """A value that satisfies a wanted one."""
     operator, wanted = variable.get("operator", "=="), variable.get("wanted", "something")
     if operator == "==":
         return wanted

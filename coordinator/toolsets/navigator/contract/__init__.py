@@ -1,1 +1,1 @@
-"""What goes in and out: one struct for the arguments and the results of each tool."""
+"""Arguments and results of the tools, one struct each."""

@@ -17,7 +17,7 @@ class Result(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 class NoArguments(Arguments):
-    """A tool that takes nothing."""
+    """A tool without arguments."""
 
 
 WorkflowId = Annotated[str, Meta(description="Id of a workflow, as list_workflows shows it.")]

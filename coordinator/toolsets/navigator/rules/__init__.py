@@ -1,1 +1,1 @@
-"""Pure functions: the position of a walk, what may be done there, and what an action changes."""
+"""Pure functions: the position of a walk, its possible actions, and their effects."""

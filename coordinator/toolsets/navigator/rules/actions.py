@@ -20,11 +20,11 @@ from coordinator.toolsets.navigator.rules.routes import Routes
 from coordinator.toolsets.navigator.rules.state import State
 
 SHOWN = 200
-"""Most characters of an unknown id that are repeated in a message."""
+"""The most characters of an unknown id that a message quotes."""
 
 
 class Refused(Exception):
-    """An action cannot be done. The agent keeps its state.
+    """A rejected action. The agent keeps its state.
 
     Args:
         code: for programs, in capitals.
@@ -38,12 +38,12 @@ class Refused(Exception):
 
 
 def unknown(kind: str, name: str, place: str, known: Iterable[str], code: str = "") -> Refused:
-    """The refusal of an id that is not there: ``Step 'x' not found in activity 'a'; did you mean 'y'?``.
+    """The rejection of an unknown id: ``Step 'x' not found in activity 'a'; did you mean 'y'?``.
 
     Args:
         kind: what it should have been, such as ``Step``.
-        place: where it was looked for.
-        known: ids that are there.
+        place: where it was searched.
+        known: the existing ids.
         code: default is of the kind.
     """
     return Refused(
@@ -60,7 +60,7 @@ class Walk(NamedTuple):
     now: str
     """The time of the action: ISO 8601, UTC."""
     others: Mapping[str, LoadedWorkflow]
-    """All workflows. An activity may name one of them to be run."""
+    """All workflows. An activity may trigger one of them."""
 
     @property
     def activity(self) -> Activity:
@@ -87,12 +87,12 @@ class Walk(NamedTuple):
         return routes.routes(activity, self.state, self.activities, self.defaults)
 
     def stored(self) -> State:
-        """The state as it is kept: without what the definition says. ``walk`` is the inverse."""
+        """The state for the token, without values that the definition has. ``walk`` is the inverse."""
         return msgspec.structs.replace(self.state, variables=variables.changed(self.state.variables, self.defaults))
 
 
 def walk(workflow: LoadedWorkflow, state: State, now: str, others: Mapping[str, LoadedWorkflow]) -> Walk:
-    """The walk of a state that was kept."""
+    """The walk of a stored state."""
     activities, defaults = _parts(workflow)
     state.variables = {**defaults, **state.variables}
     return Walk(workflow, activities, state, now, others)
@@ -100,7 +100,7 @@ def walk(workflow: LoadedWorkflow, state: State, now: str, others: Mapping[str, 
 
 @lru_cache(maxsize=128)
 def _parts(workflow: LoadedWorkflow) -> tuple[Mapping[str, Activity], Mapping[str, Any]]:
-    """The activities and the first variables of a workflow. They must not be changed."""
+    """The activities and the initial variables of a workflow. They must not be changed."""
     activities = {name: one.activity for name, one in workflow.activities.items()}
     return activities, variables.first_values(workflow.workflow.variables or ())
 
@@ -108,7 +108,7 @@ def _parts(workflow: LoadedWorkflow) -> tuple[Mapping[str, Activity], Mapping[st
 def begun(
     workflow: LoadedWorkflow, first: Activity, values: dict[str, Any], now: str, others: Mapping[str, LoadedWorkflow]
 ) -> Walk:
-    """Makes a new walk, at the beginning of the workflow."""
+    """Begins a new walk."""
     state = State(
         workflow_id=workflow.id,
         workflow_version=workflow.version,
@@ -123,7 +123,7 @@ def begun(
 
 
 def set_variables(walk: Walk, values: Mapping[str, Any]) -> None:
-    """Sets variables, as an agent or an option says."""
+    """Sets variables from an agent or an option."""
     for name, value in values.items():
         variables.assign(walk.state.variables, name, value)
         if (root := name.split(".")[0]) not in walk.state.reported:
@@ -154,7 +154,7 @@ def complete_step(walk: Walk, step_id: str) -> str:
 
 
 def how_to_run(workflow: str) -> str:
-    """How a triggered workflow is started, for a sentence."""
+    """How to start a triggered workflow, for a sentence."""
     return f"call nav_start with workflow_id '{workflow}' and this state"
 
 
@@ -205,7 +205,7 @@ def transition(walk: Walk, target: str) -> str:
 
 
 def settle(walk: Walk) -> None:
-    """Updates what follows from the rest of the state: the current step, and whether the workflow is completed."""
+    """Updates the derived parts of the state: the current step, and whether the workflow is completed."""
     state = walk.state
     activity = walk.activities.get(state.current_activity)
     if activity is None or state.closed:
@@ -217,13 +217,13 @@ def settle(walk: Walk) -> None:
         _finish(state, activity.id)
         _complete(walk)
     elif not finished and state.status == "completed":
-        # An optional action has opened a way on, so the workflow is not completed after all.
+        # An optional action has opened a way out, so the workflow is not completed after all.
         state.status = "running"
         state.completed_activities.remove(activity.id)
 
 
 def refuse_closed(walk: Walk) -> None:
-    """Refuses any action on a workflow that a transition has ended.
+    """Rejects any action on a workflow that a transition has ended.
 
     Raises:
         Refused: ``WORKFLOW_COMPLETED``.
@@ -233,7 +233,7 @@ def refuse_closed(walk: Walk) -> None:
 
 
 def refuse_blocked(walk: Walk) -> None:
-    """Refuses an action while a checkpoint blocks.
+    """Rejects an action while a checkpoint blocks.
 
     Raises:
         Refused: ``CHECKPOINT_BLOCKING``.
@@ -244,12 +244,12 @@ def refuse_blocked(walk: Walk) -> None:
 
 
 def blocking(checkpoint: Checkpoint) -> Refused:
-    """The refusal of an action before a checkpoint is answered."""
+    """The rejection of an action before a checkpoint is answered."""
     return Refused("CHECKPOINT_BLOCKING", f"Checkpoint '{checkpoint.id}' must be responded to first")
 
 
 def _bring_about(walk: Walk, effect: Effect) -> None:
-    """Applies an option's effect. Where it leads is looked up when the activity is left (``routes``)."""
+    """Applies an option's effect. Its target is resolved when the activity is left (``routes``)."""
     state = walk.state
     if effect.set_variable is not UNSET:
         set_variables(walk, effect.set_variable)
@@ -283,7 +283,7 @@ def _complete(walk: Walk) -> None:
 
 def _no_step(walk: Walk, activity: Activity, inner: progress.Round | None, step_id: str) -> Refused:
     if any(step.id == step_id for step in activity.all_steps()):
-        place = "a loop that is not under way" if inner is None else f"another loop than '{inner.loop.id}'"
+        place = "a loop that is not active" if inner is None else f"another loop than '{inner.loop.id}'"
         return Refused("STEP_NOT_FOUND", f"Step '{step_id}' belongs to {place}")
     for state in walk.state.suspended():
         waiting = walk.others.get(state.workflow_id)

@@ -1,8 +1,8 @@
-"""Runs workflows from within others (README.md, 'Triggers and children').
+"""Runs workflows from other workflows (README.md, 'Triggers and children').
 
-When a walk comes to a trigger, nothing else can be done but to start its workflow. The walk is then suspended: it waits
-within the state of the other one, its child, and goes on in the answer that completes the child. Nothing else leads
-past the trigger, because only the server can make a state. Children may run workflows of their own.
+When a walk reaches a trigger, the only possible action is to start its workflow. The walk is then suspended: it waits
+within the state of the child, and resumes in the answer that completes the child. Nothing else gets past the trigger,
+because only the server can issue states. Children may run workflows of their own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coordinator.toolsets.navigator.rules.actions import Refused, Walk
 from coordinator.toolsets.navigator.rules.state import State
 
 DEEPEST = 8
-"""How many walks may wait for one another."""
+"""The deepest nesting of walks."""
 
 
 class Reached(NamedTuple):
@@ -30,7 +30,7 @@ class Reached(NamedTuple):
 
 
 def required(activity: Activity, state: State) -> Reached | None:
-    """The trigger that the walk has come to, so that its workflow must be run next; None if there is none."""
+    """The trigger that the walk has reached, so that its workflow must be run next; None if there is none."""
     if progress.blocking_checkpoint(activity, state) is not None:
         return None
     inner = progress.current_round(activity, state)
@@ -42,7 +42,7 @@ def required(activity: Activity, state: State) -> Reached | None:
 
 
 def optional(activity: Activity, state: State) -> list[Reached]:
-    """The next trigger of each step that may be done but need not."""
+    """The next trigger of each optional step."""
     inner, places, finished = progress.here(activity, state)
     loop = None if inner is None else inner.loop
     found: list[Reached] = []
@@ -53,7 +53,7 @@ def optional(activity: Activity, state: State) -> list[Reached]:
 
 
 def refuse_waiting(walk: Walk) -> None:
-    """Refuses an action while a workflow must be run.
+    """Rejects an action while a triggered workflow must be run.
 
     Raises:
         Refused: ``WORKFLOW_NOT_RUN``.
@@ -64,7 +64,7 @@ def refuse_waiting(walk: Walk) -> None:
 
 
 def waiting(workflow: str, walk: Walk) -> str:
-    """Why nothing else can be done before a workflow was run, and how to run it."""
+    """Why a workflow must be run first, and how."""
     cannot = trouble(workflow, walk)
     how = f"which is not possible: {cannot}" if cannot else f"so {actions.how_to_run(workflow)}"
     return f"Workflow '{workflow}' must be run first, {how}"
@@ -76,9 +76,9 @@ def trouble(workflow: str, walk: Walk) -> str:
     if other is None:
         return "there is no such workflow"
     if other.activity(other.initial_activity or "") is None:
-        return "it has no activity to begin with"
+        return "it has no initial activity"
     if len(walk.state.suspended()) >= DEEPEST:
-        return f"{DEEPEST} workflows are being run within one another already"
+        return f"{DEEPEST} workflows are nested already"
     return ""
 
 
@@ -86,13 +86,13 @@ def start(walk: Walk, workflow: str, given: Mapping[str, Any]) -> Walk:
     """Suspends the walk and begins a workflow that it triggers.
 
     Args:
-        given: variables from the caller; they come before those that the trigger passes on.
+        given: variables from the caller; they override those that the trigger passes on.
 
     Returns:
         The walk of the workflow.
 
     Raises:
-        Refused: nothing triggers this workflow here, or something else comes first.
+        Refused: nothing triggers this workflow here, or another action comes first.
     """
     actions.refuse_closed(walk)
     actions.refuse_blocked(walk)
@@ -122,21 +122,21 @@ def start(walk: Walk, workflow: str, given: Mapping[str, Any]) -> Walk:
 
 
 def come_back(walk: Walk, state: State) -> tuple[Walk, dict[str, Any]]:
-    """Goes on with the walk that waits for this one, which is completed.
+    """Resumes the walk that waits for this completed one.
 
     Args:
         state: the state of the walk that waits.
 
     Returns:
-        The walk that goes on, and what the completed one has returned.
+        The resumed walk, and the values that the completed one returned.
 
     Raises:
-        Refused: ``WORKFLOW_NOT_FOUND``, the definition of the walk that waits is gone.
+        Refused: ``WORKFLOW_NOT_FOUND``, the definition of the waiting walk was removed.
     """
     found = walk.others.get(state.workflow_id)
     if found is None:
-        raise Refused("WORKFLOW_NOT_FOUND", f"Workflow '{state.workflow_id}', which goes on after this, is not there "
-                      "any more. Do this again once its definition is back")  # fmt: skip
+        raise Refused("WORKFLOW_NOT_FOUND", f"Workflow '{state.workflow_id}', which resumes next, no longer exists. "
+                      "Repeat this once its definition is back")  # fmt: skip
     parent = actions.walk(found, state, walk.now, walk.others)
     waited = found.activity(state.current_activity)
     kept = _names(() if waited is None else waited.context_to_preserve or ())
@@ -158,7 +158,7 @@ def _unrun(found: Sequence[Trigger], place: str, state: State) -> Iterator[Reach
 
 
 def _passed(trigger: Trigger, activity: Activity, state: State) -> dict[str, Any]:
-    """The variables that a workflow gets: those that the trigger names, and the present item of the loop."""
+    """The variables passed to a workflow: those that the trigger names, and the current item of the loop."""
     names = list(_names(trigger.pass_context or ()))
     inner = progress.current_round(activity, state)
     if inner is not None and inner.loop.type == "forEach" and inner.loop.variable is not UNSET:
@@ -177,6 +177,6 @@ def _names(said: Sequence[str]) -> Sequence[str]:
 
 
 def _fitting(values: Mapping[str, Any], workflow: LoadedWorkflow) -> dict[str, Any]:
-    """Without the values whose type is not the one that the workflow declares."""
+    """Drops the values whose type differs from the declared one."""
     declared: Sequence[Variable] = workflow.workflow.variables or ()
     return {name: value for name, value in values.items() if variables.fits(name, value, declared)}

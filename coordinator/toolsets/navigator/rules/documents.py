@@ -1,6 +1,6 @@
-"""Definitions as JSON documents, and indexes of them. Pure functions, used once for each library.
+"""Definitions as JSON documents, and indexes of them. Pure functions, used once per library.
 
-An activity has all fields of its file, including those that the format does not know, and the format's
+An activity has all fields of its file, including unknown ones, and the format's
 defaults. Lists are ordered by id, numbered files by number.
 """
 
@@ -38,7 +38,7 @@ def activity(loaded: LoadedActivity) -> Json:
     """One activity."""
     known = msgspec.to_builtins(loaded.activity)
     known.pop("artifactPrefix", None)
-    # Lists that the file does not have are left out, not shown as empty.
+    # Missing lists are left out, not shown as empty.
     said = {key: value for key, value in known.items() if value != () or key in loaded.data}
     return {**loaded.data, **said}
 
@@ -63,7 +63,7 @@ def workflows(library: Library) -> list[Json]:
 
 
 def activities(library: Library) -> Json | list[Json]:
-    """The index of activities, with which an agent begins. If there are none, a plain empty list."""
+    """The index of activities, the entry point of agents. If there are none, an empty list."""
     entries: list[Json] = []
     quick_match: dict[str, str] = {}
     for name, one in library.workflows.items():
@@ -106,7 +106,7 @@ def activity_found(loaded: LoadedActivity) -> Json:
 
 
 def skills(library: Library) -> Json:
-    """The index of skills with what each can do."""
+    """The index of skills with their capabilities."""
 
     def entry(one: LoadedSkill, **where: str) -> Json:
         arguments = {"skill_id": one.id, **where}
@@ -162,7 +162,7 @@ def texts(found: Sequence[LoadedText], formats: bool) -> list[Json]:
 
 
 def discovery(library: Library) -> Json:
-    """Everything that can be read, with the call for each."""
+    """All readable documents, with the call for each."""
     found: Json = {
         "activities": {"tool": "get_activities", "description": "Entry points: match the user's goal to one."},
         "universal_skills": {

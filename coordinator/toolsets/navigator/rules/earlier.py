@@ -1,6 +1,6 @@
-"""Reads the states that earlier versions of this server made, which kept a history and could not run other workflows.
+"""Reads states of earlier versions of this server, which kept a history and could not run other workflows.
 
-They were signed for another purpose, so neither form is ever taken for the other one.
+They were signed for another purpose, so the forms cannot be confused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coordinator.toolsets.navigator.rules.state import LoopState, State
 
 
 class _Record(msgspec.Struct, rename="camel"):
-    """Base of all parts of a state. Fields that nothing depends on any more are ignored."""
+    """Base of all parts of a state. Obsolete fields are ignored."""
 
 
 class _Response(_Record):
@@ -50,7 +50,7 @@ class EarlierState(_Record):
 
 
 def carried_on(held: EarlierState) -> State:
-    """The same position as a state of today. A loop that had ended in this visit is asked for once more."""
+    """The same position as a current state. A loop that had ended in this visit is required again."""
     here = held.current_activity
     return State(
         workflow_id=held.workflow_id,

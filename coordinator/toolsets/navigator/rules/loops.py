@@ -17,10 +17,10 @@ MOST_CARRIED_BYTES = 16_384
 
 
 def advance(walk: Walk, loop_id: str, items: list[Any] | None) -> str:
-    """Begins the loop if it is not under way, else moves to its next iteration or ends it.
+    """Begins the loop if it is not active, else moves to its next iteration or ends it.
 
     Args:
-        items: the items of a forEach loop, where an empty list means that there are none, or no more; None: those
+        items: the items of a forEach loop; an empty list means none, or no more; None: those
             passed before, or those in the loop's variable.
     """
     activity, state = walk.activity, walk.state
@@ -31,7 +31,7 @@ def advance(walk: Walk, loop_id: str, items: list[Any] | None) -> str:
     if inner is None or all(active.loop_id != loop_id for active in state.active_loops):
         return _begin(walk, loop, items)
     if inner.loop.id != loop_id:
-        raise Refused("LOOP_NOT_CURRENT", f"Loop '{inner.loop.id}' is under way within it and has to end first")
+        raise Refused("LOOP_NOT_CURRENT", f"Loop '{inner.loop.id}' is active within it and has to end first")
     open_steps, _ = progress.open_steps(inner.places, state.loop_steps.get(loop_id, ()), state)
     if open_steps:
         names = ", ".join(f"'{place.step.id}'" for place in open_steps)
@@ -43,7 +43,7 @@ def advance(walk: Walk, loop_id: str, items: list[Any] | None) -> str:
 
 
 def counted(loop: Loop) -> bool:
-    """Whether the loop goes over items, rather than on while a condition holds."""
+    """Whether the loop iterates over items, not while a condition holds."""
     return loop.type == "forEach" or loop.condition is UNSET
 
 
@@ -78,7 +78,7 @@ def _begin(walk: Walk, loop: Loop, items: list[Any] | None) -> str:
 
 
 def items_of(loop: Loop) -> str:
-    """What loop_items must be, in words."""
+    """A description of loop_items."""
     what = "an array with the items" if loop.over is UNSET else f"an array, the items of '{loop.over}'"
     return f"{what}; one iteration for each, at most {loop.max_iterations}; [] if there are none"
 
@@ -115,7 +115,7 @@ def _end(walk: Walk, loop: Loop, active: LoopState) -> None:
 
 
 def _forget(state: State, loop: Loop) -> None:
-    """What was done in an iteration does not count in the next one."""
+    """Clears the progress of an iteration for the next one."""
     state.loop_steps.pop(loop.id, None)
     for place in [place for place in state.children if place.startswith(triggers.key(loop))]:
         del state.children[place]

@@ -1,4 +1,4 @@
-"""One call from its arguments to the settled state."""
+"""Performs one call, from its arguments to the new state."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _BLOCKABLE = ("complete_step", "advance_loop", "report")
 
 
 class Performed(NamedTuple):
-    """What a call has led to."""
+    """The outcome of a call."""
 
     walk: Walk
-    """The walk that goes on: the same one, a workflow that it runs, or one that has waited for it."""
+    """The active walk: the same one, a workflow that it runs, or one that has waited for it."""
     message: str
     returned: dict[str, Any] | None = None
-    """What the workflow that was completed has returned to the one that goes on; None if there is none."""
+    """The values that the completed workflow returned to the resumed one; None if there is none."""
 
 
 def perform(walk: Walk, args: NavAction) -> Performed:
     """Carries out an action and updates the rest of the state.
 
     Variables that come with the action count for its conditions. They do not count when it is decided whether a
-    checkpoint or a trigger blocks the action: what is raised by the action's own result comes after the action, and
-    no report gets rid of a question. So they are only taken when nothing blocks, or with the answer itself.
+    checkpoint or a trigger blocks the action: what the action itself raises comes after it, and
+    no report removes a checkpoint. So they are only accepted when nothing blocks, or with the answer itself.
 
     Raises:
         Refused: the action cannot be done. The state may be partly changed and must be discarded.
@@ -57,7 +57,7 @@ def start_child(walk: Walk, workflow: str, variables: Mapping[str, Any]) -> Perf
 
 
 def begin(walk: Walk) -> Performed:
-    """The answer to the start of a workflow of its own."""
+    """The answer to the start of an independent workflow."""
     return _gone_on(walk, [_started(walk)])
 
 
@@ -70,7 +70,7 @@ def _gone_on(walk: Walk, messages: list[str]) -> Performed:
     while walk.state.status == "completed" and walk.state.parent is not UNSET:
         messages.append(view.over(walk))
         walk, returned = children.come_back(walk, walk.state.parent)
-        messages.append(f"Workflow '{walk.workflow.id}' goes on at activity '{view.position(walk).activity.name}'")
+        messages.append(f"Workflow '{walk.workflow.id}' resumes at activity '{view.position(walk).activity.name}'")
     return Performed(walk, ". ".join([*messages, *filter(None, [view.over(walk)])]), returned)
 
 

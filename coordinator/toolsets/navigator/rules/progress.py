@@ -1,8 +1,8 @@
-"""What is done in an activity, and what is left. Nothing here changes the state.
+"""Progress within an activity: what is done and what is left. Nothing here changes the state.
 
 An activity is its steps in their order, then its loops. Steps of the activity that a loop names (``activities``) are
-steps of this loop, which comes in the place of the first of them. A step or checkpoint whose condition does not hold is
-optional: it may be done all the same. So is a loop without a required step, or with nothing to do. The first unanswered
+steps of this loop, which takes the place of the first of them. A step or checkpoint whose condition does not hold is
+optional: it can still be done. So is a loop without required steps, or with nothing to do. The first unanswered
 checkpoint that is required and blocking, and whose condition holds, blocks everything else.
 """
 
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 class Round(NamedTuple):
-    """The innermost loop that is under way in the present activity."""
+    """The innermost active loop of the current activity."""
 
     loop: Loop
     at: LoopState
@@ -38,12 +38,12 @@ class Round(NamedTuple):
 
     @property
     def last(self) -> bool:
-        """Whether no iteration can follow."""
+        """Whether this is the last iteration."""
         return self.at.current_iteration + 1 >= self.at.total_items
 
 
 def asked_for(condition: Condition | UnsetType, state: State) -> bool:
-    """Whether a step or checkpoint with this condition is to be done now."""
+    """Whether a step or checkpoint with this condition is due now."""
     return condition is UNSET or holds(condition, state.variables)
 
 
@@ -53,7 +53,7 @@ def blocks(checkpoint: Checkpoint, state: State) -> bool:
 
 
 def first_of_each(things: Sequence[Named]) -> list[Named]:
-    """Without those whose id an earlier one has. (Repeated ids are a mistake of the author; the first one counts.)"""
+    """Drops repeated ids. (They are a mistake of the author; the first one counts.)"""
     by_id: dict[str, Named] = {}
     for one in things:
         by_id.setdefault(one.id, one)
@@ -72,13 +72,13 @@ def blocking_checkpoint(activity: Activity, state: State) -> Checkpoint | None:
 
 
 def optional_checkpoints(activity: Activity, state: State) -> list[Checkpoint]:
-    """The unanswered checkpoints that block nothing."""
+    """The unanswered, non-blocking checkpoints."""
     distinct = first_of_each(activity.checkpoints)
     return [one for one in distinct if one.id not in state.answers and not blocks(one, state)]
 
 
 def current_round(activity: Activity, state: State) -> Round | None:
-    """The innermost loop under way in the activity; None if there is none."""
+    """The innermost active loop of the activity; None if there is none."""
     for active in reversed(state.active_loops):
         loop = activity.loop(active.loop_id)
         if loop is not None:
@@ -92,13 +92,13 @@ def numbered(steps: Sequence[Step]) -> list[Place]:
 
 
 def own_places(activity: Activity) -> list[Place]:
-    """The steps that are done once in a visit. Those that a loop names are not among them, but counted."""
+    """The steps done once per visit. Those that a loop names are not included, but numbered."""
     inside = triggers.looped(activity)
     return [place for place in numbered(activity.steps) if place.step.id not in inside]
 
 
 def here(activity: Activity, state: State) -> tuple[Round | None, Sequence[Place], Sequence[int]]:
-    """Where steps are completed now: the current loop, None for the activity itself; its steps; the completed ones."""
+    """The current place: the loop, None for the activity itself; its steps; the completed ones."""
     inner = current_round(activity, state)
     if inner is None:
         return None, own_places(activity), state.completed_steps
@@ -106,7 +106,7 @@ def here(activity: Activity, state: State) -> tuple[Round | None, Sequence[Place
 
 
 def open_steps(places: Sequence[Place], finished: Sequence[int], state: State) -> tuple[list[Place], list[Place]]:
-    """The steps that are left: first those that must be done, then those that may be done."""
+    """The remaining steps: first the required ones, then the optional ones."""
     wanted: list[Place] = []
     optional: list[Place] = []
     for place in places:
@@ -117,12 +117,12 @@ def open_steps(places: Sequence[Place], finished: Sequence[int], state: State) -
 
 
 def startable(loop: Loop, state: State) -> bool:
-    """Whether the loop can begin now, if the caller passes the items that it needs."""
+    """Whether the loop can begin now, given the items that it needs."""
     return loop.type != "while" or asked_for(loop.condition, state)
 
 
 def open_loops(activity: Activity, state: State) -> tuple[list[Loop], list[Loop]]:
-    """The loops that are left and can begin now: first those that must be gone through, then those that may."""
+    """The remaining loops that can begin now: first the required ones, then the optional ones."""
     wanted: list[Loop] = []
     optional: list[Loop] = []
     for loop in first_of_each(activity.loops):
@@ -133,7 +133,7 @@ def open_loops(activity: Activity, state: State) -> tuple[list[Loop], list[Loop]
 
 
 def next_up(activity: Activity, state: State) -> Place | Loop | None:
-    """What must be done next: a step of the current loop, else a step or loop of the activity; None if nothing."""
+    """The next required part: a step of the current loop, else a step or loop of the activity; None if nothing."""
     inner, places, finished = here(activity, state)
     if inner is not None:
         wanted, _ = open_steps(places, finished, state)
@@ -148,7 +148,7 @@ def current_place(activity: Activity, state: State) -> Place | None:
 
 
 def left(activity: Activity, state: State) -> list[str]:
-    """What must be done before the activity is complete, in words; empty if nothing."""
+    """Names of what is missing before the activity is complete; empty if nothing."""
     found: list[str] = []
     if (checkpoint := blocking_checkpoint(activity, state)) is not None:
         found.append(f"checkpoint '{checkpoint.id}'")
@@ -165,7 +165,7 @@ def left(activity: Activity, state: State) -> list[str]:
 
 
 def _ordered(activity: Activity, state: State) -> Iterator[Place | Loop]:
-    """The steps and loops of the activity that must still be done, in their order."""
+    """The remaining required steps and loops of the activity, in order."""
     wanted, _ = open_steps(own_places(activity), state.completed_steps, state)
     loops, _ = open_loops(activity, state)
     positions = {step.id: number for number, step in reversed(list(enumerate(activity.steps, 1)))}

@@ -1,14 +1,14 @@
 """The ways out of an activity, and which of them are open (README.md, 'Ways out').
 
 If an option with a ``transitionTo`` was chosen, only its target is open; if several were, the last one decides.
-Otherwise the list of transitions, and the list of branches of each decision, are evaluated, each by itself. An entry
+Otherwise the list of transitions and the branches of each decision are evaluated, each list on its own. An entry
 is open if its condition holds, or if it has none. A default is open if no condition in its list holds. If the target
-is an activity that was skipped, its own ways out take the place of the entry.
+is a skipped activity, its own ways out replace the entry.
 
-Nobody is sent back, to where the walk has been, on a guess. While a condition that would lead on depends on variables
-that nobody has reported, ways back without a condition are closed; and so are, in an activity that is visited again,
-those whose condition depends on what was reported in earlier visits. Nor is the workflow completed, because nothing is
-open, while a condition that would lead on depends on variables that have no value.
+Ways back are never taken on a guess. While the condition of a way forward depends on unreported variables, ways back
+without a condition are closed; in an activity that is visited again, so are those whose condition depends on reports of
+earlier visits. Nor is the workflow completed for lack of an open way while the condition of a way forward depends on
+variables without a value.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Route(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """Why a way cannot be taken now."""
+    """Why a way is closed."""
 
     reason: str
     wants: tuple[Want, ...] = ()
-    """What variables would have to be; empty if they do not decide."""
+    """The required values of variables; empty if they do not decide."""
 
 
 class Routes(NamedTuple):
@@ -50,9 +50,9 @@ class Routes(NamedTuple):
 
     open: tuple[Route, ...]
     closed: Mapping[str, Closed]
-    """By target; first those that lead on."""
+    """By target; ways forward first."""
     over: bool = False
-    """Whether the workflow is completed, because there is no way out."""
+    """Whether the workflow is completed for lack of a way out."""
 
     def to(self, target: str) -> Route | None:
         """The open way to a target, if there is one."""
@@ -66,7 +66,7 @@ class _Entry(NamedTuple):
 
 
 def routes(activity: Activity, state: State, activities: Activities, defaults: Mapping[str, Any]) -> Routes:
-    """The ways out of an activity, with the present variables.
+    """The ways out of an activity, for the current variables.
 
     Args:
         defaults: the variables with which the workflow begins, unless others are given.
@@ -100,7 +100,7 @@ def routes(activity: Activity, state: State, activities: Activities, defaults: M
 
 
 def chosen_target(activity: Activity, state: State, activities: Activities) -> str | None:
-    """The target of the options chosen in this visit; None if they have none that exists."""
+    """The target of the options chosen in this visit; None if they have no existing one."""
     for name, chosen in reversed(state.answers.items()):
         checkpoint = activity.checkpoint(name)
         option = None if checkpoint is None else checkpoint.option(chosen)
@@ -111,13 +111,13 @@ def chosen_target(activity: Activity, state: State, activities: Activities) -> s
 
 
 def targets(activity: Activity, activities: Activities) -> list[str]:
-    """Where the definition leads from an activity, whatever variables and answers say; each once."""
+    """All targets of an activity by definition, for any variables and answers; each once."""
     declared = (entry.target for entries in _lists(activity) for entry in entries)
     return [target for target in dict.fromkeys((*declared, *activity.targets())) if _known(target, activities)]
 
 
 def ends(target: str, activities: Activities) -> bool:
-    """Whether going there ends the workflow."""
+    """Whether the target ends the workflow."""
     return target in TERMINALS and target not in activities
 
 
@@ -132,7 +132,7 @@ def _held_back(
     defaults: Mapping[str, Any],
     been: set[str],
 ) -> dict[str, Closed]:
-    """The ways back that are open but would be a guess, and why they are closed."""
+    """The ways back that would be a guess, and why they are closed."""
 
     def reported(name: str) -> bool:
         if name.split(".")[0] in state.reported:
@@ -152,7 +152,7 @@ def _held_back(
 
 
 def _questions(closed: Mapping[str, Closed], been: set[str], known: Callable[[str], bool]) -> list[Want]:
-    """What would have to be reported to open ways on, of which none of the variables is known."""
+    """The variables to report to open ways forward of which no variable is known."""
     ways = [shut.wants for target, shut in closed.items() if target not in been]
     return [want for wants in ways if not any(known(one.name) for one in wants) for want in wants]
 
@@ -171,8 +171,8 @@ def _ways(
     """Each way out, with the reason why it is closed; None if it is open.
 
     Args:
-        rank: the rank of the way to this activity. The ways that continue from here get no better rank.
-        passed: the skipped activities whose ways out were followed, with the rank of the way to them. They are followed
+        rank: the rank of the way to this activity; ways from here get no better rank.
+        passed: the skipped activities already followed, with the rank of the way to them. They are followed
             again only for a better rank. Otherwise there could be too many paths among skipped activities.
     """
     for entries in _lists(activity):

@@ -1,7 +1,7 @@
-"""The state of a walk through a workflow, as its token contains it.
+"""The state of a walk, as its token contains it.
 
-It holds what the rest of the walk depends on, and nothing else: what was done in earlier visits of activities does not
-count any more, so it is not kept. Field names are those of the token's JSON. Steps are numbered from 1 within their
+It holds only what the rest of the walk depends on: progress of earlier visits of activities no longer counts, so it is
+not kept. Field names are those of the token's JSON. Steps are numbered from 1 within their
 activity or loop.
 """
 
@@ -20,20 +20,20 @@ class _Record(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class LoopState(_Record):
-    """A loop that is under way."""
+    """An active loop."""
 
     loop_id: str
     current_iteration: int
     """From 0."""
     total_items: int
     items: list[Any] | UnsetType = UNSET
-    """All items, if the caller passed them and they are few enough to be kept in the state."""
+    """All items, if the caller passed them and they are small enough for the state."""
     current_item: Any = UNSET
-    """The present item, if it was not taken from ``items``."""
+    """The current item, if it was not taken from ``items``."""
 
     @property
     def item(self) -> Any:
-        """The present item; UNSET if it is not known."""
+        """The current item; UNSET if unknown."""
         here = (self.items or [])[self.current_iteration : self.current_iteration + 1]
         return here[0] if here and self.current_item is UNSET else self.current_item
 
@@ -51,41 +51,41 @@ class State(_Record):
     current_step: int | UnsetType = UNSET
     """The step to complete next; UNSET if none comes next."""
     completed_activities: list[str] = []
-    """Includes the present activity only if it ended the workflow."""
+    """Includes the current activity only if it ended the workflow."""
     skipped_activities: list[str] = []
     completed_steps: list[int] = []
-    """The completed steps of the present activity in this visit."""
+    """The completed steps of the current activity in this visit."""
     loop_steps: dict[str, list[int]] = {}
-    """By loop: the completed steps of the present iteration."""
+    """By loop: the completed steps of the current iteration."""
     completed_loops: list[str] = []
     """The loops that have ended in this visit."""
     answers: dict[str, str] = {}
-    """Checkpoint -> option: the answers of this visit, in their order."""
+    """Checkpoint -> option: the answers of this visit, in order."""
     active_loops: list[LoopState] = []
     """Outermost first."""
     children: dict[str, int] = {}
-    """How many workflows have been run at a place of this visit, or of the present iteration."""
+    """How many workflows were run at a place in this visit, or in the current iteration."""
     variables: dict[str, Any] = {}
-    """Those with their default values are not kept (``Walk.stored``)."""
+    """Default values are not stored (``Walk.stored``)."""
     again: bool = False
-    """Whether the present activity had been completed before this visit."""
+    """Whether the current activity had been completed before this visit."""
     reported: list[str] = []
     """The variables (the first part of their names) that were set in this visit."""
     status: Status = "running"
     closed: bool = False
-    """Whether a transition has ended the workflow. Nothing can be done any more then."""
+    """Whether a transition has ended the workflow. Then no action is possible."""
     waits_at: str | UnsetType = UNSET
-    """The place, as in ``children``, whose workflow is being run. This state is then the ``parent`` of another one."""
+    """The place, as in ``children``, whose workflow is running. This state is then the ``parent`` of another one."""
     parent: State | UnsetType = UNSET
-    """The suspended walk that goes on when this one is completed."""
+    """The suspended walk that resumes when this one is completed."""
 
     def changed(self, now: str) -> None:
-        """Notes that an action has changed the state."""
+        """Records that an action has changed the state."""
         self.state_version += 1
         self.updated_at = now
 
     def suspended(self) -> list[State]:
-        """The walks that wait for this one, the nearest first."""
+        """The walks that wait for this one, nearest first."""
         found: list[State] = []
         state = self
         while state.parent is not UNSET:

@@ -1,8 +1,8 @@
-"""Makes tokens of states, and states of tokens (README.md, 'State').
+"""Encodes states as tokens, and decodes them (README.md, 'State').
 
 A token is ``v1.gzB64.`` and the standard base64 of a gzip member with the state's JSON, followed by
 16 bytes of HMAC-SHA256 over the member. Keys are derived for one project and one form of the state, so a state of one
-project is not valid in another, and no form is taken for another one. The signature is verified before anything is
+project is not valid in another, and forms cannot be confused. The signature is verified before anything is
 unpacked, and the unpacked size is limited.
 """
 
@@ -22,10 +22,10 @@ from coordinator.toolsets.navigator.rules.state import State
 
 PREFIX = "v1.gzB64."
 MAX_STATE_BYTES = 262_144
-"""Most bytes of JSON. An action that makes a larger state fails."""
+"""The most bytes of JSON. An action whose state would be larger fails."""
 MAX_UNPACKED_BYTES = 2 * MAX_STATE_BYTES
 MAX_TOKEN = 1_048_576
-"""Most characters of a token."""
+"""The most characters of a token."""
 MAC_BYTES = 16
 _LEVEL = 9
 _GZIP = b"\x1f\x8b"
@@ -36,7 +36,7 @@ _decode_earlier = msgspec.json.Decoder(EarlierState).decode
 
 
 class Sealed(NamedTuple):
-    """The parts of a token that was not verified yet."""
+    """The parts of an unverified token."""
 
     packed: bytes
     mac: bytes
@@ -48,12 +48,12 @@ def purpose(project: str) -> str:
 
 
 def earlier_purpose(project: str) -> str:
-    """The purpose for which earlier versions signed states of an earlier form."""
+    """The purpose with which earlier versions signed states of the earlier form."""
     return f"navigator-state:{project}"
 
 
 def packed(state: State) -> bytes:
-    """Makes the gzip member of a state, which is then signed.
+    """Encodes a state as a gzip member, to be signed.
 
     Raises:
         ToolFailure: VALIDATION_ERROR, the state has grown too large.
@@ -96,14 +96,14 @@ def opened(text: str) -> Sealed:
 
 def forged() -> ToolFailure:
     """The failure of a token whose signature is not valid."""
-    return _invalid("Invalid token signature: this state was not made here for this project, or it was changed since")
+    return _invalid("Invalid token signature: this state was not issued here for this project, or was changed since")
 
 
 def unpacked(member: bytes, earlier: bool = False) -> State:
-    """Reads the state in a gzip member whose signature was verified.
+    """Decodes the state in a verified gzip member.
 
     Args:
-        earlier: whether it was signed for the earlier purpose, so that its form is the earlier one.
+        earlier: whether it was signed for the earlier purpose, and so has the earlier form.
 
     Raises:
         ToolFailure: ``invalid_state``, it is damaged, too large, or not a state.

@@ -1,8 +1,8 @@
-"""The workflows that an activity runs (README.md, 'Triggers and children'): where they stand, and which are next.
+"""The workflows that an activity runs (README.md, 'Triggers and children'): their places, and which are next.
 
-A trigger stands on a step: its workflow is run before the step can be completed. Or it stands on an activity. If this
-has loops over items, the workflow is run in each iteration of one of them, else once: in the place of the step that is
-called for it (its id begins with ``trigger``), else when everything else is done, in the iteration or the activity.
+A trigger is on a step: its workflow is run before the step can be completed. Or it is on an activity. If the activity
+has loops over items, the workflow is run in each iteration of one of them, else once: in the place of the step named
+for it (its id begins with ``trigger``), else after everything else in the iteration or the activity.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CALLED = "trigger"
 
 
 def body(activity: Activity, loop: Loop) -> tuple[Step, ...]:
-    """The steps of each iteration: those that the loop has, then those of the activity that it names."""
+    """The steps of each iteration: the loop's own, then those of the activity that it names."""
     names = loop.activities or ()
     return (*(loop.steps or ()), *(step for step in activity.steps if step.id in names))
 
@@ -29,7 +29,7 @@ def looped(activity: Activity) -> set[str]:
 
 
 def seat(activity: Activity) -> tuple[Loop | None, Step | None]:
-    """Where the activity's own triggers are: in which loop, None for no loop; on which step, None for the end of it."""
+    """The place of the activity's own triggers: the loop, None for no loop; the step, None for its end."""
     loops = [loop for loop in activity.loops if loop.type == "forEach"]
     for loop in loops:
         if (step := _called(body(activity, loop))) is not None:
@@ -67,5 +67,5 @@ def key(loop: Loop | None, number: int | None = None) -> str:
 
 
 def unrun(found: Sequence[Trigger], place: str, state: State) -> Sequence[Trigger]:
-    """Those of the triggers at a place that have not been run yet."""
+    """The triggers at a place that were not run yet."""
     return found[state.children.get(place, 0) :]

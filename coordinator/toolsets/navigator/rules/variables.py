@@ -1,4 +1,4 @@
-"""The variables of a walk: their first values, what options and agents set, and their declared types."""
+"""The variables of a walk: initial values, updates by options and agents, and declared types."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def first_values(declared: Iterable[Variable]) -> dict[str, Any]:
 
 
 def changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables without those that have their default value."""
+    """The variables that differ from their defaults."""
     return {name: value for name, value in values.items() if name not in defaults or not _same(value, defaults[name])}
 
 
 def check(given: Mapping[str, Any], declared: Sequence[Variable] | UnsetType, field: str) -> None:
-    """Refuses values of another type than the workflow declares, and parts of what is no object; null is allowed.
+    """Rejects values of another type than declared, and parts of non-objects; null is allowed.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming ``<field>.<name>``.
@@ -54,7 +54,7 @@ def fits(name: str, value: Any, declared: Sequence[Variable]) -> bool:
 
 
 def _same(left: Any, right: Any) -> bool:
-    # For Python, true equals 1.
+    # In Python, true equals 1.
     return bool(left == right) and msgspec.json.encode(left) == msgspec.json.encode(right)
 
 
@@ -70,7 +70,7 @@ def _wrong(name: str, value: Any, kinds: Mapping[str, tuple[tuple[type, ...], st
     for holder in above:
         types, words = kinds.get(holder, _KINDS["object"])
         if dict not in types:
-            # Setting it would put an object in the holder's place.
+            # Setting it would replace the holder by an object.
             return f"cannot be set: '{holder}' must be {words}, as the workflow declares it"
     if value is None or name not in kinds:
         return ""

@@ -1,4 +1,4 @@
-"""A state as the tools show it: position, actions, active checkpoint (README.md, 'Answers')."""
+"""The view of a state that tools return: position, actions, active checkpoint (README.md, 'Answers')."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def checkpoint(walk: Walk) -> ActiveCheckpoint | None:
 
 
 def over(walk: Walk) -> str:
-    """That the workflow is completed, as a sentence; empty if it is not."""
+    """A sentence that the workflow is completed; empty if it is not."""
     return f"Workflow '{walk.workflow.id}' is completed" if walk.state.status == "completed" else ""
 
 
 def situation(walk: Walk) -> str:
-    """The position of the walk, as a line of text."""
+    """The position of the walk as a line of text."""
     where = position(walk)
     parts = [f"Activity: {where.activity.name}"]
     if where.step is not UNSET:
@@ -81,7 +81,7 @@ def situation(walk: Walk) -> str:
 
 
 def hint(offers: AvailableActions) -> str:
-    """How to do what is not done by nav_action alone, as a sentence: run a workflow, report variables. Else empty."""
+    """A sentence on running a workflow or reporting variables, if that comes next; else empty."""
     for one in offers.required:
         if one.workflow is not UNSET:
             return f"Next, {how_to_run(one.workflow)}"
@@ -93,7 +93,7 @@ def hint(offers: AvailableActions) -> str:
 
 
 def available(walk: Walk) -> AvailableActions:
-    """What must be done next, what may be done, and what cannot be done now."""
+    """The required, optional and blocked actions."""
     state = walk.state
     activity = walk.activities.get(state.current_activity)
     if activity is None or state.closed:
@@ -131,7 +131,7 @@ def _offers(walk: Walk, activity: Activity) -> AvailableActions:
     ways = walk.ways(activity)
     shut = [_closed(target, way) for target, way in ways.closed.items()]
     if following:
-        # Before the last thing is done, it can already be said what decides where to go on.
+        # Before the last step, the variables that decide the way out can already be named.
         last = len(wanted_steps) + len(wanted_loops) == 1
         soon = [one for one in shut if one.variables is not UNSET] if last else []
         return AvailableActions(required=following, optional=choices, blocked=blocked + soon)
@@ -143,7 +143,7 @@ def _offers(walk: Walk, activity: Activity) -> AvailableActions:
 
 
 def _runs(walk: Walk, found: Iterable[Reached]) -> tuple[list[Offered], list[Offered]]:
-    """The workflows that can be started now, and those that cannot."""
+    """The workflows that can be started now, and the blocked ones."""
     runs: list[Offered] = []
     cannot_run: list[Offered] = []
     for trigger, _ in found:
@@ -199,8 +199,8 @@ def _next_round(walk: Walk, inner: Round) -> Offered:
         ends, words = (), "End loop"
     words = f"{words}: {loop.name}"
     if ends:
-        words += f" (goes on while {text(loop.condition)})"  # type: ignore[arg-type]
-    # Too many items to be kept in the state have to be passed each time.
+        words += f" (continues while {text(loop.condition)})"  # type: ignore[arg-type]
+    # Items too large for the state have to be passed each time.
     unknown = loops.counted(loop) and not inner.last and inner.at.items is UNSET and not loops.held(walk, loop)
     return Offered(
         action="advance_loop",

@@ -1,4 +1,4 @@
-"""What would have to be reported, so that a condition holds or does not hold any more."""
+"""The reports that would make a condition hold, or no longer hold."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _OPPOSITE = {**dict(_PAIRS), **{second: first for first, second in _PAIRS}}
 
 
 class Want(NamedTuple):
-    """A variable and what it has to be."""
+    """A variable and its required value."""
 
     name: str
     operator: str
     """``==``, another comparison with the value, or ``exists``."""
     value: Any
-    """UNSET for ``exists``. What must not exist is to be null."""
+    """UNSET for ``exists``. To not exist, it must be null."""
 
 
 def wants(condition: Condition, variables: Mapping[str, Any], truth: bool = True) -> tuple[Want, ...]:
-    """What variables have to become, so that the condition is true (or false); empty if it is already.
+    """The changes of variables that make the condition true (or false); empty if it is already.
 
-    Where one of several is enough, the first of those that ask for the fewest changes of what has a value already.
+    If one of several suffices, the first one with the fewest changes of existing values.
     """
     if holds(condition, variables) is truth:
         return ()
@@ -43,7 +43,7 @@ def wants(condition: Condition, variables: Mapping[str, Any], truth: bool = True
 
 
 def opposites(found: Sequence[Want]) -> tuple[Want, ...]:
-    """What the variables have to become, so that none of this is so."""
+    """The changes of variables that make none of these conditions hold."""
     return _distinct(_made(want.name, _OPPOSITE[want.operator], want.value) for want in found)
 
 
@@ -67,7 +67,7 @@ def _made(name: str, operator: str, value: Any) -> Want:
 
 
 def _distinct(found: Iterable[Want]) -> tuple[Want, ...]:
-    # For Python, true equals 1.
+    # In Python, true equals 1.
     return tuple({(want.name, want.operator, repr(want.value)): want for want in found}.values())
 
 

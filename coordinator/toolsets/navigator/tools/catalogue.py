@@ -37,7 +37,7 @@ _INDEXES = frozenset(
         "discover_resources",
     )
 )
-"""Tools that an overloaded front-end refuses first."""
+"""Tools that an overloaded front-end sheds first."""
 _WIDTH = 2
 """Digits up to which zeros may be left out before a resource's number."""
 
@@ -68,7 +68,7 @@ _DESCRIPTIONS = {
 
 
 class Catalogue:
-    """The handlers of the tools that show definitions."""
+    """Handlers of the tools that show definitions."""
 
     def __init__(self, shown: Documents) -> None:
         self._shown = shown
@@ -93,7 +93,7 @@ class Catalogue:
         )
 
     async def validate_transition(self, call: Call, args: ValidateTransition) -> Validity:
-        """Whether a definition leads from one activity to another."""
+        """Whether a definition allows going from one activity to another."""
         workflow = workflow_found(self._shown.current, args.workflow_id)
         source = workflow.activity(args.from_activity)
         if source is None:
@@ -174,7 +174,7 @@ class Catalogue:
         return Reply(text=(found.text,))
 
     async def discover_resources(self, call: Call, args: NoArguments) -> Reply:
-        """All that there is, each with its call."""
+        """All documents, each with its call."""
         return self._shown.reply(documents.discovery, "discovery")
 
 

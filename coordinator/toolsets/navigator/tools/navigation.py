@@ -1,4 +1,4 @@
-"""nav_start, nav_situation, nav_action and nav_checkpoint: a token in, what it means out."""
+"""nav_start, nav_situation, nav_action and nav_checkpoint."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CHECKPOINT = (
 
 
 class Navigator:
-    """The handlers of the tools that lead through workflows.
+    """Handlers of the tools that lead through workflows.
 
     Args:
         secrets: the keys that sign states.
@@ -76,7 +76,7 @@ class Navigator:
         return await self._answer(call, begin(walk))
 
     async def nav_situation(self, call: Call, args: NavSituation) -> Navigation:
-        """Shows the position of the walk, and what can be done."""
+        """Shows the position of the walk and its available actions."""
         walk = await self._walk(call, args.state)
         return _shown(walk, view.situation(walk), args.state)
 
@@ -90,7 +90,7 @@ class Navigator:
         return answer
 
     async def nav_action(self, call: Call, args: NavAction) -> Navigation:
-        """Carries out one of the available actions. If that fails, says why and returns the old state."""
+        """Carries out one of the available actions. If it fails, returns the reason and the old state."""
         _check(args)
 
         def act(walk: Walk) -> Performed:
@@ -100,11 +100,11 @@ class Navigator:
         return await self._perform(call, args.state, act)
 
     async def _perform(self, call: Call, state: str, act: Callable[[Walk], Performed]) -> Navigation:
-        """The answer after an action; if it is refused, the answer with the state as it was."""
+        """The answer after an action; if it is rejected, the answer with the old state."""
         try:
             performed = act(await self._walk(call, state))
         except Refused as refusal:
-            # The state may be partly changed, so it is read again from the token.
+            # The state may be partly changed, so it is decoded again from the token.
             before = await self._walk(call, state)
             error = ActionError(code=refusal.code, message=refusal.message)
             return _shown(before, f"Action failed: {refusal.message}", state, error)
@@ -174,7 +174,7 @@ def tools(definitions: Definitions, secrets: SigningKeys) -> tuple[Tool, ...]:
 
 
 def _check(args: NavAction) -> None:
-    """Refuses an action without what it needs.
+    """Rejects an action without its arguments.
 
     Raises:
         ToolFailure: VALIDATION_ERROR.
@@ -198,7 +198,7 @@ def _check(args: NavAction) -> None:
 
 def _shown(walk: Walk, message: str, state: str, error: ActionError | UnsetType = UNSET) -> Navigation:
     offers = view.available(walk)
-    # A refusal names what it needs itself.
+    # The refusal itself names what is needed.
     hint = view.hint(offers) if error is UNSET else ""
     return Navigation(
         success=error is UNSET,
@@ -216,12 +216,12 @@ def _no_beginning(workflow: LoadedWorkflow) -> str:
     if workflow.initial_activity:
         return (
             f"workflow_id: workflow '{workflow.id}' begins with activity '{workflow.initial_activity}' "
-            "(initialActivity), whose definition is missing or cannot be read. Try again once it has been mended, or "
+            "(initialActivity), whose definition is missing or cannot be read. Try again once it has been fixed, or "
             "start another workflow"
         )
     names = ", ".join(list(workflow.activities)[:10])
     return (
-        f"workflow_id: workflow '{workflow.id}' has no activity to begin with (initialActivity), because its "
+        f"workflow_id: workflow '{workflow.id}' has no initial activity (initialActivity), because its "
         f"activities are independent of each other: {names}. Call get_activity for one of them, or start another "
         "workflow"
     )

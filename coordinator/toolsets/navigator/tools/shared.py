@@ -1,4 +1,4 @@
-"""What the tools of this toolset share."""
+"""Shared by the tools of this toolset."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def workflow_found(library: Library, workflow_id: str) -> LoadedWorkflow:
 
 
 def folder_found(library: Library, workflow_id: str) -> Folder:
-    """The files of the workflow with this id, which may be broken.
+    """The files of the workflow with this id, even if it is broken.
 
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND.
@@ -45,7 +45,7 @@ def folder_found(library: Library, workflow_id: str) -> Folder:
 
 
 class Documents:
-    """A cache of JSON documents of the newest definitions. Each is encoded once, until the definitions change."""
+    """A cache of JSON documents of the newest definitions. Each is encoded once per change of the definitions."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
@@ -60,7 +60,7 @@ class Documents:
     def reply(self, make: Callable[[Library], Any], *key: str | None) -> Reply:
         """The document that ``make`` returns, from the cache if ``key`` is in it.
 
-        If ``make`` raises, nothing is cached. So callers with unknown ids cannot fill the cache.
+        If ``make`` raises, nothing is cached, so unknown ids cannot fill the cache.
         """
         library = self._definitions.current
         if library is not self._library:
