@@ -1,7 +1,7 @@
 """The sessions toolset as a caller sees it: JSON in; text, structured content and ``_meta`` out.
 
-Every answer in JSON must be the same in text and structure and keep to the schema that its tool publishes; every
-failure must be a sentence and have its code.
+Every answer in JSON must be the same in text and structure and match the published schema; every failure must have a
+sentence and a code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Answer:
-    """What came back."""
+    """The answer to a call."""
 
     text: str
     meta: Json
@@ -38,7 +38,7 @@ class Answer:
     """The code of a failure."""
     retry_after_ms: int | None = None
     result: Json = field(default_factory=dict)
-    """The answer's JSON, where it is in JSON."""
+    """The answer's JSON, if any."""
 
     @property
     def token(self) -> str:
@@ -59,7 +59,7 @@ class Answer:
 
 
 class Refused(AssertionError):
-    """A call failed that was to succeed."""
+    """A call failed unexpectedly."""
 
 
 def settings(least_seconds: int = 0, **more: Any) -> Settings:
@@ -106,7 +106,7 @@ class Sessions:
         return answer
 
     async def presented(self, token: str, handle: str) -> str:
-        """The second half of present_checkpoint for a token that tells of none: what comes of it for this handle's."""
+        """The second half of present_checkpoint for a token without a checkpoint: the outcome for this handle."""
         shown, meant = tokens.decode_unsigned(token), tokens.decode_unsigned(handle)
         noted = trace.entry("present_checkpoint", 0, shown.act, shown.aid)
         store = SessionStore(self.store, settings())
@@ -145,5 +145,5 @@ def read(tool: Tool, made: Reply) -> Answer:
 
 
 def fresh_id() -> str:
-    """A UUID of nothing."""
+    """An unused UUID."""
     return str(uuid.uuid4())

@@ -1,4 +1,4 @@
-"""Clients of the sessions toolset: on the lab's definitions, on the examples, and with rules of their own."""
+"""Clients of the sessions toolset: on the lab's definitions, on the examples, and with other settings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Make = Callable[..., Sessions]
 
 @pytest.fixture(scope="session")
 def definitions(tmp_path_factory: pytest.TempPathFactory) -> Definitions:
-    """Those of the lab."""
+    """The lab's definitions."""
     return Definitions([lab.write(tmp_path_factory.mktemp("lab"))], 0)
 
 
 @pytest.fixture(scope="session")
 def examples() -> Definitions:
-    """Those that come with the product."""
+    """The product's example definitions."""
     return Definitions([shipped()], 0)
 
 

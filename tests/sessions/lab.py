@@ -1,4 +1,4 @@
-"""A small root of definitions in which each rule of the sessions toolset has its example."""
+"""A small root of definitions with an example for each rule of the sessions toolset."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def write(root: Path) -> Path:
     tree.write("meta/skills/00-worker.toon", SKILL.format(id="worker", capability="Of everybody: worker"))
     tree.write("meta/skills/01-working.toon", SKILL.format(id="working", capability="Hidden by that of the lab"))
     tree.write("meta/resources/00-bootstrap.md", GUIDE)
-    # Borrows an activity of the lab, whose skills are the lab's; has no skill itself that can be found.
+    # Borrows an activity of the lab, with the lab's skills; has no existing skill of its own.
     tree.write(
         "annex/workflow.toon",
         "id: annex\nversion: 0.1.0\ntitle: The annex\nskills:\n  primary: missing\n"

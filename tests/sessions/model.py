@@ -1,4 +1,4 @@
-"""What a session of the lab does, told in the plainest way: no store, no signatures, no scripts."""
+"""A plain model of a session of the lab: no store, no signatures, no scripts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ACTIVITIES = ("prepare", "measure", "report")
 LAST = ("measure", "report")
 """Activities that may be the last one."""
 CHECKPOINTS = {"go": ("proceed", "stop", "plain"), "maybe": ("fine",)}
-"""Those of prepare that are yielded, with their options."""
+"""The checkpoints of prepare that are yielded, with their options."""
 ENDS = ("__terminal__", "workflow-end")
 
 ACTIVE, CLOSED, INVALID, MISSING = (
@@ -39,7 +39,7 @@ class Model:
     handle: int = 0
     yielded: tuple[Shown, str] | None = None
     answer: str | None = None
-    """Of the checkpoint that nobody has resumed from."""
+    """Of the checkpoint not resumed from yet."""
     resumed: Shown | None = None
     moved: tuple[Shown, str] | None = None
     completed: bool = False
@@ -88,7 +88,7 @@ class Model:
         return self._given("yield_checkpoint", token.act)
 
     def meant(self, token: Shown) -> bool:
-        """Whether the token means the checkpoint that waits."""
+        """Whether the token refers to the pending checkpoint."""
         if not token.bcp:
             return bool(self.pending)
         return token.bcp == self.pending and token.seq >= self.handle
@@ -139,5 +139,5 @@ class Model:
 
 
 def shown(payload: tokens.Payload) -> Shown:
-    """A real token as the model has it."""
+    """A real token in the model's form."""
     return Shown(payload.act, payload.checkpoint, payload.seq)

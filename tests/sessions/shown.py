@@ -1,4 +1,4 @@
-"""Tokens as tests look into them, forge and damage them."""
+"""Decodes, forges and damages tokens."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Json = dict[str, Any]
 
 
 def payload(token: str) -> Json:
-    """What a token carries."""
+    """The payload of a token."""
     part = token.split(".")[0]
     found: Json = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     return found
 
 
 def segment(trace_token: str) -> Json:
-    """What a trace token holds: the activity gone to, and its events with the places of the first and past the last."""
+    """The content of a trace token: target activity, events, and the indexes of the first and past the last."""
     part = trace_token.split(".")[0]
     raw = zlib.decompress(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     found = msgspec.json.decode(raw, type=trace.Segment)
@@ -31,11 +31,11 @@ def segment(trace_token: str) -> Json:
 
 
 def forged(token: str, **changes: Any) -> str:
-    """The token with another payload below its signature."""
+    """The token with another payload under its signature."""
     part = urlsafe_b64encode(json.dumps(payload(token) | changes).encode()).rstrip(b"=").decode()
     return f"{part}.{token.split('.')[1]}"
 
 
 def unsigned(token: str) -> str:
-    """The token as a key that is gone would have signed it."""
+    """The token as signed by a removed key."""
     return f"{token.split('.')[0]}.{'0' * 64}"

@@ -1,4 +1,4 @@
-"""What the sessions toolset publishes beside what holds of every one: its tools and parameters."""
+"""The sessions toolset's contract, beyond the checks for every toolset: its tools and parameters."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MORE = {
     "start_session": ("item_id?", "actor?", "fence_token?"),
     "yield_checkpoint": ("ask_again?",),
 }
-"""What the fleet adds to them."""
+"""The additions of the fleet."""
 
 TOOLS = {tool.name: tool for tool in toolsets()["sessions"].tools}
 
@@ -61,14 +61,14 @@ def test_the_tools_and_parameters_are_those_of_the_contract() -> None:
     assert list(TOOLS) == list(CONTRACT)
 
 
-def test_what_only_reads_says_so() -> None:
+def test_read_only_tools_are_annotated() -> None:
     changing = {name for name, tool in TOOLS.items() if not tool.read_only}
     assert changing == {
         "start_session", "next_activity", "yield_checkpoint", "resume_checkpoint", "respond_checkpoint"
     }  # fmt: skip
 
 
-def test_what_finishes_work_is_turned_away_last() -> None:
+def test_tools_that_finish_work_are_shed_last() -> None:
     def weight(name: str, **arguments: Any) -> Criticality:
         return TOOLS[name].weigh(msgspec.convert(arguments, TOOLS[name].arguments))
 

@@ -64,7 +64,7 @@ transitions[1]:
 
 @pytest.fixture
 def sessions(make: Make, tmp_path: Any) -> Sessions:
-    """On definitions that the examples fit."""
+    """A client on definitions that fit the examples."""
     tree = Tree(tmp_path)
     tree.workflow("meta", "begin")
     tree.write("meta/resources/01-shared.md", "Shared\n")
@@ -147,7 +147,7 @@ async def test_resources_by_bare_index_and_with_prefix(sessions: Sessions) -> No
     assert (await sessions("get_resource", session_token=token, resource_id="meta/01")).text.endswith("\n\nShared\n")
 
 
-async def test_an_agent_is_stamped_and_the_rest_inherited(sessions: Sessions) -> None:
+async def test_the_agent_id_is_replaced_and_the_rest_inherited(sessions: Sessions) -> None:
     """start_session(agent_id, session_token): the workflow is that of the token."""
     token = await sessions.at("work-package", "start-work-package")
     answer = await sessions("start_session", agent_id="worker", session_token=token, workflow_id="meta")
@@ -164,7 +164,7 @@ async def test_a_given_key_signs_as_documented(make: Make) -> None:
     sessions = make(signing=Signing(keys=(f"k1:{secret.hex()}",)))
     token = await sessions.start("lab")
     assert tokens.decode(token, Signer(KeyRing([Key("k1", secret)]))).wf == "lab"
-    # A new key takes over; what the old one signed stays good until it is dropped.
+    # A new key takes over; tokens of the old one stay valid until it is removed.
     both = make(signing=Signing(keys=(rotated, f"k1:{secret.hex()}")))
     answer = await both("get_skills", session_token=token)
     assert (await sessions.refusal("get_skills", session_token=answer.token)).error == "invalid_session_token"

@@ -35,12 +35,12 @@ def root() -> Path:
 
 
 def checkpoints(workflow: LoadedWorkflow) -> int:
-    """How many a whole walk answers."""
+    """How many checkpoints a whole walk answers."""
     return sum(len(one.activity.checkpoints) for one in workflow.activities.values())
 
 
 class Front:
-    """A front-end process. Each call has a client of its own, so that none outlives its server."""
+    """A front-end process. Each call has its own client, so that none outlives its server."""
 
     def __init__(self, command: RunningCommand) -> None:
         self.command = command
@@ -61,7 +61,7 @@ class Front:
 
 
 class Fleet:
-    """Two front-end processes on a store, all of which can be ended and started again."""
+    """Two front-end processes and a store that can be restarted."""
 
     def __init__(self, directory: Path, workflows: Path) -> None:
         self.directory = directory
@@ -94,7 +94,7 @@ class Fleet:
         self.store.stop()
 
     def restart(self) -> None:
-        """Ends every process, the store included, and starts them anew."""
+        """Restarts every process, including the store."""
         self.stop()
         self.start()
 
@@ -118,7 +118,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 
 async def test_a_whole_session_over_two_front_ends_and_a_restart(fleet: Fleet, library: Library) -> None:
-    """Everything ends and starts anew while a checkpoint waits, half way through."""
+    """Everything is restarted half way, while a checkpoint is pending."""
     workflow = max(library.workflows.values(), key=checkpoints)
     half = checkpoints(workflow) // 2
     before = fleet.generation
@@ -158,7 +158,7 @@ async def test_twenty_answers_race_through_two_front_ends(fleet: Fleet, library:
     assert all(f"already resolved with option '{won['resolved_option']}'" in answer.text for answer in lost)
 
 
-async def test_bad_tokens_over_the_wire(fleet: Fleet, library: Library) -> None:
+async def test_invalid_tokens_over_the_wire(fleet: Fleet, library: Library) -> None:
     name = next(iter(library.workflows))
     token = (await fleet.call("start_session", agent_id="orchestrator", workflow_id=name))["session_token"]
     for bad in (token[:-1], token[1:], forged(token, act="x"), unsigned(token), "x", "x" * 100_000, "é.é"):
@@ -173,7 +173,7 @@ async def test_bad_tokens_over_the_wire(fleet: Fleet, library: Library) -> None:
     assert (await fleet.call("get_workflow", session_token=token)).token
 
 
-async def test_the_toolset_stands_alone_or_with_others_that_share_no_name(fleet: Fleet) -> None:
+async def test_the_toolset_is_served_alone_or_with_others_without_name_clashes(fleet: Fleet) -> None:
     async with Client(fleet.fronts[0].base + "/mcp/items,sessions") as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
     assert {"start_session", "claim_item"} <= names

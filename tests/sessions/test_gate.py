@@ -1,4 +1,4 @@
-"""The checkpoint gate: what it stops, how it opens, its timers, and races for it."""
+"""The checkpoint gate: what it blocks, how it opens, its timers, and races."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ADVICE = "The orchestrator must resolve it by calling respond_checkpoint."
 
 
 class Pending:
-    """A session with a checkpoint that waits: tokens of before it, and its handle."""
+    """A session with a pending checkpoint: earlier tokens, and its handle."""
 
     def __init__(self, sessions: Sessions, tokens: list[str], handle: str) -> None:
         self.sessions = sessions
@@ -54,7 +54,7 @@ class Pending:
         )
 
     async def waited(self, seconds: float) -> None:
-        """Lets time pass: the checkpoint was yielded so much earlier."""
+        """Simulates passing time: backdates the yield."""
         at = int(await self.sessions.store.command("HGET", self._key, "by"))
         await self.sessions.store.command("HSET", self._key, "by", at - round(seconds * 1000))
 
@@ -69,7 +69,7 @@ class Pending:
         return int(seconds) + int(micros) / 1_000_000 - at / 1000
 
     async def too_early(self, words: str, least: float, option: str | None = "proceed", **more: Any) -> None:
-        """An answer is refused, and told whole seconds of the time that has passed, however long a call takes."""
+        """An answer is rejected with the elapsed time in whole seconds, however long a call takes."""
         before = await self.age()
         refused = await self.respond(option, **more)
         after = await self.age()
@@ -81,7 +81,7 @@ class Pending:
         assert (least - after) * 1000 - 1 <= refused.retry_after_ms <= (least - before) * 1000 + 1
 
 
-async def test_while_a_checkpoint_waits_no_token_gets_around_it(sessions: Sessions) -> None:
+async def test_a_pending_checkpoint_blocks_every_token(sessions: Sessions) -> None:
     pending = await Pending.at(sessions)
     adopted = await sessions("start_session", agent_id="b", session_token=unsigned(pending.handle))
     inherited = await sessions("start_session", agent_id="c", session_token=pending.tokens[0])
@@ -104,7 +104,7 @@ async def test_while_a_checkpoint_waits_no_token_gets_around_it(sessions: Sessio
     assert refused.error == "checkpoint_active"
 
 
-async def test_what_needs_no_going_on_stays_open(sessions: Sessions) -> None:
+async def test_calls_that_do_not_advance_the_session_stay_open(sessions: Sessions) -> None:
     pending = await Pending.at(sessions)
     for name in ("discover", "list_workflows", "health_check"):
         assert (await sessions(name)).text
@@ -132,7 +132,7 @@ async def test_an_answer_opens_the_gate_for_every_token(sessions: Sessions) -> N
     assert payload(moved.token)["act"] == "report"
 
 
-async def test_the_session_token_is_a_handle_too_also_one_from_before(sessions: Sessions) -> None:
+async def test_a_session_token_also_works_as_a_handle(sessions: Sessions) -> None:
     pending = await Pending.at(sessions)
     shown = await sessions("present_checkpoint", session_token=pending.tokens[0])
     handle = shown.text.rsplit("checkpoint_handle: ", 1)[1]
@@ -141,7 +141,7 @@ async def test_the_session_token_is_a_handle_too_also_one_from_before(sessions: 
     assert answer["resolved_option"] == "stop"
     for token in (handle, answer.token):
         assert (payload(token)["act"], payload(token)["cond"]) == ("prepare", "default")
-    # What was shown is the same checkpoint, which does not wait any more.
+    # It refers to the same checkpoint, which is no longer pending.
     refused = await sessions.refusal("respond_checkpoint", checkpoint_handle=handle, option_id="proceed")
     assert refused.error == "checkpoint_closed"
 
@@ -161,7 +161,7 @@ async def test_a_checkpoint_is_answered_once(sessions: Sessions) -> None:
 
 
 async def test_twenty_racing_answers_have_one_winner(make: Make) -> None:
-    """Of several front-ends, with several options and ways of answering, some by older tokens."""
+    """Over several front-ends, with several options and ways of answering, some by older tokens."""
     fronts = [make() for _ in range(4)]
     pending = await Pending.at(fronts[0], "maybe")
     ways: list[dict[str, Any]] = [{"option_id": "fine"}, {"condition_not_met": True}]
@@ -205,7 +205,7 @@ async def test_a_handle_of_an_earlier_yield_does_not_answer_a_later_one(sessions
     assert answer["resolved_option"] == "proceed"
 
 
-async def test_a_token_without_a_handle_means_what_waited_when_it_was_looked_up(sessions: Sessions) -> None:
+async def test_a_token_without_a_handle_refers_to_the_checkpoint_pending_at_lookup(sessions: Sessions) -> None:
     pending = await Pending.at(sessions)
     answer = await pending.respond()
     later = await sessions("yield_checkpoint", session_token=answer.token, checkpoint_id="go")
@@ -213,13 +213,13 @@ async def test_a_token_without_a_handle_means_what_waited_when_it_was_looked_up(
     assert await sessions.presented(pending.tokens[0], later.token) == "ok"
 
 
-async def test_the_same_yield_again_gets_the_same_handle(sessions: Sessions) -> None:
+async def test_a_retried_yield_gets_the_same_handle(sessions: Sessions) -> None:
     pending = await Pending.at(sessions)
     again = await sessions("yield_checkpoint", session_token=pending.tokens[2], checkpoint_id="go")
     assert again["checkpoint_handle"] == pending.handle
     other = await sessions.refusal("yield_checkpoint", session_token=pending.tokens[1], checkpoint_id="go")
     assert other.error == "checkpoint_active"
-    # Also if it was answered meanwhile, until somebody has resumed from the answer: nobody is asked twice.
+    # Also if it was answered meanwhile, until the answer is resumed from: nobody is asked twice.
     answer = await pending.respond()
     again = await sessions("yield_checkpoint", session_token=pending.tokens[2], checkpoint_id="go")
     assert again["checkpoint_handle"] == pending.handle
@@ -234,7 +234,7 @@ async def test_the_same_yield_again_gets_the_same_handle(sessions: Sessions) -> 
     assert payload(asked.token)["seq"] > payload(anew.token)["seq"]
 
 
-async def test_resuming_takes_an_answer_to_resume_from(sessions: Sessions) -> None:
+async def test_resuming_requires_an_answer(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     refused = await sessions.refusal("resume_checkpoint", session_token=token)
     assert refused.error == "checkpoint_closed"
@@ -256,7 +256,7 @@ async def test_resuming_takes_an_answer_to_resume_from(sessions: Sessions) -> No
     assert [one["resumed"] for one in shown] == [True]
 
 
-async def test_going_on_leaves_an_answer_behind(sessions: Sessions) -> None:
+async def test_moving_on_drops_an_unused_answer(sessions: Sessions) -> None:
     pending = await Pending.at(sessions)
     answer = await pending.respond("stop")
     moved = await sessions(
@@ -265,7 +265,7 @@ async def test_going_on_leaves_an_answer_behind(sessions: Sessions) -> None:
     assert (await sessions.refusal("resume_checkpoint", session_token=moved.token)).error == "checkpoint_closed"
 
 
-async def test_the_status_does_not_grow_with_answers_unless_asked(sessions: Sessions) -> None:
+async def test_the_status_does_not_grow_with_answers_by_default(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     sizes = []
     for checkpoint, option in (("go", "stop"), ("maybe", "fine"), ("timed", "first"), ("broken", "first")):
@@ -280,7 +280,7 @@ async def test_the_status_does_not_grow_with_answers_unless_asked(sessions: Sess
     assert len(asked["answered_checkpoints"]) == 4
 
 
-async def test_asking_on_leaves_an_answer_behind(sessions: Sessions) -> None:
+async def test_another_yield_drops_an_unused_answer(sessions: Sessions) -> None:
     answer = await (await Pending.at(sessions)).respond("stop")
     asked = await sessions("yield_checkpoint", session_token=answer.token, checkpoint_id="maybe")
     shown = (await sessions("get_workflow_status", session_token=asked.token, answered_checkpoints=True))[
@@ -289,7 +289,7 @@ async def test_asking_on_leaves_an_answer_behind(sessions: Sessions) -> None:
     assert [(one["checkpoint_id"], one["resumed"]) for one in shown] == [("go", True)]
 
 
-async def test_neither_handle_nor_token_is_said_so(sessions: Sessions) -> None:
+async def test_a_call_without_handle_and_token_is_rejected(sessions: Sessions) -> None:
     for name in ("present_checkpoint", "respond_checkpoint"):
         for given in ({}, {"checkpoint_handle": ""}, {"session_token": None}):
             refused = await sessions.refusal(name, **given)
@@ -319,8 +319,8 @@ async def test_without_a_checkpoint_there_is_nothing_to_answer(sessions: Session
         {"auto_advance": True, "condition_not_met": True},
     ],
 )
-async def test_exactly_one_way_of_answering_is_needed(sessions: Sessions, given: dict[str, Any]) -> None:
-    """False names no way: nothing is resolved without checks."""
+async def test_exactly_one_way_of_answering_is_required(sessions: Sessions, given: dict[str, Any]) -> None:
+    """False chooses no way: nothing is resolved without checks."""
     pending = await Pending.at(sessions, "maybe")
     for shown in ({"checkpoint_handle": pending.handle}, {"session_token": pending.tokens[0]}):
         refused = await sessions.refusal("respond_checkpoint", **shown, **given)
@@ -346,7 +346,7 @@ async def test_exactly_one_way_of_answering_is_needed(sessions: Sessions, given:
         ("go", {"condition_not_met": True}, "Cannot dismiss checkpoint 'go': it has no condition field"),
     ],
 )
-async def test_what_does_not_fit_the_checkpoint_is_refused(
+async def test_answers_that_do_not_fit_the_checkpoint_are_rejected(
     sessions: Sessions, checkpoint: str, given: dict[str, Any], message: str
 ) -> None:
     pending = await Pending.at(sessions, checkpoint)
@@ -357,14 +357,14 @@ async def test_what_does_not_fit_the_checkpoint_is_refused(
     assert (await sessions("get_workflow_status", session_token=pending.handle))["status"] == "blocked"
 
 
-async def test_an_option_takes_its_time(make: Make) -> None:
+async def test_an_option_needs_the_minimum_time(make: Make) -> None:
     sessions = make(least_seconds=300)
     pending = await Pending.at(sessions)
     for option in ("proceed", "nonsense"):
         await pending.too_early("Checkpoint response too fast", 300, option)
     await pending.waited(200.6)
     await pending.too_early("Checkpoint response too fast", 300)
-    # Neither looking nor joining starts the time anew.
+    # Neither reading nor joining restarts the timer.
     status = await sessions("get_workflow_status", session_token=pending.handle, answered_checkpoints=True)
     joined = await sessions("start_session", agent_id="other", session_token=status["session_token"])
     await pending.waited(99.4)
@@ -372,13 +372,13 @@ async def test_an_option_takes_its_time(make: Make) -> None:
     assert answer["resolved_option"] == "proceed"
 
 
-async def test_dismissing_takes_no_time(make: Make) -> None:
+async def test_dismissing_is_possible_at_once(make: Make) -> None:
     sessions = make(least_seconds=3600)
     pending = await Pending.at(sessions, "maybe")
     assert (await pending.respond(None, condition_not_met=True))["dismissed"]
 
 
-async def test_advancing_by_itself_takes_its_time(make: Make) -> None:
+async def test_auto_advance_waits_for_its_timer(make: Make) -> None:
     sessions = make(least_seconds=3600)
     pending = await Pending.at(sessions, "timed")
     words = "Auto-advance timer not elapsed for checkpoint 'timed'"
@@ -398,13 +398,13 @@ async def test_only_checkpoints_of_the_activity_can_be_yielded(sessions: Session
     assert (await sessions("get_workflow_status", session_token=token))["status"] == "active"
 
 
-async def test_a_name_that_no_checkpoint_can_have_is_refused_by_field(sessions: Sessions) -> None:
+async def test_an_impossible_checkpoint_name_is_rejected_by_field(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     refused = await sessions.refusal("yield_checkpoint", session_token=token, checkpoint_id="x" * 201)
     assert refused.text == "checkpoint_id: must be at most 200 characters"
 
 
-async def test_long_names_are_not_repeated_whole(sessions: Sessions) -> None:
+async def test_long_names_are_truncated_in_messages(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     name = "x" * 10_000
     for tool, more in (("get_skill", {"step_id": name}), ("get_resource", {"resource_id": f"{name}/{name}"})):
@@ -418,7 +418,7 @@ async def test_long_names_are_not_repeated_whole(sessions: Sessions) -> None:
     assert len(refused.text) < 1_000
 
 
-async def test_a_checkpoint_whose_definition_was_taken_away_waits_until_it_is_back(make: Make, tmp_path: Path) -> None:
+async def test_a_checkpoint_with_a_removed_definition_stays_pending(make: Make, tmp_path: Path) -> None:
     own = Definitions([lab.write(tmp_path)], 0)
     pending = await Pending.at(make(definitions=own))
     path = tmp_path / "lab/activities/01-prepare.toon"
@@ -428,7 +428,7 @@ async def test_a_checkpoint_whose_definition_was_taken_away_waits_until_it_is_ba
     for tool, more in (("present_checkpoint", {}), ("respond_checkpoint", {"option_id": "proceed"})):
         refused = await pending.sessions.refusal(tool, checkpoint_handle=pending.handle, **more)
         assert refused.text.startswith(
-            "Checkpoint not found: go in activity prepare; did you mean 'gone'. It was there when"
+            "Checkpoint not found: go in activity prepare; did you mean 'gone'. It existed when"
         )
         assert refused.error == "RESOURCE_NOT_FOUND"
     path.write_bytes(text)
@@ -437,7 +437,7 @@ async def test_a_checkpoint_whose_definition_was_taken_away_waits_until_it_is_ba
     assert answer["resolved_option"] == "proceed"
 
 
-async def test_the_last_answer_is_shown_however_it_was_given(sessions: Sessions) -> None:
+async def test_the_last_answer_is_shown_for_every_way_of_answering(sessions: Sessions) -> None:
     pending = await Pending.at(sessions)
     by_handle = await pending.respond("stop")
     status = await sessions("get_workflow_status", session_token=by_handle.token)
@@ -462,7 +462,7 @@ async def test_the_last_answer_is_shown_however_it_was_given(sessions: Sessions)
     assert [one["current_visit"] for one in status["answered_checkpoints"]] == [False, False]
 
 
-async def test_calls_about_checkpoints_are_counted_by_what_came_of_them(make: Make) -> None:
+async def test_checkpoint_calls_are_counted_by_outcome(make: Make) -> None:
     outcomes = ("yielded", "option_id", "auto_advance", "condition_not_met", "early", "closed")
     counts = {outcome: recorder()._checkpoints(outcome) for outcome in outcomes}
     before = {outcome: count.value for outcome, count in counts.items()}
@@ -481,7 +481,7 @@ async def test_calls_about_checkpoints_are_counted_by_what_came_of_them(make: Ma
     await pending.waited(61)
     token = (await pending.respond()).token
     assert counted() == {"yielded": 1, "early": 1, "option_id": 1}
-    # An answer that comes too late, one to nothing; who only looks does not answer.
+    # A late answer, and one without a checkpoint; reads are not answers.
     assert (await pending.respond()).error == "checkpoint_closed"
     await sessions.refusal("respond_checkpoint", session_token=token, option_id="proceed")
     assert counted() == {"yielded": 1, "early": 1, "option_id": 1, "closed": 2}

@@ -1,4 +1,4 @@
-"""Any sequence of calls with any tokens of a session gets the answers that the plain model gives.
+"""Any sequence of calls with any tokens of a session matches the plain model.
 
 Deeper: ``MODEL_EXAMPLES=1000 pytest tests/sessions/test_model.py``.
 """
@@ -29,10 +29,10 @@ PROJECT = "sessions-model"
 
 TARGETS = st.sampled_from([*ACTIVITIES, "prepare", "prepare", *ENDS, "nowhere"])
 CHOICES = st.sampled_from([0, 0, 1, 2, 3])
-"""An option of the checkpoint that waits, or none that it has."""
+"""An option of the pending checkpoint, or an invalid one."""
 NAMES = st.sampled_from([*CHECKPOINTS, "maybe", "maybe", "nope"])
 TOKEN = st.integers(0, 5)
-"""How old a token is shown: 0 is the newest."""
+"""The age of the token shown: 0 is the newest."""
 NEWEST = st.just(0)
 STEPS = st.lists(
     st.one_of(
@@ -57,17 +57,17 @@ TOGETHER: dict[str, tuple[Step, ...]] = {
     "ask twice": (("move", 0, "prepare"), ("yields", 0, "go"), ("responds", 0, 0), ("yields", 0, "go")),
     "finish": (("move", 0, "report"), ("move", 0, "__terminal__")),
 }
-"""What leads quickly to where mistakes would show."""
+"""Calls that quickly lead to critical states."""
 
 
 def option(model: Model, choice: int) -> str:
-    """The option that a number means."""
+    """The option for a number."""
     known = CHECKPOINTS.get(model.pending, ("fine",))
     return "nonsense" if choice == 3 else known[choice % len(known)]
 
 
 class World:
-    """One server's sessions, and a loop to call them in."""
+    """One server's sessions, and an event loop."""
 
     def __init__(self, url: str, definitions: Definitions) -> None:
         self.runner = asyncio.Runner()

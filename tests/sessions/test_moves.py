@@ -1,4 +1,4 @@
-"""next_activity and get_workflow_status: positions, ends, lost answers and tokens that are behind."""
+"""next_activity and get_workflow_status: positions, ends, lost answers and stale tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def status(sessions: Sessions, token: str) -> Answer:
     return await sessions("get_workflow_status", session_token=token)
 
 
-async def test_the_token_goes_where_the_session_goes(sessions: Sessions) -> None:
+async def test_the_token_follows_the_session(sessions: Sessions) -> None:
     answer = await go(sessions, await sessions.start("lab"), "prepare", transition_condition="x == 1")
     carried = payload(answer.token)
     assert (carried["act"], carried["cond"], carried["seq"], carried["skill"]) == ("prepare", "x == 1", 1, "")
@@ -29,7 +29,7 @@ async def test_the_token_goes_where_the_session_goes(sessions: Sessions) -> None
     assert (payload(answer.token)["act"], payload(answer.token)["cond"]) == ("report", "")
 
 
-async def test_an_unknown_activity_is_refused_and_the_session_stays(sessions: Sessions) -> None:
+async def test_an_unknown_activity_is_rejected_and_the_session_stays(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     for activity in ("nowhere", "wait", "__terminal__", "workflow-end", "../prepare"):
         refused = await sessions.refusal("next_activity", session_token=token, activity_id=activity)
@@ -41,7 +41,7 @@ async def test_an_unknown_activity_is_refused_and_the_session_stays(sessions: Se
     assert (await status(sessions, token))["current_activity"] == "prepare"
 
 
-async def test_each_call_gives_the_next_token_and_the_old_one_stays_good(sessions: Sessions) -> None:
+async def test_each_call_returns_the_next_token_and_the_old_one_stays_valid(sessions: Sessions) -> None:
     first = await sessions.at("lab", "prepare")
     second = (await sessions("get_activity", session_token=first)).token
     third = (await sessions("get_skill", session_token=first)).token
@@ -49,7 +49,7 @@ async def test_each_call_gives_the_next_token_and_the_old_one_stays_good(session
     assert payload(third)["skill"] == "working"
 
 
-async def test_a_status_shows_the_way_so_far(sessions: Sessions) -> None:
+async def test_a_status_shows_the_completed_activities(sessions: Sessions) -> None:
     token = await sessions.start("lab")
     shown = await status(sessions, token)
     assert list(shown.result) == ["status", "current_activity", "completed_activities", "workflow", "session_token"]
@@ -65,7 +65,7 @@ async def test_a_status_shows_the_way_so_far(sessions: Sessions) -> None:
 
 @pytest.mark.parametrize(("last", "end"), [("report", "__terminal__"), ("report", "end-workflow"),
                                            ("measure", "workflow-end"), ("measure", "__terminal__")])  # fmt: skip
-async def test_a_session_is_completed_by_going_to_an_end(sessions: Sessions, last: str, end: str) -> None:
+async def test_a_session_is_completed_by_a_move_to_an_end(sessions: Sessions, last: str, end: str) -> None:
     token = (await go(sessions, await sessions.at("lab", "prepare"), last)).token
     answer = await go(sessions, token, end, step_manifest=lab.MEASURED)
     assert answer["activity_id"] == end
@@ -79,7 +79,7 @@ async def test_a_session_is_completed_by_going_to_an_end(sessions: Sessions, las
     assert (await status(sessions, again.token))["status"] == "active"
 
 
-async def test_an_end_that_an_activity_does_not_have_is_none(sessions: Sessions) -> None:
+async def test_an_end_must_be_an_exit_of_the_activity(sessions: Sessions) -> None:
     token = await sessions.at("lab", "measure")
     refused = await sessions.refusal("next_activity", session_token=token, activity_id="end-workflow")
     assert refused.text.startswith("Activity not found: end-workflow. The session cannot end so. From 'measure' it ")
@@ -92,8 +92,8 @@ async def test_an_end_that_an_activity_does_not_have_is_none(sessions: Sessions)
     )
 
 
-async def test_the_same_call_again_has_no_second_effect(sessions: Sessions) -> None:
-    """Its answer may have been lost with the process that was to give it."""
+async def test_a_retried_call_has_no_second_effect(sessions: Sessions) -> None:
+    """Its answer may have been lost with the process."""
     token = (await sessions("get_skills", session_token=await sessions.at("lab", "prepare"))).token
     first = await go(sessions, token, "measure", step_manifest=lab.PREPARED)
     again = await go(sessions, token, "measure", step_manifest=lab.PREPARED)
@@ -106,7 +106,7 @@ async def test_the_same_call_again_has_no_second_effect(sessions: Sessions) -> N
     assert trace[0]["events"] == trace[1]["events"]
     whole = await sessions("get_trace", session_token=again.token)
     assert [event["name"] for event in whole["events"]].count("next_activity") == 2
-    # Another way from the same token is another call, and so is the same way once the session went on.
+    # Another target from the same token is another call; so is the same target once the session has moved on.
     other = await go(sessions, token, "report", step_manifest=lab.PREPARED)
     assert (await status(sessions, other.token))["current_activity"] == "report"
     third = await go(sessions, token, "measure", step_manifest=lab.PREPARED)
@@ -114,7 +114,7 @@ async def test_the_same_call_again_has_no_second_effect(sessions: Sessions) -> N
 
 
 async def test_another_report_from_the_same_token_corrects_the_transition(sessions: Sessions) -> None:
-    """Warnings are there to have agents correct themselves: what they then say counts, and is in the trace."""
+    """Warnings make agents correct themselves: the corrected report counts, and is in the trace."""
     token = await sessions.start("lab")
     first = await go(sessions, token, "prepare", activity_manifest=[])
     assert len(first.warnings) == 1
@@ -123,7 +123,7 @@ async def test_another_report_from_the_same_token_corrects_the_transition(sessio
     second = await go(sessions, token, "prepare", transition_condition="x == 1")
     assert second.warnings == []
     assert (payload(second.token)["act"], payload(second.token)["cond"]) == ("prepare", "x == 1")
-    # The activity was entered once: the answer given meanwhile can still be resumed from.
+    # The activity was entered once, so the answer given meanwhile can still be resumed from.
     assert (await sessions("resume_checkpoint", session_token=handle))["resolved_option"] == "proceed"
     third = await go(sessions, second.token, "measure", step_manifest=lab.PREPARED[:1])
     fourth = await go(sessions, second.token, "measure", step_manifest=lab.PREPARED)
@@ -137,7 +137,7 @@ async def test_another_report_from_the_same_token_corrects_the_transition(sessio
     assert [(one["from"], one["to"]) for one in cuts] == [(0, 1), (1, 4), (4, 6), (6, 7)]
 
 
-async def test_a_token_that_is_behind_is_warned_about_and_reads_on(sessions: Sessions) -> None:
+async def test_a_stale_token_gets_a_warning_and_still_reads(sessions: Sessions) -> None:
     behind = await sessions.at("lab", "prepare")
     await go(sessions, behind, "measure", step_manifest=lab.PREPARED)
     answer = await sessions("get_activity", session_token=behind)
@@ -154,8 +154,8 @@ async def test_a_token_that_is_behind_is_warned_about_and_reads_on(sessions: Ses
     assert "moved on from activity 'prepare' to 'report'" in refused.text
 
 
-async def test_what_a_move_leaves_is_where_its_token_is(sessions: Sessions) -> None:
-    """Also if another token has taken the session elsewhere meanwhile."""
+async def test_a_move_leaves_the_activity_of_its_token(sessions: Sessions) -> None:
+    """Even if another token has moved the session meanwhile."""
     start = await sessions.start("lab")
     first = await go(sessions, start, "prepare")
     await go(sessions, start, "measure")
@@ -168,7 +168,7 @@ async def test_what_a_move_leaves_is_where_its_token_is(sessions: Sessions) -> N
     assert shown["completed_activities"] == ["prepare", "report"]
 
 
-async def test_a_definition_that_changed_is_warned_about(make: Make, definitions: Definitions) -> None:
+async def test_a_changed_definition_gets_a_warning(make: Make, definitions: Definitions) -> None:
     sessions = make()
     path = definitions.roots[0] / "lab" / "workflow.toon"
     token = await sessions.at("lab", "prepare")
@@ -206,8 +206,8 @@ async def test_a_definition_that_changed_is_warned_about(make: Make, definitions
         definitions.refresh()
 
 
-async def test_skills_are_looked_for_where_they_belong(sessions: Sessions) -> None:
-    """Own, then the lender's of a borrowed activity, then those of meta."""
+async def test_skills_are_looked_up_in_order(sessions: Sessions) -> None:
+    """Its own, then those of a borrowed activity's workflow, then those of meta."""
     token = await sessions.at("lab", "prepare")
     found = {
         step: (await sessions("get_skill", session_token=token, step_id=step)).text.split("capability: ")[1]
@@ -239,7 +239,7 @@ async def test_skills_are_looked_for_where_they_belong(sessions: Sessions) -> No
         ),
     ],
 )
-async def test_a_skill_that_is_not_there_is_said_so(
+async def test_a_missing_skill_is_reported(
     sessions: Sessions, where: tuple[str, str], arguments: dict[str, str], message: str
 ) -> None:
     workflow, activity = where
@@ -260,17 +260,17 @@ async def test_a_skill_that_is_not_there_is_said_so(
         ("notes", "Resource not found: notes in workflow lab; there are: 00, 01, 07"),
     ],
 )
-async def test_a_resource_that_is_not_there_is_said_so(sessions: Sessions, reference: str, message: str) -> None:
+async def test_a_missing_resource_is_reported(sessions: Sessions, reference: str, message: str) -> None:
     token = await sessions.start("lab")
     refused = await sessions.refusal("get_resource", session_token=token, resource_id=reference)
     assert refused.text == message
     assert refused.error == "RESOURCE_NOT_FOUND"
 
 
-async def test_where_the_skill_is_of_another_workflow_it_is_said_that_the_resource_may_be_too(
+async def test_a_missing_resource_is_hinted_at_in_the_skills_workflow(
     sessions: Sessions,
 ) -> None:
-    """A number that a borrowed activity's skill names is one of its own workflow's resources."""
+    """A number in a borrowed activity's skill refers to its own workflow's resources."""
     token = await sessions.at("annex", "prepare")
     refused = await sessions.refusal("get_resource", session_token=token, resource_id="01")
     assert refused.text == "Resource not found: 01 in workflow annex; there are: none"
@@ -285,7 +285,7 @@ async def test_where_the_skill_is_of_another_workflow_it_is_said_that_the_resour
         assert "setting-up" not in refused.text
 
 
-async def test_without_an_activity_there_is_none_to_get(sessions: Sessions) -> None:
+async def test_get_activity_needs_a_current_activity(sessions: Sessions) -> None:
     refused = await sessions.refusal("get_activity", session_token=await sessions.start("lab"))
     assert refused.text == "No current activity in session token. Call next_activity first."
     refused = await sessions.refusal("yield_checkpoint", session_token=await sessions.start("lab"), checkpoint_id="go")

@@ -1,4 +1,4 @@
-"""The JSON Schemas that bootstrap procedures have agents read, over stdio and HTTP, from real processes."""
+"""The JSON Schemas for bootstrap procedures, over stdio and HTTP, from real processes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_agents_read_the_schemas(tmp_path: Path) -> None:
         assert {kind: together[kind] for kind in kinds[:-1]} == json_schemas()
 
 
-async def test_the_state_of_a_session_keeps_to_its_schema(sessions: Sessions) -> None:
+async def test_the_state_of_a_session_matches_its_schema(sessions: Sessions) -> None:
     started = await sessions("start_session", agent_id="a", workflow_id="lab")
     answer = await sessions("get_workflow_status", session_token=started.token)
     (schema,) = (json.loads(one.text) for one in resources() if one.uri == f"{ALL}/state")

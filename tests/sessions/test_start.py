@@ -23,7 +23,7 @@ async def resume(sessions: Sessions, token: str, agent: str = "orchestrator", **
     return await sessions("start_session", agent_id=agent, session_token=token, **more)
 
 
-async def test_a_fresh_session_carries_the_documented_fields(sessions: Sessions) -> None:
+async def test_a_fresh_session_has_the_documented_fields(sessions: Sessions) -> None:
     answer = await sessions("start_session", agent_id="worker-1", workflow_id="lab")
     carried = payload(answer.token)
     assert carried | {"ts": 0, "sid": ""} == {
@@ -34,7 +34,7 @@ async def test_a_fresh_session_carries_the_documented_fields(sessions: Sessions)
     assert "warning" not in answer
 
 
-async def test_the_workflow_is_meta_unless_said_otherwise(sessions: Sessions) -> None:
+async def test_the_workflow_is_meta_by_default(sessions: Sessions) -> None:
     answer = await sessions("start_session", agent_id="a")
     assert answer["workflow"]["id"] == payload(answer.token)["wf"] == "meta"
     assert payload((await sessions("start_session")).token)["aid"] == "orchestrator"
@@ -64,7 +64,7 @@ async def test_an_unknown_workflow_is_named(sessions: Sessions, workflow: str, h
         ({"item_id": "*"}, "item_id"),
     ],
 )
-async def test_bad_arguments_are_named(sessions: Sessions, arguments: dict[str, object], field: str) -> None:
+async def test_invalid_arguments_are_named(sessions: Sessions, arguments: dict[str, object], field: str) -> None:
     refused = await sessions.refusal("start_session", **arguments)
     assert refused.error == "VALIDATION_ERROR"
     assert refused.text.startswith(f"{field}: ")
@@ -87,7 +87,7 @@ async def test_an_inherited_session_keeps_everything_but_the_agent(sessions: Ses
     assert after == before | changed
 
 
-async def test_another_agent_is_warned_about(sessions: Sessions) -> None:
+async def test_another_agent_gets_a_warning(sessions: Sessions) -> None:
     token = await sessions.start("lab", "orchestrator")
     same = await resume(sessions, token)
     assert "warning" not in same
@@ -99,7 +99,7 @@ async def test_another_agent_is_warned_about(sessions: Sessions) -> None:
     assert other.meta["validation"] == {"status": "warning", "warnings": [other["warning"]]}
 
 
-async def test_a_session_that_went_on_is_joined_where_it_stands(sessions: Sessions) -> None:
+async def test_a_session_that_moved_on_is_joined_at_its_position(sessions: Sessions) -> None:
     early = await sessions.at("lab", "prepare")
     late = (await sessions("next_activity", session_token=early, activity_id="report")).token
     answer = await resume(sessions, early)
@@ -123,7 +123,7 @@ async def test_a_token_of_a_lost_key_is_adopted_if_its_session_is_known(sessions
     assert (await sessions("respond_checkpoint", session_token=answer.token, option_id="proceed"))["resolved"]
 
 
-async def test_adoption_believes_nothing_but_the_session(sessions: Sessions) -> None:
+async def test_adoption_trusts_only_the_session_id(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
     wrong = forged(handle, act="report", bcp="", seq=10**9, v="9.9.9", psid="made-up", skill="x")
@@ -134,12 +134,12 @@ async def test_adoption_believes_nothing_but_the_session(sessions: Sessions) -> 
 
 
 def elsewhere_made(token: str, **changes: object) -> str:
-    """The token as another fleet would have made it: of a session and with a key that nobody here knows."""
+    """The token as issued by another fleet: session and key are unknown here."""
     return forged(unsigned(token), sid=fresh_id(), **changes)
 
 
-async def test_a_token_of_another_fleet_is_adopted_with_what_it_states(sessions: Sessions) -> None:
-    """Position, condition, checkpoint and parent; the first token of it, the checkpoint's gate and its timers hold."""
+async def test_a_token_of_another_fleet_is_adopted_with_its_state(sessions: Sessions) -> None:
+    """Position, condition, checkpoint and parent are adopted; the checkpoint's gate and timers hold."""
     token = await sessions.at("lab", "prepare")
     handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="timed")).token
     parent = {"psid": fresh_id(), "pwf": "annex", "pact": "wait", "pv": "0.1.0"}
@@ -167,14 +167,14 @@ async def test_a_token_of_another_fleet_is_adopted_with_what_it_states(sessions:
     resumed = await sessions("resume_checkpoint", session_token=answered.token)
     moved = await sessions("next_activity", session_token=resumed.token, activity_id="report")
     assert payload(moved.token)["act"] == "report"
-    # From now on it is known: the same token, made elsewhere, tells of nothing but its session.
+    # From now on it is known: only the session id of the same foreign token is used.
     again = await resume(sessions, foreign, "worker-1")
     assert (payload(again.token)["act"], again["adopted"]) == ("report", True)
     events = (await sessions("get_trace", session_token=again.token))["events"]
     assert events[0]["err"].startswith("adopted:")
 
 
-async def test_a_token_of_another_fleet_is_itself_no_key(sessions: Sessions) -> None:
+async def test_a_token_of_another_fleet_is_not_valid_for_calls(sessions: Sessions) -> None:
     foreign = elsewhere_made(await sessions.at("lab", "prepare"))
     refused = await sessions.refusal("get_activity", session_token=foreign)
     assert refused.error == "invalid_session_token"
@@ -196,12 +196,12 @@ async def test_of_racing_adoptions_one_makes_the_session(make: Make) -> None:
         {"psid": "{}"}, {"v": "x" * 201},
     ],
 )  # fmt: skip
-async def test_what_no_fleet_would_state_is_recovered(sessions: Sessions, changes: dict[str, object]) -> None:
+async def test_implausible_tokens_are_recovered(sessions: Sessions, changes: dict[str, object]) -> None:
     foreign = elsewhere_made(await sessions.at("lab", "prepare"), **changes)
     assert (await resume(sessions, foreign, workflow_id="bare"))["recovered"] is True
 
 
-async def test_where_callers_are_authenticated_nobody_states_a_session(make: Make) -> None:
+async def test_authenticated_fleets_adopt_no_unknown_sessions(make: Make) -> None:
     front = make(auth=Auth(mode="optional"))
     token = await front.at("lab", "prepare")
     assert (await resume(front, unsigned(token)))["adopted"] is True
@@ -213,18 +213,18 @@ async def test_where_callers_are_authenticated_nobody_states_a_session(make: Mak
     assert (payload(answer.token)["seq"], payload(answer.token)["act"]) == (0, "")
 
 
-async def test_a_good_token_of_a_session_that_is_gone_is_adopted_too(sessions: Sessions) -> None:
+async def test_a_valid_token_of_a_deleted_session_is_adopted(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     await sessions.store.command("DEL", keys.session.key(sessions.project, payload(token)["sid"]))
     refused = await sessions.refusal("get_workflow", session_token=token)
     assert refused.error == "invalid_session_token"
-    assert refused.text.startswith("Invalid session token: no session of this project")
+    assert refused.text.startswith("Invalid session token: its session is unknown in this project")
     answer = await resume(sessions, token)
     assert answer["adopted"] is True
     assert (payload(answer.token)["sid"], payload(answer.token)["act"]) == (payload(token)["sid"], "prepare")
 
 
-async def test_a_token_that_names_another_workflow_than_its_session_is_recovered(sessions: Sessions) -> None:
+async def test_a_token_with_the_wrong_workflow_is_recovered(sessions: Sessions) -> None:
     token = await sessions.start("lab")
     assert (await resume(sessions, forged(token, wf="bare")))["recovered"] is True
     refused = await sessions.refusal("start_session", session_token=forged(token, wf="gone"))
@@ -232,7 +232,7 @@ async def test_a_token_that_names_another_workflow_than_its_session_is_recovered
 
 
 @pytest.mark.parametrize("damage", ["", "x", "no-dot-at-all", "e30.00", "bm90IGpzb24.00", "a.b.c", "x" * 20_000])
-async def test_a_damaged_token_is_recovered_and_told_why(sessions: Sessions, damage: str) -> None:
+async def test_a_damaged_token_is_recovered_with_the_reason(sessions: Sessions, damage: str) -> None:
     if damage == "":
         damage = (await sessions.start("lab"))[:120]
     answer = await resume(sessions, damage, workflow_id="lab")
@@ -241,7 +241,7 @@ async def test_a_damaged_token_is_recovered_and_told_why(sessions: Sessions, dam
     assert "Original error: Invalid session token: " in answer["warning"]
 
 
-async def test_a_token_of_another_project_is_refused_there(sessions: Sessions, elsewhere: Sessions) -> None:
+async def test_a_token_of_another_project_is_rejected(sessions: Sessions, elsewhere: Sessions) -> None:
     token = await sessions.start("lab")
     more: dict[str, dict[str, object]] = {
         "next_activity": {"activity_id": "prepare"},
@@ -253,7 +253,7 @@ async def test_a_token_of_another_project_is_refused_there(sessions: Sessions, e
         assert refused.error == "invalid_session_token", name
 
 
-async def test_every_front_end_verifies_the_tokens_of_every_other(make: Make) -> None:
+async def test_front_ends_verify_each_others_tokens(make: Make) -> None:
     here, there = make(), make()
     token = await here.start("lab")
     answer = await there("start_session", session_token=token)
@@ -282,11 +282,11 @@ async def test_a_child_knows_its_parent(sessions: Sessions) -> None:
     assert [event.get("psid") for event in own["events"]] == [above["sid"], None]
 
 
-async def test_a_bad_parent_leaves_the_child_unlinked_with_a_warning(sessions: Sessions) -> None:
+async def test_an_invalid_parent_leaves_the_child_unlinked_with_a_warning(sessions: Sessions) -> None:
     parent = await sessions.start("lab")
     bad = {
         "nothing": "malformed", unsigned(parent): "HMAC", forged(parent, act="x"): "HMAC",
-        "x" * 20_000: "longer than", parent: "no session of this project",
+        "x" * 20_000: "longer than", parent: "its session is unknown in this project",
     }  # fmt: skip
     await sessions.store.command("DEL", keys.session.key(sessions.project, payload(parent)["sid"]))
     for token, reason in bad.items():
@@ -296,7 +296,7 @@ async def test_a_bad_parent_leaves_the_child_unlinked_with_a_warning(sessions: S
         assert answer.meta["validation"]["warnings"] == [answer["warning"]]
 
 
-async def test_no_parent_is_no_reason_for_a_warning(sessions: Sessions) -> None:
+async def test_a_missing_parent_gets_no_warning(sessions: Sessions) -> None:
     for more in ({}, {"parent_session_token": ""}, {"parent_session_token": None}):
         assert "warning" not in await sessions("start_session", workflow_id="annex", **more)
 
@@ -307,7 +307,7 @@ async def test_with_a_token_the_parent_is_ignored(sessions: Sessions) -> None:
     assert "psid" not in payload(answer.token)
 
 
-async def test_who_only_looks_at_a_checkpoint_keeps_its_session(sessions: Sessions) -> None:
+async def test_reading_a_checkpoint_renews_the_session(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
     key = keys.session.key(sessions.project, payload(token)["sid"])
@@ -317,11 +317,11 @@ async def test_who_only_looks_at_a_checkpoint_keeps_its_session(sessions: Sessio
     assert await sessions.store.command("PTTL", key) > 3_600_000
 
 
-async def test_a_session_is_kept_for_its_days_from_the_last_call(sessions: Sessions) -> None:
+async def test_a_session_is_retained_from_its_last_call(sessions: Sessions) -> None:
     token = await sessions.start("lab")
     key = keys.session.key(sessions.project, payload(token)["sid"])
     assert 29.9 < await sessions.store.command("PTTL", key) / 86_400_000 <= 30
-    # Two days later: a renewal is a write of its own, so it is made once in a fiftieth of the time only.
+    # Two days later: renewals are extra writes, so they are made at most once per fiftieth of the retention.
     renewed = int(await sessions.store.command("HGET", key, "x"))
     await sessions.store.command("HSET", key, "x", renewed - 2 * 86_400_000)
     for family in (keys.session, keys.session_trace):

@@ -1,4 +1,4 @@
-"""What the tools answer with, byte for byte: TOON, heads, lines of dashes and raw files."""
+"""The answers of the tools, byte for byte: TOON, headers, lines of dashes and raw files."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_list_workflows_leaves_meta_out(sessions: Sessions) -> None:
     )
 
 
-async def test_health_says_that_the_server_works(sessions: Sessions) -> None:
+async def test_health_check(sessions: Sessions) -> None:
     answer = await sessions("health_check")
     assert list(answer.result) == ["status", "server", "version", "workflows_available", "uptime_seconds"]
     assert answer.result | {"uptime_seconds": 0} == {
@@ -128,7 +128,7 @@ async def test_health_says_that_the_server_works(sessions: Sessions) -> None:
     assert answer.meta == {}
 
 
-async def test_start_session_names_its_workflow(sessions: Sessions) -> None:
+async def test_start_session_returns_its_workflow(sessions: Sessions) -> None:
     answer = await sessions("start_session", agent_id="orchestrator", workflow_id="lab")
     assert list(answer.result) == ["workflow", "session_token"]
     assert answer["workflow"] == {
@@ -150,7 +150,7 @@ async def test_get_workflow_begins_with_the_primary_skill(sessions: Sessions) ->
     assert toon.read(whole).data == {**toon.read(lab.LAB).data, "activities": files}
 
 
-async def test_a_definition_in_full_is_one_document_of_all_its_files_and_longer_than_its_summary(make: Make) -> None:
+async def test_a_full_definition_is_one_document_of_all_files(make: Make) -> None:
     for root in roots():
         sessions = make(definitions=Definitions([root], 0))
         for name, workflow in Definitions([root], 0).current.workflows.items():
@@ -172,7 +172,7 @@ async def test_without_a_primary_skill_there_is_no_line_of_dashes(sessions: Sess
         assert long.text.startswith(f"session_token: {long.token}\n\nid: {workflow}\n")
 
 
-async def test_what_a_workflow_does_not_say_is_null(sessions: Sessions) -> None:
+async def test_missing_fields_of_a_workflow_are_null(sessions: Sessions) -> None:
     answer = await sessions("get_workflow", session_token=await sessions.start("bare"))
     assert answer.text == (
         "id: bare\nversion: 1.0.0\ntitle: Bare\ndescription: null\nrules: null\nvariables: null\n"
@@ -248,7 +248,7 @@ async def test_checkpoint_answers_have_the_documented_fields(sessions: Sessions)
     assert resumed["effect"] == answered["effect"]
 
 
-async def test_a_dismissed_checkpoint_and_an_option_without_effect_say_so(sessions: Sessions) -> None:
+async def test_answers_of_a_dismissal_and_of_an_option_without_effect(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     handle = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="maybe")).token
     answered = await sessions("respond_checkpoint", checkpoint_handle=handle, condition_not_met=True)
@@ -259,7 +259,7 @@ async def test_a_dismissed_checkpoint_and_an_option_without_effect_say_so(sessio
     assert list(answered.result) == ["checkpoint_id", "resolved", "checkpoint_handle", "resolved_option"]
 
 
-async def test_next_activity_gives_no_definition(sessions: Sessions) -> None:
+async def test_next_activity_returns_no_definition(sessions: Sessions) -> None:
     token = await sessions.start("lab")
     answer = await sessions("next_activity", session_token=token, activity_id="prepare")
     assert list(answer.result) == ["activity_id", "name", "session_token"]
@@ -267,9 +267,7 @@ async def test_next_activity_gives_no_definition(sessions: Sessions) -> None:
     assert list(answer.meta) == ["session_token", "validation", "trace_token"]
 
 
-async def test_without_a_guide_in_the_definitions_there_is_our_own(
-    sessions: Sessions, definitions: Definitions
-) -> None:
+async def test_the_default_guide(sessions: Sessions, definitions: Definitions) -> None:
     plain = definitions.roots[0] / "meta" / "resources" / "00-bootstrap.md"
     text = plain.read_bytes()
     plain.unlink()

@@ -1,4 +1,4 @@
-"""Session tokens by themselves: their form to the bit, and everything that is none."""
+"""Session tokens: their exact format, and invalid ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def body(token: str) -> str:
 
 
 def signed(payload: bytes) -> str:
-    """Anything at all, under a good signature."""
+    """Any payload with a valid signature."""
     part = urlsafe_b64encode(payload).rstrip(b"=")
     return f"{part.decode()}.{SIGNER.sign(part)}"
 
@@ -70,7 +70,7 @@ def why(token: str, signer: Signer = SIGNER) -> str:
     return raised.value.reason
 
 
-def test_a_token_is_as_documented_bit_by_bit() -> None:
+def test_a_token_has_the_documented_format() -> None:
     token = tokens.encode(FIRST, SIGNER)
     assert token.endswith(".4e94c2e060c05cd17d338e46d8bc6d3980a99339d1734a49fc5dc769159c5613")
     assert token.startswith("eyJ3ZiI6Indvcmst")
@@ -88,7 +88,7 @@ def test_fields_have_their_order_and_unset_ones_are_left_out() -> None:
 
 @settings(max_examples=50)
 @given(payloads)
-def test_what_was_put_in_comes_out(payload: Payload) -> None:
+def test_tokens_round_trip(payload: Payload) -> None:
     token = tokens.encode(payload, SIGNER)
     part, signature = token.split(".")
     assert "=" not in token
@@ -99,7 +99,7 @@ def test_what_was_put_in_comes_out(payload: Payload) -> None:
 
 @settings(max_examples=100)
 @given(st.data())
-def test_no_changed_token_is_taken(data: st.DataObject) -> None:
+def test_modified_tokens_are_rejected(data: st.DataObject) -> None:
     token = tokens.encode(FIRST, SIGNER)
     at = data.draw(st.integers(0, len(token) - 1))
     change = data.draw(st.sampled_from(["cut", "drop", "double", "other"]))
@@ -115,7 +115,7 @@ def test_no_changed_token_is_taken(data: st.DataObject) -> None:
 
 @settings(max_examples=50)
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda raw: urlsafe_b64encode(raw).decode() + "." + "0" * 64))
-def test_no_text_at_all_does_harm(given: str) -> None:
+def test_arbitrary_text_is_rejected(given: str) -> None:
     assert why(given)
     with pytest.raises(Unreadable):
         tokens.decode_unsigned(given + "!")
@@ -137,7 +137,7 @@ def test_no_text_at_all_does_harm(given: str) -> None:
         (msgspec.json.encode(FIRST).replace(b',"aid":"orchestrator"', b""), tokens.INCOMPLETE),
     ],
 )
-def test_a_signature_does_not_make_anything_a_token(payload: bytes, reason: str) -> None:
+def test_signed_garbage_is_rejected(payload: bytes, reason: str) -> None:
     assert why(signed(payload)) == reason
 
 
@@ -158,14 +158,14 @@ def test_a_signature_does_not_make_anything_a_token(payload: bytes, reason: str)
         ("x" * (tokens.MAX_TOKEN + 1), tokens.OVERSIZED),
     ],
 )
-def test_what_is_no_token_is_told_why(token: str, reason: str) -> None:
+def test_malformed_tokens_are_rejected_with_the_reason(token: str, reason: str) -> None:
     assert why(token) == reason
     failure = tokens.invalid_token(reason)
     assert failure.message.startswith(f"Invalid session token: {reason}")
     assert "start_session" in failure.message
 
 
-def test_a_bad_signature_may_be_that_of_a_handle() -> None:
+def test_a_bad_signature_mentions_handles() -> None:
     assert "yield the checkpoint again" in tokens.invalid_token(tokens.UNSIGNED).message
 
 
@@ -182,7 +182,7 @@ def test_old_keys_verify_until_they_age_out_and_the_newest_signs() -> None:
 
 
 def test_tokens_of_other_kinds_are_not_session_tokens() -> None:
-    """The keys of other purposes are derived from the same ones."""
+    """Keys of other purposes are derived from the same keys."""
     ring = KeyRing([Key("k1", SECRET)])
     part = tokens.encode(FIRST, SIGNER).split(".")[0]
     elsewhere = ring.sign("navigator", part.encode()).mac.hex()

@@ -1,4 +1,4 @@
-"""The trace: what it shows, how it is cut into tokens, and what becomes of bad ones."""
+"""The trace: events, trace tokens, and invalid tokens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def whole(sessions: Sessions, token: str) -> list[Json]:
     return events
 
 
-async def test_each_call_is_an_event_with_what_the_token_showed(sessions: Sessions) -> None:
+async def test_each_call_is_an_event_with_the_tokens_position(sessions: Sessions) -> None:
     began = time.time()
     start = await sessions.start("lab", "orchestrator")
     moved = await sessions("next_activity", session_token=start, activity_id="prepare")
@@ -64,20 +64,20 @@ async def test_each_call_is_an_event_with_what_the_token_showed(sessions: Sessio
     assert int(began) <= times[0] <= times[-1] <= time.time()
 
 
-def test_an_event_says_how_many_milliseconds_its_call_took() -> None:
+def test_an_event_has_the_duration_of_its_call() -> None:
     kept = trace.entry("get_activity", 0.01234, "prepare", "worker-1").decode()
     (event,) = trace.events("sid", "lab", "", 0, [f'[1000,"","",{kept}]'])
     assert event.ms == 12.3
 
 
-async def test_what_reads_the_trace_or_the_status_is_not_in_it(sessions: Sessions) -> None:
+async def test_reads_of_trace_and_status_are_not_traced(sessions: Sessions) -> None:
     token = await sessions.start("lab")
     await sessions("get_workflow_status", session_token=token)
     await whole(sessions, token)
     assert names(await whole(sessions, token)) == ["start_session"]
 
 
-async def test_calls_by_handle_are_events_too(sessions: Sessions) -> None:
+async def test_calls_by_handle_are_events(sessions: Sessions) -> None:
     handle = (
         await sessions("yield_checkpoint", session_token=await sessions.at("lab", "prepare"), checkpoint_id="go")
     ).token
@@ -117,7 +117,7 @@ async def test_warnings_are_in_the_trace(sessions: Sessions) -> None:
     assert events[3]["vw"] == behind.warnings
 
 
-async def test_how_a_session_was_come_by_is_in_the_trace(sessions: Sessions) -> None:
+async def test_the_origin_of_a_session_is_in_the_trace(sessions: Sessions) -> None:
     token = await sessions.start("lab")
     adopted = await sessions("start_session", session_token=unsigned(token))
     events = await whole(sessions, adopted.token)
@@ -152,7 +152,7 @@ async def test_each_event_is_in_one_trace_token(sessions: Sessions) -> None:
     assert names(everything[6:]) == ["next_activity"]
 
 
-async def test_racing_transitions_share_out_the_events(make: Make) -> None:
+async def test_racing_transitions_split_the_events(make: Make) -> None:
     fronts = [make() for _ in range(4)]
     token = await fronts[0].at("lab", "prepare")
     shown = [(await fronts[0]("start_session", agent_id=f"w{n}", session_token=token)).token for n in range(12)]
@@ -172,7 +172,7 @@ async def test_racing_transitions_share_out_the_events(make: Make) -> None:
     )
 
 
-async def test_bad_trace_tokens_do_not_spoil_good_ones(sessions: Sessions) -> None:
+async def test_invalid_trace_tokens_do_not_affect_valid_ones(sessions: Sessions) -> None:
     start = await sessions.start("lab")
     moved = await sessions("next_activity", session_token=start, activity_id="prepare")
     good = moved.meta["trace_token"]
@@ -196,12 +196,12 @@ async def test_an_empty_list_of_tokens_resolves_none(sessions: Sessions) -> None
     assert (answer["source"], answer["event_count"], answer["events"]) == ("tokens", 0, [])
 
 
-async def test_too_many_tokens_are_refused(sessions: Sessions) -> None:
+async def test_too_many_tokens_are_rejected(sessions: Sessions) -> None:
     refused = await sessions.refusal("get_trace", session_token=await sessions.start("lab"), trace_tokens=["x"] * 501)
     assert refused.text.startswith("trace_tokens: ")
 
 
-async def test_a_trace_token_is_no_session_token(sessions: Sessions) -> None:
+async def test_a_trace_token_is_not_a_session_token(sessions: Sessions) -> None:
     moved = await sessions("next_activity", session_token=await sessions.start("lab"), activity_id="prepare")
     refused = await sessions.refusal("get_skills", session_token=moved.meta["trace_token"])
     assert refused.error == "invalid_session_token"
@@ -216,7 +216,7 @@ async def test_a_trace_token_belongs_to_its_project(sessions: Sessions, elsewher
     assert answer["token_errors"][0].startswith("Invalid trace token: HMAC signature verification failed")
 
 
-async def test_a_trace_token_of_a_newer_key_has_it_learned(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_trace_token_of_a_newer_key_refreshes_the_keys(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signing_keys, "RETRY_SECONDS", 0.0)
     here, there = make(), make()
     old = await here.start("lab")
@@ -231,7 +231,7 @@ async def test_a_trace_token_of_a_newer_key_has_it_learned(make: Make, monkeypat
         await here.store.command("HDEL", name, "newest")
 
 
-async def test_a_trace_that_is_too_large_is_shown_from_its_newest_end(sessions: Sessions) -> None:
+async def test_of_too_large_a_trace_the_newest_events_are_shown(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     key = keys.session_trace.key(sessions.project, payload(token)["sid"])
     long = json.dumps([0, "", "", ["long", 1.0, "prepare", "a", ["x" * 9_000]]])
@@ -247,12 +247,12 @@ async def test_a_trace_that_is_too_large_is_shown_from_its_newest_end(sessions: 
         cuts.append((cut["from"], cut["to"]))
         assert len(moved.meta["trace_token"]) < trace.MAX_TRACE_TOKEN
         last = moved
-    assert [begin for begin, _ in cuts] == [1, cuts[0][1], cuts[1][1]], "nothing is left out between"
-    # What has its number also has its name.
+    assert [begin for begin, _ in cuts] == [1, cuts[0][1], cuts[1][1]], "no gaps"
+    # Events with these numbers also have these names.
     assert events[-1]["spanId"] == (await whole(sessions, last.token))[-4]["spanId"]
 
 
-async def test_what_is_shown_of_a_trace_ends_at_the_byte(sessions: Sessions) -> None:
+async def test_the_size_limit_of_a_trace_is_exact(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     key = keys.session_trace.key(sessions.project, payload(token)["sid"])
 
@@ -273,7 +273,7 @@ async def test_what_is_shown_of_a_trace_ends_at_the_byte(sessions: Sessions) -> 
         assert (cut["from"], cut["to"]) == (first, past)
 
 
-async def test_a_long_trace_loses_its_beginning_and_is_cut_into_several_tokens(sessions: Sessions) -> None:
+async def test_a_long_trace_is_trimmed_and_split_into_several_tokens(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     key = keys.session_trace.key(sessions.project, payload(token)["sid"])
     event = await sessions.store.command("LINDEX", key, -1)
@@ -296,7 +296,7 @@ async def test_a_long_trace_loses_its_beginning_and_is_cut_into_several_tokens(s
     assert cuts == [(2, 1002, 1000), (1002, 2002, 1000), (2002, 3002, 1000)]
 
 
-async def test_the_trace_has_each_warning_of_an_answer_and_only_long_ones_are_cut(sessions: Sessions) -> None:
+async def test_the_trace_has_all_warnings_and_truncates_long_ones(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     manifest = [{"step_id": f"step-{n}", "output": ""} for n in range(900)]
     moved = await sessions("next_activity", session_token=token, activity_id="report", step_manifest=manifest)
@@ -304,6 +304,6 @@ async def test_the_trace_has_each_warning_of_an_answer_and_only_long_ones_are_cu
     assert len(moved.warnings) > 50
     (event,) = (await whole(sessions, moved.token))[2:]
     assert event["vw"] == [warning[: trace.MAX_TEXT] for warning in moved.warnings]
-    # As many as there can be, as long as they can be, still fit into a trace token together with others.
+    # The most and longest warnings still fit into a trace token together with other events.
     longest = trace.entry("next_activity", 1.0, "a", "b", ["\x01" * trace.MAX_TEXT] * (validation.MAX_WARNINGS + 1))
     assert len(longest) < SEGMENT_BYTES / 2

@@ -33,7 +33,7 @@ def steps(*ids: str) -> list[StepReport]:
     return [StepReport(step_id=step, output="done") for step in ids]
 
 
-def test_ways_lead_over_transitions_then_decisions_then_options(workflow: LoadedWorkflow) -> None:
+def test_ways_out_are_transitions_then_decisions_then_options(workflow: LoadedWorkflow) -> None:
     activity = workflow.activity("prepare")
     assert activity is not None
     assert [tuple(way) for way in validation.ways(activity)] == [
@@ -53,7 +53,7 @@ def test_ways_lead_over_transitions_then_decisions_then_options(workflow: Loaded
         ("prepare", "prepare", None),
         ("prepare", "measure", None),
         ("prepare", "report", None),
-        ("report", "prepare", None),  # leads nowhere, so nothing is said against it
+        ("report", "prepare", None),  # has no exits, so there is no warning
         ("measure", "prepare", "Activity 'prepare' is not a direct transition from 'measure'. Valid transitions: "
          "[report, workflow-end]"),
         ("measure", "workflow-end", None),
@@ -81,7 +81,7 @@ def test_transitions(workflow: LoadedWorkflow, act: str, target: str, warning: s
         ("prepare", "report", "x", "is the default (no condition) but agent claimed condition 'x'"),
         ("prepare", "prepare", "x", None),
         ("measure", "workflow-end", STOPPED, None),
-        ("measure", "prepare", "x", None),  # not listed: that is said already
+        ("measure", "prepare", "x", None),  # not a target: warned of already
         ("report", "prepare", "x", None),
         ("", "prepare", "x", None),
     ],
@@ -131,7 +131,7 @@ checkpoints[1]:
 @pytest.mark.parametrize(
     ("act", "ends"),
     [
-        ("begin", False),  # its one way is open whatever comes
+        ("begin", False),  # its only way is always open
         ("closing", True),
         ("careful", True),
         ("bold", False),
@@ -139,9 +139,7 @@ checkpoints[1]:
         ("end-workflow", True),
     ],
 )
-def test_an_activity_may_be_the_last_where_every_way_out_depends_on_something(
-    tmp_path: Path, act: str, ends: bool
-) -> None:
+def test_an_activity_may_be_the_last_if_every_way_out_is_conditional(tmp_path: Path, act: str, ends: bool) -> None:
     tree = Tree(tmp_path)
     tree.workflow("loop", "begin", "end-workflow")
     way = "transitions[1]:\n  - to: begin\n"
@@ -152,7 +150,7 @@ def test_an_activity_may_be_the_last_where_every_way_out_depends_on_something(
     tree.write("loop/activities/05-closing.toon", CLOSING)
     loop = Definitions([tmp_path], 0).current.workflows["loop"]
     assert validation.ends(act, "__terminal__", loop) is ends
-    # An activity of this name is gone to; it is no end.
+    # An activity of this name is a target, not an end.
     assert validation.ends(act, "end-workflow", loop) is False
     assert (list(validation.transition(act, "__terminal__", loop)) == []) is ends
 
@@ -163,14 +161,14 @@ def test_an_activity_may_be_the_last_where_every_way_out_depends_on_something(
         ("hub", "x", False),  # stays where it is
         ("plain", "", False),
         ("plain", "default", False),
-        ("plain", "x", False),  # neither a condition nor a default is stated that "x" could be at odds with
+        ("plain", "x", False),  # there is neither a condition nor a default that "x" could contradict
         ("likely", "", False),
         ("likely", "default", False),
         ("likely", "level exists", False),
         ("either", "x", True),
     ],
 )
-def test_a_condition_may_be_stated_of_a_default_and_left_out_of_other_ways(
+def test_a_default_may_have_a_condition_and_other_ways_none(
     tmp_path: Path, target: str, claimed: str, warned: bool
 ) -> None:
     tree = Tree(tmp_path)
@@ -226,7 +224,7 @@ def test_step_manifests_by_example(workflow: LoadedWorkflow) -> None:
 
 
 def model(expected: list[str], given: list[tuple[str, str]]) -> list[str]:
-    """What is wrong with a manifest, told in the plainest way."""
+    """A plain model of the problems of a manifest."""
     names = [name for name, _ in given]
     missing = [name for name in expected if name not in names]
     unexpected = [name for name in names if name not in expected]
@@ -250,7 +248,7 @@ def model(expected: list[str], given: list[tuple[str, str]]) -> list[str]:
         max_size=6,
     )
 )
-def test_step_manifests_are_judged_as_by_the_model(lab_workflow: Any, given: list[tuple[str, str]]) -> None:
+def test_step_manifest_warnings_match_the_model(lab_workflow: Any, given: list[tuple[str, str]]) -> None:
     manifest = [StepReport(step_id=step, output=output) for step, output in given]
     found = list(validation.step_manifest("measure", manifest, lab_workflow))
     assert found == model(["one", "two", "three"], given)
@@ -272,7 +270,7 @@ def lab_workflow(definitions: Definitions) -> LoadedWorkflow:
         max_size=5,
     )
 )
-def test_activity_manifests_are_judged_as_by_the_model(
+def test_activity_manifest_warnings_match_the_model(
     lab_workflow: Any, given: list[tuple[str, str, str | None]]
 ) -> None:
     known = {
@@ -300,7 +298,7 @@ def test_activity_manifests_are_judged_as_by_the_model(
 
 
 @pytest.mark.anyio
-async def test_warnings_come_in_the_documented_order_and_stop_nothing(sessions: Sessions) -> None:
+async def test_warnings_have_the_documented_order_and_block_nothing(sessions: Sessions) -> None:
     token = await sessions.at("lab", "measure")
     answer = await sessions(
         "next_activity",
@@ -323,7 +321,7 @@ async def test_warnings_come_in_the_documented_order_and_stop_nothing(sessions: 
 
 
 @pytest.mark.anyio
-async def test_of_very_many_warnings_the_first_are_shown_and_the_rest_is_counted(sessions: Sessions) -> None:
+async def test_the_number_of_warnings_is_bounded(sessions: Sessions) -> None:
     answer = await sessions(
         "next_activity",
         session_token=await sessions.at("lab", "measure"),
@@ -341,15 +339,15 @@ async def test_of_very_many_warnings_the_first_are_shown_and_the_rest_is_counted
     assert sum(map(len, answer.warnings)) < 20_000
 
 
-def test_what_just_fits_is_shown_whole_and_one_more_is_counted() -> None:
+def test_the_bounds_of_warnings_are_exact() -> None:
     longest = ["x" * validation.MAX_WARNING] * validation.MAX_WARNINGS
     assert validation.bounded(longest) == longest
-    assert validation.bounded([*longest, "y"]) == [*longest, "1 more warnings are left out; put these right first."]
+    assert validation.bounded([*longest, "y"]) == [*longest, "1 more warnings are left out; fix these first."]
 
 
 @pytest.mark.anyio
-async def test_whatever_is_called_says_that_the_version_has_changed(make: Make, tmp_path: Path) -> None:
-    """Each call is validated against the token's recorded state, its workflow version among it."""
+async def test_every_call_warns_of_a_changed_version(make: Make, tmp_path: Path) -> None:
+    """Each call is validated against the token's recorded state, including its workflow version."""
     definitions = Definitions([lab.write(tmp_path)], 0)
     sessions = make(definitions=definitions)
     token = await sessions.at("lab", "prepare")
@@ -372,7 +370,7 @@ async def test_whatever_is_called_says_that_the_version_has_changed(make: Make, 
 
 
 @pytest.mark.anyio
-async def test_a_call_without_anything_odd_is_valid(sessions: Sessions) -> None:
+async def test_a_call_without_warnings_is_valid(sessions: Sessions) -> None:
     token = await sessions.at("lab", "prepare")
     answer = await sessions(
         "next_activity",
@@ -396,7 +394,9 @@ async def test_a_call_without_anything_odd_is_valid(sessions: Sessions) -> None:
         ({"activity_id": "x" * 201}, "activity_id"),
     ],
 )
-async def test_what_is_too_much_is_refused_by_name(sessions: Sessions, arguments: dict[str, Any], field: str) -> None:
+async def test_too_large_arguments_are_rejected_by_name(
+    sessions: Sessions, arguments: dict[str, Any], field: str
+) -> None:
     token = await sessions.start("lab")
     refused = await sessions.refusal("next_activity", **{"session_token": token, "activity_id": "prepare"} | arguments)
     assert refused.error == "VALIDATION_ERROR"

@@ -1,4 +1,4 @@
-"""Whole sessions over every set of definitions there is, without a single warning."""
+"""Whole sessions over every set of definitions, without a single warning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXPECTED = {
     ("prism-update", "1.1.0"): (7, None, None),
     ("prism-evaluate", "1.1.0"): (7, None, None),
 }
-"""Workflow and version: activities, checkpoints, whether it can be completed; None: whatever comes."""
+"""Workflow and version: activities, checkpoints, whether it can be completed; None: not checked."""
 
 
 @pytest.mark.parametrize("root", roots(), ids=lambda root: root.name)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def items(store: Store, project: str) -> Client:
-    """The other toolset, on the same project."""
+    """The items toolset on the same project."""
     return Client(store, project)
 
 
@@ -56,7 +56,7 @@ async def prepared(sessions: Sessions, item: str) -> str:
 
 
 async def yielded(sessions: Sessions, item: str) -> str:
-    """The handle of the checkpoint go, which that session waits for."""
+    """The handle of the pending checkpoint go of that session."""
     token = await prepared(sessions, item)
     return (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go")).token
 
@@ -79,7 +79,7 @@ async def test_a_session_of_another_fleet_can_be_bound_as_it_is_adopted(
     answer = await bind(sessions, item, session_token=foreign)
     assert (answer["adopted"], answer["work_item"]["fence_token"]) == (True, fence)
     assert payload(answer.token)["act"] == "prepare"
-    # From then on it goes forward under the claim only, and another agent resumes it by the item.
+    # From then on it advances only under the claim, and another agent resumes it by the item.
     await take_over(items, item)
     moved = await sessions.refusal("next_activity", session_token=answer.token, activity_id="report")
     assert moved.error == "not_claim_holder"
@@ -100,7 +100,7 @@ async def test_a_bound_session_shows_its_claim(sessions: Sessions, item: str, fe
     assert payload(moved.token)["act"] == "prepare"
 
 
-async def test_binding_takes_a_live_claim_of_the_actor(
+async def test_binding_requires_a_live_claim_of_the_actor(
     sessions: Sessions, items: Client, item: str, fence: int
 ) -> None:
     free = await items.add("free")
@@ -118,8 +118,8 @@ async def test_binding_takes_a_live_claim_of_the_actor(
     assert await sessions.store.command("EXISTS", keys.session_item.key(sessions.project, item.replace("-", ""))) == 0
 
 
-async def test_a_token_takes_no_claim_s_place(sessions: Sessions, items: Client, item: str, fence: int) -> None:
-    """Who shows both is told of the claim, as one who shows that alone, and the session stays as it is."""
+async def test_a_token_does_not_replace_a_claim(sessions: Sessions, items: Client, item: str, fence: int) -> None:
+    """With both, the error is about the claim, as without a token, and the session is unchanged."""
     bound = await bind(sessions, item)
     loose = await sessions.start("lab")
     await lapse(items, item)
@@ -131,20 +131,20 @@ async def test_a_token_takes_no_claim_s_place(sessions: Sessions, items: Client,
     assert "work_item" not in (await status(sessions, loose)).result
 
 
-async def test_the_actor_may_be_another_than_the_agent(sessions: Sessions, item: str, fence: int) -> None:
+async def test_the_actor_may_differ_from_the_agent(sessions: Sessions, item: str, fence: int) -> None:
     answer = await bind(sessions, item, "inner-agent", actor={"id": "worker-1", "kind": "SubAgent"}, fence_token=fence)
     assert answer["work_item"]["claimed_by"] == "worker-1"
     assert payload(answer.token)["aid"] == "inner-agent"
 
 
-async def test_a_session_goes_forward_only_under_its_claim(
+async def test_a_session_advances_only_under_its_claim(
     sessions: Sessions, items: Client, item: str, fence: int
 ) -> None:
     handle = await yielded(sessions, item)
     await lapse(items, item)
     shown = await status(sessions, handle)
     assert shown["work_item"] == {"item_id": item, "fence_token": fence, "claim_live": False}
-    # What a user decides is kept although nobody holds the item just now.
+    # A user's decision is recorded although nobody holds the item.
     answer = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
     calls: tuple[tuple[str, dict[str, Any]], ...] = (
         ("resume_checkpoint", {}),
@@ -156,16 +156,16 @@ async def test_a_session_goes_forward_only_under_its_claim(
         assert refused.error == "not_claim_holder"
         assert "nobody holds it now" in refused.text
     assert (await sessions("get_activity", session_token=answer.token)).text
-    # Claiming it again is another claim: it has to be shown.
+    # Claiming it again makes a new claim, which has to be shown.
     await items.claim("worker-1", item)
     refused = await sessions.refusal("resume_checkpoint", session_token=answer.token)
-    assert "its holder has claimed it anew" in refused.text
+    assert "its holder has claimed it again" in refused.text
     again = await bind(sessions, item, session_token=answer.token)
     assert again["work_item"]["fence_token"] > fence
     assert (await sessions("resume_checkpoint", session_token=again.token))["resolved_option"] == "stop"
 
 
-async def test_nobody_is_sent_to_claim_an_item_that_was_deleted(
+async def test_the_error_for_a_deleted_item_does_not_ask_for_a_claim(
     sessions: Sessions, items: Client, item: str, fence: int
 ) -> None:
     handle = await yielded(sessions, item)
@@ -185,10 +185,10 @@ async def test_nobody_is_sent_to_claim_an_item_that_was_deleted(
         assert "has been deleted" in refused.text
 
 
-async def test_nobody_is_told_which_other_agent_holds_the_item(
+async def test_the_other_holder_of_the_item_is_not_disclosed(
     sessions: Sessions, items: Client, item: str, fence: int
 ) -> None:
-    """That is for get_context of the item alone."""
+    """Only get_context of the item discloses it."""
     token = await prepared(sessions, item)
     await take_over(items, item, "rival")
     shown = await status(sessions, token)
@@ -204,15 +204,15 @@ async def test_nobody_is_told_which_other_agent_holds_the_item(
     assert "rival" not in str(shown)
 
 
-async def test_whoever_takes_the_item_over_resumes_the_session(sessions: Sessions, items: Client, item: str) -> None:
-    """Nothing that was answered is asked again, and the one before has lost the session."""
+async def test_taking_over_the_item_resumes_the_session(sessions: Sessions, items: Client, item: str) -> None:
+    """Answered checkpoints are not asked again, and the previous agent has lost the session."""
     token = await prepared(sessions, item)
     first = (await sessions("yield_checkpoint", session_token=token, checkpoint_id="maybe")).token
     first = (await sessions("respond_checkpoint", checkpoint_handle=first, option_id="fine")).token
     first = (await sessions("resume_checkpoint", session_token=first)).token
     handle = (await sessions("yield_checkpoint", session_token=first, checkpoint_id="go")).token
     await take_over(items, item)
-    # The user answers what worker-1 had asked, by its handle.
+    # The user answers worker-1's checkpoint, by its handle.
     old = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")
 
     answer = await bind(sessions, item, "worker-2", workflow_id=None)
@@ -227,7 +227,7 @@ async def test_whoever_takes_the_item_over_resumes_the_session(sessions: Session
     assert (resumed["checkpoint_id"], resumed["resolved_option"]) == ("go", "stop")
     assert resumed["effect"]["transitionTo"] == "report"
 
-    # Should it yield them nevertheless, it gets the answers there are.
+    # If it yields them nevertheless, it gets the existing answers.
     for checkpoint, option in (("maybe", "fine"), ("go", "stop")):
         there = await sessions("yield_checkpoint", session_token=resumed.token, checkpoint_id=checkpoint)
         assert (there["status"], there["resolved_option"]) == ("answered", option)
@@ -261,7 +261,7 @@ async def test_whoever_takes_the_item_over_resumes_the_session(sessions: Session
     assert moved.warnings == []
 
 
-async def test_who_has_lost_the_session_answers_no_question_of_its_new_holder(
+async def test_an_agent_that_lost_the_session_cannot_answer_the_new_holders_checkpoints(
     sessions: Sessions, items: Client, item: str
 ) -> None:
     lost = (await bind(sessions, item)).token
@@ -275,12 +275,12 @@ async def test_who_has_lost_the_session_answers_no_question_of_its_new_holder(
     )
     for name, more in calls:
         assert (await sessions.refusal(name, session_token=lost, **more)).error == "session_superseded"
-    # The same where it is taken over after the call has learnt what waits.
+    # The same if it is taken over after the call has looked up the pending checkpoint.
     assert await sessions.presented(lost, handle) == "superseded"
     assert (await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="plain"))["resolved"] is True
 
 
-async def test_an_answer_of_before_a_take_over_leads_nowhere_behind_it(
+async def test_an_answer_before_a_take_over_is_of_no_use_to_the_previous_agent(
     sessions: Sessions, items: Client, item: str
 ) -> None:
     token = (await bind(sessions, item)).token
@@ -290,13 +290,13 @@ async def test_an_answer_of_before_a_take_over_leads_nowhere_behind_it(
     inherited = (await bind(sessions, item, "worker-2")).token
     answer = await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="plain")
     assert (await sessions.refusal("get_skills", session_token=answer.token)).error == "session_superseded"
-    # It is the new holder's to go on from, and to ask for anew.
+    # The new holder can resume from it, or ask again.
     resumed = await sessions("resume_checkpoint", session_token=inherited)
     again = await sessions("yield_checkpoint", session_token=resumed.token, checkpoint_id="go")
     assert again["status"] == "yielded"
 
 
-async def test_in_another_visit_everything_is_asked(sessions: Sessions, items: Client, item: str) -> None:
+async def test_another_visit_asks_everything_again(sessions: Sessions, items: Client, item: str) -> None:
     handle = await yielded(sessions, item)
     await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="plain")
     await take_over(items, item)
@@ -306,7 +306,7 @@ async def test_in_another_visit_everything_is_asked(sessions: Sessions, items: C
     assert (await sessions("yield_checkpoint", session_token=token, checkpoint_id="go"))["status"] == "yielded"
 
 
-async def test_whom_a_holder_lets_in_leaves_with_it(sessions: Sessions, items: Client, item: str) -> None:
+async def test_agents_let_in_by_a_holder_lose_the_session_with_it(sessions: Sessions, items: Client, item: str) -> None:
     outside = await sessions.start("lab", "orchestrator")
     bound = await bind(sessions, item, session_token=outside)
     inner = await sessions("start_session", agent_id="helper", session_token=bound.token)
@@ -314,23 +314,25 @@ async def test_whom_a_holder_lets_in_leaves_with_it(sessions: Sessions, items: C
     await take_over(items, item)
     await bind(sessions, item, "worker-2")
     assert (await sessions.refusal("get_skills", session_token=inner.token)).error == "session_superseded"
-    # Who was there before the first claim is not one of them, nor whom that agent lets in.
+    # Agents from before the first claim are not among them, nor those that they let in.
     for token in (outside, guest.token):
         assert (await sessions("get_skills", session_token=token)).token
 
 
-async def test_of_very_many_holders_the_oldest_is_forgotten(sessions: Sessions, item: str) -> None:
+async def test_the_number_of_recorded_holders_is_bounded(sessions: Sessions, item: str) -> None:
     token = (await bind(sessions, item)).token
     key = keys.session.key(sessions.project, payload(token)["sid"])
     holders = [*(f"helper-{n}" for n in range(499)), "worker-1"]
     await sessions.store.command("HSET", key, "hs", msgspec.msgpack.encode(holders))
-    for _ in range(2):  # the second time it is one of them already
+    for _ in range(2):  # the second time it is already recorded
         await sessions("start_session", agent_id="one more", session_token=token)
     kept = msgspec.msgpack.decode(await sessions.store.command("HGET", key, "hs"))
     assert kept == [*holders[1:], "one more"]
 
 
-async def test_the_same_agent_may_come_back(sessions: Sessions, items: Client, item: str, fence: int) -> None:
+async def test_an_earlier_holder_can_take_the_session_back(
+    sessions: Sessions, items: Client, item: str, fence: int
+) -> None:
     first = (await bind(sessions, item)).token
     await take_over(items, item)
     await bind(sessions, item, "worker-2")
@@ -351,7 +353,7 @@ async def test_showing_the_claim_again_changes_nothing(sessions: Sessions, items
     assert (await sessions("get_skills", session_token=first.token)).token
 
 
-async def test_an_item_has_one_open_session_for_each_workflow(sessions: Sessions, item: str) -> None:
+async def test_an_item_has_one_open_session_per_workflow(sessions: Sessions, item: str) -> None:
     first = await bind(sessions, item)
     other = await bind(sessions, item, workflow_id="bare")
     assert payload(other.token)["sid"] != payload(first.token)["sid"]
@@ -394,9 +396,7 @@ async def complete(sessions: Sessions, token: str, last: str) -> str:
     return token
 
 
-async def test_an_open_session_is_resumed_also_if_another_was_bound_and_completed_after_it(
-    sessions: Sessions, item: str
-) -> None:
+async def test_an_open_session_is_resumed_even_if_a_later_one_was_completed(sessions: Sessions, item: str) -> None:
     first = await bind(sessions, item, workflow_id="meta")
     await complete(sessions, (await bind(sessions, item, workflow_id="bare")).token, "only")
     again = await bind(sessions, item, workflow_id=None)
@@ -404,7 +404,7 @@ async def test_an_open_session_is_resumed_also_if_another_was_bound_and_complete
     assert payload(again.token)["sid"] == payload(first.token)["sid"]
 
 
-async def test_of_several_open_sessions_the_one_that_was_used_last_is_resumed(sessions: Sessions, item: str) -> None:
+async def test_the_open_session_used_last_is_resumed(sessions: Sessions, item: str) -> None:
     bound = {name: (await bind(sessions, item, workflow_id=name)).token for name in ("annex", "lab", "meta")}
     await complete(sessions, (await bind(sessions, item, workflow_id="bare")).token, "only")
     for used in ("lab", "annex", "meta"):
@@ -414,16 +414,14 @@ async def test_of_several_open_sessions_the_one_that_was_used_last_is_resumed(se
     assert payload((await bind(sessions, item, workflow_id=None)).token)["wf"] == "lab"
 
 
-async def test_a_completed_session_does_not_open_again_beside_another_of_its_item(
-    sessions: Sessions, item: str
-) -> None:
+async def test_a_completed_session_does_not_reopen_beside_another_of_its_item(sessions: Sessions, item: str) -> None:
     first = await complete(sessions, (await bind(sessions, item)).token, "report")
     second = (await bind(sessions, item)).token
     refused = await sessions.refusal("next_activity", session_token=first, activity_id="prepare")
     assert refused.error == "VALIDATION_ERROR"
     assert refused.text.startswith("Cannot transition to 'prepare': the session is completed, and its work item has")
     assert (await status(sessions, first))["status"] == "completed"
-    # Once that is completed too, the first one opens again, and is the one that is resumed.
+    # Once that is completed too, the first one reopens and is resumed.
     await complete(sessions, second, "report")
     opened = (await sessions("next_activity", session_token=first, activity_id="prepare")).token
     assert (await status(sessions, opened))["status"] == "active"
@@ -433,7 +431,7 @@ async def test_a_completed_session_does_not_open_again_beside_another_of_its_ite
 
 
 async def test_a_session_can_be_completed_again_beside_another_of_its_item(sessions: Sessions, item: str) -> None:
-    """The answer was lost, and somebody has begun anew meanwhile."""
+    """The answer was lost, and another session has begun meanwhile."""
     token = (
         await sessions("next_activity", session_token=(await bind(sessions, item)).token, activity_id="report")
     ).token
@@ -443,7 +441,7 @@ async def test_a_session_can_be_completed_again_beside_another_of_its_item(sessi
         await bind(sessions, item)
 
 
-async def test_all_of_a_session_is_kept_as_long_as_it_is_used(sessions: Sessions, item: str) -> None:
+async def test_all_keys_of_a_session_are_renewed_with_use(sessions: Sessions, item: str) -> None:
     handle = await yielded(sessions, item)
     token = (await sessions("respond_checkpoint", checkpoint_handle=handle, option_id="stop")).token
     session = payload(token)["sid"]
@@ -454,20 +452,20 @@ async def test_all_of_a_session_is_kept_as_long_as_it_is_used(sessions: Sessions
     ]
 
     async def used_after_hours() -> list[bool]:
-        """Which of them a call keeps for longer than the hour that they have left."""
+        """The keys whose remaining hour a call extends."""
         for name in names:
             assert await sessions.store.command("PEXPIRE", name, 3_600_000) == 1
         await status(sessions, token)
         return [await sessions.store.command("PTTL", name) > 3_600_000 for name in names]
 
-    # A renewal writes to all of them, so calls that come soon after one go without.
+    # A renewal writes to all of them, so calls soon after one skip it.
     assert await used_after_hours() == [False] * 4
     await sessions.store.command("HSET", names[0], "x", "0")
     assert await used_after_hours() == [True] * 4
     assert await used_after_hours() == [False] * 4
 
 
-async def test_what_happens_to_a_session_is_in_the_projects_events(
+async def test_session_changes_are_in_the_projects_events(
     sessions: Sessions, items: Client, item: str, fence: int
 ) -> None:
     handle = await yielded(sessions, item)

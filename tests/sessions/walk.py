@@ -1,4 +1,4 @@
-"""A whole session as an orchestrator and its worker have it, from what the tools answer and nothing else."""
+"""A whole session of an orchestrator and its worker, based only on the answers of the tools."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.sessions.client import Answer
 
 Json = dict[str, Any]
 TRACE_TOKEN = 3_000
-"""Most characters of a trace token: agents carry it in their context."""
+"""The most characters of a trace token: agents carry it in their context."""
 
 
 class Caller(Protocol):
-    """Calls a tool, by whatever way."""
+    """Calls a tool over any transport."""
 
     def __call__(self, name: str, **arguments: Any) -> Awaitable[Answer]: ...
 
@@ -36,10 +36,10 @@ class Turns:
 
 @dataclass
 class Walk:
-    """One walk: to the first target that was not visited yet, with true manifests, by first options.
+    """One walk: to the first unvisited target, with true manifests, choosing first options.
 
     Args:
-        between: done while a checkpoint waits, with the number of those answered so far.
+        between: called while a checkpoint is pending, with the number of those answered so far.
     """
 
     call: Caller
@@ -51,7 +51,7 @@ class Walk:
     checkpoints: int = 0
     skills: int = 0
     missing: list[str] = field(default_factory=list)
-    """Skills that nobody has."""
+    """Missing skills."""
     warnings: list[str] = field(default_factory=list)
     calls: int = 0
     segments: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Walk:
         self.activities.append(target)
 
     async def _work(self) -> Activity:
-        """What a worker does in an activity."""
+        """A worker's calls in an activity."""
         answer = await self._call("start_session", agent_id="worker-1", session_token=self.token)
         assert answer["inherited"] is True
         self.token = answer["session_token"]
@@ -150,7 +150,7 @@ class Walk:
         left = self.activities if self.completed else self.activities[:-1]
         assert status["completed_activities"] == left
         whole = await self._call("get_trace", session_token=status["session_token"])
-        # Neither the trace nor the status is in the trace; present_checkpoint is.
+        # get_trace and get_workflow_status are not in the trace; present_checkpoint is.
         assert whole["event_count"] == self.calls - 2
         assert {event["traceId"] for event in whole["events"]} == {whole["traceId"]}
         resolved = await self._call("get_trace", session_token=whole.token, trace_tokens=self.segments)
@@ -158,7 +158,7 @@ class Walk:
         assert "token_errors" not in resolved
 
     async def _read(self, name: str, **arguments: Any) -> Answer:
-        """A call with the newest token, which gives the next one."""
+        """A call with the newest token; stores the next one."""
         answer = await self._call(name, session_token=self.token, **arguments)
         self.token = answer.token
         self.warnings += answer.warnings
@@ -175,7 +175,7 @@ class Walk:
 
 
 def claim(activity: Activity, target: str) -> str | None:
-    """The condition to claim for a way out, as the activity writes it; None to claim nothing."""
+    """The condition to claim for a way out, as defined; None to claim nothing."""
     for transition in activity.transitions:
         if transition.to == target:
             if transition.condition is not UNSET:

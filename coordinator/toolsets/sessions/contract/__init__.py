@@ -1,1 +1,1 @@
-"""Arguments and results of the sessions toolset; nothing else."""
+"""Arguments and results of the sessions toolset."""

@@ -1,4 +1,4 @@
-"""Arguments of the tools. Additions of this project are the last of their tool."""
+"""Arguments of the tools. Additions of this project come last in their tool."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ HandleToken = Annotated[
 
 
 class NoArguments(Arguments, kw_only=True):
-    """Of tools that need none."""
+    """For tools without arguments."""
 
 
 class SessionOnly(Arguments, kw_only=True):
-    """Of tools that need the session alone."""
+    """For tools that need only the session."""
 
     session_token: SessionToken
 

@@ -25,7 +25,7 @@ _DESCRIPTIONS = {
 
 @cache
 def resources() -> tuple[Resource, ...]:
-    """The schemas together, and each by itself."""
+    """All schemas together, and each on its own."""
     schemas = {**json_schemas(), "state": json_schema(Status)}
     together = Resource(_ALL, "schemas", "The JSON Schemas of all kinds of definitions, by kind.", _json(schemas))
     return (

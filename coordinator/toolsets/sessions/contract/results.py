@@ -1,4 +1,4 @@
-"""Results of those tools that answer in JSON. The others answer with text alone."""
+"""Results of the tools that answer in JSON. The others answer only with text."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class LastCheckpoint(Result, kw_only=True):
 
 
 class ActiveCheckpoint(Result, kw_only=True):
-    """The checkpoint that waits for its answer."""
+    """The pending checkpoint."""
 
     activity_id: ActivityId
     checkpoint_id: CheckpointId

@@ -1,11 +1,11 @@
 --[[
-purpose:   Gives an agent a token of a session that exists: by an earlier token, or by the work item it is bound to.
-guarantee: The position and the checkpoint that waits are the session's own, not those of the token shown. With an
-           item, only under a live claim of the actor; agents that held the session under an earlier claim lose it.
+purpose:   Gives an agent a token of an existing session: by an earlier token, or by its work item.
+guarantee: Position and pending checkpoint are those of the session, not of the token shown. With an item, only
+           under a live claim of the actor; agents that held the session under an earlier claim lose it.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max workflow agent problem item
            actor fence
            sid '' for the open session of the item; aid, act and seq are those of the token shown; workflow that of
-           the token. workflow '' to be told only of which workflow the item's open session is
+           the token. workflow '': only returns the workflow of the item's open session
 reply:     {ok | which | none | other | superseded | no_item | unclaimed | held | stale_fence | elsewhere | exists, now,
            q, activity, condition, pending, completed,
            {session, workflow, version, parent {session, workflow, activity, version} or {},
@@ -41,12 +41,12 @@ return function(run, workflow, agent, problem, item, actor, fence)
     elseif bindings.superseded(run, s) then
       return sessions.refuse(run, s, 'superseded', 'Superseded')
     elseif s.i and problem ~= '' then
-      -- Whose token it is cannot be known, so it might be that of somebody who has lost the session.
+      -- The owner of the token is unknown: it may be an agent that has lost the session.
       return sessions.refuse(run, s, 'unclaimed', 'Unclaimed', bindings.claim_gone(run, s) or 'other')
     end
   end
 
-  -- Whom a holder lets into the session leaves it with the holder.
+  -- An agent that a holder lets in loses the session together with the holder.
   if bindings.has_held(s, run.aid) then bindings.add_holder(run, s, agent) end
   sessions.note(run, s, problem ~= '' and problem)
   sessions.advance(run, s)

@@ -1,15 +1,15 @@
 --[[
-purpose:   Takes a session to an activity, or to its end, and cuts off the trace of what came before.
-guarantee: Not while a checkpoint waits for its answer, whatever the token shown says. The cut is made in the same
-           step, so each event is in exactly one trace token. The same call made again changes nothing and gets
-           the same trace; made again with another report, it corrects the one before and enters nothing twice.
-           A completed session opens again only if its item has no other open one of its workflow.
+purpose:   Moves a session to an activity, or to its end, and cuts the trace of the calls before.
+guarantee: Rejected while a checkpoint is pending, whatever the token shown says. The cut is atomic with the move,
+           so each event is in exactly one trace token. A retry of the call changes nothing and gets the same
+           trace; a retry with another report corrects the previous one without a second visit. A completed
+           session reopens only if its item has no other open session of its workflow.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max target condition report ends
            problem
-           report: a digest of all that is said about the transition   ends 1: the activity left was the last one,
-           target only says so
+           report: a digest of the report on the transition   ends 1: the activity left was the last one,
+           target is an end
 reply:     {ok | blocked | superseded | unclaimed | exists | failed, now, q, activity, condition, pending, completed,
-           {first, past the last, events, where the session was if the token did not know} | who holds the item now}
+           {first, past the last, events, the session's position if the token is behind} | who holds the item now}
 errors:    UNKNOWN_SESSION
 writes:    events session session_trace session_answers session_item
 --]]
@@ -20,7 +20,7 @@ local sessions = require 'sessions'
 
 local SEGMENT_MAX, SEGMENT_BYTES = 1000, 500000
 
--- The events from `first` to before `past`, as far as they fit into a token; older ones may be gone.
+-- The events from `first` to before `past`, as many as fit into a token; older ones may have been trimmed.
 local function events_between(run, s, first, past)
   local base = tonumber(s.tb or 0)
   first = math.max(first, base)
@@ -36,7 +36,7 @@ local function events_between(run, s, first, past)
   return {first, first + #fit, fit, ''}
 end
 
--- The activities left, with the one that is left now.
+-- The activities left, including the one left now.
 local function activities_left(run, s)
   local left, known = s.d and cmsgpack.unpack(s.d) or {}, run.act == ''
   for _, activity in ipairs(left) do known = known or activity == run.act end
@@ -70,7 +70,7 @@ return function(run, target, condition, report, ends, problem)
   local segment = events_between(run, s, tonumber(s.tc), math.huge)
   local said = {'c', condition, 'tp', clock.whole(segment[1]), 'tc', clock.whole(segment[2]), 'tk', call, 'tr', report}
   if s.tk == call then
-    run.act = s.a -- the token is not behind: the session is where this call took it
+    run.act = s.a -- the token is not behind: this call moved the session
     sessions.note(run, s)
     sessions.advance(run, s, unpack(said))
     return sessions.reply(run, s, 'ok', segment)

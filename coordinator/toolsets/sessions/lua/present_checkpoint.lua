@@ -1,6 +1,6 @@
 --[[
-purpose:   Takes note that a checkpoint is shown to somebody.
-guarantee: Only the one that waits is shown. Gives no new token, so nothing about the session changes.
+purpose:   Records that a checkpoint is presented.
+guarantee: Only the pending one is presented. Returns no new token and does not change the session.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max checkpoint instance problem
 reply:     {ok | none | pending | closed | superseded | failed, now, q, activity, condition, pending, completed,
            `q` of the handle | the last answer of this checkpoint in JSON or ''}

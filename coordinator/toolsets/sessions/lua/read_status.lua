@@ -1,6 +1,6 @@
 --[[
-purpose:   Reads where a session stands: activities left, answers, claim.
-guarantee: All of it at one moment. Works while a checkpoint waits for its answer; the trace does not show it.
+purpose:   Reads the state of a session: activities left, answers, claim.
+guarantee: A consistent snapshot. Works while a checkpoint is pending; not recorded in the trace.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max all_answers
 reply:     {ok | superseded, now, q, activity, condition, pending, completed, {activities left, answers in JSON if asked
            for, last answer in JSON or '', answer not resumed from or '', visit, yielded at or 0,
@@ -9,7 +9,7 @@ reply:     {ok | superseded, now, q, activity, condition, pending, completed, {a
            whether it is the claim shown and live} or {}}}
 errors:    UNKNOWN_SESSION
 writes:    session session_trace session_answers session_item
-full:      reading; the token that it writes takes the place of another
+full:      a read; the token that it writes overwrites another
 --]]
 local bindings = require 'bindings'
 local leases = require 'leases'

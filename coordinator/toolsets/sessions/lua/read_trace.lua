@@ -1,12 +1,12 @@
 --[[
 purpose:   Reads the trace of a session.
-guarantee: Refused while a checkpoint waits for its answer. The call itself is not in the trace. Of a trace that is
-           too large the newest events are shown.
+guarantee: Rejected while a checkpoint is pending. The call itself is not in the trace. Of too large a trace the
+           newest events are shown.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max whole_trace
 reply:     {ok | blocked | superseded, now, q, activity, condition, pending, completed, {first, events}}
 errors:    UNKNOWN_SESSION
 writes:    session session_trace session_answers session_item
-full:      reading; the token that it writes takes the place of another
+full:      a read; the token that it writes overwrites another
 --]]
 local bindings = require 'bindings'
 local sessions = require 'sessions'

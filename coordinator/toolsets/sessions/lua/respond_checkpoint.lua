@@ -1,14 +1,14 @@
 --[[
-purpose:   Answers the checkpoint that waits.
-guarantee: Exactly one call answers a checkpoint, of however many that try. Its timers run from when it was yielded,
-           by the server's time. A handle of an earlier yield of the same checkpoint does not answer a later one.
+purpose:   Answers the pending checkpoint.
+guarantee: Of any number of calls exactly one answers a checkpoint. Its timers run from the yield, by the server's
+           time. A handle of an earlier yield of the same checkpoint does not answer a later one.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max checkpoint instance least_ms
            text option mode problem late
-           checkpoint and instance as modules/asked.lua says; text the answer in JSON; problem is looked at before
+           checkpoint and instance: see modules/asked.lua; text: the answer in JSON; problem is checked before
            the timer, late after it
 reply:     {ok | none | pending | closed | superseded | early | failed, now, q, activity, condition, pending,
            completed, ms since it was yielded | `q` of the handle | the last answer of this checkpoint in JSON or ''}
-           q is that of the token shown where it is superseded, so that it stays so
+           if superseded, q is that of the token shown, so that it stays superseded
 errors:    UNKNOWN_SESSION
 writes:    events session session_trace session_answers session_item
 --]]

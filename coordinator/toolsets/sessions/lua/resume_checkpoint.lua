@@ -1,6 +1,6 @@
 --[[
-purpose:   Lets the worker go on after its checkpoint was answered.
-guarantee: Only where an answer is there that nobody has resumed from. The same call made again gets the same answer.
+purpose:   Resumes the worker after its checkpoint was answered.
+guarantee: Only from an answer not resumed from yet. A retry of the call gets the same answer.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max
 reply:     {ok | blocked | nothing | superseded | unclaimed, now, q, activity, condition, pending, completed,
            the answer in JSON | who holds the item now}

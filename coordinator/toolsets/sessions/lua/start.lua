@@ -1,9 +1,9 @@
 --[[
-purpose:   Makes a session, as a child of another or bound to a work item where these are given; or takes over one of
-           another fleet, as its token tells of it.
-guarantee: A bound session begins under a live claim of the actor. An item has at most one open session for each
-           workflow: where there is one, nothing is made. Of calls that take over the same session, one makes it. Its
-           checkpoint waits here too; the timers of that start now.
+purpose:   Creates a session, optionally as a child of another or bound to a work item; or adopts one of another
+           fleet from its token.
+guarantee: A bound session begins under a live claim of the actor. An item has at most one open session per
+           workflow: if there is one, nothing is created. Of calls that adopt the same session, one creates it. Its
+           checkpoint is pending here too; its timers start now.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max workflow version problem parent
            parent_workflow parent_activity parent_version parent_entry item actor fence adopted condition checkpoint
            parent, item and checkpoint '' for none; fence 0 for none shown; adopted 1: one of another fleet, of whose

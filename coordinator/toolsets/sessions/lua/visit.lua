@@ -1,7 +1,7 @@
 --[[
-purpose:   Takes note of a call that changes nothing in a session but its trace, and says where the session stands.
-guarantee: Refused while a checkpoint waits for its answer, whatever the token shown says. A call that failed
-           already (problem not '') is noted as such once it has passed the gate.
+purpose:   Records a read-only call in the trace, and returns the session's position.
+guarantee: Rejected while a checkpoint is pending, whatever the token shown says. A call that failed already
+           (problem not '') is recorded as failed once it has passed the gate.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max problem
 reply:     {ok | blocked | superseded | failed, now, q, activity, condition, pending checkpoint, completed, false}
 errors:    UNKNOWN_SESSION

@@ -1,8 +1,8 @@
 --[[
-purpose:   Sets a checkpoint of the current activity that waits for its answer; its timers start now.
-guarantee: At most one waits at a time. The same call made again gets the same handle, also once it was answered,
-           until somebody resumes from the answer; nor is asked again what was answered in this visit before another
-           agent took the session over. `again` asks in both cases.
+purpose:   Yields a checkpoint of the current activity: it is pending until answered; its timers start now.
+guarantee: At most one is pending. A retry of the call gets the same handle, even after the answer, until the answer
+           is resumed from. A checkpoint answered in this visit before another agent took the session over is not
+           asked again. `again` asks in both cases.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max checkpoint again problem
 reply:     {ok | answered | active | superseded | unclaimed | moved | failed, now, q, activity, condition, pending,
            completed, {yielded at, q of the handle, 1: by this call, 0: before} | the earlier answer in JSON | who holds

@@ -1,4 +1,4 @@
-"""Answers to checkpoints: how one is given, its effect, and how it is stored (README.md, 'Checkpoints')."""
+"""Answers to checkpoints: checks, effects and storage (README.md, 'Checkpoints')."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Given(msgspec.Struct, array_like=True):
 
 
 class Kept(msgspec.Struct, array_like=True):
-    """An answer as the store keeps it."""
+    """A stored answer."""
 
     at: int
     """In milliseconds."""
@@ -41,7 +41,7 @@ class Kept(msgspec.Struct, array_like=True):
 
 
 class Resolution(NamedTuple):
-    """How a checkpoint is to be answered, or why it cannot be."""
+    """How a checkpoint is answered, or why it cannot be."""
 
     how: How
     option: str = ""
@@ -49,7 +49,7 @@ class Resolution(NamedTuple):
     least_ms: int = 0
     """The shortest time between the yield and the answer."""
     problem: ToolFailure | None = None
-    """Why the checkpoint cannot be answered in this way."""
+    """Why the checkpoint cannot be answered this way."""
     late: ToolFailure | None = None
     """The same, for problems that are reported only after the shortest time has passed."""
 
@@ -59,7 +59,7 @@ decode = msgspec.json.Decoder(Kept).decode
 
 
 def mode(args: RespondCheckpoint) -> How | None:
-    """The way of answering that the arguments choose; None if they choose none or several. False chooses nothing."""
+    """The way of answering chosen by the arguments; None if none or several. False chooses nothing."""
     named: list[How] = []
     if args.option_id is not None:
         named.append("option_id")
@@ -71,7 +71,7 @@ def mode(args: RespondCheckpoint) -> How | None:
 
 
 def resolution(checkpoint: Checkpoint, how: How, option_id: str, least_seconds: int) -> Resolution:
-    """Checks an answer, and says what it takes and which effect it has.
+    """Checks an answer, and resolves its option and effect.
 
     Args:
         least_seconds: the shortest time between the yield and an answer by option.
@@ -114,7 +114,7 @@ def invalid_option(words: str, valid: str) -> ToolFailure:
 
 
 def too_early(checkpoint: str, how: How, waited_ms: int, least_ms: int) -> ToolFailure:
-    """The failure for an answer before its time."""
+    """The failure for an answer that comes too early."""
     waited, least = waited_ms // 1000, ceil(least_ms / 1000)
     if how == "auto_advance":
         words = (
@@ -130,7 +130,7 @@ def too_early(checkpoint: str, how: How, waited_ms: int, least_ms: int) -> ToolF
 
 
 def effect(option: Option) -> dict[str, Any]:
-    """The effect of choosing the option, as in the definition; empty for none."""
+    """The option's effect, as defined; empty for none."""
     found: dict[str, Any] = msgspec.to_builtins(option.effects)
     return found
 

@@ -29,7 +29,7 @@ def adopted(reason: str) -> str:
 
 
 def taken_over(reason: str) -> str:
-    """The warning for a token whose session is not known here, and so was made as the token states it."""
+    """The warning for a token of an unknown session, which was created as the token states it."""
     return (
         "The session of the provided session_token was not known here. It was adopted as the token states it, and the "
         "token signed anew: session ID, activity position and the checkpoint that waits are preserved; the trace and "
@@ -46,7 +46,7 @@ def orphaned(reason: str) -> str:
 
 
 def recovered(workflow: str, reason: str) -> str:
-    """The warning for a token that could not be used at all."""
+    """The warning for an unusable token."""
     return (
         "The provided session_token could not be verified and its session could not be found. A fresh session was "
         f"started instead (workflow: '{workflow}'). The previous session state was NOT inherited: reconstruct it from "
@@ -56,7 +56,7 @@ def recovered(workflow: str, reason: str) -> str:
 
 
 def moved_on(act: str, stands: str) -> str:
-    """The warning for a token from before the session went on to another activity."""
+    """The warning for a token at an earlier activity than its session."""
     return (
         f"Warning: The session_token was at activity '{act}', but the session has moved on to '{stands}'. The returned "
         f"token is at '{stands}'."
@@ -78,7 +78,7 @@ def work_item(item: str, fence: int, holder: str, expires: int, live: bool) -> W
     """A bound work item as results show it.
 
     Args:
-        holder: who holds the item now; empty: nobody, or another agent.
+        holder: the item's current holder; empty: nobody, or another agent.
         expires: when the claim expires, in Unix ms; 0: there is no claim.
         live: whether the session's claim is live.
     """

@@ -1,4 +1,4 @@
-"""Refusals of calls about sessions (README.md, 'The gate'). First the words that agents look for, then what to do."""
+"""Refusals of calls about sessions (README.md, 'The gate'). First the words that agents match, then what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from coordinator.errors import ToolFailure, that_exist
 
 SHOWN = 200
-"""Most characters of an unknown id that are repeated in a message."""
+"""The most characters of an unknown id that a message quotes."""
 _ANSWER_IT = "The orchestrator must resolve it by calling respond_checkpoint."
 
 
@@ -43,8 +43,8 @@ def nothing_to_resume() -> ToolFailure:
     """resume_checkpoint without an answer to resume from."""
     return ToolFailure(
         "checkpoint_closed",
-        "Cannot resume: no resolved checkpoint waits for the session to go on. If execution is not paused at a "
-        "checkpoint, go on with the next step.",
+        "Cannot resume: no resolved checkpoint to resume from. If execution is not paused at a checkpoint, continue "
+        "with the next step.",
     )
 
 
@@ -85,7 +85,7 @@ def superseded(agent: str) -> ToolFailure:
 
 _HOLDERS = {
     "nobody": "nobody holds it now",
-    "same": "its holder has claimed it anew",
+    "same": "its holder has claimed it again",
     "other": "somebody else holds it now",
 }
 
@@ -119,8 +119,8 @@ def not_found(kind: str, name: str, known: Iterable[str] | None, place: str = ""
     """A definition that does not exist: ``Workflow not found: x; did you mean 'y'?``.
 
     Args:
-        known: what exists; None: that is not worth a list.
-        place: where it was looked for, and what else helps.
+        known: the existing ones; None: not listed.
+        place: where it was searched, and a hint.
     """
     exist = "" if known is None else that_exist(name, known)
     return ToolFailure("RESOURCE_NOT_FOUND", f"{kind} not found: {name[:SHOWN]}{place[: 2 * SHOWN]}{exist}")
@@ -131,7 +131,7 @@ def no_end(target: str, act: str, ways: Iterable[str]) -> ToolFailure:
 
     Args:
         act: empty: the session has no activity yet.
-        ways: activities that can be gone to.
+        ways: the possible next activities.
     """
     where = f"From '{act}' it" if act else "Before its first activity it"
     return ToolFailure(

@@ -10,11 +10,11 @@ _SIGNATURE = re.compile(r"[0-9a-f]{64}")
 
 
 class Signer:
-    """Signs with the newest of the keys that a process knows, and verifies with all of them.
+    """Signs with the newest key that a process knows, and verifies with all of them.
 
     Args:
-        purpose: the purpose for which keys are derived. Empty: the keys are used directly, as the form of session
-            tokens demands.
+        purpose: the purpose for which keys are derived. Empty: the keys are used directly, as the format of session
+            tokens requires.
     """
 
     def __init__(self, ring: KeyRing, purpose: str = "") -> None:

@@ -1,6 +1,6 @@
 """Answers as text: TOON, headers and raw blocks, byte for byte as clients expect them.
 
-Summaries of workflows take time to make, so they are cached by the digest of the definition.
+Summaries of workflows are slow to build, so they are cached by the digest of the definition.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def pretty(result: msgspec.Struct) -> str:
 
 
 def discovery(server: str, version: str, library: Library) -> str:
-    """The answer of discover: the server, and the guide of the workflow ``meta`` on how to begin, or else our own."""
+    """The answer of discover: the server, and the bootstrap guide of the workflow ``meta`` or the built-in one."""
     folder = library.folders.get(META)
     guide = None if folder is None else folder.resource("00", 3)
     return f"server: {server}\nversion: {version}\n\n{_own_guide() if guide is None else guide.text}"
@@ -49,7 +49,7 @@ def listing(library: Library) -> str:
 
 def summary(workflow: LoadedWorkflow, token: str) -> str:
     """The workflow part of get_workflow with summary, in TOON."""
-    # A token contains nothing that TOON would have to quote.
+    # A token contains no characters that TOON would quote.
     return f"{_summary(workflow)}\nsession_token: {token}"
 
 
@@ -97,7 +97,7 @@ def _own_guide() -> str:
 
 @lru_cache(maxsize=128)
 def _whole(workflow: LoadedWorkflow) -> str:
-    # Files of activities are named or left out in ``workflow.toon``; here is what they hold.
+    # ``workflow.toon`` only names the files of activities; their content is here.
     head = {name: value for name, value in workflow.data.items() if name not in ("activities", "activitiesDir")}
     return toon.write({**head, "activities": [dict(one.data) for one in workflow.activities.values()]})
 
@@ -133,5 +133,5 @@ def _option(option: Any) -> dict[str, Any]:
 
 
 def _or_null(value: Any) -> Any:
-    """Converts a value to builtins. A value that the file leaves out becomes None: clients expect null."""
+    """Converts a value to builtins. A missing value becomes None: clients expect null."""
     return None if value is UNSET else msgspec.to_builtins(value)

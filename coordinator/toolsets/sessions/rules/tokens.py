@@ -2,7 +2,7 @@
 
 The payload is compact JSON with its fields in the order of ``Payload``. A checkpoint handle is a
 session token whose ``bcp`` is set. A valid signature does not mean that the session still exists or is in the
-state of the token: only the record in the store tells that.
+state of the token: only the record in the store decides that.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from coordinator.toolsets.sessions.contract.arguments import MAX_CONDITION, MAX_
 from coordinator.toolsets.sessions.rules.signer import Signer
 
 MAX_TOKEN = 16_384
-"""Most characters of a session token; those that this toolset makes are far shorter."""
+"""The most characters of a session token; those issued here are far shorter."""
 MAX_SEQ = 2**31
-"""No session that makes a call each second for sixty years gets there."""
+"""A session with one call per second would take sixty years to reach this."""
 SID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -47,7 +47,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
     aid: str
     """Agent."""
     bcp: str | UnsetType = UNSET
-    """The checkpoint that waits for its answer."""
+    """The pending checkpoint."""
     psid: str | UnsetType = UNSET
     """Parent: session, workflow, activity and version."""
     pwf: str | UnsetType = UNSET
@@ -56,7 +56,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def checkpoint(self) -> str:
-        """The checkpoint that waits, empty for none."""
+        """The pending checkpoint, empty for none."""
         return "" if self.bcp is UNSET else self.bcp
 
 
@@ -74,11 +74,11 @@ UNSIGNED = "HMAC signature verification failed"
 INCOMPLETE = "payload is missing required fields"
 UNDECODED = "failed to decode payload"
 OVERSIZED = f"longer than {MAX_TOKEN} characters"
-UNKNOWN = "no session of this project is known by it"
+UNKNOWN = "its session is unknown in this project"
 
 _ADVICE = {
     MALFORMED: "Pass a token as start_session or the last call returned it, or call start_session for a new one.",
-    UNSIGNED: "It was changed on the way, or its key has aged out. Call start_session with it to have the session "
+    UNSIGNED: "It was changed in transit, or its key has aged out. Call start_session with it to have the session "
     "recovered; if it is a checkpoint_handle, the worker has to yield the checkpoint again.",
 }
 _ANEW = "Call start_session for a new one."
@@ -88,7 +88,7 @@ _decode = msgspec.json.Decoder(Payload).decode
 
 
 def invalid_token(reason: str) -> ToolFailure:
-    """The failure of a call with an invalid token. It says why, and what to do."""
+    """The failure of a call with an invalid token: the reason, and what to do."""
     return ToolFailure("invalid_session_token", f"Invalid session token: {reason}. {_ADVICE.get(reason, _ANEW)}")
 
 
@@ -104,7 +104,7 @@ def seal(payload: bytes, signer: Signer) -> str:
 
 
 def decode(token: str, signer: Signer) -> Payload:
-    """The payload of a token that we signed.
+    """The payload of a token with a valid signature.
 
     Raises:
         Unreadable: the token is too long, malformed, not signed by us, or not a session token.
@@ -113,16 +113,16 @@ def decode(token: str, signer: Signer) -> Payload:
 
 
 def decode_unsigned(token: str) -> Payload:
-    """The payload of a token without a valid signature. Of a session that is known here, only the id may be used.
+    """The payload of a token without a valid signature. For a known session, only its id may be used.
 
     Raises:
-        Unreadable: it does not even have the form of a session token.
+        Unreadable: it does not have the format of a session token.
     """
     return checked(_payload(unseal(token, None, MAX_TOKEN)))
 
 
 def complete(payload: Payload) -> bool:
-    """Whether a session can be made of what the payload states: no field is longer than those of our own tokens."""
+    """Whether a session can be created from the payload: no field is longer than in our own tokens."""
     parent = (payload.psid, payload.pwf, payload.pact, payload.pv)
     names = (payload.wf, payload.act, payload.skill, payload.v, payload.checkpoint, *parent)
     return (

@@ -1,7 +1,7 @@
 """The trace of a session: its events, and the signed tokens that contain a segment of it (README.md, 'Trace').
 
-Agents carry trace tokens in their context, so the payload of one is what the store keeps of the calls, compressed:
-``<base64url of deflated JSON>.<signature>``. What is the same in all events is in it once, or derived.
+Agents carry trace tokens in their context, so the payload is the stored form of the calls, compressed:
+``<base64url of deflated JSON>.<signature>``. Values common to all events are in it once, or derived.
 Keys of trace tokens are derived for one project, so a token of one project is not valid in another.
 """
 
@@ -20,15 +20,15 @@ from coordinator.toolsets.sessions.rules.signer import Signer
 from coordinator.toolsets.sessions.rules.tokens import Unreadable
 
 MAX_TRACE_TOKEN = 2_000_000
-"""Most characters of a trace token; what ``move.lua`` puts into one stays below."""
+"""The most characters of a trace token; ``move.lua`` stays below."""
 MAX_TRACE_TOKENS = 500
-"""Most trace tokens in one call."""
+"""The most trace tokens in one call."""
 MAX_TEXT = 500
-"""Most characters of an error or a warning in the trace."""
+"""The most characters of an error or a warning in the trace."""
 ADOPTED = "adopted:re-signed token"
 RECOVERED = "recovered:invalid token"
 ORIGINS = ("adopted:", "recovered:")
-"""Beginnings of an ``err`` that is not an error, but says how a start_session obtained its session."""
+"""Prefixes of an ``err`` that is no error, but how a start_session obtained its session."""
 
 
 class Entry(msgspec.Struct, array_like=True):
@@ -42,7 +42,7 @@ class Entry(msgspec.Struct, array_like=True):
 
 
 class Stored(msgspec.Struct, array_like=True):
-    """An event as the store keeps it: a call with its time and what the script found."""
+    """A stored event: a call with its time and the script's result."""
 
     at: int
     problem: str
@@ -60,14 +60,14 @@ class Segment(msgspec.Struct, array_like=True):
     act: str
     """The activity that the transition leads to."""
     first: int
-    """The place of the first call in the trace."""
+    """The index of the first call in the trace."""
     made: int
     """When the token was made, in seconds since 1970."""
     calls: list[msgspec.Raw]
-    """As the store keeps them (``Stored``)."""
+    """In the stored form (``Stored``)."""
 
     def events(self) -> list[TraceEvent]:
-        """The calls as the trace shows them."""
+        """The calls in the published form."""
         return events(self.sid, self.workflow, self.parent, self.first, self.calls)
 
 
@@ -86,25 +86,25 @@ def entry(name: str, seconds: float, act: str, aid: str, warnings: Sequence[str]
 
     Args:
         seconds: how long the call has taken so far.
-        warnings: all that its answer has.
+        warnings: those of its answer.
     """
     cut = [warning[:MAX_TEXT] for warning in warnings]
     return _encode(Entry(name, round(seconds * 1000, 1), act, aid, cut))
 
 
 def events(sid: str, workflow: str, parent: str, first: int, raw: Iterable[str | msgspec.Raw]) -> list[TraceEvent]:
-    """The events of a session as the trace shows them.
+    """The events of a session in the published form.
 
     Args:
         parent: the parent session, empty for none.
-        first: the place of the first of them in the trace.
-        raw: what the store keeps.
+        first: the index of the first of them in the trace.
+        raw: the stored events.
     """
     return [_event(sid, workflow, parent, number, _stored(text)) for number, text in enumerate(raw, first)]
 
 
 def stale(act: str, stands: str) -> str:
-    """The warning for a token that is not at its session's activity."""
+    """The warning for a token behind its session."""
     return f"Token is behind its session: it is at activity '{act}' but the session has moved on to '{stands}'"
 
 
@@ -128,7 +128,7 @@ def read(token: str, signer: Signer) -> Segment:
     try:
         return _segment(zlib.decompress(tokens.unseal(token, signer, MAX_TRACE_TOKEN)))
     except (zlib.error, msgspec.DecodeError):
-        # The signature was right, so a release with another form of tokens has made it.
+        # The signature is valid, so a release with another token format issued it.
         raise Unreadable("undecoded", f"Invalid trace token: malformed payload fields. {_ADVICE}.") from None
     except Unreadable as error:
         reason = _WORDS.get(error.reason, error.reason)
@@ -137,7 +137,7 @@ def read(token: str, signer: Signer) -> Segment:
 
 def _event(sid: str, workflow: str, parent: str, number: int, stored: Stored) -> TraceEvent:
     said = stored.entry
-    # For a start_session that succeeded, the problem says how the session was obtained.
+    # For a successful start_session, the problem says how the session was obtained.
     failed = bool(stored.problem) and not stored.problem.startswith(ORIGINS)
     warnings = said.vw if not stored.stands else [*said.vw, stale(said.act, stored.stands)]
     return TraceEvent(

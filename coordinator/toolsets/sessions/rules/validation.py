@@ -1,4 +1,4 @@
-"""Warnings: what is wrong with a call that is carried out all the same (README.md, 'Warnings')."""
+"""Warnings about calls that are carried out nevertheless (README.md, 'Warnings')."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from coordinator.definitions import END, TERMINALS, Activity, LoadedWorkflow, co
 from coordinator.toolsets.sessions.contract.arguments import ActivityReport, StepReport
 
 MAX_WARNINGS = 50
-"""Most warnings of one call."""
+"""The most warnings of one call."""
 MAX_WARNING = 2_000
-"""Most characters of a warning."""
+"""The most characters of a warning."""
 
 
 class Way(NamedTuple):
@@ -31,13 +31,13 @@ def validation(warnings: Sequence[str]) -> dict[str, object]:
 
 
 def bounded(warnings: Sequence[str]) -> list[str]:
-    """The warnings for an answer. Long ones are cut. If there are too many, a last line says how many are left out."""
+    """The warnings for an answer. Long ones are truncated. A last line counts the omitted ones."""
     shown = [
         one if len(one) <= MAX_WARNING else f"{one[:MAX_WARNING]}... ({len(one) - MAX_WARNING} more characters)"
         for one in warnings[:MAX_WARNINGS]
     ]
     if (more := len(warnings) - MAX_WARNINGS) > 0:
-        shown.append(f"{more} more warnings are left out; put these right first.")
+        shown.append(f"{more} more warnings are left out; fix these first.")
     return shown
 
 
@@ -46,14 +46,14 @@ class Exits(NamedTuple):
 
     ways: tuple[Way, ...]
     targets: tuple[str, ...]
-    """Where they lead, each once."""
+    """Their targets, each once."""
     steps: tuple[str, ...]
-    """The activity's steps, which are to be done before."""
+    """The activity's steps."""
 
 
 @lru_cache(maxsize=512)
 def exits(workflow: LoadedWorkflow, activity_id: str) -> Exits | None:
-    """The ways out of an activity; None if there is no activity with this id. Cached for each definition."""
+    """The ways out of an activity; None if there is no such activity. Cached per definition."""
     activity = workflow.activity(activity_id)
     if activity is None:
         return None
@@ -117,12 +117,12 @@ def transition(act: str, target: str, workflow: LoadedWorkflow) -> Iterator[str]
 
 
 def condition(act: str, target: str, claimed: str, workflow: LoadedWorkflow) -> Iterator[str]:
-    """Warns if the condition claimed for a transition is not the one that the workflow states."""
+    """Warns if the condition claimed for a transition is not the defined one."""
     leaving = exits(workflow, act) if act != target else None
     found = [] if leaving is None else [way for way in leaving.ways if way.to == target]
     if not found or any(_stated(way, claimed) for way in found):
         return
-    # Several ways may lead to one activity. Each of them has a condition here, or is the default.
+    # Several ways may lead to one activity. Each of these has a condition, or is the default.
     wanted = " or ".join(dict.fromkeys(f"'{way.condition}'" for way in found if way.condition))
     if claimed in ("", "default"):
         said = "'default'" if claimed else "no condition"
@@ -143,7 +143,7 @@ def _stated(way: Way, claimed: str) -> bool:
 
 
 def step_manifest(act: str, manifest: Sequence[StepReport] | None, workflow: LoadedWorkflow) -> Iterator[str]:
-    """Warns if the steps of the activity that is left were not all reported, in order and with an outcome."""
+    """Warns if the steps of the activity left were not all reported, in order and with an outcome."""
     if not act:
         return
     if manifest is None:
@@ -174,7 +174,7 @@ def _compared(expected: Sequence[str], given: Sequence[str]) -> Iterator[str]:
 
 
 def activity_manifest(manifest: Sequence[ActivityReport] | None, workflow: LoadedWorkflow) -> Iterator[str]:
-    """Warns of reports on completed activities that cannot be true."""
+    """Warns of invalid reports on completed activities."""
     if manifest is None:
         return
     if not manifest:

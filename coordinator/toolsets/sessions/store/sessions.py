@@ -1,4 +1,4 @@
-"""The record of a session: every call that reads or changes one."""
+"""Reads and changes the records of sessions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class State(msgspec.Struct, array_like=True):
     act: str
     cond: str
     pending: str
-    """The checkpoint that waits for its answer; empty for none."""
+    """The pending checkpoint; empty for none."""
     completed: bool
     detail: Any
-    """Depends on the script and the outcome."""
+    """Depends on script and outcome."""
 
     def details(self, wanted: type[T]) -> T:
         """Converts the detail to the type that the script's header states."""
@@ -42,7 +42,7 @@ class State(msgspec.Struct, array_like=True):
 
 
 class Claim(NamedTuple):
-    """The work item that a session is to be bound to, and the caller's claim on it."""
+    """The work item to bind a session to, and the caller's claim on it."""
 
     item: str = ""
     """Its UUID as 32 hex digits; empty: none."""
@@ -53,7 +53,7 @@ class Claim(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The part of a trace that goes into a trace token."""
+    """The part of a trace for a trace token."""
 
     first: int
     past: int
@@ -86,7 +86,7 @@ class StatusDetail(NamedTuple):
     yielded_at: int
     parent: list[str]
     claim: list[Any]
-    """Item, fence, present holder (empty: nobody, or another agent), expiry, whether the claim is live; or empty."""
+    """Item, fence, current holder (empty: nobody, or another agent), expiry, whether the claim is live; or empty."""
 
 
 NO_CLAIM = Claim()
@@ -116,7 +116,7 @@ class SessionStore:
         self._events = settings.events_max
 
     async def ping(self) -> None:
-        """Returns if the store answers and takes writes."""
+        """Returns if the store answers and accepts writes."""
         await self._store.ping()
 
     async def _run(
@@ -139,10 +139,10 @@ class SessionStore:
         claim: Claim = NO_CLAIM,
         adopted: bool = False,
     ) -> State:
-        """Makes a session, or takes over one of another fleet.
+        """Creates a session, or adopts one of another fleet.
 
         Args:
-            new: the payload of its first token, still without time.
+            new: the payload of its first token, without time.
             problem: what was wrong with the token that the caller passed, for the trace; empty: nothing.
             parent: the token of the parent, and the entry for the parent's trace.
             adopted: whether position, checkpoint and parent are those that ``new`` states. The outcome is ``known`` if
@@ -181,7 +181,7 @@ class SessionStore:
         return await self._run(_JOIN, project, shown, entry, workflow, agent, problem, *claim)
 
     async def visit(self, project: str, shown: Payload, entry: bytes, problem: str) -> State:
-        """Notes a call that reads definitions. It is refused while a checkpoint waits."""
+        """Records a call that reads definitions. It is rejected while a checkpoint is pending."""
         return await self._run(_VISIT, project, shown, entry, problem[: trace.MAX_TEXT])
 
     async def move(
@@ -198,7 +198,7 @@ class SessionStore:
         """Moves the session to another activity. The detail is ``Cut``.
 
         Args:
-            report: a digest of all that the caller says about the transition. The same call with another one is no
+            report: a digest of the caller's report on the transition. The same call with another one is no
                 repetition.
         """
         problem = problem[: trace.MAX_TEXT]
@@ -211,13 +211,13 @@ class SessionStore:
         return await self._run(_YIELD, project, shown, entry, checkpoint, int(again), problem[: trace.MAX_TEXT])
 
     async def resume(self, project: str, shown: Payload, entry: bytes) -> State:
-        """Lets the worker go on after an answer. The detail is the answer, in JSON."""
+        """Resumes the worker after an answer. The detail is the answer, in JSON."""
         return await self._run(_RESUME, project, shown, entry)
 
     async def present(
         self, project: str, shown: Payload, entry: bytes, checkpoint: str, instance: str, problem: str
     ) -> State:
-        """Notes that a checkpoint was presented."""
+        """Records that a checkpoint was presented."""
         return await self._run(_PRESENT, project, shown, entry, checkpoint, instance, problem[: trace.MAX_TEXT])
 
     async def respond(
@@ -230,7 +230,7 @@ class SessionStore:
         answer: bytes,
         found: Resolution,
     ) -> State:
-        """Answers the checkpoint that waits. The detail is how long it waited, in milliseconds."""
+        """Answers the pending checkpoint. The detail is how long it was pending, in milliseconds."""
         return await self._run(
             _RESPOND,
             project,

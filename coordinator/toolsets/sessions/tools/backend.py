@@ -1,4 +1,4 @@
-"""What the tools of this toolset share: reading and making tokens, the definitions, and the form of answers."""
+"""Shared by the tools of this toolset: tokens, definitions, and the shape of answers."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ class Backend:
         self.definitions = definitions or shared_definitions(settings.workflows.sessions)
 
     def configure(self, settings: Settings) -> None:
-        """Takes over reloaded settings."""
+        """Applies reloaded settings."""
         self.settings = settings
 
     @property
     def authenticates(self) -> bool:
-        """Whether callers may be authenticated: then nobody's word for the state of a session is taken."""
+        """Whether callers may be authenticated: then no session is adopted from a token's state."""
         return auth_mode(self.settings) != "none"
 
     @property
     def current(self) -> Library:
-        """The newest definitions. A call takes them once and uses them to its end."""
+        """The newest definitions. A call reads this once and keeps the result."""
         return self.definitions.current
 
     async def signer(self, purpose: str = "") -> Signer:
-        """The present signer of session tokens, or of other tokens with this purpose.
+        """The current signer of session tokens, or of other tokens with this purpose.
 
         Raises:
             ToolFailure: ``store_unavailable``, if this process has never read the keys.
@@ -80,7 +80,7 @@ class Backend:
         return tokens.encode(advanced(shown, state, **changes), await self.signer())
 
     async def decode(self, token: str) -> Payload:
-        """The payload of a token that a caller passed. Looks for newer keys before it refuses a signature.
+        """The payload of a caller's token. Refreshes the keys before it rejects a signature.
 
         Raises:
             Unreadable: it is not one of our session tokens.
@@ -88,13 +88,13 @@ class Backend:
         try:
             return await self._read(token, tokens.decode)
         except Unreadable as error:
-            # Logged, because no session's trace can have it. The token itself is never logged.
+            # Logged, because no session's trace can record it. The token itself is never logged.
             recorder().session_token(error.kind)
             _log.info("session token refused", reason=error.reason)
             raise
 
     async def segment(self, project: str, token: str) -> trace.Segment:
-        """The segment in a trace token of this project. Looks for newer keys as ``decode`` does.
+        """The segment in a trace token of this project. Refreshes the keys as ``decode`` does.
 
         Raises:
             Unreadable: it is not such a token. The reason is a sentence for the caller.
@@ -102,7 +102,7 @@ class Backend:
         return await self._read(token, trace.read, trace.purpose(project))
 
     async def _read(self, token: str, read: Callable[[str, Signer], T], purpose: str = "") -> T:
-        """Reads a token; tries again with newer keys if only the signature is wrong and there are some."""
+        """Decodes a token; retries with newer keys, if there are any, after a wrong signature."""
         try:
             return read(token, await self.signer(purpose))
         except Unreadable as error:
@@ -122,7 +122,7 @@ class Backend:
             raise tokens.invalid_token(error.reason) from None
 
     async def reading(self, call: Call, name: str, token: str, make: Make[T]) -> Read[T]:
-        """Carries out a call that reads definitions: reads with ``make``, and notes the call in the session.
+        """Carries out a call that reads definitions: reads with ``make``, and records the call in the session.
 
         Raises:
             ToolFailure: the token is not valid; the session refuses the call; ``make`` failed. The first of these that
@@ -162,7 +162,7 @@ def loaded(library: Library, workflow: str) -> LoadedWorkflow:
 
 
 def refuse(state: State, shown: Payload, problem: ToolFailure | None = None) -> None:
-    """Raises the failure of an outcome that several tools have in common. Returns for all other outcomes.
+    """Raises the failure of an outcome common to several tools. Returns for all other outcomes.
 
     Args:
         problem: the failure that was passed to the store with the call.
@@ -182,12 +182,12 @@ def drifted(library: Library, shown: Payload) -> list[str]:
 
 
 def behind(shown: Payload, stands: str) -> list[str]:
-    """The warning for a token that is not at its session's activity."""
+    """The warning for a token behind its session."""
     return [trace.stale(shown.act, stands)] if shown.act and stands and shown.act != stands else []
 
 
 def advanced(shown: Payload, state: State, **changes: Any) -> Payload:
-    """The next token's payload: its order and time from the store, and the checkpoint that waits."""
+    """The next token's payload: order and time from the store, and the pending checkpoint."""
     changes.setdefault("seq", state.seq)
     return msgspec.structs.replace(shown, ts=state.now // 1000, bcp=state.pending or UNSET, **changes)
 
@@ -198,12 +198,12 @@ def meta(token: str, warnings: Sequence[str]) -> dict[str, Any]:
 
 
 def in_json(result: msgspec.Struct, meta: dict[str, Any] | None) -> Reply:
-    """A result in JSON: as text that people can read, and structured."""
+    """A result in JSON, as readable text and structured."""
     return Reply(text=(texts.pretty(result),), structured=result, meta=meta)
 
 
 def in_text(text: str, meta: dict[str, Any] | None = None) -> Reply:
-    """A result that is text alone."""
+    """A result of only text."""
     return Reply(text=(text,), meta=meta)
 
 

@@ -23,13 +23,13 @@ _HEALTH = "Whether the server is healthy, its version, the number of workflows a
 
 
 class Catalogue:
-    """The handlers of the tools that need no session."""
+    """Handlers of the tools without a session."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
     async def discover(self, call: Call, args: NoArguments) -> Reply:
-        """The server's name and version, and how an agent begins."""
+        """The server's name and version, and the bootstrap procedure."""
         return in_text(texts.discovery(NAME, __version__, self._backend.current))
 
     async def list_workflows(self, call: Call, args: NoArguments) -> Reply:

@@ -1,4 +1,4 @@
-"""yield, resume, present and respond_checkpoint: questions that a session stops for."""
+"""yield, resume, present and respond_checkpoint."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _RESUMED = "Checkpoint cleared. Go on with the next step, with the effects of th
 
 
 class _Meant(NamedTuple):
-    """What a call about a checkpoint refers to."""
+    """The checkpoint that a call refers to."""
 
     token: Payload
     current: Library
@@ -78,17 +78,17 @@ class _Meant(NamedTuple):
     """Empty: the token names none."""
     activity: str
     instance: str = ""
-    """The seq of the checkpoint's handle; empty: the token itself tells it."""
+    """The seq of the checkpoint's handle; empty: that of the token itself."""
 
 
 class Checkpoints:
-    """The handlers of the tools that stop a session for a question and let it go on."""
+    """Handlers of the checkpoint tools."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
     async def yield_checkpoint(self, call: Call, args: YieldCheckpoint) -> Reply:
-        """Lets the session wait for an answer, or returns the answer if it was given before."""
+        """Makes a checkpoint pending, or returns its earlier answer."""
         began = perf_counter()
         if len(args.checkpoint_id) > MAX_NAME:
             raise invalid("checkpoint_id", f"must be at most {MAX_NAME} characters")
@@ -118,14 +118,14 @@ class Checkpoints:
         at, seq, new = state.details(tuple[int, int, int])
         if new:
             recorder().checkpoint("yielded")
-        # The handle depends on the yield alone, so a call that is repeated after a lost reply gets the same one.
+        # The handle depends only on the yield, so a retry after a lost reply gets the same one.
         payload = structs.replace(advanced(shown, state, seq=seq), bcp=args.checkpoint_id, ts=at // 1000)
         token = tokens.encode(payload, await self._backend.signer())
         result = Yielded(status="yielded", checkpoint_id=args.checkpoint_id, checkpoint_handle=token, message=_YIELDED)
         return in_json(result, meta(token, warnings))
 
     async def resume_checkpoint(self, call: Call, args: SessionOnly) -> Reply:
-        """Lets the session go on after the answer."""
+        """Resumes the session after the answer."""
         began = perf_counter()
         shown = await self._backend.opened(args.session_token)
         warnings = drifted(self._backend.current, shown)
@@ -151,7 +151,7 @@ class Checkpoints:
         return in_json(result, meta(token, warnings + behind(shown, state.act)))
 
     async def present_checkpoint(self, call: Call, args: PresentCheckpoint) -> Reply:
-        """The question, as the user is to see it."""
+        """The checkpoint, to be shown to the user."""
         began = perf_counter()
         meant = await self._meant_by(args.checkpoint_handle, args.session_token)
         shown = meant.token
@@ -175,7 +175,7 @@ class Checkpoints:
         handle = args.checkpoint_handle or args.session_token or ""
         if meant.instance:
             handle = await self._backend.token(shown, state, act=state.act, cond=state.cond)
-        # Where it could not be found, the problem was raised above.
+        # If it could not be found, the problem was raised above.
         return in_text(texts.checkpoint(cast("Checkpoint", definition), handle), meta(handle, meant.warnings))
 
     async def respond_checkpoint(self, call: Call, args: RespondCheckpoint) -> Reply:
@@ -218,7 +218,7 @@ class Checkpoints:
         return in_json(result, meta(token, meant.warnings))
 
     async def _meant_by(self, handle: str | None, token: str | None) -> _Meant:
-        """What a handle refers to, or the token of a session that waits.
+        """The checkpoint of a handle, or of the token of a blocked session.
 
         Raises:
             ToolFailure: VALIDATION_ERROR without either; ``invalid_session_token``.
@@ -278,22 +278,22 @@ def _asked(meant: _Meant) -> Checkpoint:
     """The definition of a checkpoint that was yielded.
 
     Raises:
-        ToolFailure: RESOURCE_NOT_FOUND, it was removed. Callers raise this only if the checkpoint still waits.
+        ToolFailure: RESOURCE_NOT_FOUND, it was removed. Callers raise this only if the checkpoint is still pending.
     """
     try:
         return _definition(meant.current, meant.token.wf, meant.activity, meant.checkpoint)
     except ToolFailure as failure:
-        hint = "It was there when it was yielded: have its definition put back, or begin again with start_session."
+        hint = "It existed when it was yielded: have its definition restored, or begin again with start_session."
         raise ToolFailure(failure.code, f"{failure.message.removesuffix('?')}. {hint}") from None
 
 
 def _pending(meant: _Meant, state: State) -> _Meant:
-    """The checkpoint that waits in the session, if the token itself does not name one."""
+    """The session's pending checkpoint, if the token itself does not name one."""
     return meant._replace(checkpoint=state.pending, activity=state.act, instance=str(state.details(int)))
 
 
 def _require_pending(state: State, meant: _Meant) -> None:
-    """Raises if the checkpoint that is meant does not wait for an answer."""
+    """Raises if the checkpoint is not pending."""
     if state.outcome == "none":
         raise refusals.no_checkpoint()
     if state.outcome == "closed":
@@ -307,7 +307,7 @@ def _told(text: str) -> str:
 
 
 def _resolution(meant: _Meant, args: RespondCheckpoint, least_seconds: int) -> Resolution:
-    """How the checkpoint is to be answered, or the first problem with that."""
+    """How the checkpoint is answered, or the first problem."""
     how = answers.mode(args)
     if how is None:
         return Resolution("option_id", problem=answers.no_one_way())

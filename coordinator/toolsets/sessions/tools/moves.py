@@ -50,13 +50,13 @@ _MOST_ITEMS = f"must hold at most {limits.MAX_MANIFEST} entries"
 
 
 class Moves:
-    """The handlers of the tools that move a session and show its state and history."""
+    """Handlers of the tools that move a session and show its state and history."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
     async def next_activity(self, call: Call, args: NextActivity) -> Reply:
-        """Moves the session to another activity, and warns of what is odd about that."""
+        """Moves the session to another activity, with warnings."""
         began = perf_counter()
         _check(args)
         shown = await self._backend.opened(args.session_token)
@@ -103,7 +103,7 @@ class Moves:
         return in_json(_status(shown, state, found, workflow, token), {"session_token": token})
 
     async def get_trace(self, call: Call, args: GetTrace) -> Reply:
-        """The calls of the session, or those that trace tokens carry."""
+        """The calls of the session, or those in trace tokens."""
         given = args.trace_tokens
         if given is not None and len(given) > trace.MAX_TRACE_TOKENS:
             raise invalid("trace_tokens", f"must hold at most {trace.MAX_TRACE_TOKENS} tokens")
@@ -132,7 +132,7 @@ class Moves:
         return in_json(result, meta(token, warnings))
 
     async def _carried(self, project: str, trace_tokens: list[str]) -> tuple[list[TraceEvent], list[str]]:
-        """The calls that trace tokens carry, and what is wrong with those that cannot be read."""
+        """The calls in trace tokens, and the errors of unreadable ones."""
         events: list[TraceEvent] = []
         errors: list[str] = []
         for one in trace_tokens:
@@ -166,7 +166,7 @@ def _check(args: NextActivity) -> None:
 
 
 def _target(shown: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str, bool]:
-    """The name of an activity that is gone to, and whether it is the end of the session.
+    """The name of the target activity, and whether it ends the session.
 
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND.
@@ -183,7 +183,7 @@ def _target(shown: Payload, target: str, workflow: LoadedWorkflow) -> tuple[str,
 
 
 def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> list[str]:
-    """All that is odd about a transition, in the order of README.md, 'Warnings'."""
+    """All warnings about a transition, in the order of README.md, 'Warnings'."""
     found = [
         *validation.transition(shown.act, args.activity_id, workflow),
         *validation.drift(shown.v, workflow),
@@ -196,13 +196,13 @@ def _warnings(shown: Payload, args: NextActivity, workflow: LoadedWorkflow) -> l
 
 
 def _report(args: NextActivity) -> str:
-    """A digest of all that is said about a transition: the same target with another report corrects it."""
+    """A digest of the report on a transition: the same target with another report corrects it."""
     said = (args.transition_condition, args.step_manifest, args.activity_manifest)
     return blake2b(msgpack.encode(said), digest_size=8).hexdigest()
 
 
 def _segment(shown: Payload, target: str, state: State, cut: Cut) -> trace.Segment:
-    """What the trace token of a transition holds."""
+    """The content of a transition's trace token."""
     calls = [msgspec.Raw(event) for event in cut.events]
     return trace.Segment(shown.sid, shown.wf, shown.psid or "", target, cut.first, state.now // 1000, calls)
 

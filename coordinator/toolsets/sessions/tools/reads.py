@@ -38,7 +38,7 @@ _GET_RESOURCE = "The content of a resource, with its id and version."
 
 
 class Reads:
-    """The handlers of the tools that show definitions to a session."""
+    """Handlers of the tools that show definitions to a session."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -51,12 +51,12 @@ class Reads:
         if args.summary:
             text = texts.summary(workflow, token)
         else:
-            # In a thread, because the first time takes a while for a long definition.
+            # In a thread, because the first time is slow for a long definition.
             text = await asyncio.to_thread(texts.whole, workflow, token)
         return in_text(skill + text, meta(token, read.warnings))
 
     async def get_activity(self, call: Call, args: SessionOnly) -> Reply:
-        """The activity that the token stands at."""
+        """The activity of the token."""
         read = await self._backend.reading(call, "get_activity", args.session_token, _activity)
         token = await self._backend.token(read.shown, read.state)
         return in_text(texts.headed(token, read.made), meta(token, read.warnings))
@@ -104,14 +104,14 @@ def _tool(name: str, description: str, arguments: type[msgspec.Struct], handler:
 
 
 def _workflow(_shown: Payload, workflow: LoadedWorkflow, library: Library) -> tuple[str, LoadedWorkflow]:
-    """The workflow, and its primary skill as it is shown before it."""
+    """The workflow, and its primary skill to show before it."""
     reference = workflow.workflow.primary_skill
     skill = library.skill(workflow.id, reference) if reference else None
     return "" if skill is None else skill.text + texts.SEPARATOR, workflow
 
 
 def _activity(shown: Payload, workflow: LoadedWorkflow, _library: Library) -> str:
-    """The definition of the activity that the token stands at."""
+    """The definition of the token's activity."""
     if not shown.act:
         raise refusals.no_activity()
     return _current(shown, workflow).text
@@ -154,7 +154,7 @@ def _resource(resource_id: str, shown: Payload, workflow: LoadedWorkflow, librar
         known = None if hint else dict.fromkeys(one.index for one in folder.resources)
         raise refusals.not_found("Resource", index, known, f" in workflow {owner}{hint}")
     owning = library.workflows.get(found.workflow)
-    # The folder of a workflow that is broken can have resources all the same.
+    # The folder of a broken workflow can still have resources.
     return found, "0.0.0" if owning is None else owning.version
 
 
@@ -175,7 +175,7 @@ def _current(shown: Payload, workflow: LoadedWorkflow) -> LoadedActivity:
 
 
 def _elsewhere(shown: Payload, workflow: LoadedWorkflow, library: Library, index: str) -> str:
-    """A hint where the resource may be. Skills use the numbers of their own workflow, which may be another one."""
+    """A hint where the resource may be. Skills use the numbers of their own workflow, possibly another one."""
     current = workflow.activities.get(shown.act)
     skill = library.skill(workflow.id, shown.skill, current.owner if current else None)
     if skill is None or library.resource(skill.workflow, index) is None:

@@ -29,11 +29,11 @@ _DESCRIPTION = (
     "checkpoints that were answered."
 )
 NO_TOKEN = Payload(wf="", act="", skill="", cond="", v="", seq=0, ts=0, sid="", aid="")
-"""Takes the place of the token if the caller passed none."""
+"""Replaces a missing token."""
 
 
 class _Obtained(NamedTuple):
-    """The session that a call returns, and how it was found or made."""
+    """The session that a call returns, and how it was found or created."""
 
     payload: Payload
     warnings: list[str]
@@ -43,13 +43,13 @@ class _Obtained(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """A call, and what all ways to answer it need."""
+    """A call, with the data common to all ways of answering."""
 
     call: Call
     args: StartSession
     definitions: Library
     claim: Claim
-    """The claim to which the session is to be bound."""
+    """The claim to bind the session to."""
 
 
 class Starts:
@@ -59,7 +59,7 @@ class Starts:
         self._backend = backend
 
     async def start_session(self, call: Call, args: StartSession) -> Reply:
-        """Joins the session of a token or of a work item, or makes a new one."""
+        """Joins the session of a token or of a work item, or creates one."""
         _check(args)
         claim = await self._claimed(args)
         asked = _Asked(call, args, self._backend.current, claim)
@@ -91,7 +91,7 @@ class Starts:
         """Joins the session of a token. ``reason`` says what was wrong with its signature; empty: nothing."""
         call, args, definitions, claim = asked
         loaded(definitions, stated.wf)
-        # Without a valid signature, only the id is used of a session that is known.
+        # Without a valid signature, only the id of a known session is used.
         shown = structs.replace(stated, aid="", skill="", seq=0) if reason else stated
         mismatch = [joining.other_agent(args.agent_id, shown.aid)] if shown.aid not in ("", args.agent_id) else []
         noted = trace.entry("start_session", 0, shown.act, args.agent_id, mismatch)
@@ -116,7 +116,7 @@ class Starts:
         return obtained._replace(warnings=mismatch + obtained.warnings)
 
     async def _take_over(self, asked: _Asked, stated: Payload, reason: str) -> _Obtained:
-        """Makes the session that a token states, as that is not known here; or a new one where nobody may state one."""
+        """Adopts the unknown session that a token states; or creates a new one where adoption is not allowed."""
         call, args, _, claim = asked
         why = reason or f"Invalid session token: {tokens.UNKNOWN}"
         if self._backend.authenticates or not tokens.complete(stated):
@@ -125,7 +125,7 @@ class Starts:
         noted = trace.entry("start_session", 0, new.act, args.agent_id)
         state = await self._backend.store.start(call.project, new, noted, trace.ADOPTED, claim=claim, adopted=True)
         if state.outcome == "known":
-            # Another call has just taken it over.
+            # Another call has just adopted it.
             return await self._go_on(asked, stated, reason)
         if state.outcome != "ok":
             raise _unbindable(state, claim)
@@ -147,11 +147,11 @@ class Starts:
         return _joined(asked, state, NO_TOKEN, "inherited")
 
     async def _fresh(self, asked: _Asked, reason: str = "") -> _Obtained:
-        """Makes a new session. ``reason`` says why the token of the call could not be used; empty: there was none."""
+        """Creates a session. ``reason`` says why the token of the call could not be used; empty: there was none."""
         workflow = loaded(asked.definitions, asked.args.workflow_id or META)
         state, new, warnings = await self._start(asked, workflow, trace.RECOVERED if reason else "")
         if state.outcome == "exists":
-            # Another call has just made one for the same item, workflow and claim.
+            # Another call has just created one for the same item, workflow and claim.
             return await self._of_item(asked, workflow.id)
         if state.outcome != "ok":
             raise _unbindable(state, asked.claim)
@@ -183,7 +183,7 @@ class Starts:
         return state, new, warnings
 
     async def _claimed(self, args: StartSession) -> Claim:
-        """The claim to which a session is to be bound. Raises as ``resolve_actor``."""
+        """The claim to bind a session to. Raises as ``resolve_actor``."""
         if args.item_id is None:
             if args.fence_token is not None:
                 raise invalid("fence_token", "goes with item_id")
@@ -200,7 +200,7 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
 
 
 def _weigh(args: StartSession) -> Criticality:
-    """Resuming a session finishes work and comes first. A new session is new work."""
+    """Criticality: resuming a session finishes work and comes first; a new session is new work."""
     return Criticality.CRITICAL if args.session_token or args.item_id else Criticality.NORMAL
 
 
@@ -212,7 +212,7 @@ def _check(args: StartSession) -> None:
 
 
 def _made(asked: _Asked, state: State, new: Payload, warnings: list[str], origin: str) -> _Obtained:
-    """The session that was stored."""
+    """The stored session."""
     _, fence, expires = state.details(tuple[bool, int, int])
     claim = asked.claim
     item = joining.work_item(claim.item, fence, claim.actor, expires, True) if claim.item else None
@@ -220,7 +220,7 @@ def _made(asked: _Asked, state: State, new: Payload, warnings: list[str], origin
 
 
 def _joined(asked: _Asked, state: State, shown: Payload, origin: str) -> _Obtained:
-    """The session that was joined. Warns if it is at another activity than the token that the caller passed."""
+    """The joined session. Warns if it is at another activity than the caller's token."""
     found = state.details(Joined)
     psid, pwf, pact, pv = found.parent or (UNSET,) * 4
     payload = structs.replace(

@@ -1,13 +1,13 @@
--- Which yield of a checkpoint a caller means. The token shown names the checkpoint, and its `seq` tells whether it
--- was made before or after the checkpoint that waits now was yielded. A token without one (`checkpoint` is '') means
--- the one that waits: the caller is told which, and calls again with the `q` of its handle as `instance`.
--- Agents that have lost the session may still answer what the handles of their time ask, and nothing else.
+-- Which yield of a checkpoint a call refers to. The token shown names the checkpoint; its `seq` tells whether it is
+-- older than the yield of the pending checkpoint. A token without one (`checkpoint` is '') refers to the pending one:
+-- the caller is told which, and calls again with the `q` of its handle as `instance`.
+-- Agents that have lost the session may still answer the handles of their own yields, and nothing else.
 local bindings = require 'bindings'
 local sessions = require 'sessions'
 
 local asked = {}
 
--- nil if the caller means the checkpoint that waits, else the reply that says why not.
+-- nil if the call refers to the pending checkpoint, else the reply with the reason.
 function asked.not_asked(run, s, checkpoint, instance)
   if (checkpoint == '' or instance ~= '') and bindings.superseded(run, s) then
     return sessions.refuse(run, s, 'superseded', 'Superseded')

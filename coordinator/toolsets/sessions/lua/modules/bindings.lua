@@ -1,7 +1,7 @@
--- Sessions bound to a work item. Whoever binds one, or takes it over, shows a live claim on the item; from then
--- on the session goes forward only while that very claim (the same fence) is live. Agents that have shown a
--- claim before lose the session to the one that showed the last: their older tokens are refused, by the order
--- that `q` gives to tokens, and so are tokens that they handed on to other agents.
+-- Sessions bound to a work item. An agent that binds one, or takes it over, shows a live claim on the item; from then
+-- on the session advances only while that claim (the same fence) is live. Agents that showed earlier claims lose the
+-- session: their older tokens are rejected, by the order that `q` gives to tokens, and so are tokens that they passed
+-- on to other agents.
 local clock = require 'clock'
 local events = require 'events'
 local leases = require 'leases'
@@ -9,7 +9,7 @@ local sessions = require 'sessions'
 
 local bindings = {}
 
-local HOLDERS_MAX = 500 -- agents that are remembered; of more, the oldest are forgotten
+local HOLDERS_MAX = 500 -- recorded agents; the oldest are dropped
 
 -- Whether an agent has had the session under a claim.
 function bindings.has_held(s, agent)
@@ -19,12 +19,12 @@ function bindings.has_held(s, agent)
   return false
 end
 
--- Whether the token shown is one from before somebody else took the session over.
+-- Whether the token shown is older than a take-over by another agent.
 function bindings.superseded(run, s)
   return s.hq and tonumber(run.seq) < tonumber(s.hq) and bindings.has_held(s, run.aid)
 end
 
--- Remembers that an agent has the session under a claim.
+-- Records that an agent has the session under a claim.
 function bindings.add_holder(run, s, agent)
   if bindings.has_held(s, agent) then return end
   local agents = s.hs and cmsgpack.unpack(s.hs) or {}
@@ -33,9 +33,9 @@ function bindings.add_holder(run, s, agent)
   sessions.set(run, s, 'hs', cmsgpack.pack(agents))
 end
 
--- nil if the session may go forward, else who holds the item now: 'nobody', 'same' (whose claim was shown), 'other';
--- 'gone' if there is no such item any more.
--- Nobody is told which other agent: only get_context of the item tells who holds it.
+-- nil if the session may advance, else the item's current holder: 'nobody', 'same' (as the claim shown), 'other';
+-- 'gone' if the item was deleted.
+-- The other agent is not named: only get_context of the item discloses its holder.
 function bindings.claim_gone(run, s)
   if not s.i then return nil end
   local lease = leases.of(run, s.i)
@@ -55,13 +55,13 @@ function bindings.unfit(run, item, actor, fence)
   return nil, lease
 end
 
--- Makes a bound session the one that is resumed for its item.
+-- Makes a bound session the one to resume for its item.
 function bindings.point(run, s)
   redis.call('HSET', run.keys.session_item .. s.i, s.w, s.id, '', s.id)
   redis.call('PEXPIRE', run.keys.session_item .. s.i, run.ttl_ms)
 end
 
--- Binds the session to the item under this claim; `q` must have been advanced for the token that will say so.
+-- Binds the session to the item under this claim; `q` must already be advanced for the new token.
 function bindings.bind(run, s, item, lease, agent)
   local over = s.f and tonumber(s.f) ~= lease.fence
   bindings.add_holder(run, s, agent)
@@ -78,8 +78,8 @@ local function open_for(run, item, id)
   return s and not s.z and s.i == item and s or nil
 end
 
--- The open session of the item for a workflow, or nil; for '' the one bound last, and where that is not open any more,
--- of the others the one that was used last, as nearly as that is kept.
+-- The open session of the item for a workflow, or nil. For '' the one bound last; if that is closed, the one used last,
+-- up to the precision of renewals.
 function bindings.bound_session(run, item, workflow)
   local found = open_for(run, item, redis.call('HGET', run.keys.session_item .. item, workflow))
   if found or workflow ~= '' then return found end

@@ -1,13 +1,13 @@
 -- A session: one hash, the list of its trace, and the hash of its answered checkpoints; all three live
 -- `ttl_ms` longer with each call. Fields of the first (all times in ms):
 --   w workflow  v its version  a activity  c condition of the last transition  x when its time to live was renewed
---   q rises by one with each call that is answered with a new token: so tokens of one session have an order
+--   q rises with each call that returns a new token: the order of a session's tokens
 --   n activities entered  d activities left, packed  z '1' completed
---   b checkpoint that waits for its answer  by, bq, bt of the last one: yielded at, `q` of its handle, call that did
---   r where among the answers the one is that nobody has resumed from, l where the last one is
---   rl the answer that was resumed from last, rt that call
---   tb events cut off the front of the trace  tc up to where it is in trace tokens  tp, tk, tr `tc` before the last
---   transition, the call that made it, and the digest of what the call said about it
+--   b pending checkpoint  by, bq, bt of the last yield: yielded at, `q` of its handle, its call
+--   r key of the answer not resumed from yet, l key of the last answer
+--   rl key of the answer resumed from last, rt that call
+--   tb events cut off the front of the trace  tc events in trace tokens so far  tp, tk, tr `tc` before the last
+--   transition, its call, and the digest of its report
 --   ps pw pa pv parent: session, workflow, activity, version
 --   i work item  f fence and h holder of the claim shown  hs agents that have shown one, packed  hq `q` when the
 --   session was taken over under a new claim, if it was
@@ -23,7 +23,7 @@ local TRACE_MAX = 5000 -- events; the oldest are cut off
 
 -- The session, or nil.
 function sessions.find(run, id)
-  redis.setresp(3) -- fields come as a table, not as a list to be made one
+  redis.setresp(3) -- returns fields as a table instead of a list
   local s = redis.call('HGETALL', run.keys.session .. id).map
   redis.setresp(2)
   if not s.w then return nil end
@@ -44,7 +44,7 @@ function sessions.unset(run, s, ...)
   for _, field in ipairs({...}) do s[field] = nil end
 end
 
--- Renews the time to live, at most once in a fiftieth of it: each renewal is a write of its own.
+-- Renews the time to live, at most once per fiftieth of it, because each renewal is an extra write.
 function sessions.keep(run, s)
   if run.now - s.x < run.ttl_ms / 50 then return end
   sessions.set(run, s, 'x', clock.whole(run.now))
@@ -73,17 +73,17 @@ function sessions.advance(run, s, ...)
   sessions.keep(run, s)
 end
 
--- Names the call by the token it showed: the same call made again, because its answer was lost, has the same name.
+-- Identifies the call by its token: a retry after a lost answer has the same id.
 function sessions.this_call(run, what)
   return run.seq .. ' ' .. run.aid .. ' ' .. (what or '')
 end
 
--- What an operation answers: `outcome`, where the session stands, and `detail`.
+-- The reply of an operation: `outcome`, the session's position, and `detail`.
 function sessions.reply(run, s, outcome, detail)
   return cmsgpack.pack({outcome, run.now, tonumber(s.q), s.a, s.c, s.b or '', s.z == '1', detail or false})
 end
 
--- A refusal that the trace shows.
+-- A refusal, recorded in the trace.
 function sessions.refuse(run, s, outcome, problem, detail)
   sessions.note(run, s, problem)
   return sessions.reply(run, s, outcome, detail)
