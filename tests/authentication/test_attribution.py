@@ -55,7 +55,7 @@ def actors(found: Everything) -> list[Any]:
     return [found.first, found.second, *(one.who for one in (*found.many, *found.fixed)), found.leaf.actor]
 
 
-def test_the_caller_stands_wherever_nobody_does() -> None:
+def test_missing_actors_become_the_caller() -> None:
     found = everything(None)
     attribute_call(found, ME)
     assert actors(found) == [CallerActor("agent-1", "orchestrator")] * 6
@@ -65,7 +65,7 @@ def test_the_caller_stands_wherever_nobody_does() -> None:
     assert (bare.many, bare.leaf, bare.plain) == (None, UNSET, "x")
 
 
-def test_he_may_say_more_about_himself() -> None:
+def test_a_caller_may_add_to_its_own_actor() -> None:
     found = everything(Actor("agent-1", "Subagent", "boss"))
     attribute_call(found, ME)
     assert actors(found) == [CallerActor("agent-1", "subagent", "boss")] * 6
@@ -90,7 +90,7 @@ def test_he_may_say_more_about_himself() -> None:
         (Everything(Actor("other", "user", None, "a.proof")), "first.id"),
     ],
 )
-def test_nobody_else_may(arguments: Everything, path: str) -> None:
+def test_other_actors_are_rejected(arguments: Everything, path: str) -> None:
     with pytest.raises(ToolFailure) as caught:
         attribute_call(arguments, ME)
     assert caught.value.code == "actor_mismatch"
@@ -146,7 +146,7 @@ def test_the_actors_of_every_tool_are_found() -> None:
     assert {"claim_item": 1, "manage_notes": 2, "advance_item": 1, "query_items": 0}.items() <= found.items()
 
 
-async def test_a_stranger_has_to_say_who_he_is() -> None:
+async def test_an_anonymous_caller_must_name_an_actor() -> None:
     claim = TOOLS["claim_item"]
     wanted = {"requestId": str(uuid.uuid4()), "claims": [{"itemId": "abcd"}]}
     with pytest.raises(ToolFailure) as caught:
@@ -157,7 +157,7 @@ async def test_a_stranger_has_to_say_who_he_is() -> None:
     assert describe(claim, identified=True)["inputSchema"]["required"] == ["requestId"]
 
 
-async def test_null_for_who_is_calling_leaves_that_out() -> None:
+async def test_a_null_actor_counts_as_absent() -> None:
     claim = TOOLS["claim_item"]
     wanted = {"actor": None, "requestId": str(uuid.uuid4()), "claims": [{"itemId": "abcd"}]}
     found = decoded(claim, input_schema(claim.arguments), wanted)
@@ -174,7 +174,9 @@ async def test_null_for_who_is_calling_leaves_that_out() -> None:
     parent=st.none() | st.just("boss"),
     proof=st.none() | st.just("p"),
 )
-def test_the_id_is_never_anybody_elses(id: str, kind: str, parent: str | None, proof: str | None) -> None:
+def test_the_actor_is_never_another_id_than_the_caller_s(
+    id: str, kind: str, parent: str | None, proof: str | None
+) -> None:
     found = Everything(Actor(id, kind, parent, proof))
     if id not in ("agent-1", ""):
         with pytest.raises(ToolFailure):
@@ -197,7 +199,7 @@ async def test_a_caller_is_trusted_under_every_policy() -> None:
             await resolve(actor)
 
 
-async def test_a_proof_does_not_make_a_caller_somebody_else() -> None:
+async def test_a_proof_does_not_change_the_identity_of_a_caller() -> None:
     async def by_proof(actor: Actor) -> Trusted:
         return Trusted(actor.proof or actor.id, echo(actor), Verification("verified", "jwks", None))
 

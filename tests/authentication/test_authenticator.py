@@ -78,7 +78,7 @@ async def test_a_token_of_the_file_names_its_caller(authenticators: Authenticato
         ({"projects": ("alpha", "*")}, {"items", "*.read"}, None),
     ],
 )
-async def test_what_an_entry_leaves_out(
+async def test_defaults_of_an_entry(
     authenticators: Authenticators,
     tokens: Tokens,
     entry: dict[str, Any],
@@ -128,7 +128,7 @@ async def test_what_is_refused(authenticators: Authenticators, tokens: Tokens, m
         assert await authenticator.authenticate(None) is None
 
 
-async def test_a_token_ends_at_its_very_moment(
+async def test_a_token_expires_exactly_on_time(
     authenticators: Authenticators, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = tokens.add(seconds=1000.25)
@@ -171,7 +171,7 @@ async def test_a_changed_file_is_in_force_at_once(authenticators: Authenticators
     assert set(authenticators.reads) == {"ok"}
 
 
-async def test_a_wrong_file_keeps_the_old_and_is_told(authenticators: Authenticators, tokens: Tokens) -> None:
+async def test_a_wrong_file_is_reported_and_the_old_one_kept(authenticators: Authenticators, tokens: Tokens) -> None:
     token = tokens.add("a")
     good = tokens.path.read_text()
     authenticator = authenticators.make(tokens=str(tokens.path))
@@ -215,7 +215,7 @@ async def test_a_pipe_in_its_place_does_not_end_the_watch(authenticators: Authen
 
 
 @pytest.mark.parametrize("secret", [b"two words", b"", b"=", b"tok\xc3\xa9n", b"a" * (LONGEST_TOKEN + 1)])
-async def test_what_is_no_token_opens_neither_way(
+async def test_malformed_tokens_are_rejected_on_both_paths(
     authenticators: Authenticators, tokens: Tokens, secret: bytes
 ) -> None:
     token = tokens.add("a")
@@ -230,7 +230,9 @@ async def test_what_is_no_token_opens_neither_way(
     assert (await denied(authenticator, b"Bearer " + secret))[0] == "malformed"
 
 
-async def test_a_file_that_is_wrong_from_the_start_stops_it(authenticators: Authenticators, tokens: Tokens) -> None:
+async def test_a_file_that_is_wrong_from_the_start_prevents_the_start(
+    authenticators: Authenticators, tokens: Tokens
+) -> None:
     with pytest.raises(TokenFileError, match="No such file"):
         authenticators.make(tokens=str(tokens.path))
     tokens.write("tokens: 7\n")
@@ -238,9 +240,7 @@ async def test_a_file_that_is_wrong_from_the_start_stops_it(authenticators: Auth
         authenticators.make(tokens=str(tokens.path))
 
 
-async def test_an_empty_file_is_taken_for_one_that_is_being_written(
-    authenticators: Authenticators, tokens: Tokens
-) -> None:
+async def test_an_empty_file_counts_as_being_written(authenticators: Authenticators, tokens: Tokens) -> None:
     token = tokens.add("a")
     authenticator = authenticators.make(tokens=str(tokens.path))
     await authenticator.start()
@@ -408,9 +408,7 @@ async def test_scopes_of_other_servers_open_nothing_unless_the_operator_says_so(
         {"sub": "x" * 501},
     ],
 )
-async def test_claims_that_say_nothing_clear_are_refused(
-    authenticators: Authenticators, claims: dict[str, Any]
-) -> None:
+async def test_unusable_claims_are_rejected(authenticators: Authenticators, claims: dict[str, Any]) -> None:
     authenticator = authenticators.make(verifier=KEYS)
     authenticators.verifier.knows(JWT, **claims)
     assert (await denied(authenticator, f"Bearer {JWT}"))[0] == "rejected"
@@ -428,7 +426,7 @@ async def test_claims_that_say_nothing_clear_are_refused(
         ([], set()),
     ],
 )
-async def test_whom_a_token_is_for(authenticators: Authenticators, audience: Any, found: set[str] | None) -> None:
+async def test_audiences_of_a_token(authenticators: Authenticators, audience: Any, found: set[str] | None) -> None:
     authenticator = authenticators.make(verifier=KEYS)
     # It is compared here, not by the verifier, because the endpoints count too.
     assert authenticators.verifier.settings.audience == ""
@@ -443,7 +441,7 @@ async def test_an_unknown_kind_is_external(authenticators: Authenticators) -> No
         assert (await admitted(authenticator, f"{JWT}{kind}")).caller.kind == "external"
 
 
-async def test_a_verified_token_is_kept_until_its_keys_are_old(
+async def test_a_verified_token_is_cached_until_its_keys_are_stale(
     authenticators: Authenticators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authenticator = authenticators.make(verifier=KEYS)
@@ -468,7 +466,7 @@ async def test_a_verified_token_is_kept_until_its_keys_are_old(
         assert (await denied(authenticator, f"Bearer {token}"))[0] == "rejected"
 
 
-async def test_what_does_not_verify(authenticators: Authenticators) -> None:
+async def test_tokens_that_do_not_verify(authenticators: Authenticators) -> None:
     authenticator = authenticators.make(verifier=KEYS)
     assert await denied(authenticator, f"Bearer {JWT}") == (
         "rejected",
@@ -484,7 +482,7 @@ async def test_what_does_not_verify(authenticators: Authenticators) -> None:
     assert len(authenticators.verifier.asked) == before
 
 
-async def test_what_is_kept_is_bounded_and_no_token(
+async def test_the_cache_is_bounded_and_holds_no_token(
     authenticators: Authenticators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(authenticator_module, "MOST_JWTS", 10)
@@ -495,7 +493,7 @@ async def test_what_is_kept_is_bounded_and_no_token(
     assert "secret" not in repr(vars(authenticator)).replace("FakeVerifier", "")
 
 
-async def test_a_changed_verifier_forgets_what_the_old_one_said(
+async def test_a_changed_verifier_drops_cached_outcomes(
     authenticators: Authenticators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(authenticator_module, "GRACE_SECONDS", 0.01)
@@ -518,7 +516,7 @@ async def test_a_changed_verifier_forgets_what_the_old_one_said(
     assert len(authenticators.verifiers) == 2
 
 
-async def test_what_a_verifier_says_when_it_was_replaced_is_not_kept(
+async def test_outcomes_of_a_replaced_verifier_are_not_cached(
     authenticators: Authenticators, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(actor_authentication=ActorAuthentication(verifier=KEYS))
@@ -594,5 +592,5 @@ def test_an_endpoint_is_part_of_what_encloses_it() -> None:
         ("https:/h", "https:/h"),
     ],
 )
-def test_audiences_are_compared_in_one_spelling(uri: str, found: str) -> None:
+def test_audiences_are_compared_in_canonical_form(uri: str, found: str) -> None:
     assert canonical(uri) == found

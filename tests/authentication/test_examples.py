@@ -16,12 +16,12 @@ EXAMPLES = ROOT / "config" / "authentication"
 MODES = {"1-optional.yaml": "optional", "2-required.yaml": "required", "3-oauth.yaml": "required"}
 
 
-def test_there_are_no_others() -> None:
+def test_every_example_is_tested() -> None:
     assert sorted(file.name for file in EXAMPLES.glob("*.yaml")) == sorted(MODES)
 
 
 @pytest.mark.parametrize("name", MODES)
-def test_an_example_is_sound(name: str, tmp_path: Path) -> None:
+def test_an_example_is_valid(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     text = (EXAMPLES / name).read_text(encoding="utf-8")
     for shown in (text, text.replace("# tokens:", "tokens:")):
@@ -34,7 +34,7 @@ def meaning(path: Path, text: str) -> str:
     return "\n".join(explained(load_settings({}, {}, path)))
 
 
-def test_a_check_says_who_is_let_in(tmp_path: Path, tokens: Tokens) -> None:
+def test_a_check_reports_who_may_call(tmp_path: Path, tokens: Tokens) -> None:
     path = tmp_path / "fleet.yaml"
     assert "none: anybody who reaches the port is let in" in meaning(path, "{}\n")
     tokens.add("a")
@@ -64,11 +64,11 @@ def test_a_check_says_who_is_let_in(tmp_path: Path, tokens: Tokens) -> None:
         ("actor_authentication: {degraded_mode_policy: reject}", "nobody can claim anything"),
     ],
 )
-def test_a_check_says_what_may_not_be_meant(tmp_path: Path, text: str, notice: str) -> None:
+def test_a_check_warns_of_likely_mistakes(tmp_path: Path, text: str, notice: str) -> None:
     assert f"  {notice}" in meaning(tmp_path / "fleet.yaml", text + "\n").partition("Notices")[2]
 
 
-def test_a_bearer_is_proof_enough(tmp_path: Path, tokens: Tokens) -> None:
+def test_a_bearer_token_replaces_a_proof(tmp_path: Path, tokens: Tokens) -> None:
     tokens.add("a")
     text = "actor_authentication: {degraded_mode_policy: reject}\nauth: {tokens: tokens.yaml}\n"
     assert "nobody can claim anything" not in meaning(tmp_path / "fleet.yaml", text)

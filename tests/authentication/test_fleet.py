@@ -150,13 +150,13 @@ def new_item(guarded: Guarded) -> str:
     return found
 
 
-def test_nobody_gets_in_without_a_token(guarded: Guarded) -> None:
+def test_calls_without_a_token_are_rejected(guarded: Guarded) -> None:
     assert guarded.both(None) == {401}
     assert guarded.both("token-of-nobody") == {401}
     assert guarded.both(guarded.agent) == {200}
 
 
-def test_tokens_come_and_go_while_the_fleet_serves(guarded: Guarded) -> None:
+def test_tokens_are_added_and_revoked_at_run_time(guarded: Guarded) -> None:
     token = guarded.tokens.add("passing", permissions=("items.read",))
     wait_until_sync(lambda: guarded.both(token) == {200}, what="the new token")
     assert guarded.call(token, "manage_items", operation="create", items=[{"title": "x"}]).status == 403
@@ -172,7 +172,7 @@ def known_or_over(guarded: Guarded, token: str) -> str:
     return "over" if "expired" in guarded.call(token, "get_next_item").headers.get("www-authenticate", "") else ""
 
 
-def test_a_token_runs_out(guarded: Guarded) -> None:
+def test_a_token_expires(guarded: Guarded) -> None:
     token = ""
     for seconds in (6, 24, 96):  # it may be over before a busy machine has read the file
         token = guarded.tokens.add(f"brief-{seconds}", seconds=seconds)
@@ -183,7 +183,7 @@ def test_a_token_runs_out(guarded: Guarded) -> None:
     assert 'error_description="the token has expired"' in answer.headers["www-authenticate"]
 
 
-def test_a_wrong_file_changes_nothing_and_is_told(guarded: Guarded) -> None:
+def test_a_wrong_file_changes_nothing_and_is_logged(guarded: Guarded) -> None:
     good = guarded.tokens.path.read_text()
     guarded.tokens.write("tokens: [oops\n")
     wait_until_sync(lambda: "refused" in guarded.ready()["auth"]["file"], what="the reading")
@@ -196,7 +196,7 @@ def test_a_wrong_file_changes_nothing_and_is_told(guarded: Guarded) -> None:
     wait_until_sync(lambda: "refused" not in guarded.ready()["auth"]["file"], what="the reading")
 
 
-def test_a_sighup_makes_the_file_and_the_rules_anew(guarded: Guarded) -> None:
+def test_a_sighup_reloads_the_file_and_the_rules(guarded: Guarded) -> None:
     text = guarded.config.read_text()
     token = guarded.tokens.add("plain")
     wait_until_sync(lambda: guarded.both(token) == {200}, what="the new token")
@@ -226,7 +226,7 @@ def test_a_reload_cannot_end_authentication(guarded: Guarded) -> None:
     wait_until_sync(lambda: "refused" not in guarded.ready()["config"], what="the reload")
 
 
-def test_jwts_are_let_in(guarded: Guarded) -> None:
+def test_jwts_are_accepted(guarded: Guarded) -> None:
     assert guarded.both(guarded.jwt()) == {200}
     assert guarded.both(guarded.jwt(aud=f"http://127.0.0.1:{guarded.port}/mcp")) == {200}
     assert guarded.both(guarded.jwt(aud="somebody-else")) == {401}
@@ -250,7 +250,7 @@ def test_jwts_are_let_in(guarded: Guarded) -> None:
     )
 
 
-def test_a_caller_is_who_the_token_says(guarded: Guarded) -> None:
+def test_a_caller_has_the_identity_of_its_token(guarded: Guarded) -> None:
     """Under the policy that trusts nobody without proof: the bearer is proof enough."""
     item = new_item(guarded)
     mine = claim(guarded, guarded.agent, item).result["claimResults"][0]
@@ -274,13 +274,13 @@ def test_a_caller_is_who_the_token_says(guarded: Guarded) -> None:
     assert release["releaseResults"][0]["outcome"] == "not_claimed_by_you"
 
 
-def test_a_caller_need_not_say_who_he_is(guarded: Guarded) -> None:
+def test_a_caller_need_not_name_an_actor(guarded: Guarded) -> None:
     listed = guarded.ask(guarded.agent, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).body["result"]["tools"]
     (tool,) = [tool for tool in listed if tool["name"] == "claim_item"]
     assert tool["inputSchema"]["required"] == ["requestId"]
 
 
-def test_request_ids_are_the_callers_own(guarded: Guarded) -> None:
+def test_request_ids_are_per_caller(guarded: Guarded) -> None:
     item, request_id = new_item(guarded), str(uuid.uuid4())
     more: Any
     wanted: Any = {"requestId": request_id, "claims": [{"itemId": item}]}
@@ -294,7 +294,7 @@ def test_request_ids_are_the_callers_own(guarded: Guarded) -> None:
     assert other["claimResults"][0]["outcome"] == "already_claimed"
 
 
-def test_notes_are_signed_by_the_caller(guarded: Guarded) -> None:
+def test_notes_record_the_caller(guarded: Guarded) -> None:
     item = new_item(guarded)
     note = {"itemId": item, "key": "k", "role": "queue", "body": "b"}
     written = guarded.call(guarded.agent, "manage_notes", operation="upsert", notes=[note]).result
@@ -331,7 +331,7 @@ def test_operators_have_a_port_of_their_own(guarded: Guarded) -> None:
     wait_until_sync(lambda: guarded.both(token) == {200} and counted <= guarded.metrics().keys(), what="both counts")
 
 
-def test_hosts_that_operators_may_be_asked_under(guarded: Guarded) -> None:
+def test_accepted_hosts_of_the_admin_port(guarded: Guarded) -> None:
     for host, status in (
         ("10.1.2.3:9000", 200),
         ("[2001:db8::1]:9000", 200),
@@ -345,7 +345,7 @@ def test_hosts_that_operators_may_be_asked_under(guarded: Guarded) -> None:
     assert request(guarded.port, "POST", "/mcp", b"{}", {"host": "10.1.2.3"}).status == 421
 
 
-def test_a_killed_front_end_comes_back_behind_both_ports(guarded: Guarded) -> None:
+def test_a_killed_front_end_is_restarted_on_both_ports(guarded: Guarded) -> None:
     token = guarded.tokens.add("early")
     wait_until_sync(lambda: guarded.both(token) == {200}, what="the new token")
     pid = guarded.fleet.pid("fe-0")
@@ -368,7 +368,7 @@ def test_a_killed_front_end_comes_back_behind_both_ports(guarded: Guarded) -> No
     assert guarded.both(None) == {401}
 
 
-def test_refusals_are_counted(guarded: Guarded) -> None:
+def test_rejections_are_counted(guarded: Guarded) -> None:
     def count(reason: str) -> float:
         return guarded.metrics()[f"coordinator_auth_refused_total{{reason={reason}}}"]
 
@@ -385,7 +385,7 @@ def self_signed() -> str:
     return Signer("key-1", number=7).token("agent-9")
 
 
-def test_the_demo_says_why_it_cannot_run(guarded: Guarded) -> None:
+def test_the_demo_reports_why_it_cannot_run(guarded: Guarded) -> None:
     done = fleet_command("demo", "--data-dir", str(guarded.fleet.data_dir), "--agents", "2")
     assert done.returncode == Exit.USAGE
     assert "lets in nobody without a bearer token" in done.stderr

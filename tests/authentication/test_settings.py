@@ -40,7 +40,7 @@ def test_the_mode_follows_from_what_is_configured(settings: Settings, mode: str)
     assert auth_mode(settings) == mode
 
 
-def test_the_verifier_of_actors_is_that_of_bearers_unless_there_is_one() -> None:
+def test_the_verifier_of_actors_is_the_default_for_bearers() -> None:
     actors = ActorAuthentication(verifier=KEYS)
     assert auth_verifier(Settings(actor_authentication=actors)) == KEYS
     other = load_settings({}, {}).settings.auth
@@ -49,7 +49,7 @@ def test_the_verifier_of_actors_is_that_of_bearers_unless_there_is_one() -> None
 
 
 @pytest.mark.parametrize("mode", ["optional", "required"])
-def test_authentication_needs_to_know_somebody(tmp_path: Path, mode: str) -> None:
+def test_authentication_needs_a_source_of_valid_tokens(tmp_path: Path, mode: str) -> None:
     with pytest.raises(SettingsError, match=r":2: auth\.mode is .*so somebody must know valid tokens"):
         load(tmp_path, f"auth:\n  mode: {mode}\n")
 
@@ -62,7 +62,7 @@ def test_a_verifier_of_bearers_must_verify(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "0", "127.1", "2130706433"])
-def test_strangers_may_not_reach_an_open_fleet(tmp_path: Path, host: str) -> None:
+def test_an_open_fleet_may_not_be_reachable_from_outside(tmp_path: Path, host: str) -> None:
     for text in ("{}\n", "auth: {mode: optional, tokens: t}\n"):
         with pytest.raises(SettingsError, match=r"can be reached from other machines.*--insecure-no-auth"):
             load(tmp_path, text, host=host)
@@ -71,12 +71,12 @@ def test_strangers_may_not_reach_an_open_fleet(tmp_path: Path, host: str) -> Non
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost", "LOCALHOST"])
-def test_this_machine_may_reach_it(tmp_path: Path, host: str) -> None:
+def test_an_open_fleet_may_listen_on_loopback(tmp_path: Path, host: str) -> None:
     assert is_loopback(host)
     assert load(tmp_path, "{}\n", host=host).host == host
 
 
-def test_the_line_of_the_address_is_told(tmp_path: Path) -> None:
+def test_the_line_of_the_address_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"fleet\.yaml:2: host 0\.0\.0\.0 can be reached"):
         load(tmp_path, "port: 1\nhost: 0.0.0.0\n")
 
@@ -142,7 +142,7 @@ REJECT = "actor_authentication: {degraded_mode_policy: reject}\n"
         ("", "", ""),
     ],
 )
-def test_nothing_opens_because_something_is_missing(tmp_path: Path, before: str, after: str, problem: str) -> None:
+def test_a_missing_setting_never_loosens_security(tmp_path: Path, before: str, after: str, problem: str) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(before)
     reader = Rereader(load_settings({}, {}, path))
@@ -153,7 +153,7 @@ def test_nothing_opens_because_something_is_missing(tmp_path: Path, before: str,
         assert problem in outcome.problem
 
 
-def test_what_opens_later_is_held_against_the_last_reload(tmp_path: Path) -> None:
+def test_later_loosening_is_compared_with_the_last_reload(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text("port: 1\n")
     reader = Rereader(load_settings({}, {}, path))
@@ -163,7 +163,7 @@ def test_what_opens_later_is_held_against_the_last_reload(tmp_path: Path) -> Non
     assert reader.read().settings is None
 
 
-def test_a_pipe_is_no_file_to_read_again(tmp_path: Path) -> None:
+def test_a_pipe_is_not_reloaded(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(REQUIRED)
     reader = Rereader(load_settings({}, {}, path))

@@ -45,7 +45,7 @@ def code(result: Any) -> str:
     return found
 
 
-async def test_the_client_is_who_his_token_says(redis_url: str, project: str, tokens: Tokens) -> None:
+async def test_the_client_has_the_identity_of_its_token(redis_url: str, project: str, tokens: Tokens) -> None:
     token = tokens.add("agent-1", projects=(project,))
     env = {"FLEET_AUTH_TOKENS": str(tokens.path), "FLEET_TOKEN": token, "DEGRADED_MODE_POLICY": "reject"}
     async with connected(redis_url, project, **env) as client:
@@ -68,7 +68,7 @@ async def test_the_client_is_who_his_token_says(redis_url: str, project: str, to
             await client.list_tools()
 
 
-async def test_he_may_use_what_his_token_permits(redis_url: str, project: str, tokens: Tokens) -> None:
+async def test_the_client_may_use_permitted_tools(redis_url: str, project: str, tokens: Tokens) -> None:
     token = tokens.add("reader", permissions=("items.read",))
     env = {"FLEET_AUTH_TOKENS": str(tokens.path), "FLEET_TOKEN": f" {token}\n"}
     async with connected(redis_url, project, **env) as client:
@@ -89,7 +89,7 @@ async def test_he_may_use_what_his_token_permits(redis_url: str, project: str, t
         ("elsewhere", "required", "the token is not for the project 'default'"),
     ],
 )
-async def test_a_bad_token_is_refused_from_the_start(
+async def test_a_bad_token_is_rejected_at_the_start(
     authenticators: Authenticators, tokens: Tokens, token: str | None, mode: str, words: str
 ) -> None:
     other = tokens.add("agent-1", projects=("elsewhere",))
@@ -100,7 +100,7 @@ async def test_a_bad_token_is_refused_from_the_start(
     assert other not in str(caught.value)
 
 
-async def test_who_needs_no_token_may_have_none(authenticators: Authenticators, tokens: Tokens) -> None:
+async def test_a_token_may_be_absent_if_not_required(authenticators: Authenticators, tokens: Tokens) -> None:
     token = tokens.add("agent-1")
     authenticator = authenticators.make(tokens=str(tokens.path), mode="optional")
     assert await (await stdio_principal(authenticator, None, "default"))() is None
@@ -109,7 +109,7 @@ async def test_who_needs_no_token_may_have_none(authenticators: Authenticators, 
     assert caller.id == "agent-1"
 
 
-def test_a_refusal_is_one_sentence(redis_url: str, tokens: Tokens) -> None:
+def test_a_rejection_is_one_sentence(redis_url: str, tokens: Tokens) -> None:
     tokens.add()
     env: Any = {"FLEET_AUTH_TOKENS": str(tokens.path), "FLEET_REDIS_URL": redis_url, "FLEET_TOKEN": "a-secret"}
     done = fleet_command("stdio", **env)
@@ -117,7 +117,7 @@ def test_a_refusal_is_one_sentence(redis_url: str, tokens: Tokens) -> None:
     assert done.stderr == "fleet: FLEET_TOKEN: no such token is known here\n"
 
 
-async def test_the_token_is_not_for_the_processes_that_are_started(tmp_path: Path) -> None:
+async def test_child_processes_do_not_inherit_the_token(tmp_path: Path) -> None:
     # Without authentication the token means nothing either.
     async with connected("", "default", FLEET_DATA_DIR=str(tmp_path / "d"), FLEET_TOKEN="a-secret") as client:
         assert not (await client.call_tool("get_next_item")).is_error

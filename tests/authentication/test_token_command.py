@@ -30,7 +30,7 @@ def fleet(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     return command
 
 
-def test_a_token_is_told_once(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_token_is_printed_once(fleet: Fleet, tmp_path: Path) -> None:
     code, out, err = fleet(
         "create", "agent-1", "--kind", "orchestrator", "--permission", "items.read", "--permission", "flows",
         "--project", "alpha", "--role", "lead", "--expires", "12h", "--note", "the first",
@@ -54,11 +54,11 @@ def test_a_token_is_told_once(fleet: Fleet, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("permission", ["items", "flows.read", "workflow.admin", "*", "*.read"])
-def test_a_permission_for_toolsets_is_not_remarked_on(fleet: Fleet, permission: str) -> None:
+def test_a_permission_for_toolsets_causes_no_note(fleet: Fleet, permission: str) -> None:
     assert "note" not in fleet("create", "a", "--permission", permission)[2]
 
 
-def test_a_permission_that_opens_no_toolset_is_remarked_on(fleet: Fleet) -> None:
+def test_a_permission_that_opens_no_toolset_causes_a_note(fleet: Fleet) -> None:
     code, out, err = fleet("create", "a", "--permission", "item")
     assert (code, out.startswith(PREFIX)) == (Exit.OK, True)
     assert "fleet: note: 'item' opens no toolset; it lets steps use a tool or a connection of that name" in err
@@ -79,7 +79,7 @@ def test_a_token_ends_after_90_days_unless_told_otherwise(fleet: Fleet, tmp_path
     assert table[2].split() == [second.key, "b", "subagent", "(default)", "*", "-", "never"]
 
 
-def test_a_time_is_listed_with_the_zone_that_somebody_wrote(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_time_is_listed_in_its_written_zone(fleet: Fleet, tmp_path: Path) -> None:
     path = tmp_path / "tokens.yaml"
     path.write_text(f"tokens: [{{id: a, sha256: '{'a' * 64}', expires: '2199-01-31T12:00:00+02:00'}}]\n")
     path.chmod(0o600)  # the file of somebody whose group may write is refused

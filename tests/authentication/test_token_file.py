@@ -48,7 +48,7 @@ entries = st.builds(
 @pytest.mark.parametrize("name", ["tokens.yaml", "tokens.json"])
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wanted=st.lists(entries, max_size=4, unique_by=lambda entry: entry.sha256))
-def test_what_is_written_is_read(tmp_path: Path, name: str, wanted: list[TokenEntry]) -> None:
+def test_every_field_is_read(tmp_path: Path, name: str, wanted: list[TokenEntry]) -> None:
     path = tmp_path / name
     path.unlink(missing_ok=True)
     for entry in wanted:
@@ -108,7 +108,7 @@ def test_wrong_json_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "data"), [("yaml", b"tokens: [] # \xff\n"), ("json", b'{"tokens":[{"id":"\xff"}]}')])
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
+def test_a_file_that_is_not_text_is_rejected(tmp_path: Path, name: str, data: bytes) -> None:
     path = tmp_path / f"tokens.{name}"
     path.write_bytes(data)
     path.chmod(0o600)
@@ -130,7 +130,7 @@ def test_a_file_has_its_bounds(
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_file_is_refused_at_once(tokens: Tokens, make: Callable[[Path], None]) -> None:
+def test_a_non_file_is_rejected_at_once(tokens: Tokens, make: Callable[[Path], None]) -> None:
     make(tokens.path)
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
@@ -159,14 +159,14 @@ def test_a_file_may_be_empty(tokens: Tokens, text: str) -> None:
         ("2027-01-31 12:00:00", dt.datetime(2027, 1, 31, 12, tzinfo=dt.UTC)),
     ],
 )
-def test_times_as_people_write_them(tokens: Tokens, written: str, read: dt.datetime) -> None:
+def test_accepted_forms_of_times(tokens: Tokens, written: str, read: dt.datetime) -> None:
     tokens.write(f"tokens:\n- {{id: a, sha256: {A}, expires: {written}, created: {written}}}\n")
     (entry,) = read_tokens(tokens.path)[0].tokens
     assert (entry.expires, entry.created) == (read, read)
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
-def test_who_else_may_write_could_let_anybody_in(tokens: Tokens, mode: int) -> None:
+def test_a_file_writable_by_others_is_rejected(tokens: Tokens, mode: int) -> None:
     tokens.add()
     tokens.path.chmod(mode)
     with pytest.raises(TokenFileError, match=rf"may write the token file .* \(mode {mode:04o}\): chmod 600"):
@@ -176,7 +176,7 @@ def test_who_else_may_write_could_let_anybody_in(tokens: Tokens, mode: int) -> N
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_file_of_somebody_else_could_let_anybody_in(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_user_is_rejected(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens.add()
     os.chown(tokens.path, 12345, -1)
     assert read_tokens(tokens.path)[0].tokens  # root can read and change whatever there is
@@ -189,7 +189,7 @@ def test_a_file_of_somebody_else_could_let_anybody_in(tokens: Tokens, monkeypatc
     assert read_tokens(tokens.path)[0].tokens
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_a_non_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(
         TokenFileError, match=r"cannot read the token file .*: No such file.*; `fleet token create` makes it"
     ):
@@ -210,7 +210,7 @@ def test_a_file_keeps_its_owner_and_mode(tokens: Tokens) -> None:
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (12345, 54321, 0o640)
 
 
-def test_a_new_file_is_for_its_owner_only(tokens: Tokens) -> None:
+def test_a_new_file_is_private_to_its_owner(tokens: Tokens) -> None:
     before = os.umask(0)
     try:
         tokens.add()
@@ -221,7 +221,7 @@ def test_a_new_file_is_for_its_owner_only(tokens: Tokens) -> None:
     assert left == {"tokens.yaml", "tokens.yaml.lock"}
 
 
-def test_a_link_stays_one(tokens: Tokens, tmp_path: Path) -> None:
+def test_a_link_stays_a_link(tokens: Tokens, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     real = tmp_path / "elsewhere" / "real.yaml"
     tokens.path.symlink_to(real)
@@ -250,7 +250,7 @@ def test_editors_take_turns(tokens: Tokens) -> None:
     assert found == {digest_of(made[number].encode()).hex(): f"agent-{number}" for number in range(1, 12, 2)}
 
 
-def test_what_somebody_else_saves_meanwhile_is_not_written_over(tokens: Tokens) -> None:
+def test_a_concurrent_change_is_not_overwritten(tokens: Tokens) -> None:
     tokens.add("a")
     tokens.add("b")
     saved = tokens.path.read_text().replace("id: a", "id: c")
@@ -279,7 +279,7 @@ def test_a_change_that_fails_leaves_the_file(tokens: Tokens, monkeypatch: pytest
     assert {path.name for path in tokens.path.parent.iterdir()} == {"tokens.yaml", "tokens.yaml.lock"}
 
 
-def test_tokens_are_long_and_known_as_such() -> None:
+def test_tokens_are_long_and_recognizable() -> None:
     made = {new_token() for _ in range(100)}
     assert len(made) == 100
     assert all(token.startswith(PREFIX) and len(token) >= 47 for token in made)

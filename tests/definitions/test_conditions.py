@@ -90,7 +90,7 @@ def condition_of(data: dict[str, Any]) -> Condition:
 
 @settings(max_examples=300)
 @given(conditions, worlds)
-def test_they_hold_as_the_model_says(data: dict[str, Any], world: dict[str, Any]) -> None:
+def test_conditions_match_the_model(data: dict[str, Any], world: dict[str, Any]) -> None:
     assert holds(condition_of(data), world) is model(data, world)
 
 
@@ -119,7 +119,7 @@ def test_numbers_are_compared_by_value(operator: str, below: bool, equal: bool, 
 
 
 @pytest.mark.parametrize("value", ["3", "", True, False, None, [], {}, math.inf, math.nan])
-def test_other_things_are_no_numbers(value: Any) -> None:
+def test_other_values_are_not_numbers(value: Any) -> None:
     for operator in (">", "<", ">=", "<="):
         one = condition_of({"type": "simple", "variable": "v", "operator": operator, "value": 0})
         assert not holds(one, {"v": value})

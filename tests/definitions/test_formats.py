@@ -28,7 +28,7 @@ def test_each_is_a_schema(kind: str) -> None:
 
 @pytest.mark.parametrize("root", roots(), ids=lambda root: root.name)
 @pytest.mark.parametrize("kind", FILES)
-def test_files_keep_to_them(kind: str, root: Path) -> None:
+def test_files_match_their_schemas(kind: str, root: Path) -> None:
     found = {str(path): departures(kind, toon.read(path.read_text()).data) for path in root.glob(FILES[kind])}
     assert found
     assert not {path: told for path, told in found.items() if told}
@@ -52,7 +52,7 @@ HEAD = {"id": "a", "version": "1.0.0"}
         ("condition", {"type": "neither", "conditions": []}),
     ],
 )
-def test_what_is_wrong_does_not(kind: str, data: Any) -> None:
+def test_wrong_files_do_not_match(kind: str, data: Any) -> None:
     assert departures(kind, data)
 
 

@@ -63,14 +63,14 @@ def test_sound_definitions_have_no_problems(sound: Tree, read: Read) -> None:
         ("transitions[2]{to,isDefault}:\n  a,true\n  b,true\n", "odd", "more than one transition is the default"),
     ],
 )
-def test_what_is_wrong_in_an_activity(sound: Tree, read: Read, more: str, level: str, said: str) -> None:
+def test_problems_of_an_activity(sound: Tree, read: Read, more: str, level: str, said: str) -> None:
     sound.activity("one", "02", "b", more=more)
     (problem,) = lint(read())
     assert (problem.level, problem.place) == (level, "one/activities/02-b.toon")
     assert said in problem.message
 
 
-def test_skills_checkpoints_and_activities_that_are_not_there(sound: Tree, read: Read) -> None:
+def test_missing_skills_checkpoints_and_activities(sound: Tree, read: Read) -> None:
     sound.activity("one", "02", "b", skill="nobody/nothing")
     sound.write(
         "one/activities/03-c.toon",
@@ -87,7 +87,7 @@ def test_skills_checkpoints_and_activities_that_are_not_there(sound: Tree, read:
     ]
 
 
-def test_what_modes_name_that_is_not_there(sound: Tree, read: Read) -> None:
+def test_modes_that_name_something_missing(sound: Tree, read: Read) -> None:
     sound.write("one/resources/24-review-mode.md", "How to review.\n")
     sound.workflow(
         "one",
@@ -104,13 +104,13 @@ def test_what_modes_name_that_is_not_there(sound: Tree, read: Read) -> None:
     ]
 
 
-def test_ends_of_workflows_are_no_activities_that_are_missing(sound: Tree, read: Read) -> None:
+def test_ends_of_workflows_are_not_missing_activities(sound: Tree, read: Read) -> None:
     for target in ("__terminal__", "workflow-end", "end-workflow"):
         sound.activity("one", "02", "b", more=f"transitions[1]{{to}}:\n  {target}\n")
         assert lint(read()) == ()
 
 
-def test_borrowed_activities_are_looked_at_where_they_are_used(sound: Tree, read: Read) -> None:
+def test_borrowed_activities_are_checked_where_they_are_used(sound: Tree, read: Read) -> None:
     sound.workflow("two", "x", more="activities[1]: one/01-a.toon\n")
     sound.skill("two", "00", "work")
     found = {str(problem) for problem in lint(read())}
@@ -120,7 +120,7 @@ def test_borrowed_activities_are_looked_at_where_they_are_used(sound: Tree, read
     }
 
 
-def test_the_command_says_what_there_is(sound: Tree) -> None:
+def test_the_command_prints_a_summary(sound: Tree) -> None:
     done = fleet_command("definitions", "check", str(sound.root))
     assert done.returncode == 0, done.stderr
     first, last = done.stdout.splitlines()
@@ -130,7 +130,7 @@ def test_the_command_says_what_there_is(sound: Tree) -> None:
     assert done.stderr == ""
 
 
-def test_the_command_fails_on_what_is_wrong_and_not_on_what_is_odd(sound: Tree, tmp_path: Path) -> None:
+def test_the_command_fails_on_wrong_and_not_on_odd(sound: Tree, tmp_path: Path) -> None:
     sound.activity("one", "02", "b", more="estimatedTime: soon\n")
     assert fleet_command("definitions", "check", str(sound.root)).returncode == 0
     sound.write("one/skills/01-x.toon", "id: x\n")
@@ -144,7 +144,7 @@ def test_the_command_fails_on_what_is_wrong_and_not_on_what_is_odd(sound: Tree, 
 
 
 @pytest.mark.parametrize("place", ["", "root/one"], ids=["above", "below"])
-def test_the_command_wants_the_folder_of_the_workflows(sound: Tree, tmp_path: Path, place: str) -> None:
+def test_the_command_requires_the_folder_of_the_workflows(sound: Tree, tmp_path: Path, place: str) -> None:
     done = fleet_command("definitions", "check", str(tmp_path / place))
     assert (done.returncode, done.stdout) == (Exit.USAGE, "")
     assert "DIR is the folder above them" in done.stderr
@@ -172,7 +172,7 @@ def said(read: Read) -> list[tuple[str, str]]:
     return [(problem.level, problem.message) for problem in lint(read())]
 
 
-def test_a_trigger_that_passes_what_is_needed_is_sound(sound: Tree, read: Read) -> None:
+def test_a_complete_trigger_has_no_problems(sound: Tree, read: Read) -> None:
     triggering(sound, "two", "one", "x", more=variables("x,string,false"))
     sound.workflow("one", "a", "b", more=variables("x,string,true"))
     assert said(read) == []
@@ -184,7 +184,7 @@ def test_a_trigger_of_a_workflow_that_cannot_begin(sound: Tree, read: Read) -> N
     assert said(read) == [("wrong", "triggers workflow 'one', which has no activity to begin with")]
 
 
-def test_what_a_trigger_passes_is_there_and_fits_and_is_enough(sound: Tree, read: Read) -> None:
+def test_variables_passed_by_a_trigger_are_checked(sound: Tree, read: Read) -> None:
     triggering(sound, "two", "one", "x", "y - why", more=variables("x,string,false"))
     sound.workflow("one", "a", "b", more=variables("x,number,true", "z,number,true", "free,number,false"))
     where = "trigger of 'one': passContext"
@@ -195,7 +195,7 @@ def test_what_a_trigger_passes_is_there_and_fits_and_is_enough(sound: Tree, read
     ]
 
 
-def test_workflows_that_trigger_each_other_are_told_once(sound: Tree, read: Read) -> None:
+def test_cycles_of_triggers_are_reported_once(sound: Tree, read: Read) -> None:
     for name, other in (("two", "three"), ("three", "four"), ("four", "two"), ("self", "self"), ("outside", "two")):
         triggering(sound, name, other)
     assert said(read) == [

@@ -68,7 +68,7 @@ def test_the_examples_show_both_eras() -> None:
     assert build.text == (shipped() / "change/activities/03-build.toon").read_text()
 
 
-def test_names_decide_what_counts(tree: Tree, read: Read) -> None:
+def test_names_decide_which_files_count(tree: Tree, read: Read) -> None:
     tree.workflow("one", "a", "b")
     tree.activity("one", "100", "c")
     tree.activity("one", "07", "index")
@@ -244,7 +244,7 @@ def test_activities_can_be_borrowed(tree: Tree, read: Read) -> None:
         ("one/activities/05-x.toon", "id: ../x\nversion: 1.0.0\nname: X\n", "cannot be an id"),
     ],
 )
-def test_what_cannot_be_used_is_told_and_left_out(
+def test_unusable_files_are_reported_and_left_out(
     tree: Tree, read: Read, place: str, text: str | bytes, said: str
 ) -> None:
     tree.workflow("one", "a", "b")
@@ -261,7 +261,7 @@ def test_what_cannot_be_used_is_told_and_left_out(
 
 
 @pytest.mark.parametrize("folder", ["..", "skills", "a/b"])
-def test_activities_are_looked_for_in_a_folder_of_their_own_only(tree: Tree, read: Read, folder: str) -> None:
+def test_activities_are_read_only_from_a_folder_of_their_own(tree: Tree, read: Read, folder: str) -> None:
     tree.workflow("one", "a")
     tree.write("one/workflow.toon", f"activitiesDir: {folder}\n" + (tree.root / "one/workflow.toon").read_text())
     library = read()
@@ -270,13 +270,13 @@ def test_activities_are_looked_for_in_a_folder_of_their_own_only(tree: Tree, rea
     assert problem.message == f"activitiesDir: {folder!r} is not a folder directly within the workflow's"
 
 
-def test_a_folder_without_a_workflow_is_told_unless_it_lends_skills_to_all(tree: Tree, read: Read) -> None:
+def test_a_folder_without_a_workflow_is_reported_except_meta(tree: Tree, read: Read) -> None:
     tree.skill("meta", "00", "work")
     tree.skill("other", "00", "work")
     assert [str(problem) for problem in read().problems] == ["other: odd: the folder other has no workflow.toon"]
 
 
-def test_what_is_no_file_is_not_waited_for(tree: Tree, read: Read) -> None:
+def test_pipes_and_devices_are_not_read(tree: Tree, read: Read) -> None:
     tree.workflow("one", "a")
     os.mkfifo(tree.root / "one/activities/02-pipe.toon")
     (tree.root / "one/activities/03-zero.toon").symlink_to("/dev/zero")
@@ -288,7 +288,7 @@ def test_what_is_no_file_is_not_waited_for(tree: Tree, read: Read) -> None:
     assert places(library, "broken") == {f"one/activities/{name}.toon" for name in ("02-pipe", "03-zero", "04-circle")}
 
 
-def test_a_workflow_that_is_too_large_is_not_even_looked_into_as_a_whole(tree: Tree, read: Read) -> None:
+def test_an_oversized_workflow_is_not_read_whole(tree: Tree, read: Read) -> None:
     with tree.write("one/workflow.toon", "id: one\n").open("ab") as file:
         file.truncate(100 * 1024 * 1024)  # of a hole, that takes no room
     tracemalloc.start()
@@ -301,7 +301,7 @@ def test_a_workflow_that_is_too_large_is_not_even_looked_into_as_a_whole(tree: T
     assert most < 50 * 1024 * 1024
 
 
-def test_the_name_of_a_file_can_be_printed_whatever_it_is(tree: Tree, read: Read) -> None:
+def test_any_file_name_can_be_printed(tree: Tree, read: Read) -> None:
     tree.workflow("one", "a")
     (tree.root / os.fsdecode(b"one/activities/02-\xff.toon")).touch()
     (tree.root / "t\nwo").mkdir()
@@ -310,7 +310,7 @@ def test_the_name_of_a_file_can_be_printed_whatever_it_is(tree: Tree, read: Read
     assert all(line.isprintable() and line.encode() for line in told)
 
 
-def test_long_lines_of_blanks_are_read_in_no_time(tree: Tree, read: Read) -> None:
+def test_long_lines_of_blanks_are_read_fast(tree: Tree, read: Read) -> None:
     # So many that a pattern that tries them in several ways takes half a minute.
     few, blanks = " " * 3_000, " " * 60_000
     tree.workflow("one", "a")
@@ -334,7 +334,7 @@ def test_a_file_that_is_too_large_is_left_out(tree: Tree, read: Read) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"\xff", b"id: x\n      y: 1\n", b""], ids=["bytes", "indent", "empty"])
-def test_one_damaged_file_takes_nothing_else_down(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_file_affects_no_others(tmp_path: Path, damage: bytes) -> None:
     root = tmp_path / "copy"
     shutil.copytree(shipped(), root)
     definitions = Definitions([root], poll_seconds=0)
@@ -355,7 +355,7 @@ def test_one_damaged_file_takes_nothing_else_down(tmp_path: Path, damage: bytes)
             assert {one.place for one in left.folders[name].activities.values()} == kept, place
 
 
-def test_a_root_that_is_no_folder_is_told(tmp_path: Path) -> None:
+def test_a_root_that_is_no_folder_is_reported(tmp_path: Path) -> None:
     library = Definitions([tmp_path / "nowhere"], poll_seconds=0).current
     (problem,) = library.problems
     assert str(problem) == f"{tmp_path}/nowhere: broken: there is no such folder"
@@ -365,7 +365,7 @@ def test_a_root_that_is_no_folder_is_told(tmp_path: Path) -> None:
     assert str(problem) == f"{tmp_path}/file: broken: cannot be listed: Not a directory"
 
 
-def test_ids_and_names_that_differ_are_told(tree: Tree, read: Read) -> None:
+def test_ids_that_differ_from_file_names_are_reported(tree: Tree, read: Read) -> None:
     tree.workflow("one", "a")
     tree.write("one/workflow.toon", "id: uno\nversion: 1.0.0\ntitle: One\ninitialActivity: z\n")
     tree.write("one/activities/02-b.toon", "id: bee\nversion: 1.0.0\nname: B\n")

@@ -48,7 +48,7 @@ def test_changes_are_noticed(tree: Tree, live: Definitions) -> None:
     assert live.current.workflows["one"].digest == digest
 
 
-def test_a_file_that_breaks_and_is_mended(tree: Tree, live: Definitions) -> None:
+def test_a_file_that_breaks_and_is_fixed(tree: Tree, live: Definitions) -> None:
     path = tree.root / "one/activities/02-b.toon"
     text = path.read_bytes()
     path.write_bytes(b'id: "b\n')
@@ -70,7 +70,7 @@ def test_a_change_is_noticed_whose_file_has_its_old_time_and_length(tree: Tree, 
     )
 
 
-def test_links_are_followed_and_one_that_leads_nowhere_hides_nothing(tree: Tree, live: Definitions) -> None:
+def test_links_are_followed_and_a_dangling_one_hides_nothing(tree: Tree, live: Definitions) -> None:
     folder = tree.root / "one/activities"
     (folder / "00-lost.toon").symlink_to(folder / "nowhere")
     wait_until_sync(lambda: live.current.problems, what="the lost link")
@@ -84,7 +84,7 @@ def test_links_are_followed_and_one_that_leads_nowhere_hides_nothing(tree: Tree,
     )
 
 
-def test_what_still_changes_is_not_taken(tree: Tree) -> None:
+def test_files_that_still_change_are_not_read(tree: Tree) -> None:
     """A change counts once two looks in a row have seen the same."""
     tree.workflow("one", "a")
     definitions = Definitions([tree.root], poll_seconds=0)
@@ -98,7 +98,7 @@ def test_what_still_changes_is_not_taken(tree: Tree) -> None:
     assert "growing" in definitions.current.workflows["one"].activities
 
 
-def test_a_file_that_never_rests_holds_up_nothing_else(tree: Tree) -> None:
+def test_a_file_that_keeps_changing_delays_no_others(tree: Tree) -> None:
     tree.workflow("one", "a", "b")
     definitions = Definitions([tree.root], poll_seconds=0)
     assert "c" not in definitions.current.workflows["one"].activities
@@ -114,7 +114,7 @@ def test_a_file_that_never_rests_holds_up_nothing_else(tree: Tree) -> None:
     assert definitions.current.workflows["one"].activities["b"].data["notes"] == ["xxx"]
 
 
-def test_what_is_no_definition_makes_no_new_library(tree: Tree) -> None:
+def test_other_files_make_no_new_library(tree: Tree) -> None:
     tree.workflow("one", "a")
     definitions = Definitions([tree.root], poll_seconds=0)
     before = definitions.current
@@ -143,7 +143,7 @@ def test_only_changed_files_are_read_again(tree: Tree, monkeypatch: pytest.Monke
     assert after.workflows["one"].activities["a"].data is before.workflows["one"].activities["a"].data
 
 
-def test_looks_at_folders_at_rest_take_nothing(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_polling_unchanged_folders_reads_nothing(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.workflow("one", "a")
     definitions = Definitions([tree.root], poll_seconds=0)
     assert definitions.current.workflows
@@ -153,7 +153,7 @@ def test_looks_at_folders_at_rest_take_nothing(tree: Tree, monkeypatch: pytest.M
         seen = definitions._poll(seen)
 
 
-def test_a_problem_that_stays_is_told_once(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lasting_problem_is_logged_once(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
     tree.workflow("one", "a")
     tree.write("one/activities/02-b.toon", 'id: "b')
     definitions = Definitions([tree.root], poll_seconds=0)
@@ -165,7 +165,7 @@ def test_a_problem_that_stays_is_told_once(tree: Tree, caplog: pytest.LogCapture
     assert "one/activities/02-b.toon" in told[0]
 
 
-def test_what_could_not_be_read_is_tried_again(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_retried(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stood in the way need not have been in the file."""
     tree.workflow("one", "a", "b")
     definitions = Definitions([tree.root], poll_seconds=0)
@@ -183,7 +183,7 @@ def test_what_could_not_be_read_is_tried_again(tree: Tree, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("only_known", [True, False])
-def test_what_cannot_be_listed_for_a_while_stays(
+def test_definitions_stay_while_folders_cannot_be_listed(
     tree: Tree, live: Definitions, caplog: pytest.LogCaptureFixture, only_known: bool
 ) -> None:
     """Too many open files: no folder can be listed and no file read; what was read before stays in force, whole."""
@@ -213,7 +213,7 @@ def test_what_cannot_be_listed_for_a_while_stays(
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
-def test_a_file_that_cannot_be_read_for_a_while_stays_as_it_was(
+def test_a_temporarily_unreadable_file_keeps_its_content(
     tree: Tree, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     tree.workflow("one", "a", "b")
@@ -238,7 +238,7 @@ def test_a_file_that_cannot_be_read_for_a_while_stays_as_it_was(
     assert definitions.refresh().workflows["one"].activities["b"].data["description"] == "changed"
 
 
-def test_the_folder_that_a_workflow_names_is_asked_for_again(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_named_folder_of_a_workflow_is_read_again(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.write("one/workflow.toon", "id: one\nversion: 1.0.0\ntitle: One\nactivitiesDir: parts\n")
     tree.write("one/parts/01-a.toon", "id: a\nversion: 1.0.0\nname: A\n")
 
@@ -252,7 +252,7 @@ def test_the_folder_that_a_workflow_names_is_asked_for_again(tree: Tree, monkeyp
     assert list(definitions.refresh().workflows["one"].activities) == ["a"]
 
 
-def test_a_defect_does_not_end_the_looking(
+def test_a_defect_does_not_end_the_polling(
     tree: Tree, live: Definitions, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     failed = threading.Event()
@@ -269,7 +269,7 @@ def test_a_defect_does_not_end_the_looking(
     assert "looking for changed definitions failed" in caplog.text
 
 
-def test_looking_rests_between_and_ends_when_they_are_closed(tree: Tree) -> None:
+def test_polling_pauses_and_ends_on_close(tree: Tree) -> None:
     threads = {*threading.enumerate()}
     definitions = Definitions([tree.root], poll_seconds=3600)
     definitions.start()
@@ -280,7 +280,7 @@ def test_looking_rests_between_and_ends_when_they_are_closed(tree: Tree) -> None
     assert not thread.is_alive()
 
 
-def test_nothing_is_read_before_it_is_asked_for(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_before_it_is_needed(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.workflow("one", "a")
     threads = {*threading.enumerate()}
     definitions = Definitions([tree.root], poll_seconds=POLL)
@@ -291,7 +291,7 @@ def test_nothing_is_read_before_it_is_asked_for(tree: Tree, monkeypatch: pytest.
     definitions.close()
 
 
-def test_a_forked_process_begins_anew(tree: Tree) -> None:
+def test_a_forked_process_starts_over(tree: Tree) -> None:
     tree.workflow("one", "a")
     definitions = Definitions([tree.root], poll_seconds=POLL)
     assert list(definitions.current.workflows) == ["one"]
@@ -316,7 +316,7 @@ def _in_child(definitions: Definitions, pipe: Any, root: str) -> None:
     pipe.send(found)
 
 
-def test_a_process_shares_them_and_lets_them_go(tree: Tree) -> None:
+def test_a_process_shares_definitions_and_releases_them(tree: Tree) -> None:
     tree.workflow("one", "a")
     first = shared_definitions([str(tree.root)])
     assert shared_definitions([f"{tree.root}/."]) is first

@@ -107,7 +107,7 @@ paths = st.one_of(
 
 
 @given(paths)
-def test_no_text_of_a_caller_reaches_beyond_what_was_found(text: str) -> None:
+def test_no_id_of_a_caller_becomes_a_path(text: str) -> None:
     library = Definitions([shipped()], poll_seconds=0).current
     known = {skill.place for folder in library.folders.values() for skill in folder.skills.values()}
     skill = library.skill("change", text)

@@ -56,7 +56,7 @@ def test_where_a_document_is(name: str, url: str) -> None:
         "did:web:" + "a" * 64 + ".example", "did:web:example.org:" + "a" * 500,
     ],
 )  # fmt: skip
-def test_what_is_no_did_of_a_public_web_site(name: str) -> None:
+def test_invalid_did_web_identifiers_are_rejected(name: str) -> None:
     with pytest.raises(BadToken) as caught:
         did.locate(name)
     assert caught.value.kind == "policy"

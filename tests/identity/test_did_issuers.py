@@ -111,7 +111,7 @@ async def test_keys_of_trusted_issuers_verify(site: KeyServer, make_verifier: Ma
     assert verifier.report() == {"state": "ok", "issuers": 2, "sought": 0}
 
 
-async def test_strangers_are_not_even_asked(site: KeyServer, make_verifier: MakeVerifier) -> None:
+async def test_untrusted_issuers_are_not_contacted(site: KeyServer, make_verifier: MakeVerifier) -> None:
     known, stranger = did_of(site, "known"), did_of(site, "stranger")
     publish(site, stranger, ONE)
     verifier = trusting(make_verifier, known)
@@ -121,7 +121,7 @@ async def test_strangers_are_not_even_asked(site: KeyServer, make_verifier: Make
     assert site.count("/stranger/did.json") == 0
 
 
-async def test_a_pattern_trusts_what_matches(site: KeyServer, make_verifier: MakeVerifier) -> None:
+async def test_a_pattern_trusts_matching_issuers(site: KeyServer, make_verifier: MakeVerifier) -> None:
     first, second, deeper = did_of(site, "agents", "a"), did_of(site, "agents", "b"), did_of(site, "agents", "b", "c")
     for did in (first, second, deeper):
         publish(site, did, ONE)
@@ -131,7 +131,7 @@ async def test_a_pattern_trusts_what_matches(site: KeyServer, make_verifier: Mak
     assert said(await verifier.verify(token(ONE, deeper))) == ("rejected", "policy")
 
 
-async def test_one_issuer_s_key_speaks_for_no_other(site: KeyServer, make_verifier: MakeVerifier) -> None:
+async def test_an_issuer_s_key_verifies_no_other_issuer(site: KeyServer, make_verifier: MakeVerifier) -> None:
     mine, other = did_of(site, "mine"), did_of(site, "other")
     publish(site, mine, ONE)
     publish(site, other, STRANGER)
@@ -160,7 +160,7 @@ async def test_only_keys_that_sign_assertions_count_unless_told_otherwise(
 
 @pytest.mark.parametrize("kid", ["renamed", None])
 @pytest.mark.parametrize("loose", [True, False])
-async def test_the_only_key_serves_any_name_by_the_loose_rule(
+async def test_the_loose_rule_accepts_the_only_key_under_any_name(
     site: KeyServer, make_verifier: MakeVerifier, kid: str | None, loose: bool
 ) -> None:
     did = did_of(site, "a")
@@ -209,14 +209,14 @@ async def test_keys_are_renewed_while_they_are_used(
 
 
 @pytest.mark.parametrize("known_token", [True, False])
-async def test_a_key_withdrawn_while_nobody_used_it_verifies_nothing(
+async def test_a_key_withdrawn_while_unused_verifies_nothing(
     site: KeyServer, make_verifier: MakeVerifier, known_token: bool
 ) -> None:
     verifier, _, presented = await with_another_key_since(site, make_verifier, 900, known_token)
     assert said(await verifier.verify(presented)) == ("rejected", "crypto")
 
 
-async def test_a_site_that_hangs_keeps_callers_waiting_once_after_a_pause(
+async def test_a_hanging_site_delays_callers_once_after_a_pause(
     site: KeyServer, make_verifier: MakeVerifier, patience: Patience, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     did = did_of(site, "a")
@@ -234,7 +234,7 @@ async def test_a_site_that_hangs_keeps_callers_waiting_once_after_a_pause(
 
 
 @pytest.mark.parametrize("stale_on_error", [True, False])
-async def test_issuers_that_nobody_uses_are_no_trouble(
+async def test_unused_issuers_are_not_reported_as_stale(
     site: KeyServer, make_verifier: MakeVerifier, stale_on_error: bool
 ) -> None:
     used, unused = did_of(site, "used"), did_of(site, "unused")
@@ -255,7 +255,7 @@ async def test_issuers_that_nobody_uses_are_no_trouble(
 
 
 @pytest.mark.parametrize("mode", ["hang", "drop", "redirect", "404", "html"])
-async def test_documents_that_are_not_to_be_had(
+async def test_unavailable_documents(
     site: KeyServer, make_verifier: MakeVerifier, patience: Patience, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     did = did_of(site, "a")
@@ -277,7 +277,7 @@ async def test_documents_that_are_not_to_be_had(
     assert time.perf_counter() - began < 30.0
 
 
-async def test_this_machine_is_asked_only_where_that_is_allowed(site: KeyServer, make_verifier: MakeVerifier) -> None:
+async def test_loopback_is_contacted_only_if_allowed(site: KeyServer, make_verifier: MakeVerifier) -> None:
     did = did_of(site, "a")
     publish(site, did, ONE)
     verifier = trusting(make_verifier, did, did_allow_loopback=False)
@@ -300,7 +300,7 @@ async def test_a_name_that_resolves_to_a_private_address_is_not_asked(
     assert outcome.reason == "the key server has an address that is not public"
 
 
-async def test_an_address_that_does_not_answer_is_passed_over(
+async def test_an_address_that_does_not_answer_is_skipped(
     site: KeyServer, make_verifier: MakeVerifier, patience: Patience, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     did = did_of(site, "a")
@@ -329,7 +329,7 @@ async def test_a_certificate_for_another_name_is_not_trusted(
     assert "certificate is not trusted" in outcome.reason
 
 
-async def test_made_up_issuers_push_out_nobody(
+async def test_made_up_issuers_evict_no_known_issuer(
     site: KeyServer, make_verifier: MakeVerifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_resolvers, "MOST_ISSUERS", 4)
@@ -345,7 +345,7 @@ async def test_made_up_issuers_push_out_nobody(
     assert site.count("/agents/known/did.json") == asked
 
 
-async def test_the_least_used_issuer_goes_first(
+async def test_the_least_recently_used_issuer_is_evicted_first(
     site: KeyServer, make_verifier: MakeVerifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_resolvers, "MOST_ISSUERS", 3)

@@ -74,7 +74,7 @@ async def first(key_server: KeyServer, new_process: NewProcess) -> JwksVerifier:
 
 
 @pytest.mark.every_store
-async def test_processes_ask_once_together(key_server: KeyServer, new_process: NewProcess) -> None:
+async def test_processes_share_one_request(key_server: KeyServer, new_process: NewProcess) -> None:
     key_server.serve(jwks(OLD))
     fleet = [new_process() for _ in range(5)]
     await asyncio.gather(*(one.start() for one in fleet))
@@ -101,7 +101,7 @@ async def test_unknown_keys_are_asked_for_once_per_cooldown_by_the_whole_fleet(
     assert key_server.count() == 3
 
 
-async def test_what_one_process_finds_the_others_have(
+async def test_keys_found_by_one_process_are_shared(
     key_server: KeyServer, new_process: NewProcess, fleet_keys: redis.Redis
 ) -> None:
     key_server.serve(jwks(OLD))
@@ -117,7 +117,7 @@ async def test_what_one_process_finds_the_others_have(
     assert key_server.count() == asked
 
 
-async def test_a_process_waits_for_what_another_is_getting(
+async def test_a_process_waits_for_a_fetch_by_another(
     key_server: KeyServer, new_process: NewProcess, store: Store
 ) -> None:
     key_server.serve(jwks(OLD))
@@ -156,7 +156,7 @@ async def test_a_process_that_starts_while_the_server_is_down_has_keys(
     assert isinstance(only_cache(second).keys.keys, tuple)
 
 
-async def test_an_old_copy_is_used_and_said_to_be_old(
+async def test_a_stale_copy_is_used_and_reported_as_stale(
     key_server: KeyServer,
     first: JwksVerifier,
     new_process: NewProcess,
@@ -177,7 +177,7 @@ async def test_an_old_copy_is_used_and_said_to_be_old(
     assert (await strict.verify(OLD.token())).failure == "network"
 
 
-async def test_an_old_copy_is_not_used_where_newer_keys_are_to_be_had(
+async def test_a_stale_copy_is_not_used_while_newer_keys_are_available(
     key_server: KeyServer, first: JwksVerifier, new_process: NewProcess, fleet_keys: redis.Redis
 ) -> None:
     key_server.serve(jwks(NEW))
@@ -202,7 +202,7 @@ async def test_an_old_copy_is_not_used_where_newer_keys_are_to_be_had(
     ],
     ids=range(8),
 )
-async def test_a_damaged_copy_is_asked_for_anew(
+async def test_a_damaged_copy_is_fetched_again(
     first: JwksVerifier, new_process: NewProcess, fleet_keys: redis.Redis, garbage: str | bytes
 ) -> None:
     fleet_keys.hset(copy_key(first), "d", garbage)
@@ -235,7 +235,7 @@ async def test_the_copy_holds_public_keys_only(
     assert fleet_keys.ttl(copy_key(first)) > 29 * 86_400
 
 
-async def test_trouble_is_told_once_and_known_to_all(
+async def test_a_failing_source_is_reported_once_and_known_to_all(
     key_server: KeyServer, new_process: NewProcess, fleet_keys: redis.Redis
 ) -> None:
     key_server.serve(jwks(OLD))
@@ -278,7 +278,7 @@ async def test_discovery_is_shared_too(
     assert (await second.verify(OLD.token(iss="https://other.example"))).failure == "claims"
 
 
-async def test_discovery_is_repeated_when_what_it_said_fails(key_server: KeyServer) -> None:
+async def test_discovery_is_repeated_when_its_keys_cannot_be_loaded(key_server: KeyServer) -> None:
     key_server.serve({"issuer": ISSUER, "jwks_uri": key_server.url("/first")}, "/openid")
     key_server.serve(jwks(OLD), "/first")
     source = OidcDiscovery(key_server.url("/openid"), True, Fetcher())
@@ -350,7 +350,7 @@ _steps = st.tuples(st.sampled_from(["lease", "look", "keep", "fail", "cooled"]),
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_steps, min_size=1, max_size=30))
-async def test_one_process_is_sent_to_ask_at_a_time(store: Store, fleet_keys: redis.Redis, steps: list[Step]) -> None:
+async def test_one_process_fetches_at_a_time(store: Store, fleet_keys: redis.Redis, steps: list[Step]) -> None:
     """Any order of what four processes may do, against what should come of it."""
     copies, source = KeyCopies(store), JwksUri("https://model.example/jwks", Fetcher())
     lease_key = keys.key_fetch_lease.key(keys.FLEET, source.name)

@@ -49,7 +49,7 @@ def test_the_algorithm_must_be_a_word(algorithm: object) -> None:
     assert refusal(unsigned({}))[0] == "crypto"
 
 
-def test_an_empty_signature_is_none() -> None:
+def test_an_empty_signature_counts_as_unsigned() -> None:
     assert refusal(f"{encoded(HEAD)}.{encoded(CLAIMS)}.") == ("crypto", "the token is not signed")
 
 
@@ -71,7 +71,7 @@ def test_an_empty_signature_is_none() -> None:
         "\ud800.a.b",
     ],
 )
-def test_what_is_no_token_is_refused(text: str) -> None:
+def test_malformed_tokens_are_rejected(text: str) -> None:
     assert refusal(text)[0] == "crypto"
 
 
@@ -99,12 +99,12 @@ def test_text_must_be_utf8(data: bytes) -> None:
         ('{"alg": "EdDSA"}', '{"cnf": {"jkt": "a", "jkt": "b"}}'),
     ],
 )
-def test_nothing_may_be_said_twice(head: str, claims: str) -> None:
+def test_duplicate_members_are_rejected(head: str, claims: str) -> None:
     assert refusal(unsigned(head, claims))[0] == "crypto"
 
 
 @pytest.mark.parametrize("half", [r"\ud800", r"\uDFFF", r"\udc00\ud800", r"a\ud83d"])
-def test_half_a_character_is_none(half: str) -> None:
+def test_a_lone_surrogate_is_rejected(half: str) -> None:
     for head, claims in (
         ('{"alg": "EdDSA"}', '{"sub": "%s"}'),
         ('{"alg": "EdDSA"}', '{"roles": [{"%s": 1}]}'),
@@ -135,7 +135,7 @@ def test_extensions_are_not_understood(extension: Json) -> None:
 
 
 @pytest.mark.parametrize("kind", ["JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt"])
-def test_these_are_tokens_for_us(kind: str) -> None:
+def test_accepted_token_types(kind: str) -> None:
     assert jws.read(unsigned({**HEAD, "typ": kind})).algorithm == "EdDSA"
 
 
@@ -180,7 +180,7 @@ def test_hints_about_keys_are_not_even_read() -> None:
 
 
 @given(st.text(max_size=300) | st.from_regex(r"[A-Za-z0-9_-]{0,40}(\.[A-Za-z0-9_-]{0,40}){0,4}", fullmatch=True))
-def test_nothing_makes_reading_fail_otherwise(text: str) -> None:
+def test_reading_any_token_fails_only_as_declared(text: str) -> None:
     try:
         token = jws.read(text)
     except BadToken:

@@ -106,7 +106,7 @@ async def warm(key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVerifi
     return verifier
 
 
-async def test_names_of_keys_that_are_not_there_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unknown_key_names_are_cached_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_resolvers, "MOST_UNKNOWN", 3)
     unknown = key_resolvers.UnknownKeys()
     for number in range(5):
@@ -170,7 +170,7 @@ async def test_without_any_keys_tokens_are_unavailable(
 
 
 @troubles
-async def test_known_keys_go_on_answering_at_once(
+async def test_known_keys_keep_verifying_at_once(
     warm: JwksVerifier, key_server: KeyServer, waiters: set[Any], request: Any, trouble: str
 ) -> None:
     misbehave(key_server, trouble)
@@ -230,7 +230,7 @@ async def test_a_hanging_request_ends_after_five_seconds(
     assert only_cache(verifier).trouble == "the key server does not answer within 5 seconds"
 
 
-async def test_nobody_waits_longer_than_a_second_however_many_there_are(
+async def test_any_number_of_callers_wait_at_most_a_second(
     one_key_server: KeyServer, make_verifier: MakeVerifier, tireless: None, waiters: set[Any]
 ) -> None:
     one_key_server.serve(jwks(OLD))
@@ -275,9 +275,7 @@ async def test_a_new_key_is_found_when_it_first_appears(warm: JwksVerifier, key_
     assert (await warm.verify(OLD.token())).status == "rejected"
 
 
-async def test_a_key_that_stays_goes_on_verifying_what_it_has_verified(
-    warm: JwksVerifier, key_server: KeyServer
-) -> None:
+async def test_a_key_that_stays_keeps_verifying_its_tokens(warm: JwksVerifier, key_server: KeyServer) -> None:
     token = OLD.token()
     assert (await warm.verify(token)).status == "verified"
     key_server.serve(jwks(NEW, OLD))
@@ -285,9 +283,7 @@ async def test_a_key_that_stays_goes_on_verifying_what_it_has_verified(
     assert (await warm.verify(token)).status == "verified"
 
 
-async def test_a_key_that_changes_under_its_name_verifies_nothing_old(
-    warm: JwksVerifier, key_server: KeyServer
-) -> None:
+async def test_a_replaced_key_verifies_no_old_token(warm: JwksVerifier, key_server: KeyServer) -> None:
     token = OLD.token()
     assert (await warm.verify(token)).status == "verified"
     key_server.serve(jwks(Signer("old", number=5), NEW))
@@ -295,7 +291,7 @@ async def test_a_key_that_changes_under_its_name_verifies_nothing_old(
     assert (await warm.verify(token)).failure == "crypto"
 
 
-async def test_an_unknown_key_is_looked_for_once(warm: JwksVerifier, key_server: KeyServer) -> None:
+async def test_an_unknown_key_is_fetched_for_once(warm: JwksVerifier, key_server: KeyServer) -> None:
     before = key_server.count()
     for _ in range(5):
         assert (await warm.verify(NEW.token())).failure == "crypto"
@@ -304,7 +300,7 @@ async def test_an_unknown_key_is_looked_for_once(warm: JwksVerifier, key_server:
     assert key_server.count() == before + 2
 
 
-async def test_between_requests_a_source_is_left_alone(key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+async def test_a_source_is_not_asked_during_its_cooldown(key_server: KeyServer, make_verifier: MakeVerifier) -> None:
     key_server.serve(jwks(OLD))
     verifier = make_verifier(key_server.url(), cooldown=300)
     assert (await verifier.verify(OLD.token())).status == "verified"
@@ -341,7 +337,7 @@ async def test_a_server_that_is_killed_and_comes_back(warm: JwksVerifier, key_se
     assert report == {"state": "ok", "sources": [{"source": "jwks_uri", "keys": 2, "fresh": True}]}
 
 
-async def test_keys_are_renewed_before_they_are_old(key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+async def test_keys_are_renewed_before_they_are_stale(key_server: KeyServer, make_verifier: MakeVerifier) -> None:
     key_server.serve(jwks(OLD))
     verifier = make_verifier(key_server.url(), cooldown=0, cache_ttl_seconds=3)
     await verifier.start()
@@ -365,7 +361,7 @@ async def test_a_server_that_was_down_at_the_start_is_found_when_it_comes(
     assert (await verifier.verify(OLD.token())).status == "verified"
 
 
-async def test_a_bomb_is_not_unpacked(one_key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+async def test_a_compression_bomb_is_not_unpacked(one_key_server: KeyServer, make_verifier: MakeVerifier) -> None:
     packed = gzip.compress(b" " * 50_000_000).decode("latin-1")
     one_key_server.serve(packed, headers={"content-encoding": "gzip"})
     outcome = await make_verifier(one_key_server.url()).verify(OLD.token())

@@ -53,7 +53,7 @@ def test_alg_narrows_a_key_to_one_algorithm() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_a_key_that_is_of_no_use_does_not_count(change: Json) -> None:
+def test_an_unusable_key_does_not_count(change: Json) -> None:
     useless = {**GOOD.jwk, **change}
     assert "without a usable key" in refusal({"keys": [useless]})
     found = keyset.key_set({"keys": [useless, Signer("other", "ES256").jwk]})
@@ -79,7 +79,7 @@ def test_short_rsa_keys_do_not_count(bits: int) -> None:
     assert "without a usable key" in refusal({"keys": [rsa_jwk(numbers.n, numbers.e)]})
 
 
-def test_rsa_keys_that_would_take_long_do_not_count() -> None:
+def test_slow_rsa_keys_do_not_count() -> None:
     numbers = Signer("k", "RS256").private.public_key().public_numbers()
     assert "without a usable key" in refusal({"keys": [rsa_jwk((1 << 16_384) - 1, 65537)]})
     assert "without a usable key" in refusal({"keys": [rsa_jwk(numbers.n, (1 << 1_000) + 1)]})
@@ -107,7 +107,7 @@ def test_private_parts_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("document", [{}, {"keys": {}}, {"keys": None}, {"keys": []}, {"keys": [5, None, "x", []]}])
-def test_what_holds_no_key_is_refused(document: Json) -> None:
+def test_documents_without_keys_are_rejected(document: Json) -> None:
     refusal(document)
 
 
@@ -153,7 +153,7 @@ def test_keys_of_one_name_are_told_apart_by_algorithm() -> None:
         max_size=4,
     )
 )
-def test_no_document_makes_reading_fail_otherwise(listed: list[Json]) -> None:
+def test_reading_any_document_fails_only_as_declared(listed: list[Json]) -> None:
     try:
         found = keyset.key_set({"keys": listed})
     except BadDocument:

@@ -113,7 +113,7 @@ def trusts(policy: Policy, found: str) -> bool:
 
 @every_policy
 @every_outcome
-async def test_whose_word_counts(store: Store, policy: Policy, found: str) -> None:
+async def test_which_identity_counts(store: Store, policy: Policy, found: str) -> None:
     resolve = saying(found, policy, store).resolve
     who = Actor("agent", "subagent", "boss", PROOF)
     if trusts(policy, found):
@@ -143,7 +143,7 @@ async def test_whose_word_counts(store: Store, policy: Policy, found: str) -> No
 @pytest.mark.parametrize(
     ("found", "proven"), [("verified", "agent"), ("other's", "somebody-else"), ("nobody's", "claimed")]
 )
-async def test_the_subject_counts_where_it_need_not_match(
+async def test_without_require_sub_match_the_subject_counts(
     store: Store, policy: Policy, found: str, proven: str
 ) -> None:
     resolve = saying(found, policy, store, require_sub_match=False).resolve
@@ -210,7 +210,7 @@ async def test_transitions(store: Store, project: str, policy: Policy, found: st
 
 
 @every_policy
-async def test_who_names_nobody_may_do_what_needs_nobody(store: Store, project: str, policy: Policy) -> None:
+async def test_calls_without_an_actor_may_use_tools_that_need_none(store: Store, project: str, policy: Policy) -> None:
     tools = Client(store, project, resolve_actor=saying("unavailable", policy, store).resolve)
     item = await tools.add()
     assert (await tools.advance(item, "start"))["applied"]
@@ -233,7 +233,7 @@ async def test_completing_a_tree(store: Store, project: str, policy: Policy, fou
 
 @every_policy
 @every_outcome
-async def test_requests_are_remembered_under_trusted_identities_only(
+async def test_requests_are_recorded_under_trusted_identities_only(
     store: Store, project: str, policy: Policy, found: str
 ) -> None:
     tools = Client(store, project, resolve_actor=saying(found, policy, store).resolve)
@@ -252,7 +252,7 @@ async def test_requests_are_remembered_under_trusted_identities_only(
 
 @every_policy
 @every_outcome
-async def test_notes_say_what_became_of_the_proof(store: Store, project: str, policy: Policy, found: str) -> None:
+async def test_notes_record_the_verification(store: Store, project: str, policy: Policy, found: str) -> None:
     tools = Client(store, project, resolve_actor=saying(found, policy, store).resolve)
     item = await tools.add()
     note = {"itemId": item, "key": "k", "role": "queue", "body": "b", "actor": actor("agent", proof=PROOF)}
@@ -266,9 +266,7 @@ async def test_notes_say_what_became_of_the_proof(store: Store, project: str, po
             assert shown["verification"]["status"] == "rejected"
 
 
-async def test_nothing_is_read_for_whom_the_policy_refuses(
-    store: Store, project: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_read_for_rejected_actors(store: Store, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = Client(store, project, resolve_actor=saying("absent", "reject", store).resolve)
     item = await tools.add()
 
@@ -293,7 +291,7 @@ async def test_nothing_is_read_for_whom_the_policy_refuses(
         ("verified", "accept-cached", False), ("absent", "accept-cached", False), ("unavailable", "reject", False),
     ],
 )  # fmt: skip
-async def test_trust_without_proof_is_logged_now_and_then(
+async def test_trust_without_proof_is_logged_with_throttling(
     store: Store, found: str, policy: Policy, warned: bool
 ) -> None:
     resolve = saying(found, policy, store).resolve
@@ -304,7 +302,7 @@ async def test_trust_without_proof_is_logged_now_and_then(
     assert PROOF not in repr(logs)
 
 
-async def test_the_agent_that_a_claim_names_is_not_who_gets_it(store: Store, project: str) -> None:
+async def test_a_claim_goes_to_the_trusted_identity_not_the_named_agent(store: Store, project: str) -> None:
     tools = Client(store, project, resolve_actor=saying("verified", "accept-cached", store).resolve)
     item = await tools.add()
     claims = [{"itemId": item, "agentId": "somebody-else"}]

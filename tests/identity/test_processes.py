@@ -128,7 +128,7 @@ def fresh(front: Front, item: str, proof: str) -> bool:
     return front.verification(item, proof) == {"status": "verified", "verifier": "jwks", "reason": None}
 
 
-def test_processes_go_on_verifying_while_the_key_server_is_dead(key_server: KeyServer, start: Any) -> None:
+def test_processes_keep_verifying_while_the_key_server_is_down(key_server: KeyServer, start: Any) -> None:
     key_server.serve(jwks(OLD))
     first, second = start(), start()
     items = [
@@ -173,7 +173,7 @@ def test_processes_go_on_verifying_while_the_key_server_is_dead(key_server: KeyS
             front.command.wait_logged("keys cannot be renewed")
 
 
-def test_a_changed_policy_is_in_force_told_and_counted(
+def test_a_changed_policy_is_in_force_logged_and_counted(
     key_server: KeyServer, start: Any, config: Path, store_url: str
 ) -> None:
     key_server.serve(jwks(OLD))
@@ -230,7 +230,7 @@ def test_a_wrong_section_stops_the_start(tmp_path: Path, text: str, policy: str,
     assert "Traceback" not in done.stderr
 
 
-def test_stdio_goes_by_the_same_policy(tmp_path: Path, store_url: str) -> None:
+def test_stdio_applies_the_same_policy(tmp_path: Path, store_url: str) -> None:
     command = [sys.executable, "-m", "coordinator", "stdio", "--toolset", "items", "--data-dir", str(tmp_path)]
     env = environment(FLEET_REDIS_URL=store_url, DEGRADED_MODE_POLICY="reject")
     actor = {"id": "agent", "kind": "subagent"}

@@ -30,7 +30,7 @@ def verifier(one_key_server: KeyServer, make_verifier: MakeVerifier) -> JwksVeri
     return make_verifier(one_key_server.url())
 
 
-def test_the_oldest_proof_goes_first() -> None:
+def test_the_oldest_proof_is_evicted_first() -> None:
     proofs, made = ProofCache(most=2), [ProofCache.name(token) for token in ("a", "b", "c")]
     for name in made:
         proofs.keep(name, name)  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ _values = st.sampled_from([MARK, [MARK], {MARK: MARK}, 5, None])
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(head=st.dictionaries(_members, _values), claims=st.dictionaries(_members, _values))
-async def test_nobody_is_told_what_a_bad_token_says(verifier: JwksVerifier, head: Json, claims: Json) -> None:
+async def test_the_content_of_a_bad_token_is_never_revealed(verifier: JwksVerifier, head: Json, claims: Json) -> None:
     token = GOOD.token(head=head, **claims)
     with structlog.testing.capture_logs() as logs:
         outcome = await verifier.verify(token)

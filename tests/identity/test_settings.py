@@ -39,7 +39,7 @@ def refused(tmp_path: Path, **verifier: Any) -> str:
     return " ".join(problems(tmp_path, text))
 
 
-def test_without_any_settings_nobody_is_verified_and_everybody_trusted() -> None:
+def test_by_default_no_actor_is_verified_and_all_are_trusted() -> None:
     assert msgspec.json.decode(msgspec.json.encode(Settings().actor_authentication)) == {
         "enabled": False,
         "degraded_mode_policy": "accept-cached",
@@ -127,7 +127,7 @@ def test_what_the_environment_overrides_is_checked_all_the_same(tmp_path: Path) 
     assert "must be one of" in problems(tmp_path, written, DEGRADED_MODE_POLICY="reject")[0]
 
 
-def test_two_variables_may_not_disagree(tmp_path: Path) -> None:
+def test_conflicting_variables_are_rejected(tmp_path: Path) -> None:
     twin = PREFIX + "DEGRADED_MODE_POLICY"
     agreed = load(tmp_path, "", **{"DEGRADED_MODE_POLICY": "reject", twin: "reject"})
     assert agreed.settings.actor_authentication.policy == "reject"
@@ -189,7 +189,7 @@ def test_a_wrong_verifier_stops_the_start(tmp_path: Path, verifier: dict[str, An
         {"did_pattern": "did:web:a.example:*"},
     ],
 )
-def test_keys_that_nobody_would_use_stop_the_start(tmp_path: Path, verifier: dict[str, Any]) -> None:
+def test_unused_keys_stop_the_start(tmp_path: Path, verifier: dict[str, Any]) -> None:
     assert "verifier.type is missing beside" in refused(tmp_path, **verifier)
     assert section(tmp_path, **verifier, type="noop").verifier.type == "noop"  # said in so many words
 
@@ -205,7 +205,7 @@ def test_patterns_that_name_a_host(tmp_path: Path, pattern: str) -> None:
 @pytest.mark.parametrize(
     "text", ["actor_authentication: []", "actor_authentication: {verifier: jwks}", "actor_authentication: true"]
 )
-def test_a_section_that_is_none_stops_the_start(tmp_path: Path, text: str) -> None:
+def test_a_section_that_is_no_mapping_stops_the_start(tmp_path: Path, text: str) -> None:
     assert "must be a mapping" in problems(tmp_path, text)[0]
 
 
@@ -256,7 +256,7 @@ def test_all_of_it_takes_effect_without_a_restart() -> None:
 
 
 @given(st.text() | st.sampled_from(POLICIES) | st.from_regex(r"(?i)(accept[-_]cached|reject|accept)x?", fullmatch=True))
-def test_what_is_taken_for_a_policy_is_one(text: str) -> None:
+def test_accepted_spellings_of_policies_are_policies(text: str) -> None:
     try:
         found = msgspec.convert({"degraded_mode_policy": text}, ActorAuthentication)
     except msgspec.ValidationError:

@@ -23,26 +23,26 @@ HIDDEN_LOOPBACK = ["::ffff:127.0.0.1", "64:ff9b::127.0.0.1"]
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses_may_be_asked(address: str) -> None:
+def test_public_addresses_are_allowed(address: str) -> None:
     assert SsrfGuard().allowed(ip_address(address))
 
 
 @pytest.mark.parametrize("address", PRIVATE + LOOPBACK + HIDDEN_LOOPBACK)
-def test_private_ones_may_not(address: str) -> None:
+def test_private_addresses_are_rejected(address: str) -> None:
     assert not SsrfGuard().allowed(ip_address(address))
 
 
 @pytest.mark.parametrize("address", LOOPBACK)
-def test_this_machine_may_where_that_is_allowed(address: str) -> None:
+def test_loopback_is_allowed_by_its_setting(address: str) -> None:
     assert SsrfGuard(allow_loopback=True).allowed(ip_address(address))
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-def test_nothing_else_is_allowed_with_it(address: str) -> None:
+def test_the_loopback_setting_allows_nothing_else(address: str) -> None:
     assert not SsrfGuard(allow_loopback=True).allowed(ip_address(address))
 
 
-async def test_a_host_is_asked_at_the_address_that_was_looked_at() -> None:
+async def test_a_host_is_contacted_at_the_checked_address() -> None:
     urls = await SsrfGuard(allow_loopback=True).resolve("https://localhost:8443/a/did.json")
     assert {one.url for one in urls} <= {"https://127.0.0.1:8443/a/did.json", "https://[::1]:8443/a/did.json"}
     for one in urls:

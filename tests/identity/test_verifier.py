@@ -69,7 +69,7 @@ async def test_a_token_ends_within_a_day(verifier: JwksVerifier) -> None:
         assert reason in outcome.reason
 
 
-async def test_a_token_without_subject_names_nobody(verifier: JwksVerifier) -> None:
+async def test_a_token_without_subject_identifies_nobody(verifier: JwksVerifier) -> None:
     outcome = await verifier.verify(GOOD.token(None))
     assert (outcome.status, outcome.subject) == ("verified", "")
 
@@ -102,7 +102,7 @@ async def test_noop_checks_nothing() -> None:
         ({"exp": "soon"}, "not a time"),
     ],
 )
-async def test_claims_that_are_not_good(verifier: JwksVerifier, claims: Json, reason: str) -> None:
+async def test_bad_claims_are_rejected(verifier: JwksVerifier, claims: Json, reason: str) -> None:
     outcome = await verifier.verify(GOOD.token(**claims))
     assert said(outcome) == ("rejected", "claims")
     assert reason in outcome.reason
@@ -134,7 +134,9 @@ async def test_clocks_may_differ_by_a_minute(
         assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
 
 
-async def test_of_many_keys_with_one_name_few_are_tried(one_key_server: KeyServer, make_verifier: MakeVerifier) -> None:
+async def test_only_a_few_of_many_keys_with_one_name_are_tried(
+    one_key_server: KeyServer, make_verifier: MakeVerifier
+) -> None:
     """Or each made-up token would cost as many verifications as there are keys in the set."""
     same = [Signer("same", number=number) for number in range(MOST_TRIED + 1)]
     one_key_server.serve(jwks(*same))
@@ -221,7 +223,7 @@ async def test_a_key_that_the_token_brings_along(verifier: JwksVerifier, one_key
     ["../../etc/passwd", "/dev/null", "key-1\x00", "key-1' OR '1'='1", "fc:{!fleet}:jk:x", "%6bey-1", "KEY-1", " key-1",
      "http://evil.example/jwks", "a\r\nSET x y", "k" * 128],
 )  # fmt: skip
-async def test_names_of_keys_that_mean_something_elsewhere(verifier: JwksVerifier, kid: str) -> None:
+async def test_key_names_with_special_characters(verifier: JwksVerifier, kid: str) -> None:
     outcome = await verifier.verify(GOOD.token(head={"kid": kid}))
     assert said(outcome) == ("rejected", "crypto")
     assert kid not in outcome.reason
@@ -244,7 +246,7 @@ async def test_an_access_token_is_one_for_us(verifier: JwksVerifier) -> None:
         ('{"alg":"none","kid":"key-1","alg":"EdDSA"}', '{"sub":"agent","aud":"fleet","iss":"%s"}'),
     ],
 )
-async def test_what_is_said_twice(verifier: JwksVerifier, head: str, claims: str) -> None:
+async def test_duplicate_members_are_rejected(verifier: JwksVerifier, head: str, claims: str) -> None:
     assert said(await verifier.verify(GOOD.sign(head, claims % ISSUER))) == ("rejected", "crypto")
 
 
@@ -284,7 +286,7 @@ async def test_a_key_for_encryption_verifies_nothing(one_key_server: KeyServer, 
     assert said(await make_verifier(one_key_server.url()).verify(GOOD.token())) == ("rejected", "crypto")
 
 
-async def test_what_was_said_of_one_token_is_said_of_no_other(verifier: JwksVerifier) -> None:
+async def test_cached_outcomes_apply_to_one_token_only(verifier: JwksVerifier) -> None:
     good = GOOD.token()
     for _ in range(3):
         assert said(await verifier.verify(good)) == ("verified", None)
@@ -360,12 +362,12 @@ async def test_a_file_without_keys(make_verifier: MakeVerifier, tmp_path: Path, 
     assert str(tmp_path) not in outcome.reason
 
 
-async def test_what_is_no_file(make_verifier: MakeVerifier, tmp_path: Path) -> None:
+async def test_a_path_that_is_no_file_is_rejected(make_verifier: MakeVerifier, tmp_path: Path) -> None:
     assert said(await make_verifier(jwks_path=str(tmp_path)).verify(GOOD.token())) == ("unavailable", "network")
     assert said(await make_verifier(jwks_path="/dev/zero").verify(GOOD.token())) == ("unavailable", "network")
 
 
-async def test_looking_at_what_is_no_file_holds_nothing_open(tmp_path: Path) -> None:
+async def test_checking_a_non_file_leaks_no_descriptor(tmp_path: Path) -> None:
     source, before = JwksPath(str(tmp_path)), len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         with pytest.raises(SourceFailed, match="Is a directory"):
@@ -439,7 +441,7 @@ async def test_an_issuer_that_is_not_known_yet_is_not_any_issuer(
      {"issuer": ISSUER, "jwks_uri": "file:///etc/passwd"}, {"issuer": ISSUER, "jwks_uri": 5},
      {"issuer": 5, "jwks_uri": "https://a.example"}, {"issuer": ISSUER, "jwks_uri": "ftp://a.example/jwks"}],
 )  # fmt: skip
-async def test_discovery_documents_of_no_use(
+async def test_unusable_discovery_documents_are_rejected(
     one_key_server: KeyServer, make_verifier: MakeVerifier, document: Any
 ) -> None:
     one_key_server.serve(document, "/openid")
@@ -464,7 +466,7 @@ async def test_keys_of_all_sources_count(key_server: KeyServer, make_verifier: M
         assert said(await verifier.verify(Signer("nobody").token())) == ("rejected", "crypto")
 
 
-async def test_one_source_that_is_down_leaves_the_others(
+async def test_a_source_that_is_down_does_not_affect_the_others(
     key_server: KeyServer, make_verifier: MakeVerifier, tmp_path: Path
 ) -> None:
     file = tmp_path / "jwks.json"
@@ -482,7 +484,7 @@ async def test_one_source_that_is_down_leaves_the_others(
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.integers(0, 10_000), to=st.characters(max_codepoint=127))
-async def test_a_token_with_one_character_changed_is_never_good(verifier: JwksVerifier, at: int, to: str) -> None:
+async def test_a_token_with_one_changed_character_never_verifies(verifier: JwksVerifier, at: int, to: str) -> None:
     token = GOOD.token(exp=int(time.time()) + 3_600)
     at %= len(token)
     changed = token[:at] + to + token[at + 1 :]

@@ -103,7 +103,7 @@ def test_counters_are_right_over_four_processes_with_kills_and_restarts(tmp_path
     assert files[0] == files[1], "files grow with processes instead of slots"
 
 
-def test_calls_that_were_turned_away_are_in_no_duration(tmp_path: Path) -> None:
+def test_shed_calls_have_no_duration(tmp_path: Path) -> None:
     recorder = Recorder(SharedCells(tmp_path, "fe-0"), "fe-0")
     recorder.request("claim_item", "ok", "fast", 0.2)
     recorder.request("claim_item", "shed", "fast", None)
@@ -139,7 +139,7 @@ def test_gauges_of_a_killed_process_without_a_supervisor_are_not_counted(tmp_pat
     assert seen["coordinator_slot_requests_total{slot=fe-0}"] == before, "its counters stay"
 
 
-def test_a_full_disk_hides_no_figures(tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_hides_no_metrics(tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a slot is free cannot be asked then, and that is when the figures are looked at."""
     directory = tmp_path / "m"
     (process,) = start({"fe-0": 3})
@@ -167,7 +167,7 @@ def test_a_restarted_process_begins_with_fresh_gauges(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_fresh_file_is_told_from_the_one_before_by_more_than_its_inode(tmp_path: Path) -> None:
+def test_a_new_file_is_told_apart_by_more_than_its_inode(tmp_path: Path) -> None:
     before, after = (Recorder(SharedCells(tmp_path / name, "fe-0"), "fe-0") for name in ("before", "after"))
     exposition = Exposition(tmp_path / "before")
     before.config("1", "first")
@@ -183,7 +183,7 @@ def test_a_fresh_file_is_told_from_the_one_before_by_more_than_its_inode(tmp_pat
 
 
 @pytest.mark.parametrize("left", [b"", bytes(4096)], ids=["empty", "zeros"])
-def test_what_a_power_failure_leaves_of_a_file_is_in_nobodys_way(tmp_path: Path, left: bytes) -> None:
+def test_a_file_damaged_by_a_power_failure_blocks_nobody(tmp_path: Path, left: bytes) -> None:
     (tmp_path / "counter_fe-0.db").write_bytes(left)
     exposition = Exposition(tmp_path)
     assert exposition.text() == b""
@@ -195,9 +195,7 @@ def test_what_a_power_failure_leaves_of_a_file_is_in_nobodys_way(tmp_path: Path,
 
 @pytest.mark.parametrize("at", [0, 8, 20, 150])
 @pytest.mark.parametrize("left", [bytes(4096), b"\xff" * 4096, b"\x7f" * 4096, b" " * 4096])
-def test_a_file_that_a_power_failure_has_damaged_is_passed_over_and_made_anew(
-    tmp_path: Path, left: bytes, at: int
-) -> None:
+def test_a_file_damaged_by_a_power_failure_is_skipped_and_recreated(tmp_path: Path, left: bytes, at: int) -> None:
     for slot in ("fe-0", "fe-1"):
         recorder = Recorder(SharedCells(tmp_path, slot), slot)
         recorder.claim("success")
@@ -246,7 +244,7 @@ def test_two_living_processes_cannot_share_a_slot(tmp_path: Path) -> None:
     SharedCells(tmp_path, "fe-0").close()
 
 
-def test_a_supervisor_clears_what_is_left_but_not_the_living(tmp_path: Path) -> None:
+def test_a_supervisor_clears_only_unused_slots(tmp_path: Path) -> None:
     dead, living = (Recorder(SharedCells(tmp_path, slot), slot) for slot in ("fe-0", "fe-1"))
     for recorder in (dead, living):
         recorder.request("claim_item", "ok", "fast", 0.1)
@@ -301,7 +299,7 @@ def test_changes_from_many_threads_all_count(tmp_path: Path) -> None:
     cells.close()
 
 
-def test_a_full_disk_costs_numbers_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_loses_only_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = SharedCells(tmp_path, "fe-0")
     kept = cells.number(REQUESTS, {"tool": "kept", "outcome": "ok"})
 
@@ -319,7 +317,7 @@ def test_a_full_disk_costs_numbers_and_nothing_else(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_file_that_somebody_removes_costs_numbers_and_nothing_else(tmp_path: Path, again: bool) -> None:
+def test_a_removed_file_loses_only_metrics(tmp_path: Path, again: bool) -> None:
     cells = SharedCells(tmp_path, "fe-0")
     kept = cells.number(REQUESTS, {"tool": "kept", "outcome": "ok"})
     for number in range(1000):
@@ -416,7 +414,7 @@ def test_the_catalogue_keeps_the_naming_rules(metric: Metric) -> None:
     json.dumps(metric.meaning)
 
 
-def test_who_starts_at_the_same_moment_gets_other_slots(tmp_path: Path) -> None:
+def test_concurrent_starts_get_different_slots(tmp_path: Path) -> None:
     directory = tmp_path / "m"
     with reserved_slots(directory, "fe", 2) as mine, reserved_slots(directory, "fe", 2) as other:
         assert (mine, other) == (["fe-0", "fe-1"], ["fe-2", "fe-3"])

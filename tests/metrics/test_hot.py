@@ -46,7 +46,7 @@ def test_it_is_bounded_and_counts_no_item_too_low(items: list[int]) -> None:
     assert all(count <= least for item, count in real.items() if item not in kept)
 
 
-def test_what_becomes_hot_takes_the_place_of_what_is_not() -> None:
+def test_hot_items_replace_cold_ones() -> None:
     clock = Clock()
     hot = HotItems(clock)
     for item in range(256):

@@ -53,7 +53,7 @@ def test_json_lines_carry_context_and_request_id() -> None:
     }
 
 
-def test_lines_say_where_they_belong_in_a_trace_as_long_as_something_is_traced() -> None:
+def test_lines_name_their_span_while_tracing_is_on() -> None:
     out = io.StringIO()
     logs.configure("info", "json", stream=out)
     found: list[tuple[str, str] | None] = [None]
@@ -84,7 +84,7 @@ def test_threads_of_libraries_log_the_context_too() -> None:
     assert lines(out)[0]["slot"] == "w-1"
 
 
-def test_what_libraries_log_takes_the_same_way() -> None:
+def test_lines_of_libraries_are_formatted_the_same_way() -> None:
     out = io.StringIO()
     logs.configure("info", "json", stream=out, context={"slot": "w-0"})
     logging.getLogger("rq.worker").warning("job %s failed", "j-1", extra={"arguments": ["private"]})
@@ -97,7 +97,7 @@ def test_what_libraries_log_takes_the_same_way() -> None:
     assert "old API" in second["event"]
 
 
-def test_clients_cannot_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_cannot_flood_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("coordinator.metrics.throttled.time.monotonic", lambda: now)
     monkeypatch.setattr(logs, "_warn", ThrottledWarnings())
@@ -159,7 +159,7 @@ def test_secrets_in_tracebacks_and_local_variables_are_hidden(form: Any) -> None
 
 
 @pytest.mark.parametrize("text", ["x" * 5_000_000, "x://" * 1_000_000, "bearer" * 1_000_000, "a.b+" * 1_000_000])
-def test_a_long_text_costs_no_time_and_little_room(text: str) -> None:
+def test_a_long_text_is_cut_quickly(text: str) -> None:
     out = io.StringIO()
     logs.configure("info", "json", stream=out)
     began = time.process_time()
@@ -204,7 +204,7 @@ def test_the_form_follows_the_terminal() -> None:
 
 
 @pytest.mark.parametrize("library", ["mcp.client.stdio", "mcp.client.streamable_http"])
-def test_what_downstream_servers_say_out_of_place_is_in_no_line(library: str) -> None:
+def test_stray_output_of_downstream_servers_is_never_logged(library: str) -> None:
     """Nobody has looked for secrets in it."""
     out = io.StringIO()
     logs.configure("info", "json", stream=out)

@@ -83,7 +83,7 @@ def use_everything(recorder: Recorder) -> set[str]:
     return used
 
 
-def test_one_host_has_fewer_series_than_a_prometheus_should_bear(fleet: RunningFleet) -> None:
+def test_the_series_of_one_host_are_bounded(fleet: RunningFleet) -> None:
     with Http(fleet.port) as client:
         for toolset, tool in TOOLS:
             # The quick path and the complete server, with arguments that are wrong and such that are not.

@@ -34,7 +34,7 @@ def test_each_class_has_room_for_its_share_and_critical_calls_for_more() -> None
     assert front.enter(CRITICAL) is None, "the hard limit"
 
 
-async def test_who_waits_is_let_in_by_criticality_and_then_by_arrival() -> None:
+async def test_waiting_calls_are_admitted_by_criticality_then_arrival() -> None:
     front = Front()
     held = front.fill(CRITICAL, 12)
     order = [SHEDDABLE, NORMAL, CRITICAL, NORMAL]
@@ -59,7 +59,7 @@ async def test_who_waits_is_let_in_by_criticality_and_then_by_arrival() -> None:
     assert (front.admission.in_flight, front.admission.waiting) == (0, 0)
 
 
-async def test_who_waits_is_overtaken_by_those_only_that_are_more_critical() -> None:
+async def test_only_more_critical_calls_overtake_waiting_ones() -> None:
     front = Front()
     front.fill(SHEDDABLE, 4)
     search = front.wait(SHEDDABLE)
@@ -74,7 +74,7 @@ async def test_who_waits_is_overtaken_by_those_only_that_are_more_critical() -> 
         task.cancel()
 
 
-async def test_a_full_queue_turns_away_the_least_critical() -> None:
+async def test_a_full_queue_sheds_the_least_critical() -> None:
     front = Front()
     front.fill(CRITICAL, 12)
     waiting = [front.wait(each) for each in (SHEDDABLE, NORMAL, NORMAL, SHEDDABLE)]
@@ -95,7 +95,7 @@ async def test_a_full_queue_turns_away_the_least_critical() -> None:
 
 
 @pytest.mark.parametrize("criticality", Criticality)
-async def test_after_a_call_that_found_the_queue_full_others_do_not_even_try_unless_they_are_critical(
+async def test_after_a_call_found_the_queue_full_others_are_shed_at_once_unless_critical(
     criticality: Criticality,
 ) -> None:
     front = Front(queue_most=0)
@@ -106,7 +106,7 @@ async def test_after_a_call_that_found_the_queue_full_others_do_not_even_try_unl
     assert (front.admission.turns_away(criticality) == 0) == (criticality is CRITICAL)
 
 
-def test_fewer_are_let_in_while_the_store_is_slow() -> None:
+def test_fewer_calls_are_admitted_while_the_store_is_slow() -> None:
     front = Front(most_limit=64, hard_limit=64)
     for ticket in front.fill(SHEDDABLE, 32):
         front.admission.leave(ticket)
@@ -118,7 +118,7 @@ def test_fewer_are_let_in_while_the_store_is_slow() -> None:
 
 
 @pytest.mark.parametrize("waited", [False, True])
-async def test_fewer_are_let_in_while_calls_wait_for_the_event_loop(waited: bool) -> None:
+async def test_fewer_calls_are_admitted_while_calls_wait_for_the_event_loop(waited: bool) -> None:
     front = Front(most_limit=400, hard_limit=400)
     late = front.enter(SHEDDABLE)
     assert late is not None
@@ -140,7 +140,7 @@ async def test_fewer_are_let_in_while_calls_wait_for_the_event_loop(waited: bool
     assert front.enter(SHEDDABLE) is None
 
 
-async def test_nobody_waits_for_longer_than_the_settings_say_and_at_first_not_for_less() -> None:
+async def test_calls_wait_as_long_as_the_settings_say() -> None:
     front = Front(queue_ms=100)
     front.fill(CRITICAL, 12)
     began = asyncio.get_running_loop().time()
@@ -149,7 +149,7 @@ async def test_nobody_waits_for_longer_than_the_settings_say_and_at_first_not_fo
     assert front.admission.waiting == 0
 
 
-async def test_a_call_that_is_given_up_takes_no_place() -> None:
+async def test_a_cancelled_call_takes_no_capacity() -> None:
     front = Front()
     held = front.fill(CRITICAL, 12)
     given_up, other = front.wait(NORMAL), front.wait(NORMAL)
@@ -162,7 +162,7 @@ async def test_a_call_that_is_given_up_takes_no_place() -> None:
     assert (front.admission.in_flight, front.admission.waiting) == (0, 0)
 
 
-async def test_a_call_that_is_given_up_as_it_is_let_in_gives_its_place_back() -> None:
+async def test_a_call_cancelled_as_it_is_admitted_gives_its_place_back() -> None:
     front = Front()
     held = front.fill(CRITICAL, 12)
     unlucky, lucky = front.wait(NORMAL), front.wait(NORMAL)
@@ -179,7 +179,7 @@ async def test_a_call_that_is_given_up_as_it_is_let_in_gives_its_place_back() ->
     assert front.admission.in_flight == 0
 
 
-async def test_a_call_that_is_given_up_just_before_another_ends_keeps_no_share() -> None:
+async def test_a_call_cancelled_just_before_another_ends_keeps_no_share() -> None:
     front = Front()
     held = front.fill(CRITICAL, 12)
     given_up = front.wait(NORMAL)
@@ -192,7 +192,7 @@ async def test_a_call_that_is_given_up_just_before_another_ends_keeps_no_share()
     assert len(front.admission._actors) == len(front.admission._projects) == 0
 
 
-def test_one_agent_has_no_more_than_its_share_while_others_call() -> None:
+def test_an_agent_gets_at_most_its_share_while_others_call() -> None:
     front = Front(least_limit=20, most_limit=20, hard_limit=40)
     front.fill(NORMAL, 1)
     for _ in range(5):
@@ -206,7 +206,7 @@ def test_one_agent_has_no_more_than_its_share_while_others_call() -> None:
     assert front.enter(CRITICAL, "greedy") is not None, "what it finishes is never turned away"
 
 
-def test_one_project_has_no_more_than_its_share_while_others_call() -> None:
+def test_a_project_gets_at_most_its_share_while_others_call() -> None:
     front = Front(least_limit=20, most_limit=20, hard_limit=40, project_share=0.5)
     for _ in range(9):
         assert front.enter(NORMAL, project="large") is not None
@@ -218,7 +218,7 @@ def test_one_project_has_no_more_than_its_share_while_others_call() -> None:
     assert front.enter(NORMAL, project="small") is not None
 
 
-def test_an_agent_that_is_alone_may_have_it_all() -> None:
+def test_a_lone_agent_may_use_the_whole_limit() -> None:
     front = Front()
     somebody = front.admission.enter(NORMAL, "", "")
     assert somebody is not None
@@ -227,7 +227,7 @@ def test_an_agent_that_is_alone_may_have_it_all() -> None:
         assert front.enter(NORMAL, "only", "one") is not None
 
 
-def test_calls_that_wait_for_events_take_no_room() -> None:
+def test_parked_calls_take_no_capacity() -> None:
     front = Front()
     parked = [front.enter(NORMAL, parks=True) for _ in range(3)]
     assert front.admission.in_flight == 0
@@ -239,7 +239,7 @@ def test_calls_that_wait_for_events_take_no_room() -> None:
     assert front.enter(NORMAL, parks=True) is not None
 
 
-def test_who_waited_for_events_has_no_larger_share_afterwards() -> None:
+def test_parked_calls_do_not_enlarge_a_share_afterwards() -> None:
     front = Front(least_limit=20, most_limit=20, hard_limit=40)
     for _ in range(3):
         ticket = front.enter(NORMAL, "greedy", "one", parks=True)
@@ -248,7 +248,7 @@ def test_who_waited_for_events_has_no_larger_share_afterwards() -> None:
     assert len(front.admission._actors) == len(front.admission._projects) == 0
 
 
-def test_a_store_that_fails_is_left_alone() -> None:
+def test_calls_to_a_failing_store_are_paused() -> None:
     front = Front()
     for _ in range(5):
         front.admission.store_call(0.5, ok=False)
@@ -264,7 +264,7 @@ def test_a_store_that_fails_is_left_alone() -> None:
     assert front.watcher.last[2] == "closed"
 
 
-def test_who_is_turned_away_again_and_again_is_told_to_wait_longer() -> None:
+def test_repeatedly_shed_callers_get_longer_retry_delays() -> None:
     front = Front(queue_most=0)
     held = front.fill(CRITICAL, 12)
     told = []
@@ -281,7 +281,7 @@ def test_who_is_turned_away_again_and_again_is_told_to_wait_longer() -> None:
     assert refused.value.retry_after_ms == 250, "somebody was let in"
 
 
-def test_other_settings_hold_for_the_next_call() -> None:
+def test_new_settings_apply_to_the_next_call() -> None:
     front = Front()
     front.configure(least_limit=2, most_limit=2, hard_limit=2, breaker_open_ms=30_000)
     front.fill(CRITICAL, 2)
@@ -294,7 +294,7 @@ def test_other_settings_hold_for_the_next_call() -> None:
     assert (code(refused), refused.value.retry_after_ms) == ("store_unavailable", 30_000)
 
 
-async def test_where_waiting_is_in_vain_nobody_else_waits() -> None:
+async def test_after_a_queue_timeout_other_calls_do_not_wait() -> None:
     front = Front(queue_ms=20)
     front.fill(CRITICAL, 12)
     waiting = [front.wait(each) for each in (SHEDDABLE, NORMAL, SHEDDABLE, READ)]
@@ -316,7 +316,7 @@ async def test_where_waiting_is_in_vain_nobody_else_waits() -> None:
 
 
 @pytest.mark.parametrize(("criticality", "ended"), [(NORMAL, {"sheddable", "normal"}), (CRITICAL, {"critical"})])
-async def test_who_waited_in_vain_ends_the_waiting_of_those_below_unless_it_is_critical(
+async def test_a_queue_timeout_ends_the_wait_of_lower_classes_unless_it_is_critical(
     criticality: Criticality, ended: set[str]
 ) -> None:
     front = Front(queue_ms=60_000)
@@ -333,7 +333,7 @@ async def test_who_waited_in_vain_ends_the_waiting_of_those_below_unless_it_is_c
 
 
 @pytest.mark.parametrize(("seconds", "traced"), [(0, False), (15, False), (15, True)])
-async def test_nobody_waits_for_long_while_the_last_surplus_is_not_long_ago(seconds: int, traced: bool) -> None:
+async def test_waits_are_short_after_a_recent_surplus(seconds: int, traced: bool) -> None:
     """From its end on, however long it lasted; calls that are traced all ``enter``."""
     front = Front(queue_ms=20)
     held = front.fill(CRITICAL, 12)
@@ -357,7 +357,7 @@ async def test_nobody_waits_for_long_while_the_last_surplus_is_not_long_ago(seco
         front.admission.leave(ticket)
 
 
-async def test_calls_wait_again_when_hardly_any_is_turned_away() -> None:
+async def test_calls_wait_again_when_hardly_any_is_shed() -> None:
     front = Front(queue_ms=20)
     held = front.fill(CRITICAL, 12)
     with pytest.raises(ToolFailure):
@@ -418,7 +418,7 @@ def test_waiting_works_on_the_event_loop_of_the_fleet() -> None:
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from(Criticality), st.floats(0, 0.2), st.booleans()), max_size=80))
-def test_critical_calls_are_never_turned_away_below_the_hard_limit(
+def test_critical_calls_are_never_shed_below_the_hard_limit(
     calls: list[tuple[Criticality, float, bool]],
 ) -> None:
     front = Front(queue_most=0)
@@ -453,7 +453,7 @@ CALLS = st.lists(st.tuples(st.sampled_from(Criticality), st.integers(0, 3), st.i
 
 @settings(max_examples=60)
 @given(calls=CALLS)
-def test_places_are_never_lost_nor_given_twice(calls: list[tuple[Criticality, int, int]]) -> None:
+def test_capacity_is_never_lost_nor_given_twice(calls: list[tuple[Criticality, int, int]]) -> None:
     """Calls come, wait, are given up and end in any order; at the end everything is free."""
 
     async def story() -> None:
@@ -498,9 +498,7 @@ def test_places_are_never_lost_nor_given_twice(calls: list[tuple[Criticality, in
 @pytest.mark.parametrize("state", ["calm", "draining", "store away", "crowded", "surplus"])
 @pytest.mark.parametrize("parks", [False, True])
 @pytest.mark.parametrize("criticality", list(Criticality))
-def test_a_call_far_from_entering_is_refused_as_one_that_enters(
-    state: str, parks: bool, criticality: Criticality
-) -> None:
+def test_refusal_before_entering_equals_refusal_at_entering(state: str, parks: bool, criticality: Criticality) -> None:
     front = Front()
     if state == "draining":
         front.admission.draining = True
@@ -529,7 +527,7 @@ def test_a_call_far_from_entering_is_refused_as_one_that_enters(
     assert (code(failure), failure.value.message) == (refusal.code, refusal.message)
 
 
-def test_asking_whether_a_call_is_refused_takes_no_place_of_a_probe() -> None:
+def test_asking_for_a_refusal_uses_up_no_probe() -> None:
     front = Front()
     for _ in range(10):
         front.admission.breaker.ended(False, front.now)

@@ -49,7 +49,7 @@ def test_it_opens_when_half_of_the_calls_of_a_second_fail() -> None:
     assert 0.3 < wait <= 0.5
 
 
-def test_calls_that_fail_after_it_has_opened_do_not_keep_it_open_for_longer() -> None:
+def test_failures_after_it_opened_do_not_extend_the_pause() -> None:
     breaker = opened()
     for _ in range(20):
         breaker.ended(False, 0.6)
@@ -58,7 +58,7 @@ def test_calls_that_fail_after_it_has_opened_do_not_keep_it_open_for_longer() ->
     assert wait <= 0.4
 
 
-def test_it_lets_a_few_calls_try_and_closes_when_they_succeed() -> None:
+def test_it_admits_a_few_probes_and_closes_when_they_succeed() -> None:
     breaker = opened()
     assert [breaker.refuses(1.1) is None for _ in range(5)] == [True, True, True, False, False]
     for _ in range(3):
@@ -71,7 +71,7 @@ def test_it_lets_a_few_calls_try_and_closes_when_they_succeed() -> None:
     assert breaker.open_for(1.2) == OPEN_MS / 1000, "as long as at first"
 
 
-def test_processes_do_not_try_all_at_once() -> None:
+def test_processes_do_not_probe_all_at_once() -> None:
     assert [opened(0.0, jitter).refuses(0.0) for jitter in (0.0, 0.5, 1.0)] == [0.375, 0.5, 0.625]
 
 
@@ -94,7 +94,7 @@ def free_places(breaker: Breaker, now: float) -> int:
     return [breaker.refuses(now) is None for _ in range(10)].count(True)
 
 
-def test_what_came_of_earlier_probes_counts_no_more_once_one_has_failed() -> None:
+def test_earlier_probes_are_ignored_once_one_has_failed() -> None:
     breaker = opened()
     for answers in ((False,), (True, True, False)):
         now = breaker._until
@@ -108,7 +108,7 @@ def test_what_came_of_earlier_probes_counts_no_more_once_one_has_failed() -> Non
     assert str(breaker.state) == "half-open"
 
 
-def test_a_probe_that_asks_the_store_twice_frees_one_place() -> None:
+def test_a_probe_with_two_store_calls_frees_one_place() -> None:
     breaker = opened()
     assert breaker.refuses(1.1) is None
     for _ in range(2):
@@ -125,7 +125,7 @@ def test_probes_that_never_asked_the_store_do_not_keep_it_half_open() -> None:
 
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.floats(0, 2), st.booleans(), st.integers(0, 8)), max_size=60))
-def test_whatever_happened_it_closes_soon_after_the_store_answers_again(
+def test_it_always_closes_soon_after_the_store_recovers(
     history: list[tuple[float, bool, int]],
 ) -> None:
     breaker, now = made(), 0.0

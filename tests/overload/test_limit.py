@@ -62,14 +62,14 @@ def test_it_falls_within_a_second_and_is_back_within_ten(
 
 @given(st.floats(0.05, TARGET_MS - 1))
 @settings(max_examples=50)
-def test_a_store_that_is_only_busy_is_left_alone(answer_ms: float) -> None:
+def test_a_merely_busy_store_does_not_lower_the_limit(answer_ms: float) -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     seen = run(limit, 0.0, 20, answer_ms)
     assert seen == sorted(seen)
     assert seen[-1] == MOST
 
 
-def test_a_limit_that_nobody_needs_does_not_grow() -> None:
+def test_an_unused_limit_does_not_grow() -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     began = limit.value
     run(limit, 0.0, 20, 1.0, wanted=began // 4)
@@ -85,27 +85,27 @@ def test_one_slow_answer_among_many_changes_nothing() -> None:
     assert limit.value == before
 
 
-def test_a_store_that_is_always_far_away_counts_as_usual_in_the_end() -> None:
+def test_a_store_with_constant_latency_becomes_usual() -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     run(limit, 0.0, 300, 80.0)
     assert limit._usual > 0.040
     assert limit.value == MOST
 
 
-def test_what_the_first_answers_took_counts_as_usual_up_to_the_target() -> None:
+def test_the_first_response_times_count_as_usual_up_to_the_target() -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     seen = run(limit, 0.0, 20, 1.5 * TARGET_MS)
     assert seen == sorted(seen)
     assert seen[-1] == MOST
 
 
-def test_what_few_calls_at_once_take_becomes_usual() -> None:
+def test_response_times_at_low_concurrency_become_usual() -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     run(limit, 0.0, 300, 90.0, wanted=10)
     assert limit._usual > 0.080
 
 
-def test_a_store_that_stays_slower_than_it_was_gets_its_calls_back() -> None:
+def test_a_permanently_slower_store_regains_its_limit() -> None:
     """Where no fewer calls can be let in, what they take is not their own doing, however many more would come."""
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     run(limit, 0.0, 10, 1.0)
@@ -114,7 +114,7 @@ def test_a_store_that_stays_slower_than_it_was_gets_its_calls_back() -> None:
     assert limit.value == MOST
 
 
-def test_a_store_that_has_become_quicker_may_not_take_as_long_as_before() -> None:
+def test_a_faster_store_lowers_the_usual_time() -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     run(limit, 0.0, 300, 80.0)
     run(limit, 300.0, 3, 1.0)
@@ -122,7 +122,7 @@ def test_a_store_that_has_become_quicker_may_not_take_as_long_as_before() -> Non
     assert limit.value < MOST / 4
 
 
-def test_a_busy_process_lets_fewer_in_but_as_many_as_keep_it_busy() -> None:
+def test_a_busy_process_admits_fewer_calls_but_enough_to_stay_busy() -> None:
     limit, now = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0), 0.0
     run(limit, now, 30, 1.0)
     assert limit.value == MOST
@@ -135,7 +135,7 @@ def test_a_busy_process_lets_fewer_in_but_as_many_as_keep_it_busy() -> None:
 
 
 @pytest.mark.parametrize(("one_in", "most"), [(1, FEWEST), (5, FEWEST), (20, ENOUGH)])
-def test_while_many_calls_are_turned_away_no_more_are_let_in_than_keep_it_busy(one_in: int, most: int) -> None:
+def test_while_many_calls_are_shed_only_enough_are_admitted_to_stay_busy(one_in: int, most: int) -> None:
     limit, seen = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0), []
     for n in range(2000):
         limit.sample_lag(0.003)
@@ -148,7 +148,7 @@ def test_while_many_calls_are_turned_away_no_more_are_let_in_than_keep_it_busy(o
 
 @settings(max_examples=50)
 @given(st.floats(0.012, 1.0))
-def test_what_others_take_of_the_cpu_lets_no_fewer_in(lag: float) -> None:
+def test_cpu_used_by_other_processes_does_not_lower_the_limit(lag: float) -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     for n in range(2000):
         limit.sample_lag(lag)
@@ -156,7 +156,7 @@ def test_what_others_take_of_the_cpu_lets_no_fewer_in(lag: float) -> None:
     assert limit.value == MOST
 
 
-def test_a_queue_that_lasts_does_not_become_what_is_usual() -> None:
+def test_a_lasting_queue_does_not_become_usual() -> None:
     limit, now = AdaptiveLimit(LEAST, MOST, 10.0, 0.0), 0.0
     run(limit, 0.0, 10, 1.0)
     for n in range(40_000):  # more than three minutes of a store that takes longer the more it has to do
@@ -166,7 +166,7 @@ def test_a_queue_that_lasts_does_not_become_what_is_usual() -> None:
     assert limit.value * 0.2 < 20
 
 
-def test_other_bounds_hold_at_once() -> None:
+def test_new_bounds_apply_at_once() -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     limit.configure(2, 20, TARGET_MS)
     assert limit.value == 20

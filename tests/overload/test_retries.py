@@ -18,7 +18,7 @@ def clock_at(now: list[float]) -> Budget:
     return Budget(lambda: now[0], per_second=2.0, per_call=0.5, most=10.0)
 
 
-def test_retries_that_are_not_covered_wait() -> None:
+def test_retries_beyond_the_budget_wait() -> None:
     now = [100.0]
     budget = clock_at(now)
     assert [budget.retry() for _ in range(10)] == [0.0] * 10
@@ -32,7 +32,7 @@ def test_retries_that_are_not_covered_wait() -> None:
     assert [budget.retry() for _ in range(11)] == [0.0] * 10 + [0.5], "saved up for a while only"
 
 
-def test_who_would_have_to_wait_for_too_long_gives_up_and_takes_nothing() -> None:
+def test_a_retry_that_would_wait_too_long_gives_up_and_takes_nothing() -> None:
     budget = clock_at([0.0])
     assert [budget.retry() for _ in range(10)] == [0.0] * 10
     assert [budget.retry(within=0.4) for _ in range(5)] == [math.inf] * 5
@@ -85,7 +85,7 @@ def test_retries_never_exceed_what_calls_and_time_have_earned(
         ([], None),
     ],
 )
-def test_only_what_may_pass_is_repeated(content: Any, expected: tuple[str, float] | None) -> None:
+def test_only_retryable_failures_are_retried(content: Any, expected: tuple[str, float] | None) -> None:
     found = retryable(content)
     assert (found and (found.reason, found.after)) == expected
 
@@ -106,7 +106,7 @@ def test_only_what_may_pass_is_repeated(content: Any, expected: tuple[str, float
         (None, 0.0),
     ],
 )
-def test_the_header_says_it_in_seconds_or_as_a_date(
+def test_retry_after_is_in_seconds_or_a_date(
     value: str | None, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as elsewhere:
@@ -130,7 +130,7 @@ async def _call(policy: RetryPolicy, failures: list[Retryable]) -> int:
     return int(await policy.retrying()(attempt))
 
 
-def test_a_call_comes_back_when_it_was_told_to() -> None:
+def test_a_call_is_retried_after_the_named_delay() -> None:
     noted: list[str] = []
     policy = RetryPolicy(Budget(time.monotonic, 10.0), 30.0, lambda failure: noted.append(failure.reason))
     began = time.monotonic()
@@ -139,7 +139,7 @@ def test_a_call_comes_back_when_it_was_told_to() -> None:
     assert noted == ["over_capacity", "draining"]
 
 
-def test_a_time_that_is_longer_than_the_policy_is_not_waited_for() -> None:
+def test_a_delay_beyond_the_policy_is_not_waited_for() -> None:
     policy = RetryPolicy(Budget(time.monotonic, 10.0), 5.0)
     began = time.monotonic()
     with pytest.raises(Retryable, match="already_claimed"):

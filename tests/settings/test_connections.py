@@ -90,7 +90,7 @@ def test_variables_are_filled_in_where_they_are_used() -> None:
         interpolated("${A}", {})
 
 
-def test_what_the_environment_gave_can_be_hidden() -> None:
+def test_values_from_the_environment_can_be_hidden() -> None:
     filled = Interpolator(
         {"TOKEN": "s3cret", "LONGER": "s3cret-too", "KEY": "-----\nabcd\nefgh", "YES": "1", "OTHER": "well known"}
     )

@@ -18,7 +18,7 @@ def test_data_dir_default_is_the_state_directory(monkeypatch: pytest.MonkeyPatch
     assert data_dir.name == "fleet-coordinator"
 
 
-def test_a_user_without_a_home_names_a_data_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_user_without_a_home_must_name_a_data_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As a container runs with a user id that its list of users does not have."""
 
     def unlisted(_: object) -> None:
@@ -34,7 +34,7 @@ def test_a_user_without_a_home_names_a_data_dir(monkeypatch: pytest.MonkeyPatch,
     assert load_settings({}, {}).settings.data_dir.startswith(f"{tmp_path}/")
 
 
-def test_relative_data_dir_starts_where_it_was_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_relative_data_dir_starts_at_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / "etc"
     folder.mkdir()
     path = folder / "fleet.yaml"
@@ -73,14 +73,14 @@ def test_home_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         ("gateway: {audit: {path: ~absent/x}}", "gateway.audit.path must be a path, not '~absent/x'"),
     ],
 )
-def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path, text: str, words: str) -> None:
+def test_an_impossible_path_is_rejected(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "fleet.yaml"
     file.write_text(f"port: 1\n{text}\n")
     with pytest.raises(SettingsError, match="^" + re.escape(f"{file}:2: {words}")):
         load_settings({}, {}, file)
 
 
-def test_a_path_that_no_file_can_have_is_refused_wherever_it_is_said() -> None:
+def test_an_impossible_path_is_rejected_from_every_source() -> None:
     for flags, env, config, words in (
         ({"data_dir": "~absent"}, {}, None, "flag --data-dir: data_dir must be a path, not '~absent'"),
         ({}, {"FLEET_DATA_DIR": "~absent"}, None, "environment FLEET_DATA_DIR: data_dir must be a path, not '~absent'"),
@@ -91,7 +91,7 @@ def test_a_path_that_no_file_can_have_is_refused_wherever_it_is_said() -> None:
             load_settings(flags, env, config)
 
 
-def test_text_that_is_no_utf_8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_that_is_not_utf_8_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for flags, env, words in (
         ({"data_dir": "/x\udcff"}, {}, "flag --data-dir: data_dir must be text in UTF-8, not '/x\\udcff'"),
         ({}, {"FLEET_REDIS_URL": "unix:///\udcff"}, "environment FLEET_REDIS_URL: redis_url must be text in UTF-8"),

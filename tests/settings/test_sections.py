@@ -79,7 +79,7 @@ def test_a_section_may_be_there_empty_or_absent(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_problems_have_their_lines_and_stand_in_their_order(tmp_path: Path, text: str, expected: list[str]) -> None:
+def test_problems_have_lines_and_are_sorted_by_them(tmp_path: Path, text: str, expected: list[str]) -> None:
     path = write(tmp_path, text)
     with pytest.raises(SettingsError) as caught:
         load(Sections, {}, {}, path)
@@ -88,7 +88,7 @@ def test_problems_have_their_lines_and_stand_in_their_order(tmp_path: Path, text
         assert problem.startswith(f"{path}:{words}")
 
 
-def test_a_check_between_settings_is_told_where_the_setting_is(tmp_path: Path) -> None:
+def test_a_contradiction_is_reported_at_the_line_of_the_setting(tmp_path: Path) -> None:
     def check(settings: Sections, broken: Any) -> list[tuple[tuple[str | int, ...], str]]:
         return [
             (("parts", "a", "size"), f"too big; broken: {sorted(broken)}"),
@@ -121,7 +121,7 @@ def test_reading_again_uses_the_same_sources(tmp_path: Path) -> None:
 # --- what a running process takes over --------------------------------------------------------
 
 
-def test_only_what_can_change_at_run_time_is_taken_over() -> None:
+def test_only_reloadable_settings_are_taken_over() -> None:
     running = Sections(colours={"red": 1}, login=Login(realm="mine"))
     fresh = Sections(parts={"a": Part()}, colours={}, login=Login(retries=7, realm="other"))
     assert taken_over(running, fresh) == Sections(
@@ -190,7 +190,7 @@ def test_the_examples_in_the_file_are_one_working_configuration(tmp_path: Path) 
     assert loaded.settings.default in (loaded.settings.work_item_schemas or {})
 
 
-def test_settings_with_an_example_are_not_in_force_unless_somebody_says_so() -> None:
+def test_settings_with_an_example_are_off_by_default() -> None:
     class Example(Struct, frozen=True, kw_only=True):
         plain: Annotated[int, Meta(description="A number.")] = 3
         shown: Annotated[
@@ -219,7 +219,7 @@ def test_settings_with_an_example_are_not_in_force_unless_somebody_says_so() -> 
         ("gateway: {{version: '1.0.0', connections: [{0}]}}", "gateway.connections must be a mapping"),
     ],
 )
-def test_secrets_are_not_repeated_wherever_they_are_put(tmp_path: Path, text: str, told: str) -> None:
+def test_secrets_are_not_repeated_wherever_they_are(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings({}, {}, write(tmp_path, text.format("hunter2", "u" * 60)))
     assert told in str(caught.value)

@@ -58,7 +58,7 @@ def test_nothing_given_is_all_defaults() -> None:
     assert loaded.config is None
 
 
-def test_each_source_beats_the_next_weaker_one(tmp_path: Path) -> None:
+def test_each_source_overrides_the_next_weaker_one(tmp_path: Path) -> None:
     path = write(tmp_path, "port: 1\nfrontends: 3\nworkers: 4\n")
     loaded = load_settings(
         {"port": 9, "frontends": None}, {"FLEET_PORT": "5", "FLEET_FRONTENDS": "6", "OTHER": "x"}, path
@@ -81,7 +81,7 @@ SAMPLES: dict[str, st.SearchStrategy[Any]] = {
 
 @hypothesis.settings(max_examples=60)
 @given(data=st.data())
-def test_the_strongest_source_that_speaks_wins(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_the_strongest_source_that_is_set_wins(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     given_by: dict[str, dict[str, Any]] = {
         source: data.draw(st.fixed_dictionaries({}, optional=SAMPLES), label=source)
         for source in ("file", "environment", "flag")
@@ -121,7 +121,7 @@ def test_lists_are_comma_separated_outside_files(tmp_path: Path) -> None:
     assert load_settings({}, {}, path).settings.toolsets == ("items", "flows")
 
 
-def test_internal_variables_are_no_settings() -> None:
+def test_internal_variables_are_not_settings() -> None:
     env = dict.fromkeys(INTERNAL_ENVIRONMENT, "x") | {"FLEET_CONFIG": ""}
     assert set(load_settings({}, env).sources.values()) == {"default"}
 
@@ -133,7 +133,7 @@ def test_settings_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "---\n", "{}\n"])
-def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
+def test_an_empty_file_sets_nothing(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, text)
     loaded = load_settings({}, {}, path)
     assert set(loaded.sources.values()) == {"default"}
@@ -212,7 +212,7 @@ def test_a_wrong_file_is_named_with_line_and_reason(tmp_path: Path, text: str, w
     assert words in problem
 
 
-def test_a_few_lines_cannot_stand_for_any_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aliases_cannot_expand_without_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yaml_file, "MAX_ENTRIES", 10_000)
     bomb = "a: &a [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]\n" + "".join(
         f"{name}: &{name} [{', '.join(['*' + inner] * 10)}]\n" for inner, name in pairwise("abcdefghijkl")
@@ -221,7 +221,7 @@ def test_a_few_lines_cannot_stand_for_any_number(tmp_path: Path, monkeypatch: py
     assert "more than 10000 entries; the content of an alias counts wherever it is used" in problem
 
 
-def test_a_file_has_an_end() -> None:
+def test_the_size_of_a_file_is_bounded() -> None:
     assert problems_of(config=Path("/dev/zero")) == (
         "cannot read the config file /dev/zero: it is larger than 16777216 bytes",
     )
@@ -243,7 +243,7 @@ def test_unknown_variables_and_flags() -> None:
     assert problems_of(flags={"prot": 1}) == ("unknown flag '--prot'; did you mean '--port'?",)
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     path = write(tmp_path, "port: x\nworkers: -1\nnope_nope: 1\n")
     problems = problems_of({"host": "a b"}, {"FLEET_FRONTENDS": "many", "FLEET_WHAT": "1"}, path)
     assert len(problems) == 6
@@ -252,7 +252,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     assert all(f"\n  {problem}" in str(caught.value) for problem in problems)
 
 
-def test_a_wrong_value_stops_even_where_a_stronger_source_overrides_it(tmp_path: Path) -> None:
+def test_a_wrong_value_is_an_error_even_if_overridden(tmp_path: Path) -> None:
     path = write(tmp_path, "port: x\n")
     assert len(problems_of({"port": 1}, {}, path)) == 1
 
@@ -315,7 +315,7 @@ def test_times_must_fit_inside_each_other(changes: dict[str, object], words: str
         ),
     ],
 )
-def test_toolsets_must_be_there_and_different(names: str, words: str) -> None:
+def test_toolsets_must_exist_and_differ(names: str, words: str) -> None:
     (problem,) = problems_of({"toolsets": names})
     assert problem.startswith(words)
 
@@ -337,7 +337,7 @@ def test_toolsets_that_share_tool_names_are_known_beforehand(style: NameStyle) -
                 assert not list(toolset_problems(names)), names
 
 
-def test_both_broken_links_of_the_time_chain_are_told() -> None:
+def test_both_contradictions_of_the_times_are_reported() -> None:
     assert len(problems_of({"redis_timeout_ms": 3000, "drain_seconds": 1})) == 2
 
 
@@ -349,7 +349,7 @@ def test_both_broken_links_of_the_time_chain_are_told() -> None:
         ("insecure_no_auth", {"host": "0.0.0.0"}),
     ],
 )
-def test_nothing_is_compared_with_a_setting_that_is_wrong_itself(wrong: str, beside: dict[str, object]) -> None:
+def test_invalid_settings_are_left_out_of_contradictions(wrong: str, beside: dict[str, object]) -> None:
     (problem,) = problems_of({wrong: "abc", **beside})
     assert problem.startswith(f"flag --{wrong.replace('_', '-')}: {wrong} must be ")
 
@@ -411,7 +411,7 @@ def test_sections_are_read_from_file_and_environment(tmp_path: Path) -> None:
     assert loaded.sources["limits"] == f"file {path}:4"
 
 
-def test_a_section_that_nobody_names_keeps_its_default() -> None:
+def test_an_absent_section_keeps_its_default() -> None:
     assert load(Outer, {}, {}).settings == Outer()
 
 
@@ -449,7 +449,7 @@ def test_problems_in_sections_have_their_line(tmp_path: Path, text: str, expecte
         assert problem.startswith(f"{path}:{words}")
 
 
-def test_a_section_that_lacks_what_it_must_have(tmp_path: Path) -> None:
+def test_a_section_without_a_required_field(tmp_path: Path) -> None:
     path = write(tmp_path, "login:\n  retries: 2\n")
     with pytest.raises(SettingsError, match=r"^login\.realm is missing; it must be text$"):
         load(Outer, {}, {}, path)

@@ -12,7 +12,7 @@ from tests.support.fleets import fleet_command
 KEY = "k-1:" + "ab" * 32
 
 
-def test_folders_may_be_one_or_several_and_start_where_they_were_written(
+def test_folders_may_be_one_or_several_and_are_relative_to_their_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "conf" / "fleet.yaml"
@@ -47,7 +47,7 @@ def test_folders_may_be_one_or_several_and_start_where_they_were_written(
         (f"signing: {{keys: '{KEY}'}}", "signing.keys must be"),
     ],
 )
-def test_what_is_wrong_is_told(tmp_path: Path, text: str, said: str) -> None:
+def test_wrong_values_are_reported(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(text)
     with pytest.raises(SettingsError) as caught:
@@ -68,7 +68,7 @@ def test_keys_are_taken_and_never_shown(tmp_path: Path) -> None:
     assert "ab" * 10 not in str(caught.value)
 
 
-def test_no_command_shows_a_key(tmp_path: Path) -> None:
+def test_no_command_prints_a_key(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(f"signing: {{keys: ['{KEY}']}}")
     for command in (("config", "check", str(path)), ("config", "show", "--config", str(path))):

@@ -39,7 +39,7 @@ async def test_a_retry_waits_for_its_time(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("new", [NewStep("start"), NewStep("start", "gate"), NewStep("start", delay_ms=60_000)])
-async def test_what_no_worker_has_begun_none_can_report(rig: Rig, new: NewStep) -> None:
+async def test_a_step_that_never_began_cannot_be_reported(rig: Rig, new: NewStep) -> None:
     flow = await rig.create(Plan((new,)))
     before = await rig.flow(flow)
     taken = await rig.worker.reports("default", [Report(str(flow + 1), 1, "D", "null", then("next"))])
@@ -81,7 +81,7 @@ async def test_the_step_of_a_lost_worker_gets_another_attempt(rig: Rig) -> None:
     assert (await rig.step(flow, "start")).result_json == "2"
 
 
-async def test_an_attempt_that_the_store_has_given_out_twice_is_the_present_workers(rig: Rig) -> None:
+async def test_an_attempt_assigned_twice_belongs_to_the_present_worker(rig: Rig) -> None:
     """As after the restore of a copy from before the first worker took the step."""
     flow = await rig.create()
     key, queue = keys.step.key("default", str(flow + 1)), keys.step_queue.key("default")
@@ -102,7 +102,7 @@ async def test_an_attempt_that_the_store_has_given_out_twice_is_the_present_work
     assert await rig.statuses(flow) == {"start": "done", "b": "ready"}
 
 
-async def test_no_other_attempt_follows_a_lost_worker_when_the_flow_has_failed(rig: Rig) -> None:
+async def test_a_lost_step_of_a_failed_flow_gets_no_other_attempt(rig: Rig) -> None:
     flow = await rig.create(fork("f", "a", "b"))
     a, b = await rig.worker.take(2)
     await rig.worker.failed(a)
@@ -115,7 +115,7 @@ async def test_no_other_attempt_follows_a_lost_worker_when_the_flow_has_failed(r
     assert {step.key: step.attempt for step in await rig.worker.take(2)} == {"a": 2, "b": 2}
 
 
-async def test_a_step_whose_flow_is_gone_keeps_no_sweep_from_the_others(rig: Rig) -> None:
+async def test_a_step_whose_flow_is_gone_does_not_block_a_sweep(rig: Rig) -> None:
     gone, flow = await rig.create(), await rig.create()
     steps = await rig.worker.take(2)
     await rig.store.command("DEL", keys.run.key("default", str(gone)))
@@ -125,7 +125,7 @@ async def test_a_step_whose_flow_is_gone_keeps_no_sweep_from_the_others(rig: Rig
     assert await rig.store.command("EXISTS", keys.step.key("default", str(gone + 1))) == 0
 
 
-async def test_a_renewed_lease_lives_on_and_a_lost_one_is_told(rig: Rig) -> None:
+async def test_a_renewed_lease_lasts_and_a_lost_one_is_reported(rig: Rig) -> None:
     await rig.create()
     await rig.create()
     kept, lost = await rig.worker.take(2)
@@ -139,7 +139,7 @@ async def test_a_renewed_lease_lives_on_and_a_lost_one_is_told(rig: Rig) -> None
     assert await rig.store.command("ZSCORE", keys.step_leases.key("default"), kept.step) > 1e12
 
 
-async def test_a_lease_from_before_the_clock_was_put_back_ends_as_one_of_now(rig: Rig) -> None:
+async def test_a_lease_from_before_the_clock_was_set_back_is_shortened(rig: Rig) -> None:
     await rig.create()
     (step,) = await rig.worker.take(1)
     leases = keys.step_leases.key("default")
@@ -217,7 +217,7 @@ async def test_steps_that_may_kill_workers_run_one_at_a_time_on_each(rig: Rig) -
     assert (last.step, last.crashes, last.verdict) == (str(third), MAX_CRASHES - 1, "")
 
 
-async def test_a_step_that_another_worker_runs_by_now_keeps_none_away(rig: Rig) -> None:
+async def test_a_suspect_that_moved_to_another_worker_blocks_no_others(rig: Rig) -> None:
     flows = [await rig.create() for _ in range(2)]
     for _ in range(MAX_CRASHES - 1):
         await rig.expire(await rig.worker.take(5))
@@ -243,7 +243,7 @@ async def test_a_step_that_is_given_back_is_offered_again_and_nothing_is_counted
     assert (await rig.step(flow, "start")).status == "pending"
 
 
-async def test_what_a_worker_does_not_know_of_is_given_back(rig: Rig) -> None:
+async def test_steps_unknown_to_their_worker_are_given_back(rig: Rig) -> None:
     for _ in range(3):
         await rig.create()
     known, unknown = await rig.worker.take(2)
@@ -318,7 +318,7 @@ async def test_delayed_steps_begin_at_their_time(rig: Rig) -> None:
     assert (await rig.step(flow, "b")).status == "pending"
 
 
-async def test_a_sweep_is_bounded_and_says_that_there_is_more(rig: Rig) -> None:
+async def test_a_sweep_is_bounded_and_reports_that_there_is_more(rig: Rig) -> None:
     flows = [await rig.create() for _ in range(130)]
     steps = [step for _ in range(13) for step in await rig.worker.take(10)]
     assert len(steps) == len(flows)
@@ -347,13 +347,13 @@ async def test_a_project_is_idle_only_while_nothing_in_it_waits_or_runs(rig: Rig
 @pytest.mark.parametrize(
     "key", [keys.step_leases, keys.step_timers, keys.step_backlog, keys.step_queue], ids=lambda key: key.name
 )
-async def test_an_entry_that_leads_to_no_step_keeps_no_project_from_its_rest(rig: Rig, key: keys.Family) -> None:
+async def test_a_dangling_entry_does_not_keep_a_project_active(rig: Rig, key: keys.Family) -> None:
     await rig.store.command("ZADD", key.key("default"), 1, "7")
     await rig.worker.steps.sweep("default")
     assert (await rig.worker.steps.sweep("default")).idle
 
 
-async def test_an_entry_that_its_step_has_left_begins_nothing(rig: Rig) -> None:
+async def test_a_stale_entry_begins_no_step(rig: Rig) -> None:
     await rig.create(then("runs", "waits"))
     (runs,) = await rig.worker.take()
     (waits,) = await rig.store.command("ZRANGE", keys.step_queue.key("default"), 0, -1)
@@ -364,7 +364,7 @@ async def test_an_entry_that_its_step_has_left_begins_nothing(rig: Rig) -> None:
     assert [(step.key, step.attempt) for step in await rig.worker.take(3)] == [("waits", 1)]
 
 
-async def test_sweeps_at_once_change_nothing_twice(rig: Rig) -> None:
+async def test_concurrent_sweeps_change_nothing_twice(rig: Rig) -> None:
     flow = await rig.create(then(*"abcdefgh"))
     steps = await rig.worker.take(8)
     await rig.expire(steps)

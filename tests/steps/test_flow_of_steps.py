@@ -45,7 +45,7 @@ async def test_a_chain_runs_from_step_to_step_without_the_queue(rig: Rig) -> Non
         assert flow <= one.ready_at <= one.started_at <= one.completed_at <= found.row.completed_at  # type: ignore[operator]
 
 
-async def test_the_spec_comes_once_to_each_worker(rig: Rig) -> None:
+async def test_the_spec_is_sent_once_to_each_worker(rig: Rig) -> None:
     await rig.create(spec=b"\xff\x00 any bytes")
     taken = await rig.worker.steps.take(1)
     assert taken.steps[0].spec == 1
@@ -85,7 +85,7 @@ async def test_the_last_branch_creates_the_join_and_no_other(rig: Rig, order: tu
     assert list((await rig.statuses(flow)).values()).count("running") == 1
 
 
-async def test_a_hundred_joins_reported_all_at_once(rig: Rig) -> None:
+async def test_a_hundred_concurrent_joins(rig: Rig) -> None:
     flows = [await rig.create() for _ in range(25)]
     players = [rig.player(f"p{number}") for number in range(4)]
     for step in await rig.worker.take(25):
@@ -129,7 +129,7 @@ async def test_forks_may_lie_within_forks(rig: Rig) -> None:
     assert not [field for field in fields if field.startswith(b"j")], "counts of joins that are over"
 
 
-async def test_steps_that_do_nothing_are_recorded_at_once(rig: Rig) -> None:
+async def test_steps_without_a_tool_are_recorded_at_once(rig: Rig) -> None:
     plan = Plan((NewStep("start", "done"), NewStep("a"), NewStep("b")), (("start", 2),))
     flow = await rig.create(plan)
     assert await rig.statuses(flow) == {"start": "done", "a": "ready", "b": "ready"}
@@ -138,7 +138,7 @@ async def test_steps_that_do_nothing_are_recorded_at_once(rig: Rig) -> None:
     assert start.started_at == start.completed_at is not None
 
 
-async def test_a_failure_ends_the_flow_and_what_runs_is_recorded(rig: Rig) -> None:
+async def test_a_failure_ends_the_flow_and_running_steps_are_recorded(rig: Rig) -> None:
     flow = await rig.create(fork("f", "a", "b", "c"))
     a, b = await rig.worker.take(2)
     assert await rig.worker.failed(a) == RECORDED
@@ -160,7 +160,7 @@ async def test_a_failure_ends_the_flow_and_what_runs_is_recorded(rig: Rig) -> No
     ],
     ids=["what follows", "another attempt"],
 )
-async def test_nothing_begins_that_became_ready_in_the_call_that_the_flow_failed_in(
+async def test_no_step_begins_that_became_ready_in_the_call_that_failed_the_flow(
     rig: Rig, other: tuple[str, str, Any], becomes: dict[str, str]
 ) -> None:
     flow = await rig.create(then("a", "b"))
@@ -213,7 +213,7 @@ async def test_several_outcomes_in_one_call(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("queue_first", "want", "comes"), [(False, 1, ["b"]), (True, 1, ["start"]), (True, 3, ["start", "b"])]
 )
-async def test_what_waits_in_the_queue_comes_first_when_its_turn_is_due(
+async def test_queued_steps_come_first_when_their_turn_is_due(
     rig: Rig, queue_first: bool, want: int, comes: list[str]
 ) -> None:
     await rig.create()
@@ -225,7 +225,7 @@ async def test_what_waits_in_the_queue_comes_first_when_its_turn_is_due(
     assert {one.key for one in await rig.worker.take(3)} == {"start", "b"} - set(comes)
 
 
-async def test_ids_only_rise_and_none_is_given_out_twice(rig: Rig) -> None:
+async def test_ids_only_rise_and_are_never_reused(rig: Rig) -> None:
     before = await server_time(rig.store)
     flows = await asyncio.gather(*(rig.create(steps=1000) for _ in range(50)))
     assert len(set(flows)) == 50
@@ -256,7 +256,7 @@ async def test_flows_of_several_projects_do_not_meet_in_the_queue(rig: Rig) -> N
     assert (await rig.worker.take())[0].idempotency_key == f"{default}-{default + 1}"
 
 
-async def test_a_defect_in_one_report_keeps_no_other_back(rig: Rig) -> None:
+async def test_a_defect_in_one_report_does_not_block_others(rig: Rig) -> None:
     flows = [await rig.create() for _ in range(3)]
     steps = await rig.worker.take(3)
     reports = [Report(step.step, step.attempt, "D", "null", then("b")) for step in steps]

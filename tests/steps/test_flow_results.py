@@ -16,7 +16,7 @@ from tests.steps.rig import Rig, then
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_read_brings_only_so_many_results(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_read_returns_a_bounded_number_of_results(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flows, "MAX_READ_BYTES", 10_000)
     flow = await rig.create(then(*"abcd"))
     for step in await rig.worker.take(4):
@@ -26,7 +26,7 @@ async def test_a_read_brings_only_so_many_results(rig: Rig, monkeypatch: pytest.
     assert results[2:] == ['{"truncated":true,"bytes":4002}'] * 2
 
 
-async def test_long_results_are_read_beside_the_history(rig: Rig) -> None:
+async def test_long_results_are_stored_apart_from_the_history(rig: Rig) -> None:
     names = [f"s{number}" for number in range(20)]
     flow = await rig.create(then(*names, "late", "open"), steps=30)
     steps = {step.key: step for step in await rig.worker.take(16) + await rig.worker.take(16)}
@@ -47,7 +47,7 @@ async def test_long_results_are_read_beside_the_history(rig: Rig) -> None:
     assert found.steps[0].result_json == f'"{"s0" * 200_000}"'
 
 
-async def test_a_large_flow_that_runs_again_while_it_is_read_is_shown_as_it_is_then(
+async def test_a_large_flow_retried_while_it_is_read_is_shown_consistently(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"s{number}" for number in range(9)]

@@ -46,7 +46,7 @@ async def test_a_gate_waits_for_its_release(rig: Rig) -> None:
     assert told[:2] == [("step_gate", "start", None), ("step_released", "start", "bob")]
 
 
-async def test_many_release_a_gate_at_once_and_one_does(rig: Rig) -> None:
+async def test_one_of_many_concurrent_releases_of_a_gate_succeeds(rig: Rig) -> None:
     flow = await rig.create(GATE)
     answers = await asyncio.gather(
         *(rig.flows.release("default", NO_KEY, flow + 1, f"approver-{number}") for number in range(20))
@@ -73,7 +73,7 @@ async def test_a_released_gate_does_not_expire(rig: Rig) -> None:
     assert await rig.store.command("ZCARD", keys.step_timers.key("default")) == 0
 
 
-async def test_a_step_that_waits_for_its_time_can_begin_at_once(rig: Rig) -> None:
+async def test_a_delayed_step_can_be_released_at_once(rig: Rig) -> None:
     flow = await rig.create(Plan((NewStep("start", delay_ms=3_600_000),)))
     assert await rig.flows.release("default", NO_KEY, flow + 1, "bob") == (True, "pending")
     assert (await rig.step(flow, "start")).approved_by == "bob"
@@ -123,7 +123,7 @@ async def test_cancelling_ends_everything_that_is_open(rig: Rig) -> None:
     assert left == []
 
 
-async def test_workers_are_told_to_stop_what_was_cancelled(rig: Rig) -> None:
+async def test_workers_are_told_to_stop_cancelled_steps(rig: Rig) -> None:
     flow = await rig.create(then("a", "b"))
     (step,) = await rig.worker.take()
     pubsub: Any = rig.store.client.pubsub()
@@ -264,7 +264,7 @@ async def test_a_gate_that_was_passed_is_not_closed_when_the_flow_runs_again(rig
     assert (await rig.step(flow, "g")).approved_by == "bob"
 
 
-async def test_whatever_failed_after_its_flow_did_runs_again_too(rig: Rig) -> None:
+async def test_steps_that_failed_after_their_flow_run_again_too(rig: Rig) -> None:
     flow = await rig.create(fork("f", "a", "b", "c"))
     a, b, c = await rig.worker.take(3)
     await rig.worker.failed(a)
@@ -329,7 +329,7 @@ async def test_a_step_that_was_done_stays_so_however_many_workers_are_lost(rig: 
         await rig.worker.steps.sweep("default")
 
 
-async def test_what_was_done_on_the_way_to_a_failure_is_in_the_history_once(rig: Rig) -> None:
+async def test_steps_done_before_a_failure_are_in_the_history_once(rig: Rig) -> None:
     stuck = Plan((NewStep("nothing", "done"),), error="no branch matched")
     flow = await rig.create(steps=2)
     for attempt in (1, 2, 3):
@@ -475,7 +475,7 @@ async def test_finished_flows_are_forgotten_after_their_retention(rig: Rig) -> N
     assert not [key for key in left if str(done) in key], left
 
 
-async def test_no_more_flows_are_forgotten_at_once_than_was_said(rig: Rig) -> None:
+async def test_forgetting_flows_is_bounded_per_call(rig: Rig) -> None:
     flows = [await rig.create() for _ in range(3)]
     for step in await rig.worker.take(3):
         await rig.worker.done(step)
@@ -519,7 +519,7 @@ async def test_a_finished_flow_of_five_steps_takes_little_memory(rig: Rig) -> No
     assert each <= 1500, {name: size / count for name, size in taken.items()}
 
 
-async def test_changes_are_told(rig: Rig) -> None:
+async def test_changes_emit_events(rig: Rig) -> None:
     flow = await rig.create(then("a", "b"))
     a, b = await rig.worker.take(2)
     await rig.worker.report(a, "Y", 0)
@@ -540,7 +540,7 @@ async def test_changes_are_told(rig: Rig) -> None:
     ]
 
 
-async def test_a_late_report_of_a_trimmed_flow_is_refused(rig: Rig) -> None:
+async def test_a_late_report_of_a_trimmed_flow_is_rejected(rig: Rig) -> None:
     flow = await rig.create(then("a", "b"))
     a, b = await rig.worker.take(2)
     await rig.worker.failed(a)

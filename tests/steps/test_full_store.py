@@ -23,7 +23,7 @@ async def contents(rig: Rig) -> dict[bytes, bytes]:
     return found
 
 
-async def test_a_full_store_refuses_all_changes_whole(rig: Rig) -> None:
+async def test_a_full_store_rejects_all_changes_atomically(rig: Rig) -> None:
     flow = await rig.create(
         Plan((*(NewStep(f"s{number}") for number in range(6)), NewStep("g", "gate", expires_ms=9_000)))
     )
@@ -66,7 +66,7 @@ async def test_a_full_store_refuses_all_changes_whole(rig: Rig) -> None:
     assert keys_left == {"s0", "s4", "s5", "late", "g"}
 
 
-async def test_what_was_made_before_is_answered_from_its_record_by_a_process_that_has_noted_nothing(rig: Rig) -> None:
+async def test_a_repeated_request_is_answered_from_its_record_by_a_new_process(rig: Rig) -> None:
     made, retry = (idempotency_key("bob", name, "a tool") for name in ("made", "again"))
     new = NewFlow(name="n", creator="bob", spec=b"spec", steps=20, plan=Plan((NewStep("g", "gate"),)))
     flow = await rig.flows.create("default", made, new)

@@ -186,7 +186,7 @@ class History:
 
 @given(programs(most=12), st.data())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_workers_do_a_flow_does_what_it_means(run: Run, program: Any, data: st.DataObject) -> None:
+def test_random_histories_match_the_meaning_of_a_flow(run: Run, program: Any, data: st.DataObject) -> None:
     flow = check_flow(flow_of(program), {}, lambda name: "", with_results=False)
     expected = meaning(program)
 

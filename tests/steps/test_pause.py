@@ -30,7 +30,7 @@ async def resume(rig: Rig, flow: int, by: str = "ops") -> tuple[bool, str]:
     return outcome
 
 
-async def test_a_step_that_waits_for_a_worker_waits_on(rig: Rig) -> None:
+async def test_a_queued_step_stays_queued_during_a_pause(rig: Rig) -> None:
     flow = await rig.create()
     assert await pause(rig, flow) == (True, "running")
     assert await pause(rig, flow) == (False, "paused")
@@ -50,7 +50,7 @@ async def test_a_step_that_waits_for_a_worker_waits_on(rig: Rig) -> None:
     assert told == [("flow_created", None), ("flow_paused", "ops"), ("flow_resumed", "ops"), ("flow_completed", None)]
 
 
-async def test_steps_that_run_finish_and_what_follows_waits(rig: Rig) -> None:
+async def test_running_steps_finish_and_their_successors_wait(rig: Rig) -> None:
     flow = await rig.create()
     (step,) = await rig.worker.take()
     await pause(rig, flow)
@@ -89,7 +89,7 @@ async def test_a_flow_can_end_while_it_is_paused(rig: Rig) -> None:
     assert await rig.statuses(other) == {"a": "failed", "b": "cancelled"}
 
 
-async def test_what_falls_due_waits_for_the_resume(rig: Rig) -> None:
+async def test_due_timers_wait_for_the_resume(rig: Rig) -> None:
     """Delays, backoffs of retries, attempts of lost workers, what a worker gives back, and expiries of gates."""
     plan = Plan(
         create=(
@@ -132,7 +132,7 @@ async def test_a_delay_that_is_longer_than_the_pause_goes_on(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("kind", ["paused", "pending", "gate"])
-async def test_a_single_step_can_be_let_begin(rig: Rig, kind: str) -> None:
+async def test_a_single_step_can_be_released(rig: Rig, kind: str) -> None:
     new = {"paused": NewStep("start"), "pending": NewStep("start", delay_ms=60_000), "gate": NewStep("start", "gate")}
     flow = await rig.create(Plan((new[kind],)))
     await pause(rig, flow)
@@ -157,7 +157,7 @@ async def test_a_paused_flow_can_be_cancelled(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("step_settings", [StepSettings(project_limit=1)])
-async def test_what_the_limit_of_the_project_holds_back_is_paused_too(rig: Rig) -> None:
+async def test_steps_held_back_by_the_project_limit_are_paused_too(rig: Rig) -> None:
     flow, other = await rig.create(fork("j", "a", "b")), await rig.create()
     assert await rig.statuses(flow) == {"a": "ready", "b": "ready"}
     await pause(rig, flow)
@@ -244,7 +244,7 @@ async def test_nothing_begins_in_a_pause_and_nothing_is_lost_or_done_twice(rig: 
     assert await rig.store.command("ZCARD", keys.step_leases.key("default")) == 0
 
 
-async def test_twenty_that_pause_and_resume_at_once_agree(rig: Rig) -> None:
+async def test_twenty_concurrent_pauses_and_resumes_agree(rig: Rig) -> None:
     flow = await rig.create(fork("j", "a", "b", "c"))
     answers = await asyncio.gather(*(pause(rig, flow) if n % 2 else resume(rig, flow) for n in range(20)))
     paused = sum(did for n, (did, _) in enumerate(answers) if n % 2)

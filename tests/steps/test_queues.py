@@ -42,7 +42,7 @@ async def test_steps_inherit_the_pool_and_priority_of_their_flow(rig: Rig) -> No
     assert len(await rig.queued("fleet-steps.low")) == 1
 
 
-async def test_workers_serve_their_pools_only_the_urgent_first(rig: Rig) -> None:
+async def test_workers_serve_only_their_pools_by_priority(rig: Rig) -> None:
     for priority in ("low", "normal", "high"):
         await rig.create(Plan((NewStep(priority),)), priority=priority)
     await rig.create(Plan((NewStep("elsewhere"),)), queue="gpu")
@@ -57,7 +57,7 @@ async def test_the_oldest_step_is_taken_first(rig: Rig) -> None:
     assert [step.run for step in await rig.player("w2").take(3)] == flows[3:]
 
 
-async def test_a_successor_that_is_urgent_goes_before_what_waits(rig: Rig) -> None:
+async def test_an_urgent_successor_precedes_queued_steps(rig: Rig) -> None:
     await rig.create()
     (step,) = await rig.worker.take()
     await rig.create()
@@ -65,7 +65,7 @@ async def test_a_successor_that_is_urgent_goes_before_what_waits(rig: Rig) -> No
     assert [one.key for one in taken.steps] == ["b"]
 
 
-async def test_a_bell_rings_for_each_step_that_waits_and_is_still_when_none_does(rig: Rig) -> None:
+async def test_a_bell_rings_for_each_queued_step_and_is_silent_when_there_is_none(rig: Rig) -> None:
     bell = "fc:{RQ}:bell:fleet-steps"
     await rig.create(then("a", "b", "c"))
     assert await rig.store.command("LLEN", bell) == 3
@@ -78,7 +78,7 @@ async def test_a_bell_rings_for_each_step_that_waits_and_is_still_when_none_does
     assert await rig.store.command("LLEN", bell) == 128
 
 
-async def test_a_pointer_has_all_the_time_that_it_needs_and_leaves_nothing_behind(rig: Rig) -> None:
+async def test_a_pointer_has_no_timeout_and_leaves_nothing_behind(rig: Rig) -> None:
     """As workers of RQ's own read it: a step's time is the step's, and its outcome is not RQ's to keep."""
     await rig.create()
     (job,) = await rig.queued()
@@ -87,14 +87,14 @@ async def test_a_pointer_has_all_the_time_that_it_needs_and_leaves_nothing_behin
     assert await rig.store.command("SMEMBERS", "fc:{RQ}:queues") == [b"fc:{RQ}:queue:fleet-steps"]
 
 
-async def test_bells_that_nobody_hears_do_not_pile_up(rig: Rig) -> None:
+async def test_unheard_bells_are_bounded(rig: Rig) -> None:
     for _ in range(150):
         await rig.create()
         await rig.worker.take(1)
     assert await rig.store.command("LLEN", "fc:{RQ}:bell:fleet-steps") == 128
 
 
-async def test_pointers_to_nothing_are_thrown_away(rig: Rig) -> None:
+async def test_dangling_pointers_are_discarded(rig: Rig) -> None:
     cancelled = await rig.create()
     await rig.flows.cancel("default", NO_KEY, cancelled, "bob")
     await rig.store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "no-such-1", "nonsense")
@@ -110,7 +110,7 @@ async def test_pointers_to_nothing_are_thrown_away(rig: Rig) -> None:
     assert left == []
 
 
-async def test_nobody_waits_behind_pointers_to_nothing_however_many(rig: Rig) -> None:
+async def test_any_number_of_dangling_pointers_delays_no_step(rig: Rig) -> None:
     cancelled = await rig.create(then(*(f"s{number}" for number in range(150))), steps=150)
     await rig.flows.cancel("default", NO_KEY, cancelled, "bob")
     wanted = await rig.create()
@@ -120,9 +120,7 @@ async def test_nobody_waits_behind_pointers_to_nothing_however_many(rig: Rig) ->
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["in the store", "elsewhere"])
-async def test_no_run_throws_away_more_entries_without_a_job_than_others(
-    rig: Rig, split: Split, elsewhere: bool
-) -> None:
+async def test_discarded_entries_without_a_job_are_bounded_too(rig: Rig, split: Split, elsewhere: bool) -> None:
     store = split.elsewhere if elsewhere else rig.store
     queue, bell = "fc:{RQ}:queue:fleet-steps", "fc:{RQ}:bell:fleet-steps"
     await store.command("RPUSH", queue, *(f"gone-{number}" for number in range(150)))
@@ -134,7 +132,7 @@ async def test_no_run_throws_away_more_entries_without_a_job_than_others(
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["in the store", "elsewhere"])
-async def test_what_rq_could_not_have_named_is_no_job(rig: Rig, split: Split, elsewhere: bool) -> None:
+async def test_invalid_rq_ids_are_no_jobs(rig: Rig, split: Split, elsewhere: bool) -> None:
     store = split.elsewhere if elsewhere else rig.store
     for odd in (b"\xff\xfe", b"a:b"):
         for field in ("data", "fleet"):
@@ -147,7 +145,7 @@ async def test_what_rq_could_not_have_named_is_no_job(rig: Rig, split: Split, el
     assert await store.command("EXISTS", "fc:{RQ}:queue:fleet-steps:intermediate") == 0
 
 
-async def test_jobs_of_strangers_are_handed_on_and_not_lost(rig: Rig) -> None:
+async def test_plain_rq_jobs_are_handed_on_and_not_lost(rig: Rig) -> None:
     await rig.store.command("HSET", "fc:{RQ}:job:mine", "data", "x")
     await rig.store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "mine")
     taken = await rig.worker.steps.take(5)
@@ -188,7 +186,7 @@ class TestLimits:
         await rig.worker.steps.sweep("default")
         assert {step.key for step in await rig.worker.take(8)} == {"e", "c"}
 
-    async def test_all_of_them_run_in_the_end(self, rig: Rig) -> None:
+    async def test_all_steps_run_in_the_end(self, rig: Rig) -> None:
         await rig.create(then(*"abcdefgh"))
         order = []
         while steps := await rig.worker.take(1):
@@ -196,7 +194,7 @@ class TestLimits:
             await rig.worker.done(steps[0], Plan())
         assert order == list("abcdefgh")
 
-    async def test_the_urgent_ones_are_let_in_first(self, rig: Rig) -> None:
+    async def test_urgent_steps_are_released_first(self, rig: Rig) -> None:
         await rig.create(then(*"abc"))
         await rig.create(Plan((NewStep("low", priority="low"), NewStep("normal"), NewStep("high", priority="high"))))
         step, *_ = await rig.worker.take(3)
@@ -207,7 +205,7 @@ class TestLimits:
             order.append(step.key)
         assert order == ["high", "normal", "low"]
 
-    async def test_what_is_held_back_goes_by_when_it_could_have_begun(self, rig: Rig) -> None:
+    async def test_held_back_steps_are_released_in_order_of_readiness(self, rig: Rig) -> None:
         await rig.create(then(*"abc"))
         asked = await rig.create(Plan((NewStep("asked", "gate"),)))
         waits = await rig.create(then("waits"))
@@ -224,7 +222,7 @@ class TestLimits:
         first, second = await rig.store.command("ZMSCORE", backlog, urgent + 1, waits + 1)
         assert second - first > await server_time(rig.store), "urgent ones go first, however long others have waited"
 
-    async def test_what_is_not_executed_any_more_waits_for_no_room(self, rig: Rig) -> None:
+    async def test_recorded_steps_ignore_the_limit(self, rig: Rig) -> None:
         gate = await rig.create(Plan((NewStep("start", "gate", expires_ms=60_000),)))
         await rig.create(then(*"abc"))
         assert len(await rig.worker.take(9)) == 3
@@ -233,14 +231,14 @@ class TestLimits:
         (step,) = await rig.worker.take(9)
         assert (step.key, step.verdict) == ("start", "expired")
 
-    async def test_limits_are_of_projects(self, rig: Rig) -> None:
+    async def test_limits_are_per_project(self, rig: Rig) -> None:
         await rig.create(then(*"abcdefgh"), project="free")
         await rig.create(then(*"abcdefgh"), project="one")
         await rig.create(then(*"abcdefgh"))
         counts = [step.project for _ in range(3) for step in await rig.worker.take(16)]
         assert {name: counts.count(name) for name in counts} == {"free": 8, "one": 1, "default": 3}
 
-    async def test_a_sweep_finds_room_that_nobody_used(self, rig: Rig) -> None:
+    async def test_a_sweep_uses_free_capacity(self, rig: Rig) -> None:
         await rig.create(then(*"abcde"))
         # As if the limit had been lower when these were held back.
         gone = await rig.worker.take(2)
@@ -248,7 +246,7 @@ class TestLimits:
         await rig.worker.steps.sweep("default")
         assert [step.key for step in await rig.worker.take(9)] == ["c", "d", "e"]
 
-    async def test_a_step_that_may_kill_workers_is_not_let_go_beside_another(self, rig: Rig) -> None:
+    async def test_a_suspect_does_not_begin_beside_another(self, rig: Rig) -> None:
         flows = [await rig.create() for _ in range(2)]
         for _ in range(MAX_CRASHES - 1):
             await rig.expire(await rig.worker.take(2))
@@ -263,26 +261,26 @@ class TestLimits:
         assert (await rig.worker.report(a, "D", NOTHING, want=5)).steps == []
         assert [step.step for step in await rig.player("w2").take(5)] == [str(other)]
 
-    async def test_what_was_held_back_goes_on_when_there_is_no_limit_any_more(self, rig: Rig) -> None:
+    async def test_held_back_steps_are_released_when_the_limit_is_removed(self, rig: Rig) -> None:
         await rig.create(then(*"abcdef"))
         free = Player(rig.store, Settings(), "w2")
         await free.steps.sweep("default")
         assert [step.key for step in await free.take(9)] == list("abcdef")
 
-    async def test_cancelling_makes_room(self, rig: Rig) -> None:
+    async def test_cancelling_frees_capacity(self, rig: Rig) -> None:
         first = await rig.create(then(*"abcde"))
         second = await rig.create()
         await rig.flows.cancel("default", NO_KEY, first, "bob")
         assert [step.run for step in await rig.worker.take(5)] == [str(second)]
         assert await rig.store.command("ZCARD", keys.step_backlog.key("default")) == 0
 
-    async def test_what_is_cancelled_while_it_is_held_back_leaves_the_line_at_once(self, rig: Rig) -> None:
+    async def test_a_cancelled_step_leaves_the_backlog_at_once(self, rig: Rig) -> None:
         await rig.create(then(*"abc"))
         held = await rig.create()
         await rig.flows.cancel("default", NO_KEY, held, "bob")
         assert await rig.store.command("ZCARD", keys.step_backlog.key("default")) == 0
 
-    async def test_what_needs_a_newer_worker_is_let_go_for_one(self, rig: Rig) -> None:
+    async def test_a_step_that_needs_a_newer_worker_is_released_for_one(self, rig: Rig) -> None:
         await rig.create(then(*"abc"))
         newer = await rig.create()
         key = keys.step.key("default", str(newer + 1))
@@ -291,7 +289,7 @@ class TestLimits:
         assert (await rig.worker.report(first, "D", Plan(), want=1)).steps == []
         assert [step.run for step in await rig.player("w2", protocol=2).take()] == [str(newer)]
 
-    async def test_what_never_began_takes_no_room(self, rig: Rig) -> None:
+    async def test_steps_that_never_began_take_no_capacity(self, rig: Rig) -> None:
         await rig.create(then("a", "b"))
         await rig.create(then("x"))
         a, b, _ = await rig.worker.take(3)
@@ -315,7 +313,7 @@ async def _look(rig: Rig, project: str = "default") -> list[QueuedJob]:
 
 
 @pytest.mark.parametrize("loss", ["flushed", "list", "hash"])
-async def test_a_job_that_vanished_is_written_again(rig: Rig, loss: str) -> None:
+async def test_a_vanished_job_is_written_again(rig: Rig, loss: str) -> None:
     flow = await rig.create()
     queue, (job,) = "fc:{RQ}:queue:fleet-steps", await rig.queued()
     assert await _look(rig) == []
@@ -331,7 +329,7 @@ async def test_a_job_that_vanished_is_written_again(rig: Rig, loss: str) -> None
     assert await rig.worker.done(steps[0]) == RECORDED
 
 
-async def test_only_those_that_waited_long_are_looked_for(rig: Rig) -> None:
+async def test_only_jobs_of_long_waiting_steps_are_checked(rig: Rig) -> None:
     await rig.create()
     await rig.store.command("DEL", "fc:{RQ}:queue:fleet-steps")
     assert (await rig.worker.steps.sweep("default")).suspects == []
@@ -342,7 +340,7 @@ async def test_only_those_that_waited_long_are_looked_for(rig: Rig) -> None:
     assert (await rig.worker.steps.sweep("default")).suspects == []
 
 
-async def test_a_step_that_was_taken_meanwhile_is_not_missing(rig: Rig) -> None:
+async def test_a_step_taken_meanwhile_is_not_missing(rig: Rig) -> None:
     await rig.create()
     (job,) = await rig.queued()
     await rig.worker.take()
@@ -409,7 +407,7 @@ async def test_jobs_go_through_the_outbox(split: Split) -> None:
     assert sorted(left) in (["fc:{RQ}:queues"], []), left
 
 
-async def test_whoever_lets_a_step_go_wakes_the_relay(split: Split) -> None:
+async def test_making_a_step_ready_wakes_the_relay(split: Split) -> None:
     wakeups = keys.relay_wakeups.key(keys.FLEET)
     flow = await split.rig.create(Plan((NewStep("start", "gate"),)))
     assert await split.rig.store.command("LLEN", wakeups) == 0
@@ -432,7 +430,7 @@ async def test_whoever_lets_a_step_go_wakes_the_relay(split: Split) -> None:
     assert (len(told), told[:3], told[-1]) == (100, [b"default"] * 3, b"p96")
 
 
-async def test_a_project_rests_only_when_its_outbox_is_empty(split: Split) -> None:
+async def test_a_project_is_idle_only_when_its_outbox_is_empty(split: Split) -> None:
     flow = await split.rig.create()
     await split.rig.flows.cancel("default", NO_KEY, flow, "bob")
     assert not (await split.worker.steps.sweep("default")).idle, "the pointer to what was cancelled is still there"
@@ -450,7 +448,7 @@ async def test_no_more_pointers_are_popped_than_a_worker_wants(split: Split) -> 
     assert await split.elsewhere.command("EXISTS", bell) == 0
 
 
-async def test_what_is_no_entry_of_an_outbox_keeps_none_waiting(split: Split) -> None:
+async def test_invalid_entries_of_an_outbox_block_no_others(split: Split) -> None:
     outbox = keys.outbox.key("default")
     await split.rig.store.command("RPUSH", outbox, b"\xff \xfe", b"nospace", b"fleet-steps a-b", b"")
     flow = await split.rig.create()
@@ -459,7 +457,7 @@ async def test_what_is_no_entry_of_an_outbox_keeps_none_waiting(split: Split) ->
     assert [step.run for step in await split.take()] == [str(flow)]
 
 
-async def test_a_relay_that_runs_twice_doubles_nothing(split: Split) -> None:
+async def test_a_relay_that_runs_twice_duplicates_nothing(split: Split) -> None:
     flow = await split.rig.create(then("a", "b"))
     outbox = keys.outbox.key("default")
     entries = await split.rig.store.command("LRANGE", outbox, 0, -1)
@@ -482,9 +480,7 @@ class Killed(Exception):
     """Of a worker."""
 
 
-async def test_a_worker_that_dies_while_it_tidies_up_leaves_nothing(
-    split: Split, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_worker_killed_during_cleanup_leaves_nothing(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     await split.rig.create()
     await split.worker.steps.relay("default")
     (pointer,) = await split.worker.steps.pop(1)
@@ -507,7 +503,7 @@ async def test_a_worker_that_dies_while_it_tidies_up_leaves_nothing(
     assert await split.elsewhere.command("KEYS", "fc:{RQ}:queue:*") == []
 
 
-async def test_a_pointer_whose_worker_died_is_found_again(split: Split) -> None:
+async def test_a_pointer_of_a_killed_worker_is_recovered(split: Split) -> None:
     await split.rig.create()
     await split.worker.steps.relay("default")
     # Popped, and the worker is killed before it began the step.
@@ -523,7 +519,7 @@ async def test_a_pointer_whose_worker_died_is_found_again(split: Split) -> None:
     assert await split.elsewhere.command("EXISTS", "fc:{RQ}:queue:fleet-steps:intermediate") == 0
 
 
-async def test_pointers_that_a_worker_died_with_go_once_their_steps_do_not_wait(split: Split) -> None:
+async def test_pointers_of_a_killed_worker_are_dropped_once_their_steps_are_taken(split: Split) -> None:
     await split.rig.create(then("a", "b"))
     await split.worker.steps.relay("default")
     begun, waits = await split.worker.steps.pop(2)
@@ -549,7 +545,7 @@ async def test_a_pointer_of_an_attempt_that_was_given_back_does_not_wait_for_the
     assert [step.attempt for step in await split.take()] == [2]
 
 
-async def test_strangers_jobs_in_a_queue_elsewhere(split: Split) -> None:
+async def test_plain_rq_jobs_in_a_queue_elsewhere(split: Split) -> None:
     await split.elsewhere.command("HSET", "fc:{RQ}:job:mine", "data", "x")
     await split.elsewhere.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "gone", "mine")
     assert [tuple(pointer) for pointer in await split.worker.steps.pop(5)] == [("", "mine", "fleet-steps")]

@@ -71,7 +71,7 @@ def test_a_url_is_understood(url: str, address: Address) -> None:
         ("redis://h?sentinel_password=tops3cret", "unknown option 'sentinel_password' here"),
     ],
 )
-def test_a_url_that_cannot_be_understood_is_told_without_its_password(url: str, words: str) -> None:
+def test_an_invalid_url_is_reported_without_its_password(url: str, words: str) -> None:
     with pytest.raises(AddressError) as raised:
         parse(url)
     assert words in str(raised.value)
@@ -132,13 +132,13 @@ def test_an_address_can_be_written_as_a_url_and_found_in_a_client(url: str) -> N
     assert address_of(client(address)) == address
 
 
-def test_the_address_of_a_client_of_somebody_else_is_found() -> None:
+def test_the_address_of_a_foreign_client_is_found() -> None:
     assert address_of(Redis.from_url("rediss://me:pw@h:1/2?ssl_cert_reqs=none")) == Address(
         "h", 1, db=2, username="me", password="pw", tls=True, tls_options=(("ssl_cert_reqs", "none"),)
     )
     assert address_of(Redis()) == Address()
 
 
-def test_certificates_that_cannot_be_read_are_told() -> None:
+def test_unreadable_certificates_are_reported() -> None:
     with pytest.raises(AddressError, match="certificates"):
         parse("rediss://h?ssl_ca_certs=/no/such/file").ssl_context()

@@ -85,7 +85,7 @@ def test_data_is_there_after_a_kill_and_a_restart(tmp_path: Path, binary: Binary
         assert one.get("key2") == b"x" * 1000
 
 
-def test_no_empty_store_takes_the_place_of_data_that_have_gone(tmp_path: Path) -> None:
+def test_an_empty_store_does_not_replace_lost_data(tmp_path: Path) -> None:
     home, away = tmp_path / "data", tmp_path / "moved"
     with EmbeddedServer(home) as server:
         with client(server.url) as one:
@@ -106,7 +106,7 @@ def test_no_empty_store_takes_the_place_of_data_that_have_gone(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("fsync", ["always", "everysec"])
-def test_it_is_set_up_to_keep_what_it_answers(tmp_path: Path, binary: Binary, fsync: Any) -> None:
+def test_it_is_configured_to_persist_what_it_acknowledges(tmp_path: Path, binary: Binary, fsync: Any) -> None:
     with EmbeddedServer(tmp_path, fsync, binary=binary) as server:
         found = config(server.url)
     wanted = {
@@ -117,7 +117,7 @@ def test_it_is_set_up_to_keep_what_it_answers(tmp_path: Path, binary: Binary, fs
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there is an allocator loaded")
-def test_its_memory_is_kept_by_the_allocator(tmp_path: Path) -> None:
+def test_the_allocator_is_preloaded(tmp_path: Path) -> None:
     binary = server_binary.find()
     if binary.allocator is None:
         pytest.skip("the allocator needs libatomic, which this system lacks")
@@ -127,7 +127,7 @@ def test_its_memory_is_kept_by_the_allocator(tmp_path: Path) -> None:
         assert str(binary.allocator) not in Path(f"/proc/{server.pid}/maps").read_text()
 
 
-def test_starting_twice_is_starting_once(tmp_path: Path) -> None:
+def test_starting_twice_starts_once(tmp_path: Path) -> None:
     with EmbeddedServer(tmp_path) as server:
         pid = server.pid
         assert server.start() == server.url
@@ -145,7 +145,7 @@ def test_a_directory_has_one_owner(tmp_path: Path) -> None:
         assert next_owner.poll() is None
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataDirUnusable, match="Not a directory") as raised:
         EmbeddedServer(tmp_path / "file" / "data").start()
@@ -153,7 +153,7 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
-def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_read_only_directory_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(DataDirUnusable, match="Permission denied"):
         EmbeddedServer(tmp_path).start()
@@ -189,7 +189,7 @@ def test_a_path_too_long_for_a_socket_means_loopback_with_the_password(tmp_path:
         assert find_running(directory) == server.url
 
 
-def test_a_port_that_is_taken_meanwhile_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_taken_meanwhile_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     choose = EmbeddedServer._endpoint
     tries: list[object] = []
     with socket.socket() as taken:
@@ -207,7 +207,7 @@ def test_a_port_that_is_taken_meanwhile_is_replaced(tmp_path: Path, monkeypatch:
             assert len(tries) == 2
 
 
-def test_the_password_is_seen_by_nobody_else(tmp_path: Path) -> None:
+def test_the_password_is_visible_to_its_owner_only(tmp_path: Path) -> None:
     with EmbeddedServer(tmp_path / "data") as server:
         password = parse(server.url).password
         assert len(password) >= 32
@@ -229,7 +229,7 @@ def test_the_password_is_seen_by_nobody_else(tmp_path: Path) -> None:
             stranger.ping()
 
 
-def test_a_password_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+def test_a_password_readable_by_others_is_made_private(tmp_path: Path) -> None:
     (tmp_path / "redis.password").write_text("given\n")
     (tmp_path / "redis.password").chmod(0o644)
     with EmbeddedServer(tmp_path) as server:
@@ -238,7 +238,7 @@ def test_a_password_that_others_could_read_is_closed_to_them(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\xff\n"])
-def test_a_password_that_cannot_be_read_is_made_anew(tmp_path: Path, damaged: bytes) -> None:
+def test_an_unreadable_password_is_replaced(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / "redis.password").write_bytes(damaged)
     with EmbeddedServer(tmp_path) as server:
         assert find_running(tmp_path) == server.url
@@ -254,7 +254,7 @@ def test_a_running_server_is_found_by_its_directory(tmp_path: Path) -> None:
         assert find_running(tmp_path) is None
 
 
-def test_stopping_ends_also_a_server_that_does_not_listen(tmp_path: Path) -> None:
+def test_stopping_kills_a_server_that_ignores_sigterm(tmp_path: Path) -> None:
     server = EmbeddedServer(tmp_path)
     server.start()
     pid = server.pid
@@ -266,7 +266,7 @@ def test_stopping_ends_also_a_server_that_does_not_listen(tmp_path: Path) -> Non
     server.stop()
 
 
-def test_the_terminals_interrupt_is_not_for_the_server(tmp_path: Path) -> None:
+def test_ctrl_c_does_not_reach_the_server(tmp_path: Path) -> None:
     with EmbeddedServer(tmp_path) as server:
         assert server.pid is not None
         assert os.getsid(server.pid) == server.pid
@@ -351,7 +351,7 @@ def test_a_server_whose_owner_died_is_ended_by_the_next_owner(tmp_path: Path, ow
         assert one.get("kept") == b"yes"
 
 
-def test_a_server_that_does_not_end_keeps_its_directory(
+def test_a_directory_stays_locked_until_its_server_ends(
     tmp_path: Path, owners: list[Owner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "LEAVE_SECONDS", 0.2)
@@ -366,7 +366,7 @@ def test_a_server_that_does_not_end_keeps_its_directory(
     wait_until_sync(lambda: not process_alive(owners[0].server_pid))
 
 
-def test_a_server_that_reads_much_data_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_loads_much_data_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with EmbeddedServer(tmp_path) as server, redis.Redis(**parse(server.url).client_options()) as client:
         pipeline = client.pipeline(transaction=False)
         for number in range(8000):
@@ -396,7 +396,7 @@ def test_a_server_that_reads_much_data_is_waited_for(tmp_path: Path, monkeypatch
     assert [entry["event"] for entry in logged].count("the embedded store is reading its data") == 1
 
 
-def test_a_server_that_cannot_read_its_data_is_told_with_its_last_words(tmp_path: Path, binary: Binary) -> None:
+def test_a_server_that_cannot_load_its_data_is_reported_with_its_log(tmp_path: Path, binary: Binary) -> None:
     log = tmp_path / "redis" / "appendonlydir"
     log.mkdir(parents=True)
     (log / "appendonly.aof.manifest").write_text("nonsense\n")

@@ -81,14 +81,14 @@ async def served(store: Store) -> None:
     await wait_until(answers, what="an answer")
 
 
-async def test_an_empty_store_gets_one_identity_from_all_that_begin_at_once(serve: Serve) -> None:
+async def test_concurrent_starts_give_an_empty_store_one_identity(serve: Serve) -> None:
     stores = await asyncio.gather(*(serve() for _ in range(5)))
     (identity,) = {store.identity.known for store in stores}
     assert identity
     assert await stores[0].command("HGET", keys.identity.key(keys.FLEET), "id") == identity.encode()
 
 
-async def test_a_process_that_begins_while_another_settles_the_store_learns_its_identity(
+async def test_a_process_that_starts_while_another_settles_the_store_learns_its_identity(
     serve: Serve, server: EmbeddedServer, make_store: MakeStore
 ) -> None:
     late = make_store(server.url, timeout_ms=5000)
@@ -100,7 +100,7 @@ async def test_a_process_that_begins_while_another_settles_the_store_learns_its_
     await refused(late)
 
 
-async def test_a_store_that_is_emptied_under_its_connections_is_refused_from_the_next_answer_on(
+async def test_a_store_flushed_under_its_connections_is_rejected_from_the_next_answer_on(
     serve: Serve, server: EmbeddedServer
 ) -> None:
     """No connection drops, and the functions stay: the server tells of it before anything else."""
@@ -130,7 +130,7 @@ async def test_a_changed_store_that_ends_is_unavailable(serve: Serve, server: Em
     await wait_until(unavailable, what="the store's end to be noticed")
 
 
-async def test_a_server_that_will_not_tell_when_it_is_emptied_is_served_with_a_warning(
+async def test_a_server_that_does_not_report_flushes_is_served_with_a_warning(
     serve: Serve, server: EmbeddedServer, make_store: MakeStore
 ) -> None:
     admin = await serve()
@@ -169,9 +169,7 @@ def dbsize(server: EmbeddedServer) -> int:
         return int(client.dbsize())
 
 
-async def test_other_clients_of_the_process_are_not_led_to_another_store_either(
-    serve: Serve, server: EmbeddedServer
-) -> None:
+async def test_other_clients_of_the_process_reject_another_store_too(serve: Serve, server: EmbeddedServer) -> None:
     store = await serve()
     guarded = clients.client(parse(server.url), redis_connect_func=store.identity.guard, retry=Retry(NoBackoff(), 0))
     with guarded:
@@ -288,7 +286,7 @@ async def test_an_acceptance_rises_over_the_one_before_on_a_server_whose_clock_i
     assert waiting.known == identity.known == store.identity.known
 
 
-async def test_any_process_accepts_where_the_setting_says_so(serve: Serve) -> None:
+async def test_with_the_setting_auto_any_process_accepts(serve: Serve) -> None:
     stores = [await serve(StoreIdentity(accept="auto")) for _ in range(4)]
     before = stores[0].identity.known
     await stores[0].command("FLUSHALL")
@@ -317,14 +315,14 @@ async def unserved(serve: Serve) -> Store:
     return store
 
 
-async def test_data_without_an_identity_are_not_served(serve: Serve) -> None:
+async def test_data_without_an_identity_is_not_served(serve: Serve) -> None:
     store = await serve()
     await store.command("DEL", keys.identity.key(keys.FLEET))
     with pytest.raises(StoreChanged, match="in use but has no identity"):
         await serve()
 
 
-async def test_a_store_that_went_back_in_time_is_served_and_told(
+async def test_a_store_that_went_back_in_time_is_served_and_reported(
     serve: Serve, server: EmbeddedServer, tmp_path: Path
 ) -> None:
     store = await serve()
@@ -355,7 +353,7 @@ async def ignore(scope: str) -> None:
     pass
 
 
-def test_a_file_that_cannot_be_read_or_written_is_as_none(tmp_path: Path) -> None:
+def test_an_unreadable_identity_file_counts_as_missing(tmp_path: Path) -> None:
     file = IdentityFile(tmp_path, "redis://a/0")
     assert file.read() == ""
     file.keep("one")

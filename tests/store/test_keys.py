@@ -64,7 +64,7 @@ def test_a_family_refuses_keys_that_are_not_its_own(family: Family, arguments: t
 
 
 @pytest.mark.parametrize(("ttl", "reason"), [(None, None), ("t", "r")])
-def test_a_family_says_either_when_its_keys_go_or_why_they_stay(ttl: str | None, reason: str | None) -> None:
+def test_a_family_has_either_a_ttl_or_a_reason_for_none(ttl: str | None, reason: str | None) -> None:
     with pytest.raises(ValueError, match="either a ttl or the reason"):
         Family("i", "hash", ttl=ttl, reason=reason, doc="d")
 

@@ -51,9 +51,7 @@ class Long(Counting):
 
 
 @pytest.mark.parametrize("failure", [ToolFailure("store_unavailable", "gone"), ServerError("ERR a defect")], ids=str)
-async def test_a_round_that_fails_is_made_again(
-    alone: Store, monkeypatch: pytest.MonkeyPatch, failure: Exception
-) -> None:
+async def test_a_failed_round_is_retried(alone: Store, monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
     monkeypatch.setattr(leader_task, "ROUND_SECONDS", 0.01)
     task = Counting(alone, failure)
     running = asyncio.create_task(task.run())
@@ -62,7 +60,7 @@ async def test_a_round_that_fails_is_made_again(
     await running
 
 
-async def test_it_rests_between_rounds_and_gives_the_lease_back_when_it_is_stopped(
+async def test_it_pauses_between_rounds_and_gives_the_lease_back_when_stopped(
     alone: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leader_task, "ROUND_SECONDS", 3600)
@@ -77,7 +75,7 @@ async def test_it_rests_between_rounds_and_gives_the_lease_back_when_it_is_stopp
     assert await others.acquire("counting", "two", 1000)
 
 
-async def test_a_long_round_renews_the_lease_now_and_then_and_ends_when_it_is_lost(
+async def test_a_long_round_renews_the_lease_and_ends_when_it_is_lost(
     alone: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, key, rests = 1000.0, keys.leader_lease.key(keys.FLEET, "counting"), list[int]()
@@ -100,7 +98,7 @@ async def test_a_long_round_renews_the_lease_now_and_then_and_ends_when_it_is_lo
     assert not await task.round()
 
 
-async def test_a_long_round_ends_when_it_is_told_to(alone: Store) -> None:
+async def test_a_long_round_ends_when_stopped(alone: Store) -> None:
     async def is_told() -> None:
         task.stop()
 

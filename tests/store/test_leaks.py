@@ -52,13 +52,13 @@ def client(redis_url: str) -> Iterator[redis.Redis]:
         yield client
 
 
-def test_keys_that_stay_for_a_declared_reason_are_no_leak(client: redis.Redis, project: str) -> None:
+def test_keys_with_a_declared_reason_are_no_leak(client: redis.Redis, project: str) -> None:
     client.hset(STAYS.key(project, "1"), "a", "b")
     client.set(GOES.key(project, "1"), "x", px=60000)
     assert leaks.leaked_keys(client, project) == []
 
 
-def test_each_kind_of_leak_is_told(client: redis.Redis, project: str) -> None:
+def test_each_kind_of_leak_is_reported(client: redis.Redis, project: str) -> None:
     client.set(keys.project_prefix(project) + b"nosuchfamily:1", "x", px=60000)
     client.set(STAYS.key(project, "1"), "x")
     client.set(GOES.key(project, "1"), "x")
@@ -75,7 +75,7 @@ def test_each_kind_of_leak_is_told(client: redis.Redis, project: str) -> None:
     leaks.delete_keys(client, project)
 
 
-def test_the_keys_of_other_projects_are_nobodys_leak(client: redis.Redis, project: str) -> None:
+def test_keys_of_other_projects_are_no_leak(client: redis.Redis, project: str) -> None:
     other = f"{project}x"
     client.set(STAYS.key(other, "1"), "x")
     client.mset({STAYS.key(project, str(n)): "x" for n in range(1200)})
@@ -86,7 +86,7 @@ def test_the_keys_of_other_projects_are_nobodys_leak(client: redis.Redis, projec
     leaks.delete_keys(client, other)
 
 
-def test_a_session_that_leaves_something_fails(tmp_path: Path) -> None:
+def test_a_session_that_leaks_fails(tmp_path: Path) -> None:
     """A session of its own, which leaves a key, an orphan and a server."""
     (tmp_path / "test_leaking.py").write_text(LEAKING)
     options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-p", "no:randomly", "-s", "-q"]
@@ -118,7 +118,7 @@ def test_waiting_ends_with_what_was_waited_for() -> None:
         wait_until_sync(lambda: False, timeout=0.01, what="rain")
 
 
-def test_a_process_that_ended_and_was_not_collected_does_not_live() -> None:
+def test_a_zombie_does_not_count_as_alive() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     assert process.stdin is not None
     assert process_alive(process.pid)

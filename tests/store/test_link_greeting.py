@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
     ],
     ids=["loading", "password", "no-password", "replica", "replica-resp2", "too-old", "odd"],
 )
-async def test_a_server_that_cannot_serve_is_told(
+async def test_a_server_that_cannot_serve_is_reported(
     changes: dict[str, bytes], error: type[Exception], words: str, start_fake: StartFake, open_link: OpenLink
 ) -> None:
     left = asyncio.Event()
@@ -56,9 +56,7 @@ async def test_a_server_that_cannot_serve_is_told(
         await left.wait()
 
 
-async def test_a_server_that_says_nothing_is_told_within_the_timeout(
-    start_fake: StartFake, open_link: OpenLink
-) -> None:
+async def test_a_silent_server_is_reported_within_the_timeout(start_fake: StartFake, open_link: OpenLink) -> None:
     async def talk(peer: Peer) -> None:
         await asyncio.Event().wait()
 
@@ -69,7 +67,7 @@ async def test_a_server_that_says_nothing_is_told_within_the_timeout(
     assert time.monotonic() - started < 30
 
 
-async def test_a_server_that_hangs_up_at_once_is_told(start_fake: StartFake, open_link: OpenLink) -> None:
+async def test_a_server_that_disconnects_at_once_is_reported(start_fake: StartFake, open_link: OpenLink) -> None:
     async def talk(peer: Peer) -> None:
         peer.hang_up()
 
@@ -79,7 +77,7 @@ async def test_a_server_that_hangs_up_at_once_is_told(start_fake: StartFake, ope
         await open_link(fake.url)
 
 
-async def test_a_connection_that_breaks_right_after_the_greeting_is_not_taken(start_fake: StartFake) -> None:
+async def test_a_connection_that_breaks_right_after_the_greeting_is_not_used(start_fake: StartFake) -> None:
     class Slow(Link):
         async def _greet(self, connection: Connection, address: Address) -> None:
             await super()._greet(connection, address)
@@ -99,7 +97,7 @@ async def test_a_connection_that_breaks_right_after_the_greeting_is_not_taken(st
     ],
     ids=["no name", "no role", "primary"],
 )
-async def test_a_server_that_lacks_only_what_is_not_needed_is_taken(
+async def test_a_server_without_optional_commands_is_accepted(
     changes: dict[str, bytes], start_fake: StartFake, open_link: OpenLink
 ) -> None:
     async def talk(peer: Peer) -> None:
@@ -111,9 +109,7 @@ async def test_a_server_that_lacks_only_what_is_not_needed_is_taken(
     assert await link.submit(pack(("ECHO", 1))) == b"1"
 
 
-async def test_the_kernel_finds_out_that_the_other_end_of_an_idle_connection_is_gone(
-    start_fake: StartFake, open_link: OpenLink
-) -> None:
+async def test_keepalive_detects_the_end_of_an_idle_connection(start_fake: StartFake, open_link: OpenLink) -> None:
     async def talk(peer: Peer) -> None:
         await peer.greet()
         await peer.echo()

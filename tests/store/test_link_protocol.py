@@ -53,7 +53,7 @@ async def test_replies_that_come_in_single_bytes_reach_their_callers(
     assert await asyncio.gather(*(echo(link, n) for n in range(20))) == [b"%d" % n for n in range(20)]
 
 
-async def test_false_and_nothing_are_replies_like_others(start_fake: StartFake, open_link: OpenLink) -> None:
+async def test_false_and_null_are_replies_like_others(start_fake: StartFake, open_link: OpenLink) -> None:
     async def talk(peer: Peer) -> None:
         await peer.greet()
         for _ in range(4):
@@ -69,7 +69,7 @@ async def test_false_and_nothing_are_replies_like_others(start_fake: StartFake, 
     assert await echo(link, 5) == b"5"
 
 
-async def test_pushed_messages_take_nobodys_place(start_fake: StartFake, open_link: OpenLink) -> None:
+async def test_push_messages_are_not_taken_for_replies(start_fake: StartFake, open_link: OpenLink) -> None:
     async def talk(peer: Peer) -> None:
         await peer.greet()
         while True:
@@ -104,7 +104,7 @@ async def test_after_a_wrong_answer_the_connection_is_replaced(
     assert await echo(link, 2) == b"2"
 
 
-async def test_a_reply_after_the_deadline_reaches_nobody(start_fake: StartFake, open_link: OpenLink) -> None:
+async def test_a_reply_after_the_deadline_is_discarded(start_fake: StartFake, open_link: OpenLink) -> None:
     release = asyncio.Event()
 
     async def talk(peer: Peer) -> None:
@@ -125,7 +125,7 @@ async def test_a_reply_after_the_deadline_reaches_nobody(start_fake: StartFake, 
     assert await asyncio.gather(*(echo(link, n) for n in range(2, 9))) == [b"%d" % n for n in range(2, 9)]
 
 
-async def test_a_deadline_is_not_missed_while_other_replies_come(start_fake: StartFake, open_link: OpenLink) -> None:
+async def test_a_deadline_is_enforced_while_other_replies_arrive(start_fake: StartFake, open_link: OpenLink) -> None:
     """The oldest unanswered call counts, also when each reply is on time for the one before."""
 
     async def talk(peer: Peer) -> None:
@@ -175,7 +175,7 @@ class Clock:
         self.now = max(self.now, until)
 
 
-async def test_the_deadline_of_a_call_runs_from_its_own_beginning() -> None:
+async def test_the_deadline_of_a_call_counts_from_its_submission() -> None:
     clock = Clock()
     lost: list[float] = []
     line = Connection(cast("asyncio.AbstractEventLoop", clock), 1.0, 10, lambda *_: lost.append(clock.now))
@@ -192,7 +192,7 @@ async def test_the_deadline_of_a_call_runs_from_its_own_beginning() -> None:
     assert await outcome(line.submit(pack(("ECHO", 3)))) == UNAVAILABLE, "would wait for a connection that is gone"
 
 
-async def test_time_in_which_our_own_loop_stood_still_does_not_count() -> None:
+async def test_time_in_which_our_own_loop_was_blocked_does_not_count() -> None:
     """The replies may have arrived meanwhile, with nobody to read them."""
     clock = Clock()
     lost: list[float] = []
@@ -210,7 +210,7 @@ async def test_time_in_which_our_own_loop_stood_still_does_not_count() -> None:
     assert 2.5 <= lost[0] < 2.75, "a second from its beginning, without the time that nobody could use"
 
 
-async def test_a_call_that_was_answered_is_not_missed_later(start_fake: StartFake, open_link: OpenLink) -> None:
+async def test_an_answered_call_does_not_time_out_later(start_fake: StartFake, open_link: OpenLink) -> None:
     async def talk(peer: Peer) -> None:
         await peer.greet()
         await peer.echo()
@@ -225,7 +225,7 @@ async def test_a_call_that_was_answered_is_not_missed_later(start_fake: StartFak
     assert not idle._marks
 
 
-async def test_calls_beyond_the_bound_are_refused_at_once(start_fake: StartFake, open_link: OpenLink) -> None:
+async def test_calls_beyond_the_bound_are_rejected_at_once(start_fake: StartFake, open_link: OpenLink) -> None:
     async def talk(peer: Peer) -> None:
         await peer.greet()
         await asyncio.Event().wait()
@@ -272,7 +272,7 @@ async def test_what_the_peer_does_not_read_is_bounded(
     assert link._connection._unsent_bytes == 0, "counts against later calls"
 
 
-async def test_a_peer_that_hangs_up_after_each_greeting_is_not_stormed(
+async def test_reconnects_back_off_when_the_peer_disconnects_after_each_greeting(
     start_fake: StartFake, open_link: OpenLink
 ) -> None:
     async def talk(peer: Peer) -> None:
@@ -359,7 +359,7 @@ async def test_calls_that_wait_to_be_sent_fail_when_they_cannot_be(
 
 
 @pytest.mark.parametrize("leaves", [False, True], ids=["stays", "leaves"])
-async def test_what_a_new_connection_does_not_take_is_refused_and_who_leaves_is_forgotten(
+async def test_calls_beyond_the_bound_of_a_new_connection_are_rejected_and_cancelled_ones_forgotten(
     leaves: bool,
     start_fake: StartFake,
     open_link: OpenLink,
@@ -396,7 +396,7 @@ async def test_what_a_new_connection_does_not_take_is_refused_and_who_leaves_is_
     assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
-async def test_nobody_waits_for_a_server_that_missed_a_deadline(start_fake: StartFake, open_link: OpenLink) -> None:
+async def test_calls_fail_at_once_after_a_missed_deadline(start_fake: StartFake, open_link: OpenLink) -> None:
     async def talk(peer: Peer) -> None:
         if peer.number == 1:
             await peer.greet()
@@ -410,7 +410,7 @@ async def test_nobody_waits_for_a_server_that_missed_a_deadline(start_fake: Star
 
 
 @pytest.mark.parametrize("stable", [0.0, 3600.0], ids=["after long", "at once"])
-async def test_a_store_that_hangs_up_again_at_once_is_not_waited_for(
+async def test_calls_do_not_wait_for_a_store_that_disconnects_again_at_once(
     stable: float, start_fake: StartFake, open_link: OpenLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link_module, "STABLE_SECONDS", stable)
@@ -466,7 +466,7 @@ async def test_only_the_connection_that_was_lost_has_to_have_lasted(
     assert max(pauses) > 0.1, "the pauses do not grow"
 
 
-async def test_while_nobody_listens_calls_fail_at_once_and_recovery_needs_no_call(
+async def test_while_no_server_listens_calls_fail_at_once_and_recovery_needs_no_call(
     start_fake: StartFake, open_link: OpenLink
 ) -> None:
     async def talk(peer: Peer) -> None:
@@ -519,7 +519,7 @@ async def test_closing_does_not_wait_beyond_the_timeout(start_fake: StartFake, o
     assert await asyncio.gather(*map(outcome, calls)) == [UNAVAILABLE] * 30
 
 
-async def test_the_address_is_asked_for_before_every_attempt(start_fake: StartFake, open_link: OpenLink) -> None:
+async def test_the_address_is_resolved_before_every_attempt(start_fake: StartFake, open_link: OpenLink) -> None:
     async def talk(peer: Peer) -> None:
         await peer.greet()
         await peer.echo()

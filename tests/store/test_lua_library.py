@@ -82,7 +82,7 @@ def test_a_module_is_there_once_and_after_those_that_it_uses(make: Make) -> None
     ]  # fmt: skip
 
 
-def test_a_module_reaches_nobody_who_did_not_ask_for_it(make: Make, client: redis.Redis) -> None:
+def test_a_module_is_visible_only_where_it_is_required(make: Make, client: redis.Redis) -> None:
     library = make(
         asks=operation("return base.name()", "base"), does_not=operation("return base.name()"), m_base=module("base")
     )
@@ -109,7 +109,7 @@ def test_a_module_reaches_nobody_who_did_not_ask_for_it(make: Make, client: redi
         ({"one": "return 1\n"}, ["one.lua: has to begin with a contract header"]),
     ],
 )
-def test_a_fault_of_a_file_is_told_with_its_place(make: Make, files: dict[str, str], words: list[str]) -> None:
+def test_a_fault_of_a_file_is_reported_with_its_place(make: Make, files: dict[str, str], words: list[str]) -> None:
     with pytest.raises(ScriptError) as raised:
         make(**files)
     for word in words:
@@ -182,7 +182,7 @@ def test_versions_of_a_library_stand_side_by_side(make: Make, client: redis.Redi
         assert client.fcall(new.function("one"), 1, "fc:{p}:") == "new"
 
 
-def test_a_full_server_runs_what_only_reads_and_what_is_told_to_run(make: Make, client: redis.Redis) -> None:
+def test_a_full_server_runs_operations_that_read_or_are_declared_full(make: Make, client: redis.Redis) -> None:
     library = make(
         reads=operation("return redis.call('EXISTS', run.keys.events)"),
         frees=operation("return redis.call('DEL', run.keys.events)", writes="events", full="full: it frees\n"),

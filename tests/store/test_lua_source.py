@@ -43,7 +43,7 @@ def from_text(tmp_path: Path, text: str, name: str = "made.lua") -> Source:
         ("if a == 1 and b ~= 2 or c <= d then x = a - -1 end", "if a==1 and b~=2 or c<=d then x=a - -1 end"),
     ],
 )
-def test_of_a_line_all_is_kept_but_comments_and_needless_space(tmp_path: Path, line: str, kept: str | None) -> None:
+def test_a_line_loses_only_comments_and_needless_space(tmp_path: Path, line: str, kept: str | None) -> None:
     source = from_text(tmp_path, f"{line}\nreturn nil\n", "modules/made.lua")
     assert [one.text for one in source.lines] == [kept, "return nil"][kept is None :]
 
@@ -93,14 +93,14 @@ def test_a_header_may_explain_its_arguments_and_run_over_lines(tmp_path: Path) -
         (header_text(args="ru.one"), "args: first come only names"),
     ],
 )
-def test_a_faulty_header_is_told_with_its_file(tmp_path: Path, text: str, words: str) -> None:
+def test_a_faulty_header_is_reported_with_its_file(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(ScriptError) as raised:
         from_text(tmp_path, text)
     assert str(raised.value).startswith("made.lua: ")
     assert words in str(raised.value)
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ScriptError, match=r"cannot read .*no_such\.lua"):
         lua_source.read(tmp_path / "no_such.lua")
     (tmp_path / "made.lua").write_bytes(b"\xff\xfe")

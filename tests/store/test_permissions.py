@@ -56,9 +56,7 @@ async def test_a_command_that_the_server_does_not_have_is_named_too(
     assert await permissions.denied(alone) == ["RENAMED"]
 
 
-async def test_a_store_that_does_not_answer_keeps_nobody_from_starting(
-    alone: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_process_starts_while_the_store_does_not_answer(alone: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(*arguments: object) -> None:
         raise ToolFailure("store_unavailable", "the store does not answer")
 

@@ -36,7 +36,7 @@ async def test_projects_are_listed_by_when_they_were_noted(alone: Store, what: L
     assert [*await projects.ages(most=1)] == ["a"]
 
 
-async def test_what_cannot_be_a_project_is_not_listed(alone: Store, what: List) -> None:
+async def test_invalid_project_names_are_not_listed(alone: Store, what: List) -> None:
     projects = ProjectList(alone, what)
     await projects.note("a-b_1")
     for odd in (b"", b"\xff", b"Upper", b"two words", b"-a", b"a" * 64):
@@ -44,12 +44,12 @@ async def test_what_cannot_be_a_project_is_not_listed(alone: Store, what: List) 
     assert [*await projects.ages()] == ["a-b_1"]
 
 
-async def test_lists_are_apart(alone: Store) -> None:
+async def test_lists_are_independent(alone: Store) -> None:
     await ProjectList(alone, "steps").note("one")
     assert await ProjectList(alone, "items").ages() == {}
 
 
-async def test_a_process_notes_a_project_now_and_then(
+async def test_a_process_notes_a_project_at_most_once_per_interval(
     alone: Store, what: List, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     projects = ProjectList(alone, what)
@@ -66,7 +66,7 @@ async def test_a_process_notes_a_project_now_and_then(
     assert [*await again.ages()] == ["one"]
 
 
-async def test_a_project_noted_lately_is_not_dropped(alone: Store, what: List) -> None:
+async def test_a_recently_noted_project_is_not_dropped(alone: Store, what: List) -> None:
     projects = ProjectList(alone, what)
     await projects.forget("unknown", 60)
     await projects.note("one")

@@ -35,7 +35,7 @@ from tests.store.calls import REFUSE
     ],
 )
 @pytest.mark.parametrize("script", [REFUSE, None])
-def test_the_servers_own_troubles_are_told_with_when_to_come_back(reply: str, code: str, script: object) -> None:
+def test_errors_of_the_server_are_reported_with_a_retry_delay(reply: str, code: str, script: object) -> None:
     found = failure(ServerError(reply), script)  # type: ignore[arg-type]
     assert isinstance(found, ToolFailure)
     assert found.code == code
@@ -65,12 +65,12 @@ def test_everything_else_is_a_defect(reply: str) -> None:
 
 
 @pytest.mark.parametrize("reply", [b"\xc1", b"\xa1\xff", b"\xa1a"])
-def test_what_cannot_be_read_is_a_defect(reply: bytes) -> None:
+def test_an_unreadable_reply_is_a_defect(reply: bytes) -> None:
     with pytest.raises(ServerError, match="cannot be read"):
         decoded(msgspec.msgpack.Decoder(int | Literal["b"]).decode, reply)
 
 
-def test_that_a_function_is_not_there_is_told_from_everything_else() -> None:
+def test_a_missing_function_is_told_apart_from_other_errors() -> None:
     assert lacks_function(ServerError("ERR Function not found"))
     assert lacks_function(redis.exceptions.ResponseError("Function not found"))  # as redis-py has it
     assert not lacks_function(ServerError("ERR Library not found"))

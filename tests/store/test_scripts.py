@@ -61,7 +61,7 @@ def test_scripts_are_known_by_their_names_and_what_they_do() -> None:
     assert again in Script.registered()
 
 
-def test_a_script_that_nobody_holds_is_not_loaded_any_more() -> None:
+def test_a_released_script_is_not_loaded_any_more() -> None:
     name = repr(Script(FAULTY, "uncompilable"))
     assert name not in map(repr, Script.registered())
 
@@ -85,11 +85,11 @@ def test_a_reply_type_decodes_what_the_script_packed() -> None:
 
 
 @pytest.mark.parametrize("package", ["no.such.package", "no_such_package", "tests.support.wait"])
-def test_a_package_that_is_not_there_is_told(package: str) -> None:
+def test_a_missing_package_is_reported(package: str) -> None:
     with pytest.raises(ScriptError, match=f"'{package}' is not an importable package"):
         Library(package)
 
 
-def test_a_script_that_is_not_there_is_told() -> None:
+def test_a_missing_script_is_reported() -> None:
     with pytest.raises(ScriptError, match=r"no such script: .*no_such_script\.lua"):
         Script(FIXTURES, "no_such_script")

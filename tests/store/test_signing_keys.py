@@ -51,7 +51,7 @@ async def test_all_processes_have_the_same_keys_however_many_begin_at_once(clean
     assert {await one.verify("x", b"data", signature.mac) for one in fleet} == {signature.key}
 
 
-async def test_a_signature_is_good_for_its_bytes_and_its_purpose_only(clean: Store) -> None:
+async def test_a_signature_is_valid_for_its_bytes_and_purpose_only(clean: Store) -> None:
     known = SigningKeys(clean)
     mac = (await known.sign("x", b"data")).mac
     assert await known.verify("x", b"data", mac[:16]) is not None
@@ -80,7 +80,7 @@ async def test_keys_are_renewed_and_old_ones_verify_until_enough_newer_ones_are_
     assert verified == [None, *(one.key for one in signed[1:])]
 
 
-async def test_a_process_learns_of_a_newer_key_when_it_meets_its_signature(clean: Store) -> None:
+async def test_a_process_loads_a_newer_key_when_it_sees_its_signature(clean: Store) -> None:
     old = SigningKeys(clean, days=10)
     first = await old.sign("x", b"data")
     await age(clean, 11)
@@ -103,7 +103,7 @@ async def test_a_process_signs_with_a_newer_key_after_an_hour(clean: Store) -> N
     assert (await known.sign("x", b"data")).key == newer.key
 
 
-async def test_a_caller_that_is_cancelled_leaves_the_question_to_the_others(clean: Store) -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_shared_read(clean: Store) -> None:
     known = SigningKeys(clean)
     first, second = (asyncio.ensure_future(known.ring()) for _ in range(2))
     await asyncio.sleep(0)
@@ -112,7 +112,7 @@ async def test_a_caller_that_is_cancelled_leaves_the_question_to_the_others(clea
     assert first.cancelled()
 
 
-async def test_forgeries_do_not_make_it_ask_again_and_again(clean: Store) -> None:
+async def test_forged_signatures_do_not_cause_repeated_reads(clean: Store) -> None:
     known = SigningKeys(clean)
     await known.ring()
     asked: list[str] = []
@@ -122,7 +122,7 @@ async def test_forgeries_do_not_make_it_ask_again_and_again(clean: Store) -> Non
     assert asked == []
 
 
-async def test_what_is_known_serves_while_the_store_is_away(redis_url: str) -> None:
+async def test_known_keys_work_while_the_store_is_down(redis_url: str) -> None:
     store = Store(redis_url, 1000)
     await store.open()
     known, ignorant = SigningKeys(store), SigningKeys(store)
@@ -151,7 +151,7 @@ async def test_keys_survive_the_server(tmp_path_factory: pytest.TempPathFactory)
     assert signed[0] == signed[1]
 
 
-async def test_given_keys_are_used_and_the_store_is_not_asked() -> None:
+async def test_configured_keys_are_used_without_the_store() -> None:
     store = Store("redis://nowhere")
     both, before = SigningKeys(store, GIVEN), SigningKeys(store, GIVEN[1:])
     old, new = await before.sign("x", b"data"), await both.sign("x", b"data")

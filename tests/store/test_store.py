@@ -29,7 +29,7 @@ async def test_many_callers_each_get_their_own_replies(store: Store, project: st
     assert store.in_flight == 0
 
 
-async def test_callers_that_leave_do_not_shift_the_others(store: Store, project: str) -> None:
+async def test_cancelled_callers_do_not_shift_the_replies_of_others(store: Store, project: str) -> None:
     calls = [asyncio.ensure_future(store.run(ECHO, project, str(n), n)) for n in range(300)]
     await asyncio.sleep(0)
     for call in calls[::3]:
@@ -43,7 +43,7 @@ async def test_callers_that_leave_do_not_shift_the_others(store: Store, project:
     assert await store.run(ECHO, project, "after", 1) == ("after", 1, [])
 
 
-async def test_an_error_in_the_middle_is_its_callers_alone(store: Store, project: str) -> None:
+async def test_an_error_reply_reaches_only_its_caller(store: Store, project: str) -> None:
     calls = [
         store.run(REFUSE, project, "returned") if n % 7 == 3 else store.run(ECHO, project, str(n), n)
         for n in range(100)
@@ -70,7 +70,7 @@ async def test_large_replies_and_arguments_keep_their_place(store: Store, projec
     assert last == b"x"
 
 
-async def test_text_comes_back_as_it_went(store: Store, project: str) -> None:
+async def test_text_round_trips(store: Store, project: str) -> None:
     text = 'é \0 \r\n "$5\r\n" 🜁'
     assert await store.run(ECHO, project, text, -(2**53) + 1, "", text) == (text, -(2**53) + 1, ["", text])
 
@@ -93,7 +93,7 @@ async def test_a_declared_refusal_has_its_code(how: str, code: str, detail: str,
         ("fail", ["refuse", "refuse.lua:21", "missing"]),
     ],
 )
-async def test_a_defect_of_a_script_is_told_with_its_place(
+async def test_a_defect_of_a_script_is_reported_with_its_place(
     how: str, words: list[str], store: Store, project: str
 ) -> None:
     with pytest.raises(ServerError) as raised:
@@ -108,7 +108,7 @@ async def test_a_bad_project_name_is_the_callers_mistake(store: Store) -> None:
     assert raised.value.code == "VALIDATION_ERROR"
 
 
-async def test_names_of_projects_do_not_pile_up(store: Store, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cached_project_names_are_bounded(store: Store, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "MAX_CACHED_KEYS", 3)
     for number in range(10):
         assert await store.run(ECHO, f"{project}-{number}", "text", number) == ("text", number, [])
@@ -132,7 +132,7 @@ async def test_scripts_are_loaded_when_the_store_is_opened(store: Store) -> None
     assert {script.library.name for script in (ECHO, store_module._CHECK)} <= await functions(store)
 
 
-async def test_what_scripts_leave_behind_is_taken_away_in_small_portions(store: Store) -> None:
+async def test_garbage_of_scripts_is_collected_in_small_steps(store: Store) -> None:
     name = "a_test_of_the_collector"
     text = f"redis.register_function('{name}', function() return collectgarbage('setpause', 100) end)"
     await store.command("FUNCTION", "LOAD", "REPLACE", f"#!lua name={name}\n{text}")
@@ -140,7 +140,7 @@ async def test_what_scripts_leave_behind_is_taken_away_in_small_portions(store: 
     await store.command("FUNCTION", "DELETE", name)
 
 
-async def test_other_versions_of_a_script_are_taken_away_and_nothing_else(
+async def test_only_other_versions_of_a_script_are_deleted(
     redis_url: str, store_kind: Kind, store: Store, make_store: MakeStore
 ) -> None:
     others = ["fleet_scripts_0123456789abcdef", "fleet_gone_0123456789abcdef", "somebody_elses"]
@@ -155,14 +155,14 @@ async def test_other_versions_of_a_script_are_taken_away_and_nothing_else(
         await store.command("FUNCTION", "DELETE", name)
 
 
-async def test_a_version_that_was_taken_away_is_given_back_when_it_is_called(store: Store, project: str) -> None:
+async def test_a_deleted_version_is_loaded_again_when_it_is_called(store: Store, project: str) -> None:
     assert await store.run(BUMP, project, "count") == 1
     await store.command("FUNCTION", "DELETE", BUMP.library.name)
     assert await store.run(BUMP, project, "count") == 2
     assert BUMP.library.name in await functions(store)
 
 
-async def test_a_library_that_was_taken_away_under_load_is_sent_once_again(store: Store, project: str) -> None:
+async def test_a_library_deleted_under_load_is_loaded_again_once(store: Store, project: str) -> None:
     await store.command("FUNCTION", "DELETE", BUMP.library.name)
     send, loads = store._link.submit, 0
 
@@ -180,7 +180,7 @@ async def test_a_library_that_was_taken_away_under_load_is_sent_once_again(store
     assert loads < 100
 
 
-async def test_functions_that_are_flushed_are_not_missed_under_load(store: Store, project: str) -> None:
+async def test_flushed_functions_fail_no_calls_under_load(store: Store, project: str) -> None:
     answered = 0
     done = False
 
@@ -205,7 +205,7 @@ async def test_functions_that_are_flushed_are_not_missed_under_load(store: Store
     assert await store.run(BUMP, project, "count") == answered + 1
 
 
-async def test_functions_that_are_flushed_between_load_and_call_are_not_missed(store: Store, project: str) -> None:
+async def test_functions_flushed_between_load_and_call_are_loaded_again(store: Store, project: str) -> None:
     await store.command("FUNCTION", "FLUSH")
     send, loads = store._link.submit, 0
 
@@ -230,7 +230,7 @@ def uncompilable() -> Iterator[Script[object]]:
     Script._all.discard(script)  # tracebacks may hold it beyond the test
 
 
-async def test_a_script_that_does_not_compile_stops_the_opening(
+async def test_a_script_that_does_not_compile_fails_the_open(
     redis_url: str, store_kind: Kind, make_store: MakeStore, uncompilable: Script[object]
 ) -> None:
     store = make_store(redis_url, protocol=store_kind.protocol)
@@ -239,7 +239,7 @@ async def test_a_script_that_does_not_compile_stops_the_opening(
     assert not store.connected
 
 
-async def test_a_script_that_does_not_compile_is_told_at_a_call_too(
+async def test_a_script_that_does_not_compile_is_reported_by_calls_too(
     store: Store, project: str, uncompilable: Script[object]
 ) -> None:
     with pytest.raises(ScriptError, match=r"uncompilable: .*modules/broken.lua:4"):
@@ -270,7 +270,7 @@ async def test_each_call_is_observed_with_its_outcome(store: Store, project: str
         ("XREADGROUP", "GROUP", "g", "c", b"BLOCK", 5, "STREAMS", "s", ">"), ("SELECT", 1), ("HELLO", 2),
     ],
 )  # fmt: skip
-async def test_commands_that_do_not_suit_a_shared_connection_are_refused(
+async def test_commands_unfit_for_a_shared_connection_are_rejected(
     words: tuple[str | bytes | int, ...], store: Store
 ) -> None:
     with pytest.raises(ValueError, match=r"Store\.client"):
@@ -285,7 +285,7 @@ async def test_plain_commands_answer_or_raise(store: Store, project: str) -> Non
     assert raised.value.code == "ERR"
 
 
-async def test_messages_that_the_server_pushes_disturb_nobody(store: Store, project: str) -> None:
+async def test_push_messages_do_not_disturb_replies(store: Store, project: str) -> None:
     await store.command("CLIENT", "TRACKING", "OFF")
     await store.command("CLIENT", "TRACKING", "ON", "BCAST", "NOLOOP")
     calls = []
@@ -315,7 +315,7 @@ async def test_the_redis_client_reads_what_scripts_wrote(store: Store, project: 
     assert store.client is store.client
 
 
-async def test_the_server_is_known_by_its_own_name(store: Store, store_kind: Kind) -> None:
+async def test_the_server_reports_its_own_name(store: Store, store_kind: Kind) -> None:
     name, version = store.server
     assert name == {"valkey": "Valkey", "redis7": "Redis"}[store_kind.server]
     assert int(version.split(".")[0]) >= 7

@@ -66,7 +66,7 @@ def _demote(admin: redis.Redis) -> None:
     admin.replicaof("127.0.0.1", 1)
 
 
-async def test_a_killed_server_loses_nothing_that_was_answered(fragile: Store, server: EmbeddedServer) -> None:
+async def test_a_killed_server_loses_no_acknowledged_write(fragile: Store, server: EmbeddedServer) -> None:
     answered = [0] * 32
     unknown = [0] * 32
     codes: set[str] = set()
@@ -105,7 +105,7 @@ async def test_a_killed_server_loses_nothing_that_was_answered(fragile: Store, s
         assert answered[number] <= count <= answered[number] + unknown[number]
 
 
-async def test_a_server_that_stops_answering_costs_a_caller_no_more_than_the_deadline(
+async def test_calls_to_a_hung_server_fail_by_their_deadline(
     server: EmbeddedServer, store_kind: Kind, make_store: MakeStore
 ) -> None:
     # Long enough for a busy machine to load every script in.
@@ -133,7 +133,7 @@ async def test_a_server_that_stops_answering_costs_a_caller_no_more_than_the_dea
     assert await store.run(ECHO, "p", "a", 1) == ("a", 1, [])
 
 
-async def test_an_idle_connection_that_is_replaced_costs_no_call(fragile: Store) -> None:
+async def test_replacing_an_idle_connection_fails_no_call(fragile: Store) -> None:
     """The process was paused; its timer finds out before the next call does."""
     connection = fragile._link._connection
     assert connection is not None
@@ -144,7 +144,7 @@ async def test_an_idle_connection_that_is_replaced_costs_no_call(fragile: Store)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["with its functions", "without"])
-async def test_a_demoted_server_is_left_until_it_is_the_primary_again(
+async def test_a_demoted_server_is_not_used_until_it_is_the_primary_again(
     fragile: Store, server: EmbeddedServer, known: bool
 ) -> None:
     assert await fragile.run(BUMP, "p", "a") == 1
@@ -162,7 +162,7 @@ async def test_a_demoted_server_is_left_until_it_is_the_primary_again(
     assert await fragile.run(BUMP, "p", "a") == 2
 
 
-async def test_a_full_server_takes_no_writes_and_still_reads(fragile: Store) -> None:
+async def test_a_full_server_rejects_writes_and_still_reads(fragile: Store) -> None:
     await fragile.command("CONFIG", "SET", "maxmemory", 1)
     with pytest.raises(ToolFailure) as raised:
         await fragile.run(BUMP, "p", "a")
@@ -176,7 +176,7 @@ async def test_a_full_server_takes_no_writes_and_still_reads(fragile: Store) -> 
     assert await fragile.run(BUMP, "p", "a") == 1
 
 
-async def test_a_full_server_is_opened_and_given_its_functions_when_there_is_room(
+async def test_a_full_server_is_opened_and_gets_its_functions_when_there_is_room(
     fragile: Store, server: EmbeddedServer, store_kind: Kind, make_store: MakeStore
 ) -> None:
     await fragile.command("FUNCTION", "FLUSH")
@@ -195,7 +195,7 @@ async def test_a_full_server_is_opened_and_given_its_functions_when_there_is_roo
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["with its functions", "without"])
-async def test_a_server_without_enough_replicas_is_told(fragile: Store, known: bool) -> None:
+async def test_too_few_replicas_are_reported(fragile: Store, known: bool) -> None:
     if not known:
         await fragile.command("FUNCTION", "FLUSH")
     await fragile.command("CONFIG", "SET", "min-replicas-to-write", 1)
@@ -215,7 +215,7 @@ async def test_a_server_without_enough_replicas_is_told(fragile: Store, known: b
         (_demote, "no longer the primary"),
     ],
 )
-async def test_a_server_that_takes_no_writes_answers_no_ping(
+async def test_ping_fails_while_the_server_rejects_writes(
     fragile: Store, server: EmbeddedServer, refusing: Callable[[redis.Redis], None], why: str
 ) -> None:
     await fragile.ping()
@@ -228,7 +228,7 @@ async def test_a_server_that_takes_no_writes_answers_no_ping(
         admin.config_set("save", "")  # a server that is to save and cannot does not end when it is asked to
 
 
-async def test_a_ping_leaves_nothing_and_is_answered_by_a_full_server(fragile: Store) -> None:
+async def test_ping_writes_nothing_and_succeeds_on_a_full_server(fragile: Store) -> None:
     async def written() -> tuple[Any, ...]:
         stats = await fragile.command("INFO", "persistence", "replication")
         facts = dict(line.split(b":", 1) for line in stats.splitlines() if b":" in line)
@@ -242,7 +242,7 @@ async def test_a_ping_leaves_nothing_and_is_answered_by_a_full_server(fragile: S
     await fragile.command("CONFIG", "SET", "maxmemory", 0)
 
 
-async def test_a_wrong_password_is_told_and_not_shown(
+async def test_a_wrong_password_is_reported_and_not_shown(
     server: EmbeddedServer, store_kind: Kind, make_store: MakeStore
 ) -> None:
     url = f"unix://:tops3cret@{parse(server.url).path}"
@@ -253,9 +253,7 @@ async def test_a_wrong_password_is_told_and_not_shown(
         await make_store(f"unix://{parse(server.url).path}", protocol=store_kind.protocol).open()
 
 
-async def test_a_password_that_is_changed_fails_calls_until_it_is_changed_back(
-    fragile: Store, server: EmbeddedServer
-) -> None:
+async def test_a_changed_password_fails_calls_until_it_is_changed_back(fragile: Store, server: EmbeddedServer) -> None:
     address = parse(server.url)
     with redis.Redis(**address.client_options()) as admin:
         admin.config_set("requirepass", "another")
@@ -267,7 +265,7 @@ async def test_a_password_that_is_changed_fails_calls_until_it_is_changed_back(
     assert await fragile.run(BUMP, "p", "a") == 1
 
 
-async def test_a_user_that_may_not_call_functions_is_turned_away_and_the_log_says_why(fragile: Store) -> None:
+async def test_a_user_without_permission_to_call_functions_is_rejected_and_the_reason_logged(fragile: Store) -> None:
     assert await fragile.run(BUMP, "p", "a") == 1
     await fragile.command("ACL", "SETUSER", "default", "-fcall")
     with capture_logs() as logged:
@@ -291,9 +289,7 @@ async def _refused_for(store: Store, why: str, logged: list[Any]) -> bool:
     return False
 
 
-async def test_tcp_another_database_and_a_user_of_its_own(
-    tmp_path: Path, store_kind: Kind, make_store: MakeStore
-) -> None:
+async def test_tcp_with_another_database_and_user(tmp_path: Path, store_kind: Kind, make_store: MakeStore) -> None:
     directory = tmp_path / ("long" * 30)
     with EmbeddedServer(directory, binary=binary_for(store_kind.server)) as server:
         address = parse(server.url)

@@ -65,7 +65,7 @@ async def test_a_server_that_is_too_old_is_refused(version: str, start_fake: Sta
         ("redis_version:10.0.0\r\n", ("Redis", "10.0.0")),
     ],
 )
-async def test_a_server_is_taken_for_what_it_is(
+async def test_the_kind_of_server_is_recognized(
     info: str, server: tuple[str, str], start_fake: StartFake, make_store: MakeStore
 ) -> None:
     async def talk(peer: Peer) -> None:
@@ -77,7 +77,9 @@ async def test_a_server_is_taken_for_what_it_is(
     assert store.server == server
 
 
-async def test_a_server_that_refuses_what_is_needed_is_told(start_fake: StartFake, make_store: MakeStore) -> None:
+async def test_a_server_that_rejects_required_commands_is_reported(
+    start_fake: StartFake, make_store: MakeStore
+) -> None:
     async def talk(peer: Peer) -> None:
         await peer.introduce(CLIENT=b"-NOPERM no permission to name itself\r\n")
         await peer.command()
@@ -90,7 +92,7 @@ async def test_a_server_that_refuses_what_is_needed_is_told(start_fake: StartFak
     assert not store.connected
 
 
-async def test_a_server_that_falls_silent_does_not_hold_up_the_start(
+async def test_a_server_that_stops_answering_does_not_block_the_start(
     start_fake: StartFake, make_store: MakeStore
 ) -> None:
     async def talk(peer: Peer) -> None:
@@ -104,7 +106,7 @@ async def test_a_server_that_falls_silent_does_not_hold_up_the_start(
     assert time.monotonic() - started < 30
 
 
-async def test_a_server_that_is_slow_at_first_is_asked_again(start_fake: StartFake) -> None:
+async def test_a_server_that_is_slow_at_first_is_retried(start_fake: StartFake) -> None:
     async def talk(peer: Peer) -> None:
         if peer.number == 1:
             await peer.introduce()
@@ -180,9 +182,7 @@ async def test_only_a_full_store_is_opened_without_the_scripts(
     assert not store.scripts_loaded
 
 
-async def test_processes_that_start_at_once_may_take_the_same_version_away(
-    start_fake: StartFake, make_store: MakeStore
-) -> None:
+async def test_concurrent_starts_may_delete_the_same_old_version(start_fake: StartFake, make_store: MakeStore) -> None:
     async def talk(peer: Peer) -> None:
         await tell(peer, "redis_version:7.0.15\r\n")
         await know_all(peer, older=ECHO.library.name.rpartition("_")[0] + "_0123456789abcdef")

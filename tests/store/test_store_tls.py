@@ -66,12 +66,14 @@ async def test_calls_go_over_tls(options: str, tls_server: tuple[int, Path], mak
     assert await store.client.ping()
 
 
-async def test_a_server_that_nobody_vouches_for_is_refused(tls_server: tuple[int, Path], make_store: MakeStore) -> None:
+async def test_a_server_with_an_untrusted_certificate_is_rejected(
+    tls_server: tuple[int, Path], make_store: MakeStore
+) -> None:
     with pytest.raises(StoreUnreachable, match="certificate verify failed"):
         await make_store(f"rediss://127.0.0.1:{tls_server[0]}").open()
 
 
-async def test_a_certificate_of_an_unknown_authority_is_refused_with_what_helps(
+async def test_a_certificate_of_an_unknown_authority_is_rejected_with_advice(
     tmp_path: Path, make_store: MakeStore
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -83,6 +85,6 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_with_what_helps(
             await make_store(f"rediss://127.0.0.1:{server.sockets[0].getsockname()[1]}", timeout_ms=5000).open()
 
 
-async def test_a_certificate_that_is_not_there_is_told(tls_server: tuple[int, Path], make_store: MakeStore) -> None:
+async def test_a_missing_certificate_is_reported(tls_server: tuple[int, Path], make_store: MakeStore) -> None:
     with pytest.raises(AddressError, match="certificates"):
         await make_store(f"rediss://127.0.0.1:{tls_server[0]}?ssl_ca_certs=/no/such/file").open()

@@ -60,7 +60,7 @@ async def heard(store: Store) -> AsyncIterator[Heard]:
     await heard.subscription.close()
 
 
-async def test_a_server_that_stands_still_is_left(
+async def test_a_hung_server_is_disconnected(
     heard: Heard, store: Store, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator.store.subscription, "SILENCE_SECONDS", 0.1)
@@ -78,7 +78,7 @@ async def test_a_server_that_stands_still_is_left(
     await wait_until(lambda: heard.messages == [b"first", b"second"])
 
 
-async def test_a_server_that_takes_connections_and_says_nothing_is_left(
+async def test_a_server_that_accepts_connections_and_never_answers_is_disconnected(
     store: Store, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else this process would wait for it for ever, while another server has taken over its address."""
@@ -97,7 +97,7 @@ async def test_a_server_that_takes_connections_and_says_nothing_is_left(
     await heard.subscription.close()
 
 
-async def test_who_is_cancelled_while_it_closes_a_subscription_does_not_go_on(heard: Heard) -> None:
+async def test_cancellation_while_a_subscription_closes_is_not_swallowed(heard: Heard) -> None:
     closing = asyncio.create_task(heard.subscription.close())
     await asyncio.sleep(0)
     closing.cancel()
@@ -105,7 +105,7 @@ async def test_who_is_cancelled_while_it_closes_a_subscription_does_not_go_on(he
         await closing
 
 
-async def test_a_quiet_subscription_is_kept(heard: Heard, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_subscription_is_kept(heard: Heard, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     get, ping, due, pings = PubSub.get_message, PubSub.ping, False, 0
 
     async def get_message(messages: PubSub, timeout: float) -> Any:
@@ -127,7 +127,7 @@ async def test_a_quiet_subscription_is_kept(heard: Heard, store: Store, monkeypa
     assert heard.begun == 1
 
 
-async def test_it_does_not_go_on_in_the_context_of_the_call_that_started_it(store: Store) -> None:
+async def test_it_does_not_run_in_the_context_of_the_call_that_started_it(store: Store) -> None:
     call, seen = ContextVar("call", default=""), list[str]()
     call.set("r-1")
     subscription = Subscription(store, ("fc:test",), "test", lambda *_: None, lambda: seen.append(call.get()))
@@ -136,7 +136,7 @@ async def test_it_does_not_go_on_in_the_context_of_the_call_that_started_it(stor
     assert seen == [""]
 
 
-async def test_an_outage_is_logged_as_one(
+async def test_an_outage_is_logged_once(
     heard: Heard, store: Store, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator.store.subscription, "PAUSE_SECONDS", 0.001)
@@ -155,7 +155,7 @@ async def test_an_outage_is_logged_as_one(
     assert [line["event"] for line in logged].count("a subscription was lost") == 1
 
 
-async def test_who_waits_for_a_list_gives_a_server_up_that_stands_still(store: Store, server: EmbeddedServer) -> None:
+async def test_a_blocking_pop_gives_up_on_a_hung_server(store: Store, server: EmbeddedServer) -> None:
     await store.command("RPUSH", "fc:{!fleet}:ob", "a")
     assert await store.pop_first(["fc:none", "fc:{!fleet}:ob"], 1) == (b"fc:{!fleet}:ob", b"a")
     assert await store.pop_first(["fc:none"], 0.01) is None

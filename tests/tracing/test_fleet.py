@@ -113,7 +113,7 @@ def one(found: list[Seen], name: str) -> Seen:
     return span
 
 
-def test_a_call_continues_its_callers_trace_and_its_script_is_below_it(world: World) -> None:
+def test_a_call_continues_the_caller_s_trace_with_its_script_as_a_child(world: World) -> None:
     caller = begin()
     whole, above = ids(caller)
     item = {"title": SECRET, "summary": SECRET}
@@ -151,7 +151,7 @@ def test_the_slow_path_makes_the_same_span(world: World) -> None:
     assert len({span.span for span in found}) == len(found)
 
 
-async def test_a_client_of_the_sdk_hands_its_trace_on(world: World) -> None:
+async def test_a_client_of_the_sdk_propagates_its_trace(world: World) -> None:
     caller = begin()
     whole, above = ids(caller)
     context = trace.SpanContext(int(whole, 16), int(above, 16), True, trace.TraceFlags(1))
@@ -163,7 +163,7 @@ async def test_a_client_of_the_sdk_hands_its_trace_on(world: World) -> None:
     assert (call.parent, call.attributes["coordinator.transport"]) == (above, "fast")
 
 
-def test_a_refused_call_is_a_failed_span_without_what_was_wrong(world: World) -> None:
+def test_a_rejected_call_is_a_failed_span_without_details(world: World) -> None:
     caller = begin()
     whole, above = ids(caller)
     with pytest.raises(AssertionError):
@@ -173,7 +173,7 @@ def test_a_refused_call_is_a_failed_span_without_what_was_wrong(world: World) ->
     assert (call.attributes["coordinator.outcome"], call.attributes["error.type"]) == ("invalid", "VALIDATION_ERROR")
 
 
-def test_steps_in_a_worker_and_what_they_call_continue_the_trace(world: World) -> None:
+def test_steps_and_their_tool_calls_continue_the_trace(world: World) -> None:
     caller = begin()
     whole, _ = ids(caller)
     flow = {
@@ -220,7 +220,7 @@ def test_attempts_after_the_first_continue_the_trace(world: World) -> None:
     assert {span.parent for span in attempts} == {create.span}
 
 
-def test_executors_of_the_gateway_belong_to_the_transition_that_runs_them(world: World) -> None:
+def test_executors_of_the_gateway_are_children_of_their_transition(world: World) -> None:
     path = "/mcp/gateway"
     made = world.call("workflow.start", {"definitionId": "release", "input": {}}, begin(), path)
     version = made["version"]
@@ -240,7 +240,7 @@ def test_executors_of_the_gateway_belong_to_the_transition_that_runs_them(world:
         assert (one(found, "step gateway").parent, one(found, "step gateway").process) == (submit.span, "w-0")
 
 
-def test_who_is_not_recorded_elsewhere_is_not_here(world: World) -> None:
+def test_unsampled_traces_of_callers_are_not_recorded(world: World) -> None:
     unsampled, sampled = begin()[:-2] + "00", begin()
     for caller in (unsampled, sampled):
         world.call("get_blocked_items", {}, caller)
@@ -249,7 +249,7 @@ def test_who_is_not_recorded_elsewhere_is_not_here(world: World) -> None:
     assert world.collector.of(ids(unsampled)[0]) == []
 
 
-def test_what_was_traced_last_is_delivered_before_a_fleet_ends(tmp_path: Path) -> None:
+def test_the_last_spans_are_delivered_before_a_fleet_ends(tmp_path: Path) -> None:
     arguments = ("--port", "0", "--frontends", "1", "--workers", "0")
     with (
         Collector() as collector,

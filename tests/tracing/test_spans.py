@@ -57,7 +57,7 @@ def exported() -> Iterator[InMemorySpanExporter]:
     tracing.install(None)
 
 
-def test_nothing_is_traced_unless_somebody_says_so() -> None:
+def test_nothing_is_traced_by_default() -> None:
     start_tracing(Settings(), "fe-0")
     assert tracing.active() is None
     assert tracing.carried() == ""
@@ -108,7 +108,7 @@ def of(span: ReadableSpan) -> tuple[str, str]:
     return f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"
 
 
-async def test_what_a_call_logs_belongs_to_its_span(exported: InMemorySpanExporter, logged: Logged) -> None:
+async def test_logs_of_a_call_name_its_span(exported: InMemorySpanExporter, logged: Logged) -> None:
     tools = {tool.name: tool for tool in Rig().toolset().tools}
     calls, call = Calls(10_000, Hooks()), Call("default", "r", None, PARENT)
     over, later = asyncio.Event(), []
@@ -150,7 +150,9 @@ def traced(era: str, tool: str, **arguments: Any) -> tuple[list[tuple[str, str]]
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @pytest.mark.parametrize("way", ["fast", "sdk"])
-async def test_both_ways_take_the_trace_of_both_eras(exported: InMemorySpanExporter, era: str, way: str) -> None:
+async def test_both_paths_accept_both_forms_of_trace_context(
+    exported: InMemorySpanExporter, era: str, way: str
+) -> None:
     app = make_app(fast=way == "fast")
     headers, body = traced(era, "add", left=1)
     try:
@@ -166,7 +168,7 @@ async def test_both_ways_take_the_trace_of_both_eras(exported: InMemorySpanExpor
     assert span.context.trace_state.get("a") == "1"
 
 
-async def test_a_call_that_is_turned_away_at_once_has_its_span_too(exported: InMemorySpanExporter) -> None:
+async def test_a_shed_call_has_a_span_too(exported: InMemorySpanExporter) -> None:
     admission = Admission(Settings().overload, Recorder(MemoryCells()), time.monotonic)
     app = make_app(admission=admission)
     headers, body = traced("modern", "echo", text="x")
@@ -187,7 +189,7 @@ async def test_a_call_that_is_turned_away_at_once_has_its_span_too(exported: InM
     assert f"{span.parent.span_id:016x}" == PARENT[36:52]
 
 
-async def test_scripts_are_below_what_runs_them_as_long_as_that_goes_on(exported: InMemorySpanExporter) -> None:
+async def test_scripts_are_children_of_a_span_until_it_ends(exported: InMemorySpanExporter) -> None:
     tracer = tracing.active()
     assert tracer is not None
     told: list[str] = []
@@ -220,7 +222,7 @@ async def test_scripts_are_below_what_runs_them_as_long_as_that_goes_on(exported
     assert told == ["before", "during", "late", "after"]
 
 
-async def test_a_report_of_several_steps_is_below_the_first_and_linked_to_the_others(
+async def test_a_batched_report_is_a_child_of_the_first_step_and_linked_to_the_others(
     exported: InMemorySpanExporter,
 ) -> None:
     tracer = tracing.active()
@@ -242,7 +244,7 @@ async def test_a_report_of_several_steps_is_below_the_first_and_linked_to_the_ot
     assert len(str((of_steps[0].attributes or {})["coordinator.step.key"])) == 128
 
 
-def test_what_is_carried_on_is_what_came_in_with_the_span_of_here(exported: InMemorySpanExporter) -> None:
+def test_carried_context_keeps_the_trace_with_the_current_span(exported: InMemorySpanExporter) -> None:
     tracer = tracing.active()
     assert tracer is not None
     scope = tracer.call("add", "default", "r", "fast", tracing.trace_of(PARENT, "a=1,b=2"))
@@ -256,7 +258,7 @@ def test_what_is_carried_on_is_what_came_in_with_the_span_of_here(exported: InMe
 @given(
     st.one_of(st.none(), st.integers(), st.text(), st.text("-0123456789abcdef", min_size=50, max_size=60)), st.text()
 )
-def test_nonsense_for_a_trace_begins_one_here(parent: object, state: str) -> None:
+def test_a_malformed_trace_context_starts_a_new_trace(parent: object, state: str) -> None:
     provider = TracerProvider()
     tracer = tracing.Tracing(provider, provider.get_tracer("test"))
     found = tracing.trace_of(parent, state)
@@ -268,11 +270,11 @@ def test_nonsense_for_a_trace_begins_one_here(parent: object, state: str) -> Non
 
 
 @pytest.mark.parametrize("state", [None, 7, "", "x" * 513, "a=1\r\nb=2", "é=1"])
-def test_a_state_that_makes_no_sense_is_left_out(state: object) -> None:
+def test_a_malformed_tracestate_is_dropped(state: object) -> None:
     assert tracing.trace_of(PARENT, state) == PARENT
 
 
-def test_the_end_delivers_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_delivers_the_remaining_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracing, "DELAY_MS", 600_000)
     with Collector() as collector:
         tracer = tracing.start(collector.url, 1.0, "1", "fe-0")
@@ -284,7 +286,7 @@ def test_the_end_delivers_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tracing.active() is None
 
 
-def test_the_end_does_not_wait_for_a_collector_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_does_not_wait_for_a_hung_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     # How long the exporter itself would wait, in seconds.
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "100")
     with Collector() as collector:
@@ -299,7 +301,7 @@ def test_the_end_does_not_wait_for_a_collector_that_does_not_answer(monkeypatch:
         assert collector.asked.is_set()
 
 
-def test_a_collector_that_is_not_there_harms_nobody() -> None:
+def test_a_missing_collector_does_no_harm() -> None:
     tracer = tracing.start(f"http://127.0.0.1:{free_port()}", 1.0, "1", "fe-0")
     scope = tracer.call("add", "default", "r", "fast", "")
     scope.end("ok")
@@ -307,7 +309,7 @@ def test_a_collector_that_is_not_there_harms_nobody() -> None:
     tracing.stop()
 
 
-def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(CommandFailed, match=r"pip install 'fleet-coordinator\[tracing\]'"):
         start_tracing(Settings(tracing=Section(endpoint="http://127.0.0.1:4318")), "fe-0")

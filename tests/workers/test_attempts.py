@@ -30,7 +30,7 @@ from workers.isolated import IsolatedCalls
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_attempt_that_takes_too_long_is_stopped(bench: Bench) -> None:
+async def test_an_attempt_that_takes_too_long_times_out(bench: Bench) -> None:
     bench.tools.tools["hang"] = hang
     bench.start()
     flow = await bench.create(chain({"tool": "hang", "timeout_ms": 50}))
@@ -55,7 +55,7 @@ def _writing(pipe: Path) -> int | None:
         return None
 
 
-async def test_an_attempt_has_all_of_its_time_when_a_child_process_is_free(
+async def test_the_timeout_of_an_attempt_starts_when_a_child_process_is_free(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -88,7 +88,7 @@ async def test_an_attempt_has_all_of_its_time_when_a_child_process_is_free(
     await children.close()
 
 
-async def test_an_attempt_that_swallows_its_interruption_has_failed_all_the_same(bench: Bench) -> None:
+async def test_an_attempt_that_swallows_its_cancellation_still_fails(bench: Bench) -> None:
     async def stubborn(step: StepRun, arguments: Any) -> str:
         try:
             await asyncio.Event().wait()
@@ -107,7 +107,7 @@ async def test_an_attempt_that_swallows_its_interruption_has_failed_all_the_same
         assert (await bench.ended(await bench.create(chain({})))).row.status == "completed"
 
 
-async def test_a_slot_outlives_tools_that_cancel_themselves_after_one_that_was_stopped(bench: Bench) -> None:
+async def test_a_slot_survives_tools_that_cancel_themselves_after_a_timeout(bench: Bench) -> None:
     async def cancelled(step: StepRun, arguments: Any) -> None:
         raise asyncio.CancelledError
 
@@ -122,7 +122,7 @@ async def test_a_slot_outlives_tools_that_cancel_themselves_after_one_that_was_s
         assert '"cancelled"' in (result or "")
 
 
-async def test_an_attempt_whose_slot_is_ended_reports_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_attempt_whose_slot_ends_reports_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.engine, "GRACE_SECONDS", 0.05)
     bench = Bench(store)
     bench.tools.tools["hang"] = hang
@@ -135,7 +135,7 @@ async def test_an_attempt_whose_slot_is_ended_reports_nothing(store: Store, monk
     assert (await bench.flow(flow)).steps[0].status == "running"
 
 
-async def test_an_attempt_that_does_not_end_is_left_behind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hung_attempt_is_abandoned(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.attempts, "GRACE_SECONDS", 0.05)
     release = asyncio.Event()
 
@@ -166,9 +166,7 @@ async def test_an_attempt_that_does_not_end_is_left_behind(bench: Bench, monkeyp
     assert bench.engine.busy == 0
 
 
-async def test_an_attempt_that_does_not_end_is_followed_by_another_as_its_policy_says(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_hung_attempt_is_retried_by_its_policy(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.attempts, "GRACE_SECONDS", 0.05)
     release = asyncio.Event()
 
@@ -192,9 +190,7 @@ async def test_an_attempt_that_does_not_end_is_followed_by_another_as_its_policy
     assert await bench.result(flow) == ("done", "2")
 
 
-async def test_a_step_that_cannot_be_prepared_without_the_store_has_not_failed(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_step_does_not_fail_while_the_store_is_down(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     results, asked = bench.flows.results, 0
 
     async def gone(*about: Any) -> Any:
@@ -218,7 +214,7 @@ async def test_a_step_that_cannot_be_prepared_without_the_store_has_not_failed(
     assert (asked, bench.tools.began["s1"]) == (2, 1)
 
 
-async def test_a_step_whose_flow_cannot_be_read_in_time_has_not_failed(
+async def test_a_step_does_not_fail_when_reading_its_flow_times_out(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers.attempts, "PREPARE_SECONDS", 0.5)
@@ -257,7 +253,7 @@ async def test_a_step_that_can_never_be_prepared_fails(bench: Bench, monkeypatch
     assert (status, '"unexpected"' in (result or "")) == ("failed", True)
 
 
-async def test_what_is_raised_is_a_failure_without_its_text(bench: Bench) -> None:
+async def test_an_exception_is_a_failure_without_its_text(bench: Bench) -> None:
     async def broken(step: StepRun, arguments: Any) -> None:
         raise RuntimeError("password=hunter2")
 
@@ -270,7 +266,7 @@ async def test_what_is_raised_is_a_failure_without_its_text(bench: Bench) -> Non
     )
 
 
-async def test_a_failure_is_recorded_whatever_it_says(bench: Bench) -> None:
+async def test_any_failure_message_can_be_recorded(bench: Bench) -> None:
     async def odd(step: StepRun, arguments: Any) -> Failure:
         return Failure("\ud800" + "x" * 5_000_000, "\udfff")
 
@@ -284,7 +280,7 @@ async def test_a_failure_is_recorded_whatever_it_says(bench: Bench) -> None:
     assert len((await bench.flow(flow)).row.error or "") < MAX_MESSAGE + 100
 
 
-async def test_a_cancellation_of_the_tool_s_own_costs_its_step_only(bench: Bench) -> None:
+async def test_a_tool_that_cancels_itself_fails_only_its_step(bench: Bench) -> None:
     async def cancels(step: StepRun, arguments: Any) -> None:
         raise asyncio.CancelledError
 
@@ -297,7 +293,7 @@ async def test_a_cancellation_of_the_tool_s_own_costs_its_step_only(bench: Bench
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}.__iter__(), float], ids=["object", "iterator", "type"])
-async def test_what_is_no_json_is_a_failure(bench: Bench, value: object) -> None:
+async def test_a_result_that_is_not_json_is_a_failure(bench: Bench, value: object) -> None:
     async def odd(step: StepRun, arguments: Any) -> object:
         return value
 
@@ -308,7 +304,7 @@ async def test_what_is_no_json_is_a_failure(bench: Bench, value: object) -> None
     assert '"invalid_result"' in (result or "")
 
 
-async def test_a_huge_result_is_cut_and_branches_see_all_of_it(bench: Bench) -> None:
+async def test_a_huge_result_is_truncated_but_branches_see_all_of_it(bench: Bench) -> None:
     huge = "x" * (2 * MAX_RESULT_BYTES)
     flow = {
         "start": spec.Step(
@@ -333,7 +329,7 @@ async def test_a_huge_result_is_cut_and_branches_see_all_of_it(bench: Bench) -> 
     [(0.0, (14_000, 12_000, 15_000)), (1.0, (14_000, 15_000, 15_000))],
     ids=["earliest", "latest"],
 )
-async def test_a_retry_comes_later_each_time_with_jitter_up_to_the_longest_delay(
+async def test_retries_back_off_with_jitter_up_to_the_longest_delay(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, share: float, delays: Sequence[int]
 ) -> None:
     monkeypatch.setattr(random, "random", lambda: share)
@@ -416,7 +412,7 @@ async def test_a_gate_that_expired_fails(bench: Bench) -> None:
     assert (status, '"expired"' in (result or "")) == ("failed", True)
 
 
-async def test_what_was_done_before_a_retry_of_the_flow_is_not_done_again(bench: Bench) -> None:
+async def test_steps_done_before_a_retry_of_the_flow_are_not_repeated(bench: Bench) -> None:
     blocked = asyncio.Event()
 
     async def slow(step: StepRun, arguments: Any) -> str:

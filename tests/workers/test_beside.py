@@ -61,9 +61,7 @@ async def test_a_stock_worker_executes_steps(
     assert left == []
 
 
-async def test_a_stock_worker_traces_what_it_executes_if_it_is_told_to(
-    server: EmbeddedServer, flows: Flows, tmp_path: Path
-) -> None:
+async def test_a_stock_worker_traces_steps_if_configured(server: EmbeddedServer, flows: Flows, tmp_path: Path) -> None:
     made = await flows.create(chain(echo(1), echo(2)))
     with Collector() as collector:
         done = await asyncio.to_thread(_work, server, tmp_path, "rq.SimpleWorker", FLEET_TRACING_ENDPOINT=collector.url)
@@ -196,9 +194,7 @@ async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, o
     wait_until_sync(lambda: running[1].logged("worker stopped"))
 
 
-async def test_nobody_waits_behind_pointers_to_what_was_cancelled(
-    store: Store, own_server: EmbeddedServer, alone: Store
-) -> None:
+async def test_pointers_to_cancelled_steps_delay_nobody(store: Store, own_server: EmbeddedServer, alone: Store) -> None:
     """One slot takes one pointer at a time, and 128 bells are the most that ring."""
     one = bench.Bench(store, 1, Settings(steps=StepSettings(queue_url=own_server.url)), queue=alone)
     cancelled = await one.create(bench.fan(150))
@@ -214,7 +210,7 @@ async def test_nobody_waits_behind_pointers_to_what_was_cancelled(
 # --- what RQ's tools see and do -------------------------------------------------------------------
 
 
-async def test_rq_sees_a_step_that_takes_its_time_and_can_stop_it(start: Any, flows: Flows, connection: Any) -> None:
+async def test_rq_shows_a_long_step_and_can_stop_it(start: Any, flows: Flows, connection: Any) -> None:
     worker = start(FLEET_FLOWS_DEMO_TOOLS="true")
     flow = await flows.create(chain(sleep(60_000, timeout_ms=60_000)))
     job_id = f"{flow}-{flow + 1}-1"

@@ -85,7 +85,7 @@ async def test_calls_share_a_session(connection: Connection, made: list[Downstre
     await wait_until(Path(path + ".cancelled").exists, what="the server hears of the cancellation")
 
 
-async def test_it_is_told_when_lists_change(connection: Connection, made: list[DownstreamServer]) -> None:
+async def test_a_changed_list_is_reported(connection: Connection, made: list[DownstreamServer]) -> None:
     changes: list[int] = []
     server = DownstreamServer("it", connection, on_change=lambda: changes.append(1))
     made.append(server)
@@ -103,7 +103,7 @@ async def test_it_is_told_when_lists_change(connection: Connection, made: list[D
     assert len(await server.tools()) > len(before)
 
 
-async def test_a_server_that_was_restarted_is_listened_to_again(
+async def test_changes_are_followed_after_a_restart_of_the_server(
     http: HttpServer, made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(downstream_session, "LISTEN_AGAIN_SECONDS", 0.01)
@@ -125,7 +125,7 @@ async def test_a_server_that_was_restarted_is_listened_to_again(
     await wait_until(heard, what="the change is heard of after the restart")
 
 
-async def test_who_asks_for_its_tools_is_not_told_that_there_may_be_others(made: list[DownstreamServer]) -> None:
+async def test_listing_tools_does_not_report_a_change(made: list[DownstreamServer]) -> None:
     changes: list[int] = []
     server = DownstreamServer("it", raw("mortal"), on_change=lambda: changes.append(1))
     made.append(server)
@@ -139,7 +139,7 @@ async def test_who_asks_for_its_tools_is_not_told_that_there_may_be_others(made:
     assert changes == [1]
 
 
-async def test_a_server_that_died_is_started_again(made: list[DownstreamServer]) -> None:
+async def test_a_dead_server_is_restarted(made: list[DownstreamServer]) -> None:
     server = DownstreamServer("it", stdio(env={"SECRET": "${TOKEN}"}, working_directory="/"), {"TOKEN": "hush"})
     made.append(server)
     first = await call(server, "facts")
@@ -160,7 +160,7 @@ async def test_a_server_that_died_is_started_again(made: list[DownstreamServer])
     assert not process_alive(third["pid"])
 
 
-async def test_a_server_that_comes_back_is_found(
+async def test_a_server_that_comes_back_is_reconnected(
     http: HttpServer, made: list[DownstreamServer], tmp_path: Path
 ) -> None:
     server = DownstreamServer("it", http.connection)
@@ -200,7 +200,7 @@ async def test_a_server_that_comes_back_is_found(
     ],
     ids=str,
 )
-async def test_one_that_cannot_be_reached_says_why(
+async def test_an_unreachable_server_is_reported_with_the_reason(
     connection: Connection, reason: str, made: list[DownstreamServer]
 ) -> None:
     server = DownstreamServer("it", connection)
@@ -209,7 +209,7 @@ async def test_one_that_cannot_be_reached_says_why(
         await call(server, "add")
 
 
-async def test_what_a_server_complains_of_names_no_secret(made: list[DownstreamServer]) -> None:
+async def test_errors_of_a_server_contain_no_secret(made: list[DownstreamServer]) -> None:
     given = Connection(
         kind="mcp", command="sh", args=("-c", 'echo "no door for $KEY" >&2; exit 1'), env={"KEY": "${API_TOKEN}"}
     )
@@ -220,7 +220,9 @@ async def test_what_a_server_complains_of_names_no_secret(made: list[DownstreamS
     assert [line["lines"] for line in logs if line["event"] == "a connection's server said"] == [["no door for ***"]]
 
 
-async def test_the_death_of_a_server_is_told_with_its_last_words(made: list[DownstreamServer], tmp_path: Path) -> None:
+async def test_the_death_of_a_server_is_logged_with_its_last_output(
+    made: list[DownstreamServer], tmp_path: Path
+) -> None:
     script = f"'{sys.executable}' '{PROGRAM}'; echo 'out of memory' >&2"
     server = DownstreamServer("it", Connection(kind="mcp", command="sh", args=("-c", script)))
     made.append(server)
@@ -237,7 +239,7 @@ async def test_the_death_of_a_server_is_told_with_its_last_words(made: list[Down
     assert [(event, said[-1]) for event, said in told[1:]] == [("a connection's server said", "out of memory")]
 
 
-async def test_a_dead_one_is_not_asked_at_every_call(
+async def test_a_dead_server_is_not_contacted_on_every_call(
     made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(downstream, "FIRST_PAUSE_SECONDS", 60.0)
@@ -257,7 +259,7 @@ async def test_a_dead_one_is_not_asked_at_every_call(
     assert tried == ["it"]
 
 
-async def test_answers_against_the_protocol_are_refusals(made: list[DownstreamServer]) -> None:
+async def test_answers_that_violate_the_protocol_are_errors(made: list[DownstreamServer]) -> None:
     server = DownstreamServer("it", raw("plain"))
     made.append(server)
     with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
@@ -276,7 +278,7 @@ async def test_answers_against_the_protocol_are_refusals(made: list[DownstreamSe
         await server.tools()
 
 
-async def test_a_malformed_tool_costs_no_other_tool(made: list[DownstreamServer]) -> None:
+async def test_a_malformed_tool_affects_no_other_tool(made: list[DownstreamServer]) -> None:
     server = DownstreamServer("it", raw("flawed"))
     made.append(server)
     with structlog.testing.capture_logs() as said:
@@ -305,7 +307,7 @@ async def test_answers_over_http_are_bounded(made: list[DownstreamServer], monke
 
 
 @pytest.mark.parametrize("kind", ["odd", "rude", "mortal", "mute"])
-async def test_what_was_carried_out_stays_so_though_the_tools_cannot_be_listed(
+async def test_a_call_succeeds_although_the_tools_cannot_be_listed(
     made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(checked, "LIST_SECONDS", 0.1)
@@ -334,7 +336,7 @@ async def test_answers_over_stdio_are_bounded(made: list[DownstreamServer], monk
     assert await call(server, "plain") == "fine"
 
 
-async def test_a_server_that_prints_much_keeps_nobody_from_working(made: list[DownstreamServer]) -> None:
+async def test_a_server_that_prints_much_blocks_nobody(made: list[DownstreamServer]) -> None:
     server = DownstreamServer("it", raw("plain"))
     made.append(server)
     assert await call(server, "plain") == "fine"
@@ -346,7 +348,7 @@ async def test_a_server_that_prints_much_keeps_nobody_from_working(made: list[Do
     assert await asked == ""
 
 
-async def test_answers_over_stdio_that_cannot_be_read_keep_nobody_waiting(made: list[DownstreamServer]) -> None:
+async def test_unreadable_answers_over_stdio_block_nobody(made: list[DownstreamServer]) -> None:
     server = DownstreamServer("it", raw("plain"))
     made.append(server)
     async with asyncio.timeout(60):
@@ -367,7 +369,7 @@ async def test_answers_over_stdio_that_cannot_be_read_keep_nobody_waiting(made: 
 @pytest.mark.parametrize(
     "farewell", [b"gone", b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}']
 )
-async def test_a_session_that_the_server_forgot_is_opened_again(made: list[DownstreamServer], farewell: bytes) -> None:
+async def test_a_session_forgotten_by_the_server_is_reopened(made: list[DownstreamServer], farewell: bytes) -> None:
     with RawHttp() as web:
         web.farewell = farewell
         server = DownstreamServer("it", web.connection)
@@ -388,7 +390,7 @@ async def test_a_session_that_the_server_forgot_is_opened_again(made: list[Downs
         await server.close()
 
 
-async def test_an_endpoint_that_speaks_something_else(made: list[DownstreamServer], http: HttpServer) -> None:
+async def test_an_endpoint_that_is_not_an_mcp_server(made: list[DownstreamServer], http: HttpServer) -> None:
     server = DownstreamServer("it", Connection(kind="mcp", url=http.url.replace("/mcp", "/other")))
     made.append(server)
     with pytest.raises((ConnectionFailed, CallRefused)):
@@ -417,7 +419,7 @@ async def test_a_connection_that_changed_ends_when_its_calls_have(tmp_path: Path
     await connections.close()
 
 
-async def test_who_waits_for_a_connection_that_changes_is_told_so(tmp_path: Path) -> None:
+async def test_calls_that_wait_for_a_changed_connection_fail(tmp_path: Path) -> None:
     def stated(command: str) -> Settings:
         return Settings(redis_url="redis://nowhere", connections={"it": Connection(kind="mcp", command=command)})
 

@@ -27,7 +27,7 @@ from rq.job import JobStatus
 SCRIPT = Path(__file__).parent / "slow_step.py"
 
 
-def test_sigterm_lets_the_job_in_hand_finish(server: EmbeddedServer, connection: Redis, tmp_path: Path) -> None:
+def test_sigterm_lets_the_running_job_finish(server: EmbeddedServer, connection: Redis, tmp_path: Path) -> None:
     queue = step_queue(connection)
     running, release = tmp_path / "running", tmp_path / "release"
     slow = queue.enqueue("slow", result_ttl=60)
@@ -80,7 +80,7 @@ async def test_a_step_that_outlasts_the_drain_of_a_fleet_is_given_back(
     assert not fleet.logged("killing what did not end in time")
 
 
-def test_a_killed_worker_vanishes_and_its_successor_is_not_taken_for_it(start: Start, connection: Redis) -> None:
+def test_a_killed_worker_vanishes_and_its_successor_is_told_apart(start: Start, connection: Redis) -> None:
     first = start()
     first.process.kill()
     first.process.wait()
@@ -92,7 +92,7 @@ def test_a_killed_worker_vanishes_and_its_successor_is_not_taken_for_it(start: S
     assert 0 < connection.ttl(dead.key) <= WORKER_TTL_SECONDS + 60
 
 
-def test_workers_that_start_at_the_same_moment_take_different_slots(
+def test_workers_started_at_once_take_different_slots(
     server: EmbeddedServer, connection: Redis, tmp_path: Path
 ) -> None:
     directory = str(tmp_path / "data")

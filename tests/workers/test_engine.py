@@ -38,7 +38,7 @@ async def calls(store: Store) -> int:
     return int(line.split("calls=")[1].split(",")[0])
 
 
-async def test_flows_run_to_their_end(bench: Bench) -> None:
+async def test_flows_run_to_completion(bench: Bench) -> None:
     bench.start()
     chained = await bench.create(chain({"args": {"value": 1}}, {"args": {"value": [2]}}, {"args": {"value": None}}))
     fanned = await bench.create(fan(8, args={"value": True}))
@@ -95,7 +95,7 @@ async def test_steps_that_end_together_are_reported_once(store: Store, monkeypat
     assert set(reported.values()) == {1}
 
 
-async def test_no_flow_keeps_others_waiting(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_flow_starves_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workers.engine.TURN_SECONDS", -1.0)
     bench, order = Bench(store, slots=1), list[str]()
 
@@ -129,7 +129,7 @@ async def test_an_idle_worker_begins_at_once(bench: Bench) -> None:
     assert statistics.median(waits) < IDLE_POLL_SECONDS * 1000 / 4, waits
 
 
-async def test_work_that_came_while_all_slots_were_taken_is_not_left_lying(bench: Bench) -> None:
+async def test_work_that_came_while_all_slots_were_busy_is_taken(bench: Bench) -> None:
     gate = asyncio.Event()
 
     async def wait(step: StepRun, arguments: Any) -> None:
@@ -145,7 +145,7 @@ async def test_work_that_came_while_all_slots_were_taken_is_not_left_lying(bench
         assert (await bench.ended(flow)).row.status == "completed"
 
 
-async def test_slots_that_a_call_under_way_may_fill_are_not_filled_twice(bench: Bench) -> None:
+async def test_slots_reserved_for_a_call_under_way_are_not_filled_twice(bench: Bench) -> None:
     wanted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     answered = asyncio.Event()
 
@@ -173,7 +173,7 @@ async def test_a_step_that_waits_for_its_slot_is_held(bench: Bench) -> None:
     assert (await bench.ended(flow)).row.status == "completed"
 
 
-async def test_a_plain_job_holds_a_slot_until_it_is_over(store: Store) -> None:
+async def test_a_plain_job_occupies_a_slot_until_it_ends(store: Store) -> None:
     bench = Bench(store, slots=1)
 
     async def source(want: int) -> Taken:
@@ -229,7 +229,7 @@ async def test_a_step_whose_lease_was_lost_is_dropped_without_a_report(bench: Be
     assert (await bench.flow(flow)).steps[0].status == "running"
 
 
-async def test_a_draining_worker_finishes_what_is_quick_and_gives_the_rest_back(store: Store) -> None:
+async def test_a_draining_worker_finishes_quick_steps_and_gives_the_rest_back(store: Store) -> None:
     bench = Bench(store, slots=2)
     quick = asyncio.Event()
 
@@ -258,7 +258,7 @@ async def test_a_draining_worker_finishes_what_is_quick_and_gives_the_rest_back(
     assert {step.crashes for step in (await bench.steps.take(5)).steps} == {0}
 
 
-async def test_a_step_that_comes_when_a_worker_was_just_told_to_stop_is_given_back(bench: Bench) -> None:
+async def test_a_step_that_arrives_during_a_drain_is_given_back(bench: Bench) -> None:
     begun, answered = asyncio.Event(), asyncio.Event()
 
     async def slow(want: int) -> Taken:
@@ -282,7 +282,7 @@ async def test_a_step_that_comes_when_a_worker_was_just_told_to_stop_is_given_ba
     assert (back.status, back.attempt) == ("ready", 2)
 
 
-async def test_a_paused_worker_takes_nothing_until_no_reason_is_left(bench: Bench) -> None:
+async def test_a_worker_takes_nothing_while_any_reason_to_pause_remains(bench: Bench) -> None:
     bench.start()
     bench.engine.pause("suspended", True)
     bench.engine.pause("drained", True)
@@ -328,7 +328,7 @@ class Flaky:
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 0), (0, 1)])
-async def test_outcomes_are_reported_until_the_store_has_them(
+async def test_reports_are_retried_until_the_store_has_them(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, before: int, after: int
 ) -> None:
     flaky = Flaky(bench, monkeypatch)
@@ -362,7 +362,7 @@ async def test_steps_that_came_with_a_lost_reply_are_given_back(
     assert (step.status, step.attempt) == ("done", 2)
 
 
-async def test_steps_that_were_taken_by_a_script_that_failed_are_given_back(bench: Bench, store: Store) -> None:
+async def test_steps_leased_by_a_failed_script_are_given_back(bench: Bench, store: Store) -> None:
     flow = await bench.create(chain({}))
     await store.command("HSET", "fc:{RQ}:job:plain", "data", "x")
     await store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "plain")
@@ -424,7 +424,7 @@ async def test_a_planner_that_fails_ends_the_flow(bench: Bench, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("odd", [Plan(create=(1, 2)), None, "no plan"])  # type: ignore[arg-type]
-async def test_what_is_no_plan_ends_the_flow(bench: Bench, monkeypatch: pytest.MonkeyPatch, odd: Any) -> None:
+async def test_an_invalid_plan_ends_the_flow(bench: Bench, monkeypatch: pytest.MonkeyPatch, odd: Any) -> None:
     plan = bench.kinds["flows"].planner.plan
 
     def mostly(step: StepRun, *rest: Any) -> Any:
@@ -439,7 +439,7 @@ async def test_what_is_no_plan_ends_the_flow(bench: Bench, monkeypatch: pytest.M
     assert (await bench.ended(bad)).row.error == "what follows step 'start' could not be planned"
 
 
-async def test_a_preparation_that_does_not_end_is_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_preparation_that_hangs_times_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     async def hangs(*_: Any) -> None:
         await asyncio.Event().wait()
 
@@ -450,7 +450,7 @@ async def test_a_preparation_that_does_not_end_is_stopped(bench: Bench, monkeypa
     assert await bench.result(flow) == ("failed", '{"error":"the step took longer than 50 ms","type":"timeout"}')
 
 
-async def test_steps_of_a_kind_that_is_not_known_are_for_other_workers(bench: Bench) -> None:
+async def test_steps_of_an_unknown_kind_are_left_to_other_workers(bench: Bench) -> None:
     flow = await bench.create(chain({}))
     await bench.store.command("HSET", keys.run.key("default", str(flow)), "o", "gateway")
     bench.start(listen=False)
@@ -495,7 +495,7 @@ async def test_a_step_whose_flow_is_gone_is_dropped(bench: Bench) -> None:
     assert (await bench.steps.sweep("default")).idle
 
 
-async def test_a_spec_that_was_pushed_out_is_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_evicted_spec_is_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workers.engine.SPECS_MOST", 1)
     bench.start()
     flows = [await bench.create(chain(*({"args": {"value": 1}} for _ in range(5)))) for _ in range(6)]
@@ -526,7 +526,7 @@ def test_specs_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -
     assert [specs.get(run(number)) for number in (6, 7, 8)] == [6, 7, None]
 
 
-async def test_what_a_step_logs_belongs_to_its_attempt(store: Store) -> None:
+async def test_logs_of_a_step_name_the_span_of_its_attempt(store: Store) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracing.install(tracing.Tracing(provider, provider.get_tracer("test")))

@@ -86,7 +86,7 @@ async def test_an_idle_fleet_begins_steps_at_once(flows: Flows) -> None:
     assert statistics.median(waits) < IDLE_POLL_SECONDS * 1000 / 4, waits
 
 
-async def test_nothing_is_lost_or_doubled_while_workers_are_killed(fleet: Fleet, flows: Flows) -> None:
+async def test_no_step_is_lost_or_duplicated_while_workers_are_killed(fleet: Fleet, flows: Flows) -> None:
     flow = fan(4, sleep(20), sleep(10))
     seed = random.randrange(10**9)
     print("seed", seed)
@@ -133,7 +133,7 @@ async def test_the_step_of_a_killed_worker_runs_again_when_its_lease_ends(fleet:
     assert await flows.flows.cancel(flows.project, NO_KEY, flow, "test") == (True, "cancelled")
 
 
-async def test_a_cancelled_step_is_really_stopped(fleet: Fleet, flows: Flows) -> None:
+async def test_a_cancelled_step_is_stopped(fleet: Fleet, flows: Flows) -> None:
     flow = await flows.create(chain(sleep(60_000, timeout_ms=60_000)))
 
     async def running() -> bool:
@@ -147,7 +147,7 @@ async def test_a_cancelled_step_is_really_stopped(fleet: Fleet, flows: Flows) ->
     assert (await flows.step(flow)).status == "cancelled"
 
 
-async def test_the_report_of_a_stalled_worker_is_refused(fleet: Fleet, flows: Flows) -> None:
+async def test_the_report_of_a_stalled_worker_is_rejected(fleet: Fleet, flows: Flows) -> None:
     flow = await flows.create(chain(sleep(4000), echo("after")))
 
     async def running() -> bool:
@@ -173,7 +173,7 @@ def _gone(pid: int) -> bool:
     return not process_alive(pid)
 
 
-async def test_workers_that_are_told_to_stop_leave_no_step_behind(fleet: Fleet, flows: Flows) -> None:
+async def test_draining_workers_leave_no_step_behind(fleet: Fleet, flows: Flows) -> None:
     flow = fan(8, sleep(100), echo())
     made = await asyncio.gather(*(flows.create(flow) for _ in range(20)))
     for pid in list(fleet.workers.values()):
@@ -184,7 +184,7 @@ async def test_workers_that_are_told_to_stop_leave_no_step_behind(fleet: Fleet, 
     assert await flows.events("step_lost") == []
 
 
-async def test_flows_outlive_their_store(fleet: Fleet, flows: Flows, tmp_path: Path) -> None:
+async def test_flows_survive_a_restart_of_their_store(fleet: Fleet, flows: Flows, tmp_path: Path) -> None:
     flow = fan(4, sleep(200), sleep(100))
     made = await asyncio.gather(*(flows.create(flow) for _ in range(20)))
     await wait_until(lambda: flows.events("step_done"))

@@ -35,7 +35,7 @@ async def calls() -> AsyncIterator[IsolatedCalls]:
     await calls.close()
 
 
-async def test_a_call_returns_what_the_function_does(calls: IsolatedCalls) -> None:
+async def test_a_call_returns_the_result_of_the_function(calls: IsolatedCalls) -> None:
     assert await calls.call(f"{HERE}:add", {"a": 1, "b": 2}, "k") == 3
     assert await calls.call(f"{HERE}:waits", {"value": "é"}, "k") == "é"
     assert await calls.call(f"{HERE}:Thing.method", {}, "k") == {"nested": [1, None]}
@@ -59,7 +59,7 @@ async def test_the_idempotency_key_is_an_argument_where_there_is_a_parameter_for
         ("key", {"x": 1}, "args: no such argument: x; allowed: none"),
     ],
 )
-async def test_arguments_that_a_function_does_not_take_are_explained(
+async def test_wrong_arguments_are_explained(
     calls: IsolatedCalls, function: str, arguments: dict[str, object], problem: str
 ) -> None:
     with pytest.raises(CallFailed) as failed:
@@ -79,7 +79,7 @@ async def test_a_child_stays_for_the_next_call_and_is_replaced_in_time(
     await wait_until(lambda: not process_alive(pids[0]))
 
 
-async def test_a_child_that_ended_between_calls_takes_none_with_it(calls: IsolatedCalls) -> None:
+async def test_a_child_that_ended_between_calls_fails_none(calls: IsolatedCalls) -> None:
     pid, _, _ = await calls.call(f"{HERE}:who", {}, "k")
     os.kill(pid, signal.SIGKILL)
     await wait_until(lambda: not any(child.alive for child in calls._all))
@@ -93,7 +93,7 @@ async def test_no_more_children_than_allowed(calls: IsolatedCalls) -> None:
     assert len({pid for pid, _, _ in seen}) <= 2
 
 
-async def test_what_it_prints_goes_to_the_log_and_does_not_disturb_the_answer(
+async def test_printed_output_goes_to_the_log_and_not_into_the_answer(
     calls: IsolatedCalls, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
@@ -104,7 +104,7 @@ async def test_what_it_prints_goes_to_the_log_and_does_not_disturb_the_answer(
     assert (out, sorted(log.splitlines())) == ("", ["on descriptor 1", "on stderr", "on stdout"])
 
 
-async def test_files_where_the_worker_stands_are_not_taken_for_modules(
+async def test_files_in_the_working_directory_are_not_imported(
     calls: IsolatedCalls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "msgspec.py").write_text("raise SystemExit(9)")
@@ -144,7 +144,7 @@ async def test_an_answer_that_is_too_long_is_a_failure(calls: IsolatedCalls, mon
     assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
 
 
-async def test_an_answer_that_only_the_child_could_still_follow(
+async def test_an_answer_nested_too_deeply_for_the_worker(
     calls: IsolatedCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def overwhelmed(answer: bytes) -> None:
@@ -169,20 +169,20 @@ async def test_a_cancelled_call_kills_its_child(calls: IsolatedCalls, tmp_path: 
     assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
 
 
-async def test_a_copy_that_a_callable_makes_of_its_process_answers_nobody(calls: IsolatedCalls) -> None:
+async def test_a_fork_of_a_child_does_not_answer(calls: IsolatedCalls) -> None:
     for number in range(3):
         pid = await calls.call(f"{HERE}:doubles", {}, "k")
         assert await calls.call(f"{HERE}:add", {"a": number, "b": 0}, "k") == number
         assert (await calls.call(f"{HERE}:who", {}, "k"))[0] == pid
 
 
-async def test_a_child_that_ended_is_noticed_although_its_copy_lives(calls: IsolatedCalls, tmp_path: Path) -> None:
+async def test_the_end_of_a_child_is_noticed_although_its_fork_lives(calls: IsolatedCalls, tmp_path: Path) -> None:
     with pytest.raises(CallFailed, match="ended with code 4"):
         await calls.call(f"{HERE}:leaves_a_copy", {"started": str(tmp_path / "pid")}, "k")
     assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2
 
 
-async def test_what_a_callable_started_ends_with_it(calls: IsolatedCalls, tmp_path: Path) -> None:
+async def test_processes_started_by_a_callable_end_with_it(calls: IsolatedCalls, tmp_path: Path) -> None:
     started = tmp_path / "pid"
     call = asyncio.create_task(calls.call(f"{HERE}:starts_another", {"started": str(started)}, "k"))
     pid = int(await wait_until(lambda: started.exists() and started.read_text()))

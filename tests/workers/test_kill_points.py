@@ -69,7 +69,7 @@ def tools() -> Iterator[Tools]:
 
 
 @pytest.mark.parametrize("point", ["taken", "called", "answered", "recorded"])
-async def test_a_step_goes_on_where_its_worker_was_killed(
+async def test_a_step_continues_where_its_worker_was_killed(
     server: EmbeddedServer, store: Store, start: Start, tools: Tools, tmp_path: Path, point: Point
 ) -> None:
     config = tmp_path / "config.yaml"

@@ -62,7 +62,7 @@ def known(connection: Redis) -> Iterator[Known]:
     known.close()
 
 
-def test_commands_are_heard_again_and_what_was_missed_is_asked_for(known: Known) -> None:
+def test_commands_are_received_again_and_missed_ones_checked(known: Known) -> None:
     for _ in range(2):
         known.hang_up()
         known.again.get(timeout=60)
@@ -73,7 +73,7 @@ def test_commands_are_heard_again_and_what_was_missed_is_asked_for(known: Known)
     assert known.again.empty()
 
 
-def test_what_is_no_command_does_not_end_the_listening(known: Known) -> None:
+def test_invalid_commands_do_not_end_the_subscription(known: Known) -> None:
     wait_until_sync(lambda: known.listeners() == 1, what="the worker to listen")
     stop = json.dumps({"command": "stop-job", "job_id": "1-2-3"}).encode()
     for said in (b"\xff", b'{"command": "\xff"}', b"[]", b"[" * 100_000, stop):
@@ -82,7 +82,7 @@ def test_what_is_no_command_does_not_end_the_listening(known: Known) -> None:
 
 
 @pytest.mark.parametrize("error", [redis.exceptions.TimeoutError(), redis.exceptions.ConnectionError(), OSError()])
-def test_no_way_of_losing_redis_ends_the_listening(known: Known, error: Exception) -> None:
+def test_no_loss_of_redis_ends_the_subscription(known: Known, error: Exception) -> None:
     known.worker._pubsub_exception_handler(error, None, None)
     with pytest.raises(ZeroDivisionError):
         known.worker._pubsub_exception_handler(ZeroDivisionError(), None, None)
@@ -121,7 +121,7 @@ async def test_a_hurried_heartbeat_learns_at_once_which_steps_are_lost(
         heartbeat.stop()
 
 
-def test_no_beat_goes_to_a_store_that_is_refused(connection: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_heartbeat_is_sent_to_a_rejected_store(connection: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.heartbeat, "RENEW_SECONDS", 3600)
     asked: queue.Queue[None] = queue.Queue()
     beats: queue.Queue[bool] = queue.Queue()

@@ -14,7 +14,7 @@ from workers.relay import Relay
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_goes_on_after_what_is_no_project(bench: Bench, store: Store) -> None:
+async def test_it_continues_after_an_invalid_project_name(bench: Bench, store: Store) -> None:
     relay = Relay(bench.steps, store)
     await store.command("RPUSH", keys.relay_wakeups.key(keys.FLEET), b"\xff", b"BAD NAME", b"default")
     await store.command("RPUSH", keys.outbox.key("default"), "fleet-steps 1-2-3")

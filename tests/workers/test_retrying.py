@@ -54,7 +54,7 @@ async def call(server: Server) -> Any:
     return await found.call(STEP, {"x": 1}, None)
 
 
-async def test_a_call_that_was_shed_is_made_again_unchanged_when_it_was_told_to() -> None:
+async def test_a_shed_call_is_retried_unchanged_after_its_delay() -> None:
     server = Server(
         refusal("shedding", "over_capacity", retryAfterMs=150), refusal("transient", "conflict", retryAfterMs=50), DONE
     )
@@ -73,7 +73,7 @@ async def test_a_call_that_was_shed_is_made_again_unchanged_when_it_was_told_to(
     ],
     ids=["nobody knows how far it came", "it took too long", "for good"],
 )
-async def test_what_may_have_had_an_effect_is_for_the_step_s_policy(answer: types.CallToolResult) -> None:
+async def test_calls_that_may_have_had_an_effect_are_left_to_the_step_s_policy(answer: types.CallToolResult) -> None:
     server = Server(answer)
     failure = await call(server)
     assert isinstance(failure, Failure)
@@ -81,14 +81,14 @@ async def test_what_may_have_had_an_effect_is_for_the_step_s_policy(answer: type
     assert len(server.calls) == 1
 
 
-async def test_a_server_that_goes_on_shedding_fails_the_step_and_says_when_to_come_back() -> None:
+async def test_lasting_shedding_fails_the_step_with_a_retry_delay() -> None:
     server = Server(refusal("shedding", "draining", retryAfterMs=round(retrying.SECONDS * 1000)))
     failure = await call(server)
     assert failure == Failure("because", "draining", True, round(retrying.SECONDS * 1000))
     assert len(server.calls) == 1, "the time it is told to wait is longer than its patience"
 
 
-async def test_calls_of_one_server_repeat_no_more_than_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retries_to_one_server_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrying, "PER_SECOND", 0.001)
     server = Server(refusal("shedding", "over_capacity", retryAfterMs=1))
     made: Any = server
@@ -103,7 +103,7 @@ class Nothing(msgspec.Struct, forbid_unknown_fields=True):
     """No arguments."""
 
 
-async def test_the_coordinator_s_own_tools_are_called_again_too(store: Store) -> None:
+async def test_the_coordinator_s_own_tools_are_retried_too(store: Store) -> None:
     failures = [ToolFailure("over_capacity", "too much", retry_after_ms=20), ToolFailure("conflict", "moved")]
 
     async def handle(call: Call, given: Nothing) -> Nothing:

@@ -87,7 +87,7 @@ async def test_a_round_leaves_no_lost_step_for_the_next_one(watched: Watched) ->
     assert [step.attempt for step in again] == [2] * len(taken)
 
 
-async def test_a_clock_that_is_put_forward_keeps_no_step_waiting(watched: Watched) -> None:
+async def test_a_clock_set_forward_delays_no_step(watched: Watched) -> None:
     bench = watched.bench
     await bench.steps.projects.note("default")
     await watched.sweeper.round()
@@ -103,7 +103,7 @@ async def test_a_clock_that_is_put_forward_keeps_no_step_waiting(watched: Watche
         assert (step.status, step.attempt) == ("ready", attempt)
 
 
-async def test_a_job_that_vanished_comes_back(watched: Watched) -> None:
+async def test_a_vanished_job_is_restored(watched: Watched) -> None:
     bench = watched.bench
     flow = await bench.create(chain({}))
     await bench.store.command("DEL", "fc:{RQ}:queue:fleet-steps")
@@ -112,7 +112,7 @@ async def test_a_job_that_vanished_comes_back(watched: Watched) -> None:
     assert [step.run for step in (await bench.steps.take(1)).steps] == [str(flow)]
 
 
-async def test_a_round_tells_the_relay_of_what_lies_in_the_outbox(watched: Watched) -> None:
+async def test_a_round_wakes_the_relay_for_jobs_in_the_outbox(watched: Watched) -> None:
     await watched.bench.steps.projects.note("default")
     await watched.bench.store.command("RPUSH", keys.outbox.key("default"), "fleet-steps 1-2-1")
     await watched.sweeper.round()
@@ -142,7 +142,7 @@ async def _taken(bench: Bench) -> list[StepRun]:
     return (await bench.steps.take(1)).steps
 
 
-async def test_what_is_over_is_forgotten_in_a_full_store_too(watched: Watched) -> None:
+async def test_old_runs_are_forgotten_in_a_full_store_too(watched: Watched) -> None:
     bench = watched.bench
     await bench.create(chain({}))
     await bench.store.command("CONFIG", "SET", "maxmemory", 1)
@@ -157,7 +157,7 @@ async def test_what_is_over_is_forgotten_in_a_full_store_too(watched: Watched) -
     await watched.sweeper.round()
 
 
-async def test_a_trouble_that_lasts_is_told_once(watched: Watched) -> None:
+async def test_a_lasting_failure_is_logged_once(watched: Watched) -> None:
     await watched.bench.create(chain({}))
     await watched.bench.store.command("CONFIG", "SET", "maxmemory", 1)
     with capture_logs() as logged:
@@ -182,9 +182,7 @@ async def test_a_trouble_that_lasts_is_told_once(watched: Watched) -> None:
     assert "out of memory" in told[0]["reason"]
 
 
-async def test_what_is_wrong_with_one_project_concerns_no_other(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failure_in_one_project_affects_no_other(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = watched.bench
     flow = await bench.create(chain({}))
     await bench.steps.projects.note("aaa")
@@ -202,7 +200,7 @@ async def test_what_is_wrong_with_one_project_concerns_no_other(
     assert (await bench.flow(flow)).steps[0].attempt == 2
 
 
-async def test_projects_are_tidied_seldom_and_dropped_when_nothing_is_left(
+async def test_projects_are_cleaned_up_rarely_and_dropped_when_empty(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = watched.bench
@@ -230,7 +228,7 @@ async def test_projects_are_tidied_seldom_and_dropped_when_nothing_is_left(
     assert [*await bench.steps.projects.ages(60)] == ["default"]
 
 
-async def test_a_project_in_which_a_flow_begins_while_it_is_tidied_stays(watched: Watched) -> None:
+async def test_a_project_in_which_a_flow_begins_during_cleanup_stays(watched: Watched) -> None:
     projects, begin = watched.bench.steps.projects, ProjectList(watched.bench.store, "steps")
     # Who was noted last is tidied first: whether the busy one stays is decided before the idle one is dropped.
     for age, project in ((1, "idle"), (2, "busy")):
@@ -245,7 +243,7 @@ async def _only(projects: ProjectList, project: str) -> bool:
     return [*await projects.ages()] == [project]
 
 
-async def test_a_project_that_cannot_be_tidied_keeps_no_other_from_it(watched: Watched) -> None:
+async def test_a_failed_cleanup_of_a_project_affects_no_other(watched: Watched) -> None:
     async def broken(project: str) -> None:
         raise ToolFailure("store_unavailable", "gone")
 
@@ -258,7 +256,7 @@ async def test_a_project_that_cannot_be_tidied_keeps_no_other_from_it(watched: W
     await wait_until(lambda: _only(projects, "broken"), what="the other one to be dropped")
 
 
-async def test_projects_where_nothing_happens_are_not_swept_each_round(watched: Watched) -> None:
+async def test_idle_projects_are_not_swept_each_round(watched: Watched) -> None:
     bench = watched.bench
     await bench.steps.projects.note("idle")
     await bench.store.command("ZADD", keys.step_projects.key(keys.FLEET), 1, "idle")

@@ -89,7 +89,7 @@ def test_a_job_enqueued_with_plain_rq_is_executed(alone: Alone) -> None:
     wait_until_sync(lambda: alone.counted()["ok"] == before + 1, what="the job to be counted")
 
 
-def test_nothing_of_a_finished_job_stays(alone: Alone) -> None:
+def test_a_finished_job_leaves_nothing(alone: Alone) -> None:
     jobs = [alone.queue.enqueue(NOOP, str(number)) for number in range(20)]
     wait_until_sync(lambda: not any(Job.exists(job.id, alone.connection) for job in jobs), what="all jobs to be done")
     left = [key.decode() for key in alone.connection.scan_iter("*")]
@@ -166,7 +166,7 @@ class _Dangerous:
         return os.mkdir, (str(self._path),)
 
 
-def test_pickled_jobs_are_refused_unread(alone: Alone, tmp_path: Path) -> None:
+def test_pickled_jobs_are_rejected_unread(alone: Alone, tmp_path: Path) -> None:
     made = tmp_path / "made-by-unpickling"
     job = Queue(QUEUE, connection=alone.connection).enqueue(NOOP, _Dangerous(made))
     wait_until_sync(lambda: finished(job), what="the job to be refused")
@@ -174,7 +174,7 @@ def test_pickled_jobs_are_refused_unread(alone: Alone, tmp_path: Path) -> None:
     assert not made.exists()
 
 
-def test_a_worker_outlives_a_restart_of_its_store(alone: Alone) -> None:
+def test_a_worker_survives_a_restart_of_its_store(alone: Alone) -> None:
     kill(alone.server)
     wait_until_sync(lambda: alone.command.logged("no answer from Redis, trying again"), what="the worker to notice")
     alone.server.start()
@@ -187,7 +187,7 @@ def test_a_worker_outlives_a_restart_of_its_store(alone: Alone) -> None:
     assert known.queue_names() == queue_names(["default"])
 
 
-def test_a_worker_serves_where_rq_cannot_read_its_own_registries(start: Start, connection: Redis) -> None:
+def test_a_worker_serves_although_rq_cannot_read_its_registries(start: Start, connection: Redis) -> None:
     queue = Queue(QUEUE, connection=connection, serializer=JSONSerializer)
     connection.zadd(queue.started_job_registry.key, {b"\xff:\xff": 1})
     worker = start()
