@@ -53,7 +53,7 @@ MakeRunKinds = Callable[[Settings, Store, Isolated], Mapping[str, RunKind]]
 """Makes the kinds of runs whose steps a worker executes, by name."""
 OnSettings = Callable[[Callable[[Settings], None]], None]
 """Registers a function to be called with new settings."""
-Beside = Callable[["WorkerProcess"], AbstractAsyncContextManager[None]]
+Companion = Callable[["WorkerProcess"], AbstractAsyncContextManager[None]]
 """Makes what runs along with a worker, such as its metrics endpoint, as long as the worker runs."""
 
 _TIDY_SECONDS = 60.0
@@ -80,7 +80,7 @@ class WorkerProcess:
         on_ready: called once, when the worker begins to take steps.
         orphaned: whether the process that started the worker is gone. Then the worker ends fast.
         on_settings: registers a function that is called in the event loop whenever the settings have changed.
-        beside: opened before the store, closed after the last step.
+        companion: opened before the store, closed after the last step.
         on_begin: called as soon as the event loop runs.
     """
 
@@ -92,7 +92,7 @@ class WorkerProcess:
         on_ready: Callable[[], None],
         orphaned: Callable[[], bool] = lambda: False,
         on_settings: OnSettings = lambda take: None,
-        beside: Beside | None = None,
+        companion: Companion | None = None,
         on_begin: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
@@ -101,7 +101,7 @@ class WorkerProcess:
         self._on_ready = on_ready
         self._orphaned = orphaned
         self._on_settings = on_settings
-        self._beside = beside
+        self._companion = companion
         self._on_begin = on_begin
         self._stop = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, "plain-jobs")
@@ -125,7 +125,7 @@ class WorkerProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        async with self._beside(self) if self._beside is not None else nullcontext():
+        async with self._companion(self) if self._companion is not None else nullcontext():
             await self._with_stores()
 
     async def _with_stores(self) -> None:

@@ -9,8 +9,10 @@ Stack traces are shown only if FLEET_LOG_LEVEL is ``debug``.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import resource
 import sys
 import traceback
 from collections.abc import Sequence
@@ -20,13 +22,13 @@ from cyclopts import App, CycloptsError, UnknownCommandError
 from coordinator import __version__
 from coordinator.cli.commands import COMMANDS, GROUPS
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.limits import raise_file_limit
 from coordinator.cli.supervision.init import run_below
 from coordinator.cli.terminal import absent, printable
 from coordinator.metrics import logs
 from coordinator.settings import SettingsError
 from coordinator.settings.problems import unknown
 
+MOST_FILES = 65_536
 _NO_ROOM = (errno.EDQUOT, errno.EFBIG, errno.ENOSPC)
 
 
@@ -93,7 +95,7 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> None:
     """Entry point of the ``fleet`` script."""
     run_below()
-    raise_file_limit()
+    _raise_file_limit()
     _open_closed()
     # Processes of a fleet configure this again. Logs of other commands must not mix with their output.
     logs.configure("info", "auto")
@@ -102,6 +104,19 @@ def main() -> None:
     except KeyboardInterrupt:
         # The command does not handle the signal (yet), so there is nothing to finish.
         sys.exit(Exit.INTERRUPTED)
+
+
+def _raise_file_limit() -> None:
+    """Raises the soft limit of open files to the hard one, at most to ``MOST_FILES``; children inherit it.
+
+    Each connection is a file. The usual soft limit (1,024) is for programs that use ``select``.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        # macOS has a further limit that getrlimit does not report.
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _open_closed() -> None:

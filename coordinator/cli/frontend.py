@@ -18,7 +18,6 @@ import structlog
 import uvloop
 
 from coordinator.cli.authentication import build_authenticator
-from coordinator.cli.described import described_toolsets
 from coordinator.cli.operators import QuietServer, operators_port, server_config
 from coordinator.cli.reload import SettingsInForce
 from coordinator.cli.stores import open_for_serving
@@ -37,7 +36,7 @@ from coordinator.store import Script
 from coordinator.store.drains import Drains
 from coordinator.store.store import Observe
 from coordinator.toolsets.items.metrics import ItemMetrics
-from coordinator.toolsets.registry import load_toolsets
+from coordinator.toolsets.registry import described_toolsets, load_toolsets
 from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol

@@ -97,12 +97,12 @@ def worker_port(
         CommandFailed: (from the block) the port cannot be opened.
     """
 
-    def beside(worker: Working) -> contextlib.AbstractAsyncContextManager[None]:
+    def companion(worker: Working) -> contextlib.AbstractAsyncContextManager[None]:
         health = Health(_Steps(worker), Exposition(metrics_dir).text, process=slot)
         gate = Gate(settings.allowed_hosts, (), settings.admin_host or settings.host)
         return operators_port(AdminApp(health, gate), settings, "worker_port", settings.worker_port)
 
-    return beside
+    return companion
 
 
 class _Steps:

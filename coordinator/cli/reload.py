@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from coordinator.cli.gateway.problems import sound
-from coordinator.cli.reload_outcome import ReloadOutcome
+from coordinator.cli.supervision.brief import ReloadOutcome
 from coordinator.metrics import Recorder
 from coordinator.settings import (
     LoadedSettings,

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,6 +31,8 @@ from coordinator.store import (
 from coordinator.store.address import parse
 from coordinator.store.embedded import EmbeddedError, ServerFailed, find_running
 from coordinator.store.identity import remembered
+from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.store.project_list import noted, written
 from coordinator.store.server_binary import ServerMissing
 
 R = TypeVar("R")
@@ -37,6 +40,8 @@ _log = structlog.get_logger(__name__)
 
 PATIENCE_SECONDS = 10.0
 """How long a starting process waits for a store that does not answer."""
+_NAMED = 20
+"""How many projects a message names."""
 STORE_SETTINGS = ("redis_url", "redis_timeout_ms", "data_dir")
 """The settings of commands that need only the store."""
 
@@ -184,3 +189,17 @@ def store_failed(error: StoreError) -> CommandFailed:
     elif isinstance(error, EmbeddedError):
         code = Exit.DATA_DIR
     return CommandFailed(str(error), code)
+
+
+async def unwritten(store: Store, project: str) -> str:
+    """The message for an unwritten project, with existing names; empty: it has data, or it is the default.
+
+    Raises:
+        ToolFailure: the store cannot be read.
+    """
+    if project == DEFAULT_PROJECT or await written(store, project):
+        return ""
+    names = await noted(store)
+    close = get_close_matches(project, names, n=1)
+    known = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(names)[:_NAMED]) or 'none yet'}"
+    return f"there is no project {project}: nobody has written to it; {known}"

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from cyclopts import Parameter
 
-from coordinator.cli.described import described_toolsets
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.terminal import print_json
 from coordinator.settings.problems import unknown
+from coordinator.toolsets.registry import described_toolsets
 from coordinator.toolsets.schema import TOOL_ERROR, describe, input_schema, output_schema
 from coordinator.toolsets.tool import Tool, Toolset
 

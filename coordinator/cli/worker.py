@@ -18,7 +18,7 @@ from coordinator.metrics import forget_gauges
 from coordinator.settings import LoadedSettings, Settings
 
 if TYPE_CHECKING:
-    from workers.process import Beside
+    from workers.process import Companion
 
 _FOR_FRONTENDS = (
     "host",
@@ -53,11 +53,11 @@ def worker(loaded: LoadedSettings) -> int:
         (slot,) = held.enter_context(slots(directory, "w"))
         held.callback(forget_gauges, directory, slot)
         ready = Announcer(f"fleet worker {slot} ready", loaded, "worker")
-        run("worker", slot, settings, directory, ready, _beside(settings, directory, slot))
+        run("worker", slot, settings, directory, ready, _companion(settings, directory, slot))
     return Exit.OK
 
 
-def _beside(settings: Settings, directory: Path, slot: str) -> Beside | None:
+def _companion(settings: Settings, directory: Path, slot: str) -> Companion | None:
     if not settings.worker_port:
         return None
     # Imported here, because most workers need no HTTP.

@@ -24,13 +24,13 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from coordinator.settings import example_sections as examples
-from coordinator.settings import urls
 from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connections
 from coordinator.settings.flows import Flows
 from coordinator.settings.gateway.model import Gateway
 from coordinator.settings.identity import ActorAuthentication
 from coordinator.settings.overload import Overload
+from coordinator.settings.paths import REDIS_ALLOWED, REDIS_PATTERN
 from coordinator.settings.steps import StepSettings
 from coordinator.settings.tracing import Tracing
 from coordinator.settings.work import Labels, LegacySchemas, Schemas, TraitNames, Traits
@@ -183,10 +183,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
                 "name. The variable FLEET_REDIS_PASSWORD keeps the password out of the URL. With TLS (rediss), "
                 "?ssl_ca_certs=FILE names authorities of your own; ssl_certfile and ssl_keyfile a client's certificate."
             ),
-            pattern=urls.REDIS_PATTERN,
+            pattern=REDIS_PATTERN,
             extra={
                 "group": "Store",
-                "allowed": urls.REDIS_ALLOWED,
+                "allowed": REDIS_ALLOWED,
                 "secret": True,
             },
         ),

@@ -1,4 +1,4 @@
-"""Makes paths in settings absolute, and opens files safely."""
+"""Paths and URLs in settings: makes paths absolute, opens files safely, and says what the URL of a Redis may be."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from coordinator.settings.problems import SettingsError, is_text, short, shown
+
+# ``coordinator.store.address`` reads such URLs part by part.
+REDIS_PATTERN = r"^((rediss?(\+sentinel)?|unix)://\S+)?\Z"
+REDIS_ALLOWED = "empty or a redis[s]://, redis[s]+sentinel:// or unix:// URL"
 
 Locate = Callable[[str], str]
 """Makes the path in a setting absolute. Raises SettingsError: it is not a path."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from coordinator.settings import example_sections as examples
-from coordinator.settings import urls
+from coordinator.settings.paths import REDIS_ALLOWED, REDIS_PATTERN
 
 Pool = Annotated[
     str,
@@ -80,8 +80,8 @@ class StepSettings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 "A separate Redis for RQ's queues. Empty: they are in the store's Redis, which saves a round trip "
                 "per step."
             ),
-            pattern=urls.REDIS_PATTERN,
-            extra={"allowed": urls.REDIS_ALLOWED, "secret": True},
+            pattern=REDIS_PATTERN,
+            extra={"allowed": REDIS_ALLOWED, "secret": True},
         ),
     ] = ""
     retention_days: Annotated[

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from coordinator.settings import Settings
 from coordinator.steps.names import StepNames
+from coordinator.store import Store
+from coordinator.toolsets.actor import Actor, Trusted
 from coordinator.toolsets.flows.tools import toolset as flows_toolset
 from coordinator.toolsets.gateway.tools import toolset as gateway_toolset
 from coordinator.toolsets.items.tools import toolset as items_toolset
@@ -23,3 +26,13 @@ def load_toolsets(services: Services) -> dict[str, Toolset]:
     )
     names.declare({toolset.name: [tool.name for tool in toolset.tools] for toolset in toolsets})
     return {toolset.name: toolset for toolset in toolsets}
+
+
+def described_toolsets() -> dict[str, Toolset]:
+    """Every toolset by name, for names, schemas and examples only: without a store, no tool can be called."""
+
+    async def nobody(actor: Actor) -> Trusted:
+        raise NotImplementedError("these toolsets have no store")
+
+    # This store is never opened.
+    return load_toolsets(Services(Settings(), Store("redis://localhost"), nobody))

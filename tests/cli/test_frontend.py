@@ -14,7 +14,7 @@ import pytest
 
 from coordinator.cli import frontend
 from coordinator.cli.frontend import McpServer, announce
-from coordinator.cli.reload_outcome import ReloadOutcome
+from coordinator.cli.supervision.brief import ReloadOutcome
 from coordinator.cli.supervision.sockets import listening
 from coordinator.metrics import MemoryCells, Recorder
 from coordinator.overload import Admission

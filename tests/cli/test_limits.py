@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.cli.limits import MOST_FILES
+from coordinator.cli import MOST_FILES
 from tests.support.fleets import Http, RunningFleet
 
 

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, read_fleet
-from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.stores import given_url, open_store
 from coordinator.cli.supervision.backoff import Backoff
+from coordinator.cli.supervision.brief import ReloadOutcome
 from coordinator.cli.supervision.sockets import listening, reserve
 from coordinator.cli.supervision.spawner import Spawner
 from coordinator.cli.supervision.supervised import Child, Spec

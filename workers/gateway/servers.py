@@ -21,8 +21,7 @@ from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.store.leader_lease import LeaderLeases
 from coordinator.toolsets.gateway.rules.catalogue import ImportedTool, ServerTools
-from coordinator.toolsets.gateway.rules.depth import too_deep
-from coordinator.toolsets.gateway.rules.schemas import schema_problem
+from coordinator.toolsets.gateway.rules.schemas import schema_problem, too_deep
 from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, AuditStore
 from coordinator.toolsets.gateway.store.servers import ServerStore

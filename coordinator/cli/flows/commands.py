@@ -11,8 +11,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import check_range, with_settings
-from coordinator.cli.projects import unwritten
-from coordinator.cli.stores import STORE_SETTINGS, with_store
+from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import counted, operator, print_json, printable
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store

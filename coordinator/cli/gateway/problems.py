@@ -77,6 +77,6 @@ def _problems_with_flow(settings: Settings, flow: Mapping[str, Any]) -> Iterator
 def _own_tools() -> Mapping[str, Sequence[str]]:
     """Toolset -> the names of its tools."""
     # Imported here, because loading all toolsets is slow, and many gateways use none of their tools.
-    from coordinator.cli.described import described_toolsets
+    from coordinator.toolsets.registry import described_toolsets
 
     return {name: [tool.name for tool in toolset.tools] for name, toolset in described_toolsets().items()}

@@ -1,4 +1,4 @@
-"""The brief that a supervisor gives to each process that it starts."""
+"""What a supervisor passes to its processes: a brief at the start, and the outcome of each reload."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ from typing import Literal
 
 import msgspec
 
-from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.settings import Settings
 
 Role = Literal["frontend", "worker"]
+
+
+class ReloadOutcome(msgspec.Struct, frozen=True):
+    """The outcome of rereading the settings."""
+
+    at: str
+    settings: Settings | None
+    """The new settings; None: they are invalid, and the old ones stay in force."""
+    problem: str = ""
+    restart: tuple[str, ...] = ()
+    """The names of changed settings that take effect only at the next start."""
 
 
 class Brief(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from coordinator.cli.exits import Exit
-from coordinator.cli.reload_outcome import ReloadOutcome
+from coordinator.cli.supervision.brief import ReloadOutcome
 from coordinator.cli.supervision.linux import end_with_parent
 
 ORPHAN_SECONDS = 2.0

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 
 from coordinator import __version__
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.stores import store_failed
-from coordinator.cli.supervision.brief import Role
+from coordinator.cli.supervision.brief import ReloadOutcome, Role
 from coordinator.cli.supervision.lifecycle import Lifecycle
 from coordinator.metrics import Recorder, SharedCells, SlotBusy, install, logs, reserved_slots, tracing
 from coordinator.settings import Settings, config_version, settings_digest, taken_over
 from coordinator.store import AddressError, KeySpaceDiffers, StoreTooOld
 
 if TYPE_CHECKING:
-    from workers.process import Beside
+    from workers.process import Companion
 
 
 def run(
@@ -28,13 +27,13 @@ def run(
     settings: Settings,
     metrics_dir: Path,
     lifecycle: Lifecycle,
-    beside: Beside | None = None,
+    companion: Companion | None = None,
 ) -> None:
     """Runs until SIGTERM or SIGINT, and returns when all work in progress is done.
 
     Args:
         settings: with the URL of the store in use.
-        beside: a context that a worker enters while it works.
+        companion: a context that a worker enters while it works.
 
     Raises:
         CommandFailed: it cannot start.
@@ -50,7 +49,7 @@ def run(
 
             run_frontend(settings, recorder, metrics_dir, lifecycle)
         else:
-            _work(settings, recorder, lifecycle, beside)
+            _work(settings, recorder, lifecycle, companion)
     finally:
         tracing.stop()
         recorder.close()
@@ -108,7 +107,7 @@ def _unwritable(metrics_dir: Path, error: OSError) -> CommandFailed:
     )
 
 
-def _work(settings: Settings, recorder: Recorder, lifecycle: Lifecycle, beside: Beside | None) -> None:
+def _work(settings: Settings, recorder: Recorder, lifecycle: Lifecycle, companion: Companion | None) -> None:
     # Imported here, because front-ends do not need RQ.
     from workers.process import WorkerProcess
     from workers.run_kinds import make_run_kinds
@@ -131,7 +130,7 @@ def _work(settings: Settings, recorder: Recorder, lifecycle: Lifecycle, beside: 
         lifecycle.ready,
         lambda: lifecycle.orphaned,
         on_settings,
-        beside,
+        companion,
         lifecycle.begun,
     )
     try:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.cli.reload import Rereader
-from coordinator.cli.reload_outcome import ReloadOutcome
-from coordinator.cli.supervision.brief import Role
+from coordinator.cli.supervision.brief import ReloadOutcome, Role
 from coordinator.cli.supervision.roles import open_recorder, slots
 from coordinator.cli.supervision.supervised import Spec
 from coordinator.cli.supervision.supervisor import Supervisor

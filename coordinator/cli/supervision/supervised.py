@@ -14,9 +14,8 @@ from typing import Literal
 import msgspec
 
 from coordinator.cli.exits import Exit
-from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.supervision.backoff import Backoff
-from coordinator.cli.supervision.brief import Brief, Role
+from coordinator.cli.supervision.brief import Brief, ReloadOutcome, Role
 from coordinator.cli.supervision.lifecycle import BEAT_SECONDS, Report
 from coordinator.cli.supervision.spawner import Process, Spawner
 from coordinator.settings import Settings

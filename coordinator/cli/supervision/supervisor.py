@@ -19,8 +19,8 @@ from pathlib import Path
 import structlog
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.reload_outcome import ReloadOutcome
 from coordinator.cli.supervision import spawner
+from coordinator.cli.supervision.brief import ReloadOutcome
 from coordinator.cli.supervision.lifecycle import BEAT_SECONDS
 from coordinator.cli.supervision.linux import end_session
 from coordinator.cli.supervision.supervised import Child, Spec

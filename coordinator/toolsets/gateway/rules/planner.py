@@ -21,9 +21,9 @@ from coordinator.steps.model import Failure, Outcome
 from coordinator.toolsets.gateway.rules import machine
 from coordinator.toolsets.gateway.rules.advance import AdvanceBuilder
 from coordinator.toolsets.gateway.rules.bundle import Bundle, candidate, retry_of, retry_on
-from coordinator.toolsets.gateway.rules.depth import MAX_DEPTH, too_deep
 from coordinator.toolsets.gateway.rules.guards import Circumstances, evaluate
 from coordinator.toolsets.gateway.rules.mapping import written
+from coordinator.toolsets.gateway.rules.schemas import MAX_DEPTH, too_deep
 from coordinator.toolsets.gateway.rules.scope import Scope
 from coordinator.toolsets.gateway.rules.task import MAX_CONTEXT, Advance, Approval, Task
 

@@ -1,4 +1,4 @@
-"""Input schemas: defaults first, then validation."""
+"""Input schemas: defaults first, then validation. And how deep values may be nested."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from coordinator.toolsets.gateway.rules import validator
 
 MAX_ARGUMENTS = 64 * 1024
 """Most bytes of the arguments of a transition, or of the input of a workflow, as JSON."""
+MAX_DEPTH = 100
+"""Of contexts, and of schemas of downstream servers: deeper ones could be stored, but not be sent to every client.
+Encoders of MCP libraries give up at about 200."""
 _MAX_SHOWN, _MAX_FOUND = 10, 100
 """Violations of one value: how many are reported, and after how many checking stops."""
 _MAX_MESSAGE = 300
@@ -32,6 +35,24 @@ class Violation(NamedTuple):
     path: str
     """``arguments.files.0``."""
     message: str
+
+
+def too_deep(value: Any) -> bool:
+    """Whether objects and lists are nested deeper than ``MAX_DEPTH``. Levels below that are not visited."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, Mapping):
+                inner += one.values()
+            elif isinstance(one, list | tuple):
+                inner += one
+        if not inner:
+            return False
+        level = [one for one in inner if isinstance(one, Mapping | list | tuple)]
+        if not level:
+            return False
+    return True
 
 
 def with_defaults(schema: Mapping[str, Any] | None, value: dict[str, Any]) -> dict[str, Any]:
