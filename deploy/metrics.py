@@ -1,4 +1,4 @@
-"""Writes the page about all metrics: ``python -m deploy.metrics``. What it writes is checked in."""
+"""Writes the page about all metrics: ``python -m deploy.metrics``. The output is checked in."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NAME = re.compile(r"coordinator[a-z0-9_:]*")
 _HEAD = """\
 # Metrics
 
-What `/metrics` of a host says, for all of its processes together. Written by `python -m deploy.metrics` from
-`coordinator/metrics/catalogue.py`, the dashboards and the alerts.
+The metrics that `/metrics` of a host serves, for all of its processes together. Written by `python -m deploy.metrics`
+from `coordinator/metrics/catalogue.py`, the dashboards and the alerts.
 
-One host has fewer than 6,000 series, whatever happens. Labels have few values: those listed, or a bounded number
-after which further ones count as `other`. No label is ever the id of an item, request, agent or project. Counters go
-on where a killed process stopped. Panels are named with their dashboard; alerts lead to what to do.
+One host always has fewer than 6,000 series. Labels have few values: those listed, or a bounded number after which
+further ones count as `other`. No label is ever the id of an item, request, agent or project. Counters continue where a
+killed process stopped. Panels are named with their dashboard; alerts link to their runbooks.
 
 | Metric | Type | Panels | Alerts |
 | --- | --- | --- | --- |
@@ -103,7 +103,7 @@ def alert_page(alert: str) -> str:
 
 
 def _alerts() -> dict[str, list[str]]:
-    """The alerts that go by each metric, also where they go by what is recorded of it."""
+    """The alerts that use each metric, directly or through a recording rule."""
     found: dict[str, list[str]] = {metric.name: [] for metric in CATALOGUE}
     recorded: dict[str, set[str]] = {}
     for rule in _rules():

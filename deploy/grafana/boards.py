@@ -1,6 +1,6 @@
-"""What the dashboards show, from what callers feel to what causes it.
+"""The content of the dashboards, from symptoms to causes.
 
-Every panel has a unit, says what it shows and names the page that says what to do.
+Every panel has a unit, a description and a runbook.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Panel(NamedTuple):
     unit: str
     queries: Sequence[tuple[str, str]]
     page: str
-    """The runbook that helps when this looks wrong."""
+    """Its runbook."""
     kind: str = "lines"
     width: int = 8
     height: int = 7
@@ -53,7 +53,7 @@ def gauge(metric: str, by: str = "", **labels: str) -> str:
 
 
 def share(part: str, whole: str) -> str:
-    """How much of the whole a part is."""
+    """The ratio of a part to the whole."""
     return f"{part} / ({whole} > 0)"
 
 
@@ -86,7 +86,7 @@ SERVICE = Dashboard(
                 ),
                 Panel(
                     "Served",
-                    "Calls that did not fail by a fault of ours, no critical one shed; the objective is 99.9 %.",
+                    "Share of calls without a defect or a shed critical call; the objective is 99.9 %.",
                     "percentunit",
                     [
                         (
@@ -120,7 +120,7 @@ SERVICE = Dashboard(
                 ),
                 Panel(
                     "Shed",
-                    "Calls turned away to protect the fleet, per second.",
+                    "Calls shed to protect the fleet, per second.",
                     "reqps",
                     [(rate(SHED), "")],
                     "SheddingForLong",
@@ -130,7 +130,7 @@ SERVICE = Dashboard(
                 ),
                 Panel(
                     "Front-ends",
-                    "Front-end processes that run.",
+                    "Running front-end processes.",
                     "short",
                     [(gauge("coordinator_processes", role="frontend"), "")],
                     "NoFrontEnds",
@@ -148,21 +148,21 @@ SERVICE = Dashboard(
                 ),
                 Panel(
                     "Calls by outcome",
-                    "conflict: transient failures such as lost races; invalid: wrong arguments; internal: defects.",
+                    "conflict: transient failures such as lost races; invalid: bad arguments; internal: defects.",
                     "reqps",
                     [(rate(CALLS, "outcome"), "{{outcome}}")],
                     "CallsFail",
                 ),
                 Panel(
                     "Duration by tool, p99",
-                    "From a call's arguments to its answer; without what claims waited for an item (waitMs).",
+                    "From a call's arguments to its answer; excludes the time that claims wait for an item (waitMs).",
                     "s",
                     [(quantile(0.99, TIME, "tool"), "{{tool}}")],
                     "ClaimsSlow",
                 ),
                 Panel(
-                    "Quick path",
-                    "Share of calls that the quick path answers; it falls when clients send unusual requests.",
+                    "Fast path",
+                    "Share of calls that the fast path answers; it falls when clients send unusual requests.",
                     "percentunit",
                     [
                         (
@@ -175,15 +175,15 @@ SERVICE = Dashboard(
                     "ClaimsSlow",
                 ),
                 Panel(
-                    "Not let in",
-                    "Requests without a credential that counts, per second.",
+                    "Unauthorized",
+                    "Requests without a valid credential, per second.",
                     "reqps",
                     [(rate("coordinator_auth_refused_total", "reason"), "{{reason}}")],
                     "CallsFail",
                 ),
                 Panel(
                     "Verified actors",
-                    "What became of actors' proofs, per second.",
+                    "Outcomes of actors' proofs, per second.",
                     "reqps",
                     [(rate("coordinator_identity_verifications_total", "result"), "{{result}}")],
                     "IdentityDegraded",
@@ -209,21 +209,21 @@ SERVICE = Dashboard(
                 ),
                 Panel(
                     "Event loop, p99",
-                    "How late timers run: time in which a process answered nobody.",
+                    "How late timers run: time in which the event loop is blocked.",
                     "s",
                     [(quantile(0.99, "coordinator_event_loop_lag_seconds", "role"), "{{role}}")],
                     "EventLoopLate",
                 ),
                 Panel(
                     "Calls by process",
-                    "How evenly load spreads.",
+                    "How evenly the load is balanced.",
                     "reqps",
                     [(rate("coordinator_slot_requests_total", "instance, slot"), "{{instance}} {{slot}}")],
                     "EventLoopLate",
                 ),
                 Panel(
                     "Restarts",
-                    "Processes started again per minute.",
+                    "Process restarts per minute.",
                     "short",
                     [(f"60 * {rate('coordinator_process_restarts_total', 'role, cause')}", "{{role}} by {{cause}}")],
                     "ProcessesRestart",
@@ -248,40 +248,40 @@ CONTENTION = Dashboard(
             "Admission",
             (
                 Panel(
-                    "Limit and calls at work",
-                    "The limit falls when the store slows down; with calls at work near it others wait or are shed.",
+                    "Limit and calls in flight",
+                    "The limit falls when the store slows down; near it, further calls wait or are shed.",
                     "short",
                     [
                         (gauge("coordinator_concurrency_limit"), "limit"),
-                        (gauge("coordinator_inflight"), "at work"),
+                        (gauge("coordinator_inflight"), "in flight"),
                         (gauge("coordinator_admission_waiting"), "waiting"),
                     ],
                     "SheddingForLong",
                 ),
                 Panel(
                     "Shed by class",
-                    "The least critical are to be shed first, critical ones never.",
+                    "The least critical calls should be shed first, critical ones never.",
                     "reqps",
                     [(rate(SHED, "class"), "{{class}}")],
                     "CriticalCallsShed",
                 ),
                 Panel(
                     "Shed by reason",
-                    "actor_quota: a few agents ask for too much; queue_timeout: capacity.",
+                    "actor_quota: a few agents make too many calls; queue_timeout: too little capacity.",
                     "reqps",
                     [(rate(SHED, "reason"), "{{reason}}")],
                     "SheddingForLong",
                 ),
                 Panel(
                     "Waiting, p99",
-                    "Time that calls waited for room before they were let in.",
+                    "Time that calls waited for admission.",
                     "s",
                     [(quantile(0.99, "coordinator_admission_queue_seconds", "class"), "{{class}}")],
                     "SheddingForLong",
                 ),
                 Panel(
                     "Saturation",
-                    "Calls at work by the limit, of the busiest front-end of each host.",
+                    "Calls in flight divided by the limit, of the busiest front-end of each host.",
                     "percentunit",
                     [(f"max by (instance) (coordinator_saturation{{{HOST}}})", "{{instance}}")],
                     "SheddingForLong",
@@ -314,43 +314,43 @@ CONTENTION = Dashboard(
                 ),
                 Panel(
                     "Losers per claim",
-                    "Claims that have ended, by how many claims of others were in vain meanwhile; best none.",
+                    "Ended claims, by the number of failed claims of others meanwhile; best none.",
                     "short",
                     [(rate(LOSERS + "_bucket", "le"), "{{le}}")],
                     "HighContention",
                     "heat",
                 ),
                 Panel(
-                    "Begun again",
-                    "Operations of several scripts that began again, as what they had read had changed meanwhile.",
+                    "Operations restarted",
+                    "Operations of several scripts that restarted because their reads were stale.",
                     "ops",
                     [(rate("coordinator_operations_restarted_total", "operation"), "{{operation}}")],
                     "HighContention",
                 ),
                 Panel(
                     "Collisions",
-                    "stale_fence: agents that go on with claims that they have lost.",
+                    "stale_fence: agents that continue with claims that they have lost.",
                     "reqps",
                     [(rate(CONFLICTS, "kind"), "{{kind}}")],
                     "StaleFences",
                 ),
                 Panel(
                     "Request ids",
-                    "replay: calls that were repeated and answered from the record.",
+                    "replay: retried calls that were answered from the record.",
                     "reqps",
                     [(rate("coordinator_idempotency_total", "result"), "{{result}}")],
                     "RequestIdsReused",
                 ),
                 Panel(
                     "Held, p90",
-                    "How long claims were held, by how they ended; expired: nobody renewed them.",
+                    "Hold time of claims, by how they ended; expired: not renewed.",
                     "s",
                     [(quantile(0.9, HOLD, "end"), "{{end}}")],
                     "ClaimsExpire",
                 ),
                 Panel(
                     "Claims ended",
-                    "completed: the item was finished; released: given back or let go for another; expired.",
+                    "completed: the item was finished; released: by the agent, or for another claim; expired.",
                     "ops",
                     [(rate(HOLD + "_count", "end"), "{{end}}")],
                     "ClaimsExpire",
@@ -369,28 +369,28 @@ CONTENTION = Dashboard(
                 ),
                 Panel(
                     "Oldest ready item",
-                    "Age of the oldest item in the queue that anybody could claim: the best sign of too few agents.",
+                    "Age of the oldest ready item: the best sign of too few agents.",
                     "s",
                     [(f"max (coordinator_oldest_ready_age_seconds{{{HOST}}})", "age")],
                     "ItemsWait",
                 ),
                 Panel(
                     "Abandoned items",
-                    "Left in the middle by their agent, and not taken over yet.",
+                    "Items whose agent is gone, not taken over yet.",
                     "short",
                     [(f"max (coordinator_abandoned_items{{{HOST}}})", "items")],
                     "ItemsAbandoned",
                 ),
                 Panel(
                     "Waiting agents",
-                    "Claims that wait for an item (waitMs); where items are ready, their selectors do not match.",
+                    "Claims that wait for an item (waitMs); if items are ready, their selectors do not match.",
                     "short",
                     [(gauge("coordinator_agents_waiting", "instance"), "{{instance}}")],
                     "ItemsWait",
                 ),
                 Panel(
                     "Waited, p90",
-                    "How long claims waited for an item, by how that ended; in order of arrival for each selector.",
+                    "How long claims waited for an item, by outcome; in order of arrival for each selector.",
                     "s",
                     [(quantile(0.9, "coordinator_claim_wait_seconds", "end"), "{{end}}")],
                     "ItemsWait",
@@ -409,7 +409,7 @@ STORE = Dashboard(
             (
                 Panel(
                     "All scripts",
-                    "How long scripts take, from sending one to having its reply.",
+                    "Duration of scripts, from sending to reply.",
                     "s",
                     [(rate(SCRIPT + "_bucket", "le"), "{{le}}")],
                     "StoreSlow",
@@ -433,8 +433,8 @@ STORE = Dashboard(
                     "StoreSlow",
                 ),
                 Panel(
-                    "Not done",
-                    "Scripts by why. refused: by a rule; error: no result.",
+                    "Scripts without effect",
+                    "By reason. refused: by a rule; error: no result.",
                     "ops",
                     [(rate("coordinator_store_script_failures_total", "outcome"), "{{outcome}}")],
                     "HighContention",
@@ -453,21 +453,21 @@ STORE = Dashboard(
             (
                 Panel(
                     "Age of keys",
-                    "Of the oldest keys in use; they cannot be renewed when this grows.",
+                    "Age of the oldest keys in use; it grows while they cannot be refreshed.",
                     "s",
                     [(f"max by (source) (coordinator_identity_key_age_seconds{{{HOST}}})", "{{source}}")],
                     "KeysOld",
                 ),
                 Panel(
                     "Settings in force",
-                    "Versions that front-ends and workers go by: two lines at 1 mean that some differ.",
+                    "Versions in force in front-ends and workers: two lines at 1 mean that some differ.",
                     "short",
                     [(f"max by (version) (coordinator_config_info{{{HOST}}})", "{{version}}")],
                     "ConfigsDiffer",
                 ),
                 Panel(
                     "Reloads",
-                    "refused: the file was wrong, the old settings stay.",
+                    "refused: the file was invalid, the old settings stay.",
                     "short",
                     [(f"60 * {rate('coordinator_config_reloads_total', 'outcome')}", "{{outcome}}")],
                     "ReloadRefused",
@@ -500,7 +500,7 @@ WORKFLOWS = Dashboard(
                 ),
                 Panel(
                     "Checkpoints",
-                    "Of workflow sessions: yielded and answered, per minute.",
+                    "Checkpoints of workflow sessions: yielded and answered, per minute.",
                     "short",
                     [(f"60 * {rate('coordinator_session_checkpoints_total', 'outcome')}", "{{outcome}}")],
                     "CallsFail",
@@ -519,20 +519,20 @@ WORKFLOWS = Dashboard(
                 ),
                 Panel(
                     "Wait, p95",
-                    "From a step being ready to a worker having it.",
+                    "From ready to taken by a worker.",
                     "s",
                     [(quantile(0.95, "coordinator_step_wait_seconds"), "p95")],
                     "StepsWait",
                 ),
                 Panel(
                     "Duration, p95",
-                    "How long attempts take in their worker.",
+                    "Duration of attempts in their worker.",
                     "s",
                     [(quantile(0.95, "coordinator_step_duration_seconds"), "p95")],
                     "StepsWait",
                 ),
                 Panel(
-                    "In hand",
+                    "Running steps",
                     "Steps that each worker executes now.",
                     "short",
                     [(gauge("coordinator_steps_in_hand", "instance, slot"), "{{instance}} {{slot}}")],
@@ -540,7 +540,7 @@ WORKFLOWS = Dashboard(
                 ),
                 Panel(
                     "Lost",
-                    "Leases that ran out, late reports and jobs that had vanished, per minute.",
+                    "Expired leases, late reports and restored jobs, per minute.",
                     "short",
                     [
                         (f"60 * {rate('coordinator_step_leases_lost_total')}", "leases"),
@@ -551,7 +551,7 @@ WORKFLOWS = Dashboard(
                 ),
                 Panel(
                     "Workers",
-                    "Worker processes that run.",
+                    "Running worker processes.",
                     "short",
                     [(gauge("coordinator_processes", role="worker"), "workers")],
                     "NoWorkers",
@@ -563,21 +563,21 @@ WORKFLOWS = Dashboard(
             (
                 Panel(
                     "Submits by result",
-                    "Transitions asked for per second; STALE_WORKFLOW_VERSION: somebody else was faster.",
+                    "Submitted transitions per second; STALE_WORKFLOW_VERSION: another caller was faster.",
                     "ops",
                     [(rate("coordinator_gateway_submits_total", "result"), "{{result}}")],
                     "CallsFail",
                 ),
                 Panel(
                     "Executors, p95",
-                    "How long attempts of executors take, by kind.",
+                    "Duration of executor attempts, by kind.",
                     "s",
                     [(quantile(0.95, "coordinator_gateway_executor_seconds", "kind"), "{{kind}}")],
                     "StepsWait",
                 ),
                 Panel(
                     "Servers unavailable",
-                    "Downstream servers that tools are imported from and that did not answer when last asked.",
+                    "Downstream servers with imported tools that did not answer the last query.",
                     "short",
                     [(f"max (coordinator_gateway_servers_unavailable{{{HOST}}})", "servers")],
                     "CallsFail",

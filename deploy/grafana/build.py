@@ -1,6 +1,6 @@
-"""Writes the dashboards of ``boards`` as JSON: ``python -m deploy.grafana.build``. What it writes is checked in.
+"""Writes the dashboards of ``boards`` as JSON: ``python -m deploy.grafana.build``. The output is checked in.
 
-Needs what tests need (grafana-foundation-sdk).
+Needs the development dependencies (grafana-foundation-sdk).
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def test_each_alert_fires_for_one_fleet_and_is_silent_for_another(tmp_path: Path
 @needs_promtool
 def test_a_link_leads_to_where_the_pages_are_published(tmp_path: Path) -> None:
     told = {
-        "summary": "There were always steps that wait.",
+        "summary": "The queues of steps never drain.",
         "description": "Steps that wait now: 1. Does a worker serve their pool?",
         "runbook_url": "https://docs.example.org/fleet/StepsStay.md",
     }

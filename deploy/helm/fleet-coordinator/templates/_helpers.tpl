@@ -65,7 +65,7 @@ app.kubernetes.io/component: {{ .component }}
 
 {{/* What all pods have in common; front-ends and workers add their container. */}}
 {{- define "fleet.pod" -}}
-# Variables that Kubernetes makes of Services (FLEET_PORT=tcp://...) would be taken for settings.
+# Variables that Kubernetes generates for Services (FLEET_PORT=tcp://...) would be taken for settings.
 enableServiceLinks: false
 automountServiceAccountToken: false
 {{- with .root.Values.imagePullSecrets }}
@@ -152,8 +152,8 @@ volumeMounts:
   {{- with .Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-# Of a port of its own, which answers whatever Host a kubelet sends. Liveness touches nothing outside the process:
-# a stumbling Redis must not restart the fleet.
+# On a separate port, which accepts any Host of a kubelet. Liveness depends on nothing outside the process: a failing
+# Redis must not restart the fleet.
 startupProbe:
   httpGet: {path: /healthz, port: admin}
   periodSeconds: 2
