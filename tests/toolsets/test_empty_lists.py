@@ -65,7 +65,7 @@ SHOWN: dict[str, Callable[..., Any]] = {
     "next_activity step_manifest": test_validation.test_step_manifests_by_example,
     "next_activity activity_manifest": test_moves.test_another_report_from_the_same_token_corrects_the_transition,
     "get_trace trace_tokens": test_trace.test_an_empty_list_of_tokens_resolves_none,
-    "nav_action loop_items": test_visits.test_an_activity_that_is_entered_again_begins_anew,
+    "nav_action loop_items": test_visits.test_reentering_an_activity_begins_a_new_visit,
 }
 """Lists that differ from what is left out, and the tests that show it."""
 
