@@ -1,4 +1,4 @@
-"""Tokens, token files, authenticators and fake verifiers as tests make them."""
+"""Tokens, token files, authenticators and fake verifiers for tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS = VerifierSettings(
 
 
 class Tokens:
-    """A token file, and the tokens that only its maker knows."""
+    """A token file, and its tokens in clear text."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,7 +65,7 @@ class Tokens:
 
 
 class FakeVerifier:
-    """Says of each token what it was told; counts how often it was asked."""
+    """Returns configured outcomes; counts its calls."""
 
     name = "jwks"
 
@@ -105,7 +105,7 @@ class FakeVerifier:
 
 
 class Authenticators:
-    """Makes authenticators and notes their verifiers and what they tell."""
+    """Makes authenticators, and keeps their verifiers and reports."""
 
     def __init__(self) -> None:
         self.verifiers: list[FakeVerifier] = []

@@ -1,4 +1,4 @@
-"""Whose call it is: actors in arguments against the caller, for every tool of the product."""
+"""Attribution: actors in arguments against the caller, for every tool of the product."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_other_actors_are_rejected(arguments: Everything, path: str) -> None:
 
 
 def test_the_actors_of_every_tool_are_found() -> None:
-    """No struct of a contract has an actor where the caller would not be put."""
+    """No struct of a contract has an actor that attribution would miss."""
 
     def places(annotation: Any, seen: frozenset[Any]) -> int:
         info = annotation if isinstance(annotation, msgspec.inspect.Type) else msgspec.inspect.type_info(annotation)

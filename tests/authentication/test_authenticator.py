@@ -1,4 +1,4 @@
-"""The authenticator by itself: which tokens are good, what they grant, and what changes while it runs."""
+"""The authenticator alone: which tokens are valid, what they grant, and changes at run time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def denied(authenticator: Authenticator, header: str | bytes | None) -> tuple[Reason, str]:
-    """Why a header is refused."""
+    """Why a header is rejected."""
     with pytest.raises(Denied) as caught:
         await authenticator.authenticate(header.encode() if isinstance(header, str) else header)
     return caught.value.reason, caught.value.description
@@ -194,7 +194,7 @@ async def test_a_wrong_file_is_reported_and_the_old_one_kept(authenticators: Aut
         tokens.write(good)
         await wait_until(lambda: "refused" not in authenticator.report()["file"], what="the reading")
         tokens.path.chmod(0o666)
-        await wait_until(lambda: "refused" in authenticator.report()["file"], what="the look at its mode")
+        await wait_until(lambda: "refused" in authenticator.report()["file"], what="the check of its mode")
         assert str(tokens.path.parent) not in authenticator.report()["file"]["refused"]
     assert authenticators.reads == ["refused", "refused", "ok", "refused"]
     told = [line for line in logged if "refused" in line["event"]]
@@ -306,7 +306,7 @@ async def test_settings_that_change(authenticators: Authenticators, tokens: Toke
     authenticator.configure(changed)
     assert (authenticator.mode, authenticator.resource) == ("required", "https://f.example")
     assert (await admitted(authenticator, token)).caller.permissions == frozenset()
-    # Another file, which is not there yet: the old one stays.
+    # Another file, which does not exist yet: the old tokens stay.
     other = Tokens(tokens.path.with_name("other.yaml"))
     authenticator.configure(with_auth(settings, tokens=str(other.path)))
     await wait_until(lambda: "refused" in authenticator.report()["file"], what="the reading")
@@ -475,7 +475,7 @@ async def test_tokens_that_do_not_verify(authenticators: Authenticators) -> None
     for status, reason in (("unavailable", "unavailable"), ("unchecked", "rejected"), ("absent", "rejected")):
         authenticators.verifier.outcomes[JWT] = Outcome(status=status, verifier="jwks")  # type: ignore[arg-type]
         assert (await denied(authenticator, f"Bearer {JWT}"))[0] == reason
-    # What is no JWT is not worth a look.
+    # Malformed JWTs are not verified.
     before = len(authenticators.verifier.asked)
     for token in ("abc", "a.b", "a.b.c.d", new_token()):
         assert (await denied(authenticator, f"Bearer {token}"))[0] == "unknown"

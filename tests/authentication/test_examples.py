@@ -1,4 +1,4 @@
-"""The examples of authentication are sound, and `fleet config check` says what they mean."""
+"""The examples of authentication are valid, and `fleet config check` explains them."""
 
 from __future__ import annotations
 

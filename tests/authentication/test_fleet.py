@@ -1,4 +1,4 @@
-"""A real fleet that authenticates its callers: two front-ends, changing tokens, JWTs, operators' port, ownership."""
+"""A real fleet that authenticates its callers: two front-ends, changing tokens, JWTs, admin port, ownership."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Answer(NamedTuple):
 
     @property
     def result(self) -> Any:
-        """The structured content of a call that went well."""
+        """The structured content of a successful call."""
         assert self.status == 200, self
         assert not self.body["result"].get("isError"), self.body
         return self.body["result"]["structuredContent"]
 
     @property
     def code(self) -> str:
-        """The code of a call that was refused."""
+        """The code of a rejected call."""
         assert (self.status, self.body["result"]["isError"]) == (200, True)
         code: str = self.body["result"]["structuredContent"]["error"]["code"]
         return code
@@ -131,7 +131,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     try:
         yield guarded
         assert guarded.fleet.end() == 0
-        # Whatever happened: no token in what the fleet has said or written.
+        # In any case: no token in the output and files of the fleet.
         written = [guarded.fleet.stderr, guarded.fleet.stdout]
         written += [path.read_text(errors="replace") for path in (guarded.folder / "data").rglob("*") if path.is_file()]
         for token in set(guarded.said):
@@ -251,11 +251,11 @@ def test_jwts_are_accepted(guarded: Guarded) -> None:
 
 
 def test_a_caller_has_the_identity_of_its_token(guarded: Guarded) -> None:
-    """Under the policy that trusts nobody without proof: the bearer is proof enough."""
+    """Under the policy reject: the bearer token replaces a proof."""
     item = new_item(guarded)
     mine = claim(guarded, guarded.agent, item).result["claimResults"][0]
     assert (mine["outcome"], mine["claimedBy"]) == ("success", "agent-1")
-    # Another caller meets the claim, and cannot say that he is its holder.
+    # Another caller conflicts with the claim, and cannot pose as its holder.
     other = guarded.jwt("agent-2")
     assert claim(guarded, other, item).result["claimResults"][0]["outcome"] == "already_claimed"
     for token in (other, guarded.agent):
@@ -285,7 +285,7 @@ def test_request_ids_are_per_caller(guarded: Guarded) -> None:
     more: Any
     wanted: Any = {"requestId": request_id, "claims": [{"itemId": item}]}
     first = guarded.call(guarded.agent, "claim_item", **wanted).result
-    # From any process, with or without the actor that he is anyway.
+    # From any process, with or without the caller's own actor.
     for more in ({}, {"actor": {"id": "agent-1", "kind": "subagent"}}):
         for _ in range(3):
             assert guarded.call(guarded.agent, "claim_item", **wanted, **more).result == first
@@ -314,7 +314,7 @@ def test_operators_have_a_port_of_their_own(guarded: Guarded) -> None:
     assert request(guarded.port, "GET", "/healthz").status == 200
     assert request(guarded.admin, "POST", "/mcp").status == 404
     assert guarded.fleet.state.admin_url == f"http://127.0.0.1:{guarded.admin}"
-    # Each process answers there, and each says of itself that it is ready.
+    # Each process answers there, and reports its own readiness.
     seen: set[str] = set()
 
     def both() -> bool:

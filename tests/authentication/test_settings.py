@@ -1,4 +1,4 @@
-"""Which settings of authentication go together, and who may listen where."""
+"""Which settings of authentication fit together, and which addresses may be listened on."""
 
 from __future__ import annotations
 

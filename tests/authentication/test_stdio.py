@@ -1,4 +1,4 @@
-"""``fleet stdio`` for a client who has a token."""
+"""``fleet stdio`` for a client with a token."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_the_client_has_the_identity_of_its_token(redis_url: str, project:
         assert claimed["claimResults"][0]["claimedBy"] == "agent-1"
         other = {**wanted, "actor": {"id": "agent-2", "kind": "user"}}
         assert code(await client.call_tool("claim_item", other)) == "actor_mismatch"
-        # It ends with his token.
+        # Access ends with the token.
         tokens.revoke("agent-1")
 
         async def refused() -> bool:

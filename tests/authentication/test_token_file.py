@@ -1,4 +1,4 @@
-"""The token file: what it may say, who may write it, and how it is changed."""
+"""The token file: its content, its permissions, and how it is changed."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_wrong_file_is_refused_without_its_values(tokens: Tokens, text: str, p
     assert message.startswith(str(tokens.path))
     assert message.removeprefix(str(tokens.path)).startswith(problem)
     assert SECRET not in message
-    # Nor is it changed.
+    # It is not changed either.
     with pytest.raises(TokenFileError):
         tokens.add()
     assert tokens.path.read_text() == text
@@ -138,7 +138,7 @@ def test_a_non_file_is_rejected_at_once(tokens: Tokens, make: Callable[[Path], N
             read_tokens(tokens.path)
         with pytest.raises(TokenFileError, match=r"not a regular file|Is a directory"):
             tokens.add()
-    assert len(os.listdir("/proc/self/fd")) <= before  # others of this process may let go of theirs meanwhile
+    assert len(os.listdir("/proc/self/fd")) <= before  # other threads of this process may close theirs meanwhile
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "tokens:\n", "tokens: []\n"])

@@ -20,5 +20,5 @@ def tree(tmp_path: Path) -> Tree:
 
 @pytest.fixture
 def read(tree: Tree) -> Read:
-    """Reads what the tree holds now."""
+    """Reads the current content of the tree."""
     return lambda: Definitions([tree.root], poll_seconds=0).current

@@ -1,4 +1,4 @@
-"""Conditions against a plain model: what holds, of which variables, and how it is written."""
+"""Conditions against a plain model: evaluation, variables, and text form."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def walked(world: Any, names: list[str]) -> Any:
 
 
 def model(condition: dict[str, Any], world: dict[str, Any]) -> bool:
-    """The rules once more, written for JSON data and without regard for speed."""
+    """The same rules, written for JSON data and without regard for speed."""
     if condition["type"] == "and":
         return False not in [model(one, world) for one in condition["conditions"]]
     if condition["type"] == "or":

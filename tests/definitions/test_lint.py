@@ -1,4 +1,4 @@
-"""``fleet definitions check``: what leads nowhere, what is not there, what nothing leads to."""
+"""``fleet definitions check``: dangling references, missing parts, unreachable activities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read from a folder: which files count, how they are put together, and what is told of the others."""
+"""Loading a folder: which files count, how they are assembled, and how the others are reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ODD = {
         "substrate-node-security-audit/skills/00-execute-audit.toon",
     },
 }
-"""By the version of a set: the files that something is to be told about. Those of other sets have none."""
+"""By the version of a set: the files with problems. Other sets have none."""
 
 
 def places(library: Library, level: str) -> set[str]:
@@ -290,7 +290,7 @@ def test_pipes_and_devices_are_not_read(tree: Tree, read: Read) -> None:
 
 def test_an_oversized_workflow_is_not_read_whole(tree: Tree, read: Read) -> None:
     with tree.write("one/workflow.toon", "id: one\n").open("ab") as file:
-        file.truncate(100 * 1024 * 1024)  # of a hole, that takes no room
+        file.truncate(100 * 1024 * 1024)  # a sparse file, which takes no space
     tracemalloc.start()
     try:
         library = read()
@@ -311,7 +311,7 @@ def test_any_file_name_can_be_printed(tree: Tree, read: Read) -> None:
 
 
 def test_long_lines_of_blanks_are_read_fast(tree: Tree, read: Read) -> None:
-    # So many that a pattern that tries them in several ways takes half a minute.
+    # So many that a backtracking pattern takes half a minute.
     few, blanks = " " * 3_000, " " * 60_000
     tree.workflow("one", "a")
     workflow = tree.root / "one/workflow.toon"

@@ -1,4 +1,4 @@
-"""Changes on disk: noticed by themselves, taken over whole, and only what changed is read again."""
+"""Changes on disk: noticed automatically, applied atomically, and only changed files are read again."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_links_are_followed_and_a_dangling_one_hides_nothing(tree: Tree, live: D
 
 
 def test_files_that_still_change_are_not_read(tree: Tree) -> None:
-    """A change counts once two looks in a row have seen the same."""
+    """A change counts once two polls in a row have seen the same."""
     tree.workflow("one", "a")
     definitions = Definitions([tree.root], poll_seconds=0)
     first = definitions.current
@@ -166,7 +166,7 @@ def test_a_lasting_problem_is_logged_once(tree: Tree, caplog: pytest.LogCaptureF
 
 
 def test_unreadable_files_are_retried(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stood in the way need not have been in the file."""
+    """The cause may have been outside the file."""
     tree.workflow("one", "a", "b")
     definitions = Definitions([tree.root], poll_seconds=0)
     whole = files.read
@@ -186,7 +186,7 @@ def test_unreadable_files_are_retried(tree: Tree, monkeypatch: pytest.MonkeyPatc
 def test_definitions_stay_while_folders_cannot_be_listed(
     tree: Tree, live: Definitions, caplog: pytest.LogCaptureFixture, only_known: bool
 ) -> None:
-    """Too many open files: no folder can be listed and no file read; what was read before stays in force, whole."""
+    """Too many open files: no folder can be listed and no file read; all definitions read before stay in force."""
     before = live.current
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     if not only_known:
@@ -231,7 +231,7 @@ def test_a_temporarily_unreadable_file_keeps_its_content(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "open", failing)
         library = definitions.refresh()
-        # The others change all the same.
+        # The others still change.
         assert list(library.workflows["one"].activities) == ["a", "b", "c"]
         assert "description" not in library.workflows["one"].activities["b"].data
         assert library.problems == ()
@@ -284,7 +284,7 @@ def test_nothing_is_read_before_it_is_needed(tree: Tree, monkeypatch: pytest.Mon
     tree.workflow("one", "a")
     threads = {*threading.enumerate()}
     definitions = Definitions([tree.root], poll_seconds=POLL)
-    assert not {*threading.enumerate()} - threads  # those of others may end meanwhile
+    assert not {*threading.enumerate()} - threads  # other threads may end meanwhile
     definitions.start()
     wait_until_sync(lambda: definitions._current is not None, what="reading in the background")
     assert list(definitions.current.workflows) == ["one"]

@@ -1,4 +1,4 @@
-"""What ids mean: skills, resources, templates and activities; and that none of them is ever a path."""
+"""Resolution of ids: skills, resources, templates and activities; no id is ever a path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TOON as it is answered: read back as what it says, and in the form that clients know."""
+"""TOON in answers: it round-trips, and has the form that clients know."""
 
 from __future__ import annotations
 

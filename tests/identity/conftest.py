@@ -47,7 +47,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Patience:
 async def make_verifier(patience: Patience) -> AsyncIterator[MakeVerifier]:
     """``make_verifier(url, store=None, cooldown=None, **settings)``; closed after the test.
 
-    Its calls wait for as long as the key server of a busy machine may take.
+    Its calls wait long enough for the key server on a busy machine.
     """
     made: list[JwksVerifier] = []
     patience(60.0)

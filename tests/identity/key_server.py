@@ -1,4 +1,4 @@
-"""A key server that can misbehave: a process of its own, told over stdin what to answer.
+"""A key server that can misbehave: a process of its own, configured over stdin.
 
 Each line on stdin is a JSON object; each is answered by one line on stdout when it is in force::
 

@@ -1,4 +1,4 @@
-"""The key server as tests have it: started, told what to answer, killed and started again."""
+"""The key server of tests: it is started, configured, killed and restarted."""
 
 from __future__ import annotations
 

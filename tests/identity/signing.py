@@ -1,4 +1,4 @@
-"""Keys and tokens as tests make them, good ones and forged ones."""
+"""Keys and tokens for tests, valid and forged."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def token(signer: Signer, did: str | None, kid: str | None = None, **claims: Any
 
 
 def leave_alone(verifier: JwksVerifier, did: str, seconds: float) -> KeyCache:
-    """Has an issuer's keys unused for so long."""
+    """Backdates the last use of an issuer's keys."""
     resolver = verifier._resolver
     assert isinstance(resolver, DidKeyResolver)
     cache = resolver._known[did]
@@ -269,7 +269,7 @@ async def test_unavailable_documents(
     site.misbehave(mode if not change else "answer", "/a/did.json", **change)
     verifier = trusting(make_verifier, did)
     if mode == "hang":
-        # The site is given up only after so long that nobody can have waited for that.
+        # The request to the site times out much later than calls do.
         monkeypatch.setattr(fetch, "TOTAL_SECONDS", 100.0)
         patience(1.0)
     began = time.perf_counter()

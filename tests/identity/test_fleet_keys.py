@@ -1,4 +1,4 @@
-"""Keys as a fleet has them: asked for once, taken over by the others and by processes that start later."""
+"""Keys of a fleet: fetched once, shared with the other processes and with those that start later."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def let_ask(fleet: redis.Redis, *verifiers: JwksVerifier) -> None:
 
 
 def events(fleet: redis.Redis) -> list[tuple[str, str]]:
-    """Kind and subject of what the fleet was told."""
+    """Kind and subject of the events of the fleet."""
     found: Any = fleet.xrange(keys.fleet_events.key(keys.FLEET))
     return [(fields[b"k"].decode(), fields[b"i"].decode()) for _, fields in found]
 
@@ -351,7 +351,7 @@ _steps = st.tuples(st.sampled_from(["lease", "look", "keep", "fail", "cooled"]),
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_steps, min_size=1, max_size=30))
 async def test_one_process_fetches_at_a_time(store: Store, fleet_keys: redis.Redis, steps: list[Step]) -> None:
-    """Any order of what four processes may do, against what should come of it."""
+    """Random interleavings of four processes, against a model."""
     copies, source = KeyCopies(store), JwksUri("https://model.example/jwks", Fetcher())
     lease_key = keys.key_fetch_lease.key(keys.FLEET, source.name)
     fleet_keys.delete(lease_key, keys.key_copy.key(keys.FLEET, source.name))

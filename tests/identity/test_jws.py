@@ -1,4 +1,4 @@
-"""Reading tokens: what is no signed JWT, or could mean two things, is refused before any key is looked for."""
+"""Parsing tokens: malformed and ambiguous ones are rejected before any key is looked up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refusal(text: str, max_kid: int = jws.MAX_KID) -> tuple[str, str]:
 
 
 def unsigned(head: Json | str, claims: Json | str = "{}") -> str:
-    """A token whose signature nobody made."""
+    """A token with a made-up signature."""
     return f"{encoded(head)}.{encoded(claims)}.{plain(b'made up')}"
 
 

@@ -63,7 +63,7 @@ def only_cache(verifier: JwksVerifier) -> KeyCache:
 
 
 def grow_old(verifier: JwksVerifier, seconds: float) -> None:
-    """As if so much time had passed since the keys were fetched."""
+    """Backdates the fetch of the keys."""
     aging = only_cache(verifier)
     assert aging._fetched is not None
     aging._fetched -= seconds
@@ -72,14 +72,14 @@ def grow_old(verifier: JwksVerifier, seconds: float) -> None:
 
 @pytest.fixture
 def tireless(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
-    """The key server is given up only after so long that nobody can have waited for that; calls wait a little."""
+    """Requests to the key server time out much later than calls do."""
     monkeypatch.setattr(fetch, "TOTAL_SECONDS", 100.0)
     patience(A_LITTLE)
 
 
 @pytest.fixture
 def waiters(monkeypatch: pytest.MonkeyPatch) -> set[Any]:
-    """The tasks that have waited for what a key server says."""
+    """The tasks that wait for a key server."""
     found: set[Any] = set()
     wait = KeyCache._answer_within
 
@@ -115,7 +115,7 @@ async def test_unknown_key_names_are_cached_within_bounds(monkeypatch: pytest.Mo
 
 
 class Discovery(fetch.Fetcher):
-    """Gives one discovery document, and notes what it is asked for."""
+    """Serves one discovery document, and notes its requests."""
 
     def __init__(self, jwks_uri: str) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ async def test_known_keys_keep_verifying_at_once(
     outcome = await warm.verify(OLD.token())
     assert outcome.metadata["verifiedFromCache"] == "true"
     assert 1_000 <= int(outcome.metadata["cacheAgeSeconds"]) < 1_060
-    # The server is asked for a key that nobody knows, and whatever it says changes nothing.
+    # The server is asked for an unknown key, and its answer changes nothing.
     status, failure, seconds = await timed(warm, NEW.token())
     assert (status, failure) == ("unavailable", "network")
     assert seconds < SOON
@@ -242,7 +242,7 @@ async def test_any_number_of_callers_wait_at_most_a_second(
     outcomes = await asyncio.gather(*map(verifier.verify, tokens))
     assert {outcome.status for outcome in outcomes} == {"unavailable"}
     assert time.perf_counter() - began < SOON
-    # The second has passed since somebody began to ask: from here on nobody waits at all.
+    # The second since the first request has passed: from here on no call waits.
     waiters.clear()
     assert (await verifier.verify(OLD.token("late"))).status == "unavailable"
     assert not waiters
@@ -271,7 +271,7 @@ async def test_known_keys_answer_while_thousands_of_unknown_ones_arrive(
 async def test_a_new_key_is_found_when_it_first_appears(warm: JwksVerifier, key_server: KeyServer) -> None:
     key_server.serve(jwks(NEW))
     assert (await warm.verify(NEW.token())).status == "verified"
-    # What is not in the set any more verifies nothing any more, also what was verified before.
+    # A removed key verifies nothing any more, not even cached tokens.
     assert (await warm.verify(OLD.token())).status == "rejected"
 
 
@@ -304,7 +304,7 @@ async def test_a_source_is_not_asked_during_its_cooldown(key_server: KeyServer, 
     key_server.serve(jwks(OLD))
     verifier = make_verifier(key_server.url(), cooldown=300)
     assert (await verifier.verify(OLD.token())).status == "verified"
-    assert only_cache(verifier)._next_ask < time.monotonic() + 11, "room for one request more"
+    assert only_cache(verifier)._next_ask < time.monotonic() + 11, "one more request allowed"
     only_cache(verifier)._next_ask = 0.0  # as if a little had passed
     for n in range(50):
         assert (await verifier.verify(Signer(f"made-up-{n}").token())).failure == "crypto"

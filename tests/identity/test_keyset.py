@@ -93,7 +93,7 @@ def rsa_jwk(n: int, e: int) -> Json:
 
 
 def test_a_key_is_never_made_because_a_document_says_so() -> None:
-    # To jwcrypto, "generate" is an order.
+    # jwcrypto would execute "generate".
     assert "without a usable key" in refusal({"keys": [{"generate": "RSA", "size": 16_384, "kty": "RSA"}]})
 
 

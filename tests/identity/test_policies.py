@@ -1,4 +1,4 @@
-"""The degraded-mode policies, as a full table: policy, what became of the proof, and what the call counts on."""
+"""The degraded-mode policies as a full table: policy, status of the proof, and the identity that counts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OUTCOMES: dict[str, Outcome] = {
     "rejected policy": outcome("rejected", failure="policy", reason="the issuer is not one of those"),
     "rejected internal": outcome("rejected", failure="internal", reason="a defect of the coordinator"),
     "unavailable": outcome("unavailable", failure="network", reason="the key server hangs"),
-    # 'sub' is somebody else's.
+    # 'sub' names another actor.
     "other's": outcome("verified", subject="somebody-else"),
     "nobody's": outcome("verified"),
 }
@@ -76,7 +76,7 @@ every_outcome = pytest.mark.parametrize("found", OUTCOMES)
 
 
 class Saying:
-    """A verifier that says the same of every token."""
+    """A verifier with the same outcome for every token."""
 
     name = "jwks"
 
@@ -135,7 +135,7 @@ async def test_which_identity_counts(store: Store, policy: Policy, found: str) -
     else:
         assert shown["verification"]["metadata"] == {"failureKind": found.split()[1]}
     assert await attributed(resolve, who) == trusted
-    # Roles and permissions are those of a proof that counts, and of nothing else.
+    # Roles and permissions come from a trusted proof only.
     assert (trusted.caller is not None) is (policy != "accept-self-reported" and found in TRUSTED_BY_REJECT)
 
 
@@ -148,7 +148,7 @@ async def test_without_require_sub_match_the_subject_counts(
 ) -> None:
     resolve = saying(found, policy, store, require_sub_match=False).resolve
     trusted = await resolve(Actor("claimed", "user"))
-    # Who always believes actors about themselves does so here too.
+    # accept-self-reported trusts the actor here too.
     counts = "claimed" if policy == "accept-self-reported" else proven
     assert (trusted.id, trusted.echo.id, trusted.verification.status) == (counts, counts, "verified")
 
@@ -176,7 +176,7 @@ async def test_claims(store: Store, project: str, policy: Policy, found: str) ->
         assert result.code == "rejected_by_policy"
         assert result.body()["claimResults"] == [{"itemId": item, "outcome": "rejected_by_policy"}]
         assert "claimDetail" not in context
-        # The whole call: releases were not tried either, and nothing is remembered of it.
+        # The whole call: releases were not executed either, and no reply is recorded.
         assert (await tools("get_context", itemId=held))["claimDetail"]["claimedBy"] == "agent"
         ours = Client(store, project)
         retried = await ours("claim_item", **arguments)
@@ -245,7 +245,7 @@ async def test_requests_are_recorded_under_trusted_identities_only(
     }
     first, second = await tools("manage_items", **call), await tools("manage_items", **call)
     assert (first == second) is trusts(policy, found)
-    # Whoever presents another proof for the same identity gets the same answer.
+    # Another proof of the same identity gets the same answer.
     trusting = Client(store, project, resolve_actor=saying("verified", policy, store).resolve)
     assert (await trusting("manage_items", **call) == first) is trusts(policy, found)
 

@@ -42,7 +42,7 @@ class Front:
         return int(self.command.wait_ready().rsplit(":", 1)[1])
 
     def wait(self, **identity: str) -> None:
-        """Until /readyz says this of the identity."""
+        """Waits until /readyz has this identity state."""
         wait_until_sync(lambda: identity.items() <= self.identity.items(), what=f"{identity}")
 
     def call(self, tool: str, **arguments: Any) -> Json:
@@ -61,7 +61,7 @@ class Front:
         return str(found["error"]["code"] if "error" in found else found["claimResults"][0]["outcome"])
 
     def verification(self, item: str, proof: str) -> Json:
-        """What a note by this actor says about its proof."""
+        """The verification that a note by this actor records."""
         actor = {"id": "agent", "kind": "subagent", "proof": proof}
         note = {"itemId": item, "key": "k", "role": "queue", "body": "b", "actor": actor}
         found: Json = self.call("manage_notes", operation="upsert", notes=[note])["notes"][0]["verification"]
@@ -69,7 +69,7 @@ class Front:
 
     @property
     def identity(self) -> Json:
-        """What /readyz says."""
+        """The identity section of /readyz."""
         status, body = once(self.port, "/readyz")
         assert status == 200
         found: Json = json.loads(body)["identity"]
@@ -91,7 +91,7 @@ def write(file: Path, server: KeyServer, policy: str = "reject", **verifier: Any
         "cache_ttl_seconds": 1,
         **verifier,
     }
-    # Only what actors say counts here, not who is calling.
+    # Only actors matter here, not callers.
     section = {"degraded_mode_policy": policy, "verifier": settings}
     file.write_text(json.dumps({"actor_authentication": section, "auth": {"mode": "none"}}))
     return file
@@ -99,7 +99,7 @@ def write(file: Path, server: KeyServer, policy: str = "reject", **verifier: Any
 
 @pytest.fixture
 def store_url(redis_url: str) -> Iterator[str]:
-    """The session's server, without what the fleet and the default project leave there."""
+    """The session's server, without keys of the fleet and the default project."""
     with contextlib.closing(redis.Redis(**parse(redis_url).client_options())) as client:
         leaks.delete_keys(client, keys.FLEET)
         yield redis_url
@@ -141,7 +141,7 @@ def test_processes_keep_verifying_while_the_key_server_is_down(key_server: KeySe
         assert front.claim(items[0], "agent", stranger) == "rejected_by_policy"
         assert front.claim(items[0], "somebody-else", good) == "rejected_by_policy"
         assert front.claim(items[0], "agent", "") == "rejected_by_policy"
-        # The keys are renewed each second, and a busy machine may come late with it.
+        # The keys are renewed each second, with delays on a busy machine.
         wait_until_sync(
             functools.partial(fresh, front, items[0], good), what="a proof that is verified with fresh keys"
         )
@@ -151,7 +151,7 @@ def test_processes_keep_verifying_while_the_key_server_is_down(key_server: KeySe
     for front in (first, second):
         front.wait(state="stale")
         wait_until_sync(lambda front=front: not front.identity["sources"][0]["fresh"])  # type: ignore[misc]
-    third = start()  # knows the keys although it never met the key server
+    third = start()  # has the keys although it never reached the key server
     for front in (first, second, third):
         assert front.claim(items[1], "agent", OLD.token("agent")) == "success"
         assert front.claim(items[1], "agent", stranger) == "rejected_by_policy"

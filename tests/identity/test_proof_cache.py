@@ -1,4 +1,4 @@
-"""What is remembered of verified proofs, and what is told of proofs at all."""
+"""The cache of verified proofs, and what logs reveal about proofs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_no_token_is_kept(verifier: JwksVerifier) -> None:
 async def test_a_proof_is_verified_once(verifier: JwksVerifier, monkeypatch: pytest.MonkeyPatch) -> None:
     token = GOOD.token()
     first = await verifier.verify(token)
-    monkeypatch.setattr(verifier, "_verify", None)  # whoever looked again would fail
+    monkeypatch.setattr(verifier, "_verify", None)  # a second verification would fail
     assert await verifier.verify(token) is first
 
 
@@ -88,7 +88,7 @@ def test_warnings_about_what_happens_often_are_throttled(monkeypatch: pytest.Mon
 
 
 def test_times_fit_together() -> None:
-    """A call must outlive its wait for keys, and a lease the request that it is for."""
+    """A call must outlive its wait for keys, and a lease its request."""
     assert key_cache.WAIT_SECONDS < 2.0  # request_deadline_ms
     assert key_cache.LEASE_SECONDS > 5.0  # a request for keys
     assert key_cache.COOLDOWN_SECONDS > key_cache.LEASE_SECONDS

@@ -1,4 +1,4 @@
-"""The guard against server-side request forgery: which addresses it lets through, and which not."""
+"""The guard against server-side request forgery: allowed and rejected addresses."""
 
 from __future__ import annotations
 

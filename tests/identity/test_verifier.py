@@ -1,4 +1,4 @@
-"""What becomes of tokens, with keys from a real key server: every status, and attacks of RFC 8725."""
+"""Verification with keys from a real key server: every status, and attacks of RFC 8725."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 GOOD = Signer()
 STRANGER = Signer("key-1", number=1)
-"""Somebody else, whose key goes by the same name."""
+"""Another signer, whose key has the same name."""
 RSA = Signer("rsa", "RS256")
 
 
@@ -40,7 +40,7 @@ def said(outcome: Outcome) -> tuple[str, str | None]:
     return outcome.status, outcome.failure
 
 
-# --- what is good
+# --- valid tokens
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -85,7 +85,7 @@ async def test_noop_checks_nothing() -> None:
         assert await NoopVerifier().verify(token) == Outcome(status="unchecked", verifier="noop")
 
 
-# --- what is not
+# --- invalid tokens
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ async def test_clocks_may_differ_by_a_minute(
     monkeypatch.setattr(verifier._clock, "now", lambda: float(now))
     times: Json = {"exp": now + 600, name: now + seconds}
     token = GOOD.token(**times)
-    for _ in range(2):  # the second time from memory
+    for _ in range(2):  # the second time from the cache
         assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
 
 
 async def test_only_a_few_of_many_keys_with_one_name_are_tried(
     one_key_server: KeyServer, make_verifier: MakeVerifier
 ) -> None:
-    """Or each made-up token would cost as many verifications as there are keys in the set."""
+    """Otherwise each made-up token would cost as many verifications as there are keys in the set."""
     same = [Signer("same", number=number) for number in range(MOST_TRIED + 1)]
     one_key_server.serve(jwks(*same))
     verifier = make_verifier(one_key_server.url())
@@ -372,7 +372,7 @@ async def test_checking_a_non_file_leaks_no_descriptor(tmp_path: Path) -> None:
     for _ in range(3):
         with pytest.raises(SourceFailed, match="Is a directory"):
             await source.load()
-    assert len(os.listdir("/proc/self/fd")) <= before  # others of this process may let go of theirs meanwhile
+    assert len(os.listdir("/proc/self/fd")) <= before  # other threads of this process may close theirs meanwhile
 
 
 def discovery(server: KeyServer, path: str = "/jwks", issuer: Any = ISSUER) -> Json:
@@ -395,7 +395,7 @@ async def test_a_token_that_was_verified_is_refused_once_its_issuer_is_another(
     verifier = make_verifier(oidc_discovery=key_server.url("/openid"), issuer="", cooldown=0)
     token = GOOD.token()
     assert said(await verifier.verify(token)) == ("verified", None)
-    # What was discovered is asked for again when it has failed.
+    # Discovery is repeated after a failure.
     unknown = Signer("key-2", number=1).token()
     key_server.serve("", status=410)
     assert said(await verifier.verify(unknown)) == ("unavailable", "network")
@@ -475,11 +475,11 @@ async def test_a_source_that_is_down_does_not_affect_the_others(
     verifier = make_verifier(key_server.url(), jwks_path=str(file))
     outcome = await verifier.verify(GOOD.token())
     assert (said(outcome), outcome.metadata) == (("verified", None), {})
-    # A key that is not there might be among those that cannot be had.
+    # A missing key might be among those that cannot be fetched.
     assert said(await verifier.verify(Signer("key-2").token())) == ("unavailable", "network")
 
 
-# --- whatever else
+# --- anything else
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,4 +1,4 @@
-"""The numbers survive whatever happens to the processes that keep them."""
+"""The numbers survive the processes that keep them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ for _ in range(int(calls)):
 print("counted", flush=True)
 signal.pause()
 """
-"""Counts calls in a slot, says so, and waits to be killed."""
+"""Counts calls in a slot, reports that, and waits to be killed."""
 
 Start = Callable[[dict[str, int]], list[subprocess.Popen[str]]]
 
@@ -126,7 +126,7 @@ def test_gauges_of_a_dead_process_are_not_counted(tmp_path: Path, start: Start) 
 
 
 def test_gauges_of_a_killed_process_without_a_supervisor_are_not_counted(tmp_path: Path, start: Start) -> None:
-    """Such as a worker of a unit of its own: for as long as it were counted, NoWorkers would be silent."""
+    """Such as a worker in a systemd unit of its own: while it is counted, NoWorkers does not fire."""
     directory = tmp_path / "m"
     first, _ = start({"fe-0": 1, "fe-1": 1})
     exposition = Exposition(directory)
@@ -140,7 +140,7 @@ def test_gauges_of_a_killed_process_without_a_supervisor_are_not_counted(tmp_pat
 
 
 def test_a_full_disk_hides_no_metrics(tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a slot is free cannot be asked then, and that is when the figures are looked at."""
+    """Whether a slot is free cannot be checked then, and that is when the metrics matter."""
     directory = tmp_path / "m"
     (process,) = start({"fe-0": 3})
     kill(process)

@@ -1,4 +1,4 @@
-"""Items that agents fight over."""
+"""The most contended items."""
 
 from __future__ import annotations
 

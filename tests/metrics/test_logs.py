@@ -20,7 +20,7 @@ from coordinator.metrics.throttled import ThrottledWarnings
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """Logging as it was before, so that tests do not see each other's set-up."""
+    """Restores logging, so that tests do not see each other's set-up."""
     root = logging.getLogger()
     handlers, level, before = root.handlers[:], root.level, structlog.get_config()
     yield
@@ -205,7 +205,7 @@ def test_the_form_follows_the_terminal() -> None:
 
 @pytest.mark.parametrize("library", ["mcp.client.stdio", "mcp.client.streamable_http"])
 def test_stray_output_of_downstream_servers_is_never_logged(library: str) -> None:
-    """Nobody has looked for secrets in it."""
+    """It is not checked for secrets."""
     out = io.StringIO()
     logs.configure("info", "json", stream=out)
     try:

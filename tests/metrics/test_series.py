@@ -1,4 +1,4 @@
-"""How many series one host's /metrics can have: a Prometheus has to bear them for every host."""
+"""The number of series in one host's /metrics: Prometheus stores them for every host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, once
 
 MOST = 6_000
 PROCESSES = 20
-"""Of a big host: so many slots that metrics by slot can have."""
+"""As on a big host: the highest number of slots in metrics by slot."""
 SETTINGS_KNOWN = 4
 """Versions of the settings within the life of a fleet."""
 TOOLSETS = toolsets()
@@ -86,7 +86,7 @@ def use_everything(recorder: Recorder) -> set[str]:
 def test_the_series_of_one_host_are_bounded(fleet: RunningFleet) -> None:
     with Http(fleet.port) as client:
         for toolset, tool in TOOLS:
-            # The quick path and the complete server, with arguments that are wrong and such that are not.
+            # The fast path and the complete server, with valid and invalid arguments.
             call(client, toolset, tool, {})
             call(client, toolset, tool, {}, task={"ttl": 1})
             for arguments in TOOLSETS[toolset].examples.get(tool, ()):

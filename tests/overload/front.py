@@ -1,4 +1,4 @@
-"""An admission with a clock of its own, and what watches it."""
+"""An admission with a clock of its own, and its watcher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is let in, who waits, who is turned away."""
+"""Admission: which calls are admitted, wait, or are shed."""
 
 from __future__ import annotations
 
@@ -197,13 +197,13 @@ def test_an_agent_gets_at_most_its_share_while_others_call() -> None:
     front.fill(NORMAL, 1)
     for _ in range(5):
         assert front.enter(NORMAL, "greedy") is not None
-    assert front.enter(NORMAL, "greedy") is not None, "nobody is kept from anything yet"
+    assert front.enter(NORMAL, "greedy") is not None, "no call is limited yet"
     front.fill(NORMAL, 4)
     with pytest.raises(ToolFailure) as refused:
         front.enter(NORMAL, "greedy")
     assert code(refused) == "actor_quota"
     assert front.enter(NORMAL, "modest") is not None
-    assert front.enter(CRITICAL, "greedy") is not None, "what it finishes is never turned away"
+    assert front.enter(CRITICAL, "greedy") is not None, "calls that finish work are never shed"
 
 
 def test_a_project_gets_at_most_its_share_while_others_call() -> None:
@@ -278,7 +278,7 @@ def test_repeatedly_shed_callers_get_longer_retry_delays() -> None:
     front.fill(CRITICAL, 1)
     with pytest.raises(ToolFailure) as refused:
         asyncio.run(front.admission.wait(NORMAL, "", ""))
-    assert refused.value.retry_after_ms == 250, "somebody was let in"
+    assert refused.value.retry_after_ms == 250, "a call was admitted"
 
 
 def test_new_settings_apply_to_the_next_call() -> None:
@@ -309,7 +309,7 @@ async def test_after_a_queue_timeout_other_calls_do_not_wait() -> None:
             front.enter(each)
         assert code(refused) == "over_capacity"
         assert 0 < front.admission.turns_away(each) < 1000
-    assert front.enter(CRITICAL) is None, "what is critical waits, whatever happens"
+    assert front.enter(CRITICAL) is None, "critical calls always wait"
     assert front.admission.turns_away(CRITICAL) == 0
     waiting[3].cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
@@ -334,7 +334,7 @@ async def test_a_queue_timeout_ends_the_wait_of_lower_classes_unless_it_is_criti
 
 @pytest.mark.parametrize(("seconds", "traced"), [(0, False), (15, False), (15, True)])
 async def test_waits_are_short_after_a_recent_surplus(seconds: int, traced: bool) -> None:
-    """From its end on, however long it lasted; calls that are traced all ``enter``."""
+    """From its end on, however long it lasted; traced calls always ``enter``."""
     front = Front(queue_ms=20)
     held = front.fill(CRITICAL, 12)
     await front.wait_in_vain(NORMAL)
@@ -396,7 +396,7 @@ async def test_a_surplus_lasts_while_more_than_two_of_a_hundred_calls_find_no_ro
 
 
 def test_waiting_works_on_the_event_loop_of_the_fleet() -> None:
-    """Its timers are other objects than asyncio's own, the more so where they are due at once."""
+    """Its timers differ from asyncio's own, especially those due at once."""
 
     async def story() -> None:
         front = Front(queue_ms=1)
@@ -454,7 +454,7 @@ CALLS = st.lists(st.tuples(st.sampled_from(Criticality), st.integers(0, 3), st.i
 @settings(max_examples=60)
 @given(calls=CALLS)
 def test_capacity_is_never_lost_nor_given_twice(calls: list[tuple[Criticality, int, int]]) -> None:
-    """Calls come, wait, are given up and end in any order; at the end everything is free."""
+    """Calls arrive, wait, are cancelled and end in any order; at the end everything is free."""
 
     async def story() -> None:
         front = Front(queue_ms=10_000)
@@ -536,7 +536,7 @@ def test_asking_for_a_refusal_uses_up_no_probe() -> None:
     front.now = 60.0
     for _ in range(20):
         assert front.admission.refusal(NORMAL) is None
-    assert front.admission.breaker.state == "open", "nobody was let through"
+    assert front.admission.breaker.state == "open", "no call was let through"
     front.admission.report()
-    assert front.watcher.last[2] == "half-open", "whoever watches sees that somebody would be"
+    assert front.watcher.last[2] == "half-open", "the shown state says that one would be"
     assert front.enter(NORMAL) is not None

@@ -1,4 +1,4 @@
-"""The circuit breaker, by the clock that it is given."""
+"""The circuit breaker, with a simulated clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The adaptive limit: bounds, how fast it falls and comes back, and what leaves it alone. Time is simulated."""
+"""The adaptive limit: bounds, how fast it falls and recovers, and what does not affect it. Time is simulated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(limit: AdaptiveLimit, begin: float, seconds: float, answer_ms: float, wa
 def test_it_never_leaves_its_bounds(
     bounds: tuple[int, int], phases: list[tuple[float, float, int, float, bool]]
 ) -> None:
-    """However slow the store is, however long calls wait for their turn, and whether or not some are turned away."""
+    """However slow the store is, however long calls wait for the event loop, and whether or not some are shed."""
     limit, now = AdaptiveLimit(*bounds, TARGET_MS, 0.0), 0.0
     for answer_ms, seconds, wanted, lag, shedding in phases:
         for n in range(round(seconds / STEP)):
@@ -106,7 +106,7 @@ def test_response_times_at_low_concurrency_become_usual() -> None:
 
 
 def test_a_permanently_slower_store_regains_its_limit() -> None:
-    """Where no fewer calls can be let in, what they take is not their own doing, however many more would come."""
+    """At the lowest limit, calls do not slow each other down, however many more would come."""
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     run(limit, 0.0, 10, 1.0)
     seen = run(limit, 10.0, 120, 1.2 * TARGET_MS)
@@ -129,7 +129,7 @@ def test_a_busy_process_admits_fewer_calls_but_enough_to_stay_busy() -> None:
     for n in range(1000):
         limit.sample_lag(0.008)
         limit.sample(0.08, limit.value, 30 + n * STEP)
-    assert limit.value == ENOUGH, "what is waited for in the process is not the store's doing"
+    assert limit.value == ENOUGH, "time spent waiting in the process does not count for the store"
     run(limit, 40.0, 10, 1.0)
     assert limit.value == MOST
 
@@ -143,7 +143,7 @@ def test_while_many_calls_are_shed_only_enough_are_admitted_to_stay_busy(one_in:
         limit.sample(0.02, limit.value, n * STEP)
         seen.append(limit.value)
     assert seen[999] == most
-    assert seen[-1] == ENOUGH, "without them, those that are let in one after the other only wait longer for it"
+    assert seen[-1] == ENOUGH, "without them, the admitted calls only wait longer for it, one by one"
 
 
 @settings(max_examples=50)
@@ -159,7 +159,7 @@ def test_cpu_used_by_other_processes_does_not_lower_the_limit(lag: float) -> Non
 def test_a_lasting_queue_does_not_become_usual() -> None:
     limit, now = AdaptiveLimit(LEAST, MOST, 10.0, 0.0), 0.0
     run(limit, 0.0, 10, 1.0)
-    for n in range(40_000):  # more than three minutes of a store that takes longer the more it has to do
+    for n in range(40_000):  # more than three minutes of a store that slows down under load
         now = 10 + n * STEP
         limit.sample(limit.value * 0.0002, limit.value, now)
     assert limit._usual < 0.002

@@ -1,4 +1,4 @@
-"""When and how often callers come back who were turned away. Time is simulated, but for one call."""
+"""When and how often shed calls are retried. Time is simulated, except in one test."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_retry_that_would_wait_too_long_gives_up_and_takes_nothing() -> None:
 def test_retries_never_exceed_what_calls_and_time_have_earned(
     story: list[tuple[float, bool]], per_second: float, per_call: float, most: float
 ) -> None:
-    """At whatever moment one looks, whatever has happened, and also since any earlier moment."""
+    """At any moment, after any history, and also since any earlier moment."""
     now = [0.0]
     budget = Budget(lambda: now[0], per_second, per_call, most)
     calls: list[float] = []

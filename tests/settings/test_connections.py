@@ -1,4 +1,4 @@
-"""The sections ``connections`` and ``flows``: what is refused, and what is never shown."""
+"""The sections ``connections`` and ``flows``: what is rejected, and what is never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths in settings: where relative ones start, what a home is, and what is no path."""
+"""Paths in settings: where relative ones start, home directories, and invalid paths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_data_dir_default_is_the_state_directory(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_user_without_a_home_must_name_a_data_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As a container runs with a user id that its list of users does not have."""
+    """As in a container whose user id has no entry in the list of users."""
 
     def unlisted(_: object) -> None:
         raise KeyError

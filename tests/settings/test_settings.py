@@ -1,4 +1,4 @@
-"""Settings: where they come from, what is refused, and in which words."""
+"""Settings: their sources, invalid values, and the messages about them."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_an_empty_file_sets_nothing(tmp_path: Path, text: str) -> None:
     assert loaded.config == path
 
 
-# --- what is refused, and how it is said ------------------------------------------------------
+# --- invalid values and their messages ------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class Player:
         return await self.steps.report(REPORT, project, want, reports)
 
     async def done(self, step: StepRun, plan: Plan = DONE, result: str = "null") -> int:
-        """Reports success; what became of the report."""
+        """Reports success; returns the result of the report."""
         return (await self.report(step, "D", plan, result)).results[0]
 
     async def failed(self, step: StepRun, plan: Plan = FAILED) -> int:
@@ -123,7 +123,7 @@ class Rig:
             assert await self.store.command("ZADD", key, "XX", "CH", 1, member) == 1, f"{member} is not there"
 
     async def events(self, project: str = "default") -> list[dict[str, str]]:
-        """Everything that was told about changes."""
+        """All events about changes."""
         found = await self.store.command("XRANGE", keys.events.key(project), "-", "+")
         return [
             {name.decode(): value.decode() for name, value in zip(fields[::2], fields[1::2], strict=True)}

@@ -1,4 +1,4 @@
-"""Attempts: retries, lost workers, steps given back, stopped ones, and the fence that keeps late reports out."""
+"""Attempts: retries, lost workers, steps given back, stopped ones, and the fence that rejects late reports."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_the_step_of_a_lost_worker_gets_another_attempt(rig: Rig) -> None:
 
 
 async def test_an_attempt_assigned_twice_belongs_to_the_present_worker(rig: Rig) -> None:
-    """As after the restore of a copy from before the first worker took the step."""
+    """As after the restore of a backup from before the first worker took the step."""
     flow = await rig.create()
     key, queue = keys.step.key("default", str(flow + 1)), keys.step_queue.key("default")
     before, since = await rig.store.command("DUMP", key), await rig.store.command("ZSCORE", queue, str(flow + 1))
@@ -202,7 +202,7 @@ async def test_steps_that_may_kill_workers_run_one_at_a_time_on_each(rig: Rig) -
     await other.steps.sweep("default")
     (second,) = await other.take(5)
     (third,) = [flow + 1 for flow in flows if str(flow + 1) not in (first.step, second.step)]
-    # The worker is lost, and what is given up is what it had.
+    # The worker is lost, and the step that it ran is given up.
     await rig.expire([first])
     await rig.worker.steps.sweep("default")
     (given_up,) = await other.take(5)
@@ -251,7 +251,7 @@ async def test_steps_unknown_to_their_worker_are_given_back(rig: Rig) -> None:
     (others,) = await other.take()
     assert await rig.worker.steps.reclaim("default", [known.step]) == 0, "it may be on its way"
     for step in (known, unknown, others):
-        # As they stand when they were not renewed.
+        # As leases that were not renewed.
         await rig.store.command("ZINCRBY", keys.step_leases.key("default"), -2000, step.step)
     assert await rig.worker.steps.reclaim("default", [known.step]) == 1
     assert [step.step for step in await other.take(5)] == [unknown.step]
@@ -279,7 +279,7 @@ async def test_steps_of_a_kind_that_is_not_known_go_back(rig: Rig) -> None:
 async def test_a_step_that_needs_a_newer_worker_waits_for_one(rig: Rig) -> None:
     flow = await rig.create()
     key = keys.step.key("default", str(flow + 1))
-    # As a newer release might write it: a protocol, and fields that nobody here knows.
+    # As a newer release might write it: a protocol, and unknown fields.
     await rig.store.command("HSET", key, "x", msgspec.msgpack.encode({"p": 2, "new": [1]}), "other", "field")
     assert await rig.worker.take() == []
     assert (await rig.step(flow, "start")).status == "pending"
@@ -332,7 +332,7 @@ async def test_a_sweep_is_bounded_and_reports_that_there_is_more(rig: Rig) -> No
 
 
 async def test_a_project_is_idle_only_while_nothing_in_it_waits_or_runs(rig: Rig) -> None:
-    """Idle ones are swept seldom, and dropped."""
+    """Idle ones are swept rarely, and dropped."""
     sweep = rig.worker.steps.sweep
     flow = await rig.create(Plan((NewStep("start", delay_ms=60_000),)))
     assert not (await sweep("default")).idle, "it waits for its time"

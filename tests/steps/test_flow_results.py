@@ -1,4 +1,4 @@
-"""Results of steps: how much of them a read brings along, and where long ones are."""
+"""Results of steps: how much of them a read returns, and where long ones are."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_a_long_result_that_came_after_the_end_is_kept_when_the_flow_runs_
     await rig.worker.done(b, Plan(), long)
     await rig.worker.failed(c)
     assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (3, "failed")
-    # It is with the step again until that is recorded once more.
+    # It is kept with the step until that is recorded again.
     stored = keys.results.key("default", str(flow))
     assert await rig.store.command("EXISTS", stored) == 0
     steps = {step.key: step for step in await rig.worker.take(3)}

@@ -1,4 +1,4 @@
-"""What people do with flows: gates, cancelling, retrying, listing, forgetting."""
+"""Operations on flows: gates, cancelling, retrying, listing, forgetting."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ async def test_a_failed_flow_runs_again_where_it_failed(rig: Rig) -> None:
     again = {step.key: step for step in await rig.worker.take(5)}
     assert again.keys() == {"a", "b", "c"}
     assert (again["a"].attempt, again["a"].verdict) == (2, "")
-    # Done before, but what follows it never began: its result is at hand.
+    # Done before, but its successor never began: its result is kept.
     assert (again["b"].verdict, again["b"].arguments) == ("recorded", "2")
     assert again["c"].attempt == 2
     for step in again.values():
@@ -243,7 +243,7 @@ async def test_a_flow_that_runs_again_is_kept_and_its_steps_go_where_they_went(r
     await worker.failed(step)
     assert await rig.flows.trim("default") == (0, 1)
     assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (1, "failed")
-    assert await rig.flows.trim("default") == (0, 0), "what goes on has no retention that could end"
+    assert await rig.flows.trim("default") == (0, 0), "a running flow has no retention"
     assert len(await rig.queued("fleet-steps-gpu.high")) == 1
     assert [(event["i"], event["a"]) for event in await rig.events() if event["k"] == "flow_retried"] == [
         (str(flow), "bob")

@@ -1,4 +1,4 @@
-"""A store that is out of memory refuses changes as a whole, and all goes on when there is room again."""
+"""A full store rejects changes atomically, and recovers when memory is freed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_a_full_store_rejects_all_changes_atomically(rig: Rig) -> None:
                 await change()
             assert refused.value.code == "store_full"
         assert await contents(rig) == before
-        # Reading works all the same.
+        # Reads still work.
         assert (await rig.flow(flow)).row.status == "running"
     finally:
         await rig.store.command("CONFIG", "SET", "maxmemory", 0)

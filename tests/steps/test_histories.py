@@ -1,4 +1,4 @@
-"""Random flows under random histories of several workers: whatever they do, the record has what the flow means."""
+"""Random flows under random histories of several workers: the record always matches the meaning of the flow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(server: EmbeddedServer) -> Iterator[Run]:
         runner.run(store.open())
 
         async def one(history: Callable[[Rig], Awaitable[None]]) -> None:
-            # Not FLUSHALL: then the store would not be believed any more.
+            # Not FLUSHALL: then the store would be rejected.
             if names := await store.command("KEYS", "*"):
                 await store.command("DEL", *names)
             await history(Rig(store, Settings()))
@@ -46,7 +46,7 @@ def run(server: EmbeddedServer) -> Iterator[Run]:
 
 
 class History:
-    """Three workers that do what they like with one flow."""
+    """Three workers that act on one flow at random."""
 
     def __init__(self, rig: Rig, flow: Flow, results: dict[str, Any], draw: Callable[[Any], Any]) -> None:
         self.rig = rig
@@ -57,11 +57,11 @@ class History:
         self.players = [rig.worker, rig.player("w2"), rig.player("w3")]
         self.held: list[tuple[Player, StepRun]] = []
         self.past: list[tuple[Player, StepRun]] = []
-        """What was reported, given back or lost: nobody may hear of it again."""
+        """Attempts that were reported, given back or lost: none of them may appear again."""
         self.crashes: Counter[str] = Counter()
         self.recorded: Counter[str] = Counter()
         self.let: set[str] = set()
-        """Steps that somebody has let begin since the flow was paused."""
+        """Steps that were released since the flow was paused."""
 
     def plan(self, step: StepRun) -> Plan:
         value = None if self.flow[step.key].tool is None else self.results.get(step.key)
@@ -71,7 +71,7 @@ class History:
         self.run = await self.rig.create(planner.begin(self.flow), steps=len(self.flow))
 
     async def turn(self) -> None:
-        """Something that a worker, a clock or a person might do."""
+        """A random action of a worker, a clock or a person."""
         acts = [
             self.take,
             self.report,
@@ -91,7 +91,7 @@ class History:
         await self.began(player, await player.take(self.draw(st.integers(1, 4))))
 
     async def began(self, player: Player, steps: list[StepRun]) -> None:
-        """Steps that a worker has got: of a paused flow only those that were let begin."""
+        """Steps that a worker has taken: of a paused flow only released ones."""
         if steps and await self.rig.status(self.run) == "paused":
             assert {step.step for step in steps} <= self.let
         self.let.difference_update(step.step for step in steps)
@@ -145,7 +145,7 @@ class History:
             assert (await player.report(step, "B", 0)).results[0] in (RECORDED, OVER)
 
     async def fail(self) -> None:
-        """An attempt that is to be tried again, when its time has come."""
+        """A failed attempt that is retried after a delay."""
         if picked := self._pick():
             player, step = picked
             taken = await player.report(step, "Y", self.draw(st.sampled_from([0, 60_000])), '{"error":"busy"}')
@@ -153,14 +153,14 @@ class History:
                 await self.wake()
 
     async def wake(self) -> None:
-        """Lets all delays be over."""
+        """Ends all delays."""
         for step in (await self.rig.flow(self.run)).steps:
             if step.status == "pending":
                 await self.rig.ring(step.id)
         await self.rig.worker.steps.sweep("default")
 
     async def release(self) -> None:
-        """Somebody releases a gate, or lets a step of a paused flow begin."""
+        """Releases a gate, or a step of a paused flow."""
         waits = [step for step in (await self.rig.flow(self.run)).steps if step.gate or step.status == "paused"]
         if waits:
             step = self.draw(st.sampled_from(waits))
@@ -168,7 +168,7 @@ class History:
             self.let.add(str(step.id))
 
     async def finish(self) -> None:
-        """What is still open is done, in order."""
+        """Executes all open steps, in order."""
         await self.resume()
         while (await self.rig.status(self.run)) == "running":
             before = await self.rig.flow(self.run)
@@ -212,7 +212,7 @@ def test_random_histories_match_the_meaning_of_a_flow(run: Run, program: Any, da
             assert record.row.status == "completed"
             assert {key for key in keys if "-" not in key} == expected.run
             assert {step.status for step in record.steps} == {"done"}
-        # Nothing is left that anybody would look at.
+        # No entry is left in any index.
         for player, step in story.held:
             await player.done(step, Plan())
         swept = await rig.worker.steps.sweep("default")
@@ -224,7 +224,7 @@ def test_random_histories_match_the_meaning_of_a_flow(run: Run, program: Any, da
 
 
 class Restless(History):
-    """The same, and people who cancel the flow and have it run again."""
+    """The same, with people who cancel and retry the flow."""
 
     async def turn(self) -> None:
         acts = [
@@ -247,7 +247,7 @@ class Restless(History):
             await self.do(player, step, self.draw(st.integers(0, 3)))
 
     async def do(self, player: Player, step: StepRun, want: int) -> None:
-        """What a worker does with a step that it can carry out."""
+        """A random outcome of a step."""
         value = None if self.flow[step.key].tool is None else self.results.get(step.key)
         text = step.arguments if step.verdict == "recorded" else msgspec.json.encode(value).decode()
         plan = planner.after(self.flow, step.key, Success(msgspec.json.decode(text)))
@@ -272,7 +272,7 @@ class Restless(History):
         await self.rig.flows.retry("default", NO_KEY, self.run, "bob")
 
     async def finish(self) -> None:
-        """Everything is done, as often as it takes; what is lost by then counts for nothing."""
+        """Executes steps until the flow ends; lost attempts do not count."""
         await self.resume()
         await self.again()
         for _ in range(200):

@@ -1,4 +1,4 @@
-"""Paused flows: no step of one begins, whatever falls due, until it is resumed or a step is released by hand."""
+"""Paused flows: none of their steps begins, whatever is due, until they are resumed or a step is released."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_queued_step_stays_queued_during_a_pause(rig: Rig) -> None:
     assert await resume(rig, flow) == (False, "running")
     (step,) = await rig.worker.take(5)
     assert (step.key, step.attempt) == ("start", 1)
-    # The pointer of the time before leads to nothing.
+    # The pointer from before the pause leads to nothing.
     assert await rig.worker.take(5) == []
     await rig.worker.done(step)
     assert await rig.status(flow) == "completed"
@@ -161,7 +161,7 @@ async def test_steps_held_back_by_the_project_limit_are_paused_too(rig: Rig) -> 
     flow, other = await rig.create(fork("j", "a", "b")), await rig.create()
     assert await rig.statuses(flow) == {"a": "ready", "b": "ready"}
     await pause(rig, flow)
-    # It gives up its place to the other flow.
+    # It leaves its capacity to the other flow.
     (step,) = await rig.worker.take(5)
     assert step.run == str(other)
     await rig.worker.done(step)

@@ -1,4 +1,4 @@
-"""Who counts the steps that wait, and what the others say meanwhile."""
+"""Which process counts the queued steps, and what the others report."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ pytestmark = pytest.mark.anyio
 
 
 class Process:
-    """A front-end as far as counting goes."""
+    """The counting part of a front-end."""
 
     def __init__(self, rig: Rig, name: str) -> None:
         self.recorder = Recorder(MemoryCells(), name)
         self.depth = QueueDepth(rig.store, rig.worker.steps, self.recorder, name)
 
     async def round(self) -> float:
-        """What it says after a round."""
+        """Its metric after a round."""
         await self.depth.round()
         return self.recorder._steps_queued().value
 

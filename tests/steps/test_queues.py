@@ -79,7 +79,7 @@ async def test_a_bell_rings_for_each_queued_step_and_is_silent_when_there_is_non
 
 
 async def test_a_pointer_has_no_timeout_and_leaves_nothing_behind(rig: Rig) -> None:
-    """As workers of RQ's own read it: a step's time is the step's, and its outcome is not RQ's to keep."""
+    """As RQ's own workers read it: RQ neither times a step out nor keeps its result."""
     await rig.create()
     (job,) = await rig.queued()
     stated = await rig.store.command("HMGET", f"fc:{{RQ}}:job:{job}", "timeout", "result_ttl", "failure_ttl")
@@ -114,7 +114,7 @@ async def test_any_number_of_dangling_pointers_delays_no_step(rig: Rig) -> None:
     cancelled = await rig.create(then(*(f"s{number}" for number in range(150))), steps=150)
     await rig.flows.cancel("default", NO_KEY, cancelled, "bob")
     wanted = await rig.create()
-    assert await rig.worker.take(1) == [], "one run throws away no more than 100"
+    assert await rig.worker.take(1) == [], "one call discards no more than 100"
     assert await rig.store.command("LLEN", "fc:{RQ}:bell:fleet-steps") == 1
     assert [step.run for step in await rig.worker.take(1)] == [str(wanted)]
 
@@ -168,7 +168,7 @@ async def test_pointers_into_no_project_are_left_to_rq(rig: Rig, split: Split) -
 
 @pytest.mark.parametrize("step_settings", [StepSettings(project_limit=3, project_limits={"free": 0, "one": 1})])
 class TestLimits:
-    """A limit holds over queues and workers, and nothing waits longer than it must."""
+    """A limit holds across queues and workers, and no step waits longer than needed."""
 
     async def test_no_more_than_the_limit_are_queued_or_running(self, rig: Rig) -> None:
         flow = await rig.create(then(*"abcdefgh"))
@@ -199,7 +199,7 @@ class TestLimits:
         await rig.create(Plan((NewStep("low", priority="low"), NewStep("normal"), NewStep("high", priority="high"))))
         step, *_ = await rig.worker.take(3)
         order = []
-        for _ in range(3):  # one after the other, so that the queues have no say in it
+        for _ in range(3):  # one after the other, so that the order of the queues does not matter
             await rig.worker.done(step, Plan())
             (step,) = await rig.worker.take(3)
             order.append(step.key)
@@ -304,7 +304,7 @@ class TestLimits:
 
 
 async def _look(rig: Rig, project: str = "default") -> list[QueuedJob]:
-    """What is missing, after as much time as it takes."""
+    """The missing jobs, once their check is due."""
     key = keys.step_queue.key(project)
     for step in await rig.store.command("ZRANGE", key, 0, -1):
         await rig.store.command("ZADD", key, 1, step)
@@ -393,7 +393,7 @@ async def test_jobs_go_through_the_outbox(split: Split) -> None:
     assert not (await split.worker.steps.sweep("default")).to_relay
     a, b = await split.take()
     assert await split.elsewhere.command("KEYS", "fc:{RQ}:job:*") == []
-    # What follows is taken in the same call all the same; what is too much goes to the outbox.
+    # Successors are still taken in the same call; the rest goes to the outbox.
     taken = await split.worker.report(a, "D", then("c", "d"), want=1)
     assert [step.key for step in taken.steps] == ["c"]
     assert taken.to_relay
@@ -419,7 +419,7 @@ async def test_making_a_step_ready_wakes_the_relay(split: Split) -> None:
     assert await split.rig.store.command("LLEN", wakeups) == 2
     await split.rig.flows.retry("default", NO_KEY, other, "bob")
     assert await split.rig.store.command("LLEN", wakeups) == 3
-    # A full store still takes a project's name, and of more than fit those told last are left to the sweep.
+    # A full store still takes a project's name; of more than fit, the last ones are left to the sweep.
     await split.rig.store.command("CONFIG", "SET", "maxmemory", 1)
     try:
         for number in range(110):
@@ -462,7 +462,7 @@ async def test_a_relay_that_runs_twice_duplicates_nothing(split: Split) -> None:
     outbox = keys.outbox.key("default")
     entries = await split.rig.store.command("LRANGE", outbox, 0, -1)
     await split.worker.steps.relay("default")
-    # As if it had been killed before it could say that it was done.
+    # As if it had been killed before it removed the entries.
     await split.rig.store.command("RPUSH", outbox, *entries)
     await split.worker.steps.relay("default")
     assert await split.elsewhere.command("LLEN", "fc:{RQ}:queue:fleet-steps") == 2
@@ -477,7 +477,7 @@ async def test_a_relay_that_runs_twice_duplicates_nothing(split: Split) -> None:
 
 
 class Killed(Exception):
-    """Of a worker."""
+    """The end of a worker."""
 
 
 async def test_a_worker_killed_during_cleanup_leaves_nothing(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:

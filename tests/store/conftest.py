@@ -42,7 +42,7 @@ async def start_fake() -> AsyncIterator[StartFake]:
 async def open_link(start_fake: StartFake) -> AsyncIterator[OpenLink]:
     """Opens links: ``await open_link(url, timeout=0.2, ...)``; they are closed before the fakes end.
 
-    Where a test states no timeout, no machine is too busy for it.
+    The default timeout is long enough for a busy machine.
     """
     links: list[Link] = []
 

@@ -1,4 +1,4 @@
-"""Store URLs: what is understood, what is refused, and that passwords stay inside."""
+"""Store URLs: which are valid, which are rejected, and that passwords stay hidden."""
 
 from __future__ import annotations
 

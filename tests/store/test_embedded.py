@@ -1,4 +1,4 @@
-"""The embedded server: whose directory it is, what it keeps, and when it ends."""
+"""The embedded server: ownership of its directory, durability, and its end."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_read_only_directory_is_reported(tmp_path: Path) -> None:
     ],
 )
 def test_a_directory_may_have_any_name(tmp_path: Path, name: str, socket: bool) -> None:
-    """Where a list of connections would be unreadable with the socket's name in it, there is none."""
+    """A path that would break CLIENT LIST is not used for a socket."""
     with EmbeddedServer(tmp_path / name) as server, client(server.url) as one:
         assert one.ping()
         assert parse(server.url).path == (str(tmp_path / name / "redis.sock") if socket else "")
@@ -273,7 +273,7 @@ def test_ctrl_c_does_not_reach_the_server(tmp_path: Path) -> None:
 
 
 def test_it_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
-    """The kernel tells a child of the death of the thread that made it, so one stays for the server."""
+    """The kernel signals a child when the thread that made it ends, so that thread stays alive."""
 
     def parents() -> set[threading.Thread]:
         return {thread for thread in threading.enumerate() if thread.name == "embedded-redis-parent"}
@@ -331,7 +331,7 @@ def test_it_ends_when_its_owner_is_killed_and_the_next_owner_finds_the_data(
         with client(url) as one:
             assert one.incr("turns") == turn + 1
         owners[-1].end()
-        if turn == 1:  # and in the other turns the next one comes while it is still ending
+        if turn == 1:  # in the other rounds the next one starts while it is still ending
             wait_until_sync(lambda: not process_alive(owners[-1].server_pid), what="the server's end")
     with EmbeddedServer(tmp_path) as server, client(server.url) as one:
         assert one.get("turns") == b"3"
@@ -384,7 +384,7 @@ def test_a_server_that_loads_much_data_is_waited_for(tmp_path: Path, monkeypatch
         return found
 
     monkeypatch.setattr(embedded, "_state", reading)
-    # As if each look that finds it reading took longer than a start may.
+    # As if each check that finds it loading took longer than a start may.
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + looks * (embedded.READY_SECONDS + 1))
     monkeypatch.setattr(embedded, "time", clock)
     with (

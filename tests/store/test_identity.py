@@ -1,4 +1,4 @@
-"""Which store a process serves from: another one, or an emptied one, is refused until it is accepted."""
+"""The identity of the store: another one, or a flushed one, is rejected until it is accepted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def serve(server: EmbeddedServer, make_store: MakeStore) -> Serve:
 
 
 async def bump(store: Store) -> int | str:
-    """What a call that writes gives: a count, or the code of the failure."""
+    """The outcome of a call that writes: a count, or the code of the failure."""
     try:
         return int(await store.run(BUMP, "default", "count"))
     except ToolFailure as failure:
@@ -68,7 +68,7 @@ async def bump(store: Store) -> int | str:
 async def refused(store: Store) -> None:
     async def changed() -> bool:
         found = await bump(store)
-        assert not isinstance(found, int), "the emptied store was believed"
+        assert not isinstance(found, int), "the flushed store was accepted"
         return found == "store_changed"
 
     await wait_until(changed, what="the refusal")
@@ -103,7 +103,7 @@ async def test_a_process_that_starts_while_another_settles_the_store_learns_its_
 async def test_a_store_flushed_under_its_connections_is_rejected_from_the_next_answer_on(
     serve: Serve, server: EmbeddedServer
 ) -> None:
-    """No connection drops, and the functions stay: the server tells of it before anything else."""
+    """No connection drops, and the functions stay: the server reports the flush before anything else."""
     one, other = await serve(), await serve()
     assert [await bump(one), await bump(other)] == [1, 2]
     assert await one.command("FLUSHALL") == b"OK"
@@ -114,7 +114,7 @@ async def test_a_store_flushed_under_its_connections_is_rejected_from_the_next_a
             await store.ping()
         assert (raised.value.code, raised.value.kind) == ("store_changed", "transient")
         assert raised.value.retry_after_ms
-    # The server may have run the call that was sent before its word was read; that one failed, with unknown effect.
+    # The server may have run a call that was sent before its message was read; that one failed, with unknown effect.
     assert await asyncio.to_thread(dbsize, server) <= 1, "more was written"
 
 
@@ -157,7 +157,7 @@ async def test_calls_that_wait_for_a_connection_are_not_sent_to_another_store(
     for path in (server.data_dir / "redis").iterdir():
         shutil.rmtree(path)
     waiting = [asyncio.create_task(bump(store)) for _ in range(20)]
-    server._served = False  # as a supervisor that starts anew
+    server._served = False  # like a supervisor that restarts it
     await asyncio.to_thread(server.start)
     assert not [one for one in await asyncio.gather(*waiting) if isinstance(one, int)]
     await refused(store)
@@ -186,7 +186,7 @@ async def test_other_clients_of_the_process_reject_another_store_too(serve: Serv
 
 
 async def test_lost_functions_are_not_loaded_into_another_store(serve: Serve, server: EmbeddedServer) -> None:
-    """As behind a proxy: the connection stays, the server behind it is another."""
+    """As behind a proxy: the connection stays, the server behind it changes."""
     store = await serve()
     assert await bump(store) == 1
     other = await serve()
@@ -194,7 +194,7 @@ async def test_lost_functions_are_not_loaded_into_another_store(serve: Serve, se
     await other.command("FUNCTION", "FLUSH")
     assert await bump(store) == "store_changed"
     assert await other.command("FUNCTION", "LIST") == []
-    # Where only the functions are gone, they are loaded again.
+    # If only the functions are gone, they are loaded again.
     await other.command("HSET", keys.identity.key(keys.FLEET), "id", store.identity.known)
     await served(store)
 
@@ -216,7 +216,7 @@ async def test_an_operators_acceptance_reaches_every_process(
     for store, file in zip(stores, files, strict=True):
         await served(store)
         assert store.identity.known == file.read() == after
-    late = await serve(StoreIdentity(before))  # a host that was away meanwhile
+    late = await serve(StoreIdentity(before))  # a host that was down meanwhile
     assert late.identity.known == after
 
 
@@ -247,7 +247,7 @@ async def test_only_the_newest_acceptance_counts(serve: Serve, make_store: MakeS
     await asyncio.to_thread(new.start)
 
     async def accept(url: str) -> None:
-        """As the command does."""
+        """Like the command."""
         operator = make_store(url)
         await operator.open()
         operator.identity = StoreIdentity(operator.identity.known, keep=file.keep, accepted=file.accepted())
@@ -269,7 +269,7 @@ async def test_only_the_newest_acceptance_counts(serve: Serve, make_store: MakeS
         for back in (again(), running.identity):
             with pytest.raises(StoreChanged, match=second):
                 await serve(back, url=new.url)
-        assert (await serve(away)).identity.known == first  # a host that was away during the second acceptance
+        assert (await serve(away)).identity.known == first  # a host that was down during the second acceptance
         await accept(new.url)
         assert (await serve(again(), url=new.url)).identity.known == second
     finally:

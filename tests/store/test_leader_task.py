@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Counting(LeaderTask):
-    """Counts its rounds; they fail if it is told so."""
+    """Counts its rounds, which fail on demand."""
 
     def __init__(self, store: Store, failure: Exception | None = None) -> None:
         super().__init__(store, "counting", "one")

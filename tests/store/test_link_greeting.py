@@ -1,4 +1,4 @@
-"""How a link makes a connection: whom it takes for the store, and what it says of others."""
+"""How a link connects: which servers it accepts, and how it reports others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The link against a peer that misbehaves: order, deadlines, bounds, and its own event loop standing still."""
+"""The link against a peer that misbehaves: order, deadlines, bounds, and its own event loop being blocked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNAVAILABLE = "store_unavailable"
 
 
 async def outcome(call: asyncio.Future[object]) -> object:
-    """What a call gives: its reply, or the code of its failure."""
+    """The outcome of a call: its reply, or the code of its failure."""
     try:
         return await call
     except ToolFailure as failure:
@@ -146,7 +146,7 @@ async def test_a_deadline_is_enforced_while_other_replies_arrive(start_fake: Sta
 
 @dataclass
 class Clock:
-    """What a connection uses of an event loop, with the time that a test says it is."""
+    """The part of an event loop that a connection uses, with a clock set by the test."""
 
     now: float = 0.0
     timer: tuple[float, Callable[[], None]] | None = None
@@ -193,7 +193,7 @@ async def test_the_deadline_of_a_call_counts_from_its_submission() -> None:
 
 
 async def test_time_in_which_our_own_loop_was_blocked_does_not_count() -> None:
-    """The replies may have arrived meanwhile, with nobody to read them."""
+    """The replies may have arrived meanwhile, but were not read."""
     clock = Clock()
     lost: list[float] = []
     line = Connection(cast("asyncio.AbstractEventLoop", clock), 1.0, 10, lambda *_: lost.append(clock.now))
@@ -207,7 +207,7 @@ async def test_time_in_which_our_own_loop_was_blocked_does_not_count() -> None:
     assert await outcome(first) == b"1"
     assert await outcome(second) == UNAVAILABLE
     assert len(lost) == 1
-    assert 2.5 <= lost[0] < 2.75, "a second from its beginning, without the time that nobody could use"
+    assert 2.5 <= lost[0] < 2.75, "a second after its submission, without the time that the loop was blocked"
 
 
 async def test_an_answered_call_does_not_time_out_later(start_fake: StartFake, open_link: OpenLink) -> None:
@@ -221,7 +221,7 @@ async def test_an_answered_call_does_not_time_out_later(start_fake: StartFake, o
     assert idle is not None
     for number in (b"1", b"2"):
         assert await echo(link, int(number)) == number
-        await wait_until(lambda: idle._sweeper is None, what="the last look at deadlines")
+        await wait_until(lambda: idle._sweeper is None, what="the last check of deadlines")
     assert not idle._marks
 
 
@@ -320,7 +320,7 @@ async def test_calls_during_the_first_attempt_to_reconnect_wait_for_it(
     welcome.set()
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert [result for n, result in enumerate(results) if n != 3] == [b"%d" % n for n in range(20) if n != 3]
-    assert b"3" not in sent, "was sent though its caller had left"
+    assert b"3" not in sent, "was sent although its caller was cancelled"
     assert (link.connects, link.in_flight) == (2, 0)
 
 
@@ -439,7 +439,7 @@ async def test_calls_do_not_wait_for_a_store_that_disconnects_again_at_once(
 async def test_only_the_connection_that_was_lost_has_to_have_lasted(
     start_fake: StartFake, open_link: OpenLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A link that has been up for long storms no store that hangs up again at once."""
+    """A link that was up for long backs off from a store that disconnects again at once."""
     hang_up, pauses = asyncio.Event(), list[float]()
     monkeypatch.setattr(link_module, "STABLE_SECONDS", 0.5)
     sleep = asyncio.sleep

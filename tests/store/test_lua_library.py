@@ -22,7 +22,7 @@ from coordinator.toolsets.tool import Services
 from workers.tools.demo import LIBRARY as WORKERS
 
 MOST_BYTES = 300_000
-"""Of all libraries together. The server keeps them for good, and each of their functions besides."""
+"""Of all libraries together. The server keeps them forever, and each of their functions, too."""
 HEADER = "--[[\npurpose: P\nguarantee: G\nargs: {args}\nreply: R\nerrors: none\nwrites: {writes}\n{full}--]]\n"
 Make = Callable[..., Library]
 

@@ -1,4 +1,4 @@
-"""Lists of projects that some process looks after."""
+"""Lists of projects that need background work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def what(request: pytest.FixtureRequest) -> List:
 
 
 async def age(store: Store, what: List, project: str, seconds: int) -> None:
-    """Has the project noted so long before."""
+    """Backdates the note of a project."""
     await store.command("ZINCRBY", KEYS[what], -seconds, project)
 
 
@@ -75,6 +75,6 @@ async def test_a_recently_noted_project_is_not_dropped(alone: Store, what: List)
     await age(alone, what, "one", 100)
     await projects.forget("one", 60)
     assert await projects.ages() == {}
-    # What another process begins there has it looked after again.
+    # Another process that begins something there notes it again.
     await ProjectList(alone, what).note("one")
     assert [*await projects.ages()] == ["one"]

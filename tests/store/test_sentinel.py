@@ -30,7 +30,7 @@ COUNT = keys.request.key("default", "count")
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """The event loop of the product only: a change of primaries takes seconds."""
+    """The event loop of the product only: a failover takes seconds."""
     return "asyncio", {"use_uvloop": True}
 
 
@@ -79,7 +79,7 @@ async def test_calls_go_to_the_new_primary(watched_servers: Watched, store: Stor
 
 
 async def _acknowledged(store: Store) -> list[int]:
-    """The results of calls at once, and of one when all has settled."""
+    """The results of concurrent calls, and of one after the failover."""
     results = await asyncio.gather(*(bumped(store) for _ in range(50)))
     results.append(await wait_until(lambda: bumped(store), what="an answer"))
     return [one for one in results if one]
@@ -87,7 +87,7 @@ async def _acknowledged(store: Store) -> list[int]:
 
 @pytest.mark.parametrize("how", ["idle", "paused", "paused with calls under way"])
 async def test_a_paused_primary_is_not_used_after_a_failover(watched_servers: Watched, how: str) -> None:
-    """When it goes on, it acknowledges what it is sent, until the Sentinels tell it that another one has taken over."""
+    """When it resumes, it acknowledges writes until the Sentinels tell it of the failover."""
     store = await open_store(watched_servers.url, 500, patience=60)
     try:
         await _stand_still(watched_servers, store, how)
@@ -112,7 +112,7 @@ async def _stand_still(watched_servers: Watched, store: Store, how: str) -> None
             under_way = [asyncio.create_task(bumped(store)) for _ in range(50)]
             await asyncio.sleep(0)  # they are written
             await asyncio.sleep(0)
-        # The event loop stands still, as this process would.
+        # The event loop is blocked, as if this process were paused.
         wait_until_sync(lambda: watched_servers.primary() == new, what="another primary")
         os.kill(pid, signal.SIGCONT)
         if under_way:
@@ -120,13 +120,13 @@ async def _stand_still(watched_servers: Watched, store: Store, how: str) -> None
     acknowledged = [one for one in await asyncio.gather(*under_way) if one]
     assert acknowledged == []
     acknowledged = [first, *await _acknowledged(store)]
-    assert len(acknowledged) == len(set(acknowledged)), f"what was acknowledged is lost: {acknowledged}"
+    assert len(acknowledged) == len(set(acknowledged)), f"acknowledged writes are lost: {acknowledged}"
     assert watched_servers.count(new, COUNT) >= len(acknowledged)
 
 
 @pytest.mark.parametrize("expected", [True, False])
 async def test_a_silent_sentinel_is_not_waited_for(watched_servers: Watched, expected: bool) -> None:
-    """Where those that answer are enough, either way."""
+    """If the answers of the others suffice, either way."""
     port = watched_servers.primary() if expected else 1
     with socket.create_server(("127.0.0.1", 0)) as silent:
         known = parse(watched_servers.url)

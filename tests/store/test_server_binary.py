@@ -101,7 +101,7 @@ def test_a_silent_binary_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only the loader of Linux is asked for it")
 class TestAllocator:
-    """What a server is started with for its memory."""
+    """The allocator that a server is started with."""
 
     def test_it_is_for_servers_that_use_the_c_librarys(self, tmp_path: Path) -> None:
         libc, own = fake(tmp_path / "libc", VALKEY_9), fake(tmp_path / "own", REDIS_7)

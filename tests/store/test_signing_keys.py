@@ -38,7 +38,7 @@ async def age(store: Store, days: float) -> None:
 
 
 def forget(known: SigningKeys) -> None:
-    """As if the process had asked long ago."""
+    """As if the last read of the process were long ago."""
     known._read_at = float("-inf")
 
 

@@ -108,7 +108,7 @@ async def test_a_killed_server_loses_no_acknowledged_write(fragile: Store, serve
 async def test_calls_to_a_hung_server_fail_by_their_deadline(
     server: EmbeddedServer, store_kind: Kind, make_store: MakeStore
 ) -> None:
-    # Long enough for a busy machine to load every script in.
+    # Long enough for a busy machine to load every script.
     store: Store = make_store(server.url, timeout_ms=1000, protocol=store_kind.protocol)
     await store.open()
     waits: list[float] = []
@@ -124,7 +124,7 @@ async def test_calls_to_a_hung_server_fail_by_their_deadline(
     await asyncio.gather(*(call() for _ in range(100)))
     assert min(waits) >= 1
     for _ in range(20):
-        # While the server is known to be away, a call has failed before it waits for anything.
+        # While the server is known to be down, calls fail without waiting.
         with pytest.raises(ToolFailure, match="nothing was sent"):
             store.run(BUMP, "p", "a").send(None)
     assert store.in_flight == 0
@@ -225,7 +225,7 @@ async def test_ping_fails_while_the_server_rejects_writes(
             await fragile.ping()
         assert raised.value.code == "store_unavailable"
         assert admin.time(), "it does answer"
-        admin.config_set("save", "")  # a server that is to save and cannot does not end when it is asked to
+        admin.config_set("save", "")  # a server that cannot save ignores a request to shut down
 
 
 async def test_ping_writes_nothing_and_succeeds_on_a_full_server(fragile: Store) -> None:
@@ -281,7 +281,7 @@ async def test_a_user_without_permission_to_call_functions_is_rejected_and_the_r
 
 
 async def _refused_for(store: Store, why: str, logged: list[Any]) -> bool:
-    """Whether callers are turned away and the log, not they, is told why."""
+    """Whether callers are rejected, and only the log says why."""
     try:
         await store.ping()
     except ToolFailure as failure:

@@ -19,14 +19,14 @@ pytestmark = pytest.mark.anyio
 
 
 async def tell(peer: Peer, info: str) -> None:
-    """Answers the greeting and the question for the version."""
+    """Answers the greeting and INFO."""
     await peer.introduce()
     assert await peer.command() == [b"INFO", b"server"]
     peer.send(bulk(info.encode()))
 
 
 async def know_all(peer: Peer, *, older: str = "") -> None:
-    """Answers that all libraries are there; a version ``older`` as well, which somebody else takes away first."""
+    """Answers that all libraries are there; a version ``older`` as well, which another process deletes first."""
     words = await peer.command()
     assert words[:2] == [b"FUNCTION", b"LIST"]
     names = list({script.library.name.encode() for script in Script.registered()})

@@ -1,4 +1,4 @@
-"""Subscriptions while their server is away, or stands still."""
+"""Subscriptions while their server is down, or hangs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def store(server: EmbeddedServer, make_store: MakeStore) -> Store:
 
 
 class Heard:
-    """A subscription, and what it says."""
+    """A subscription, and its messages."""
 
     def __init__(self, store: Store) -> None:
         self.messages: list[bytes] = []
@@ -81,7 +81,7 @@ async def test_a_hung_server_is_disconnected(
 async def test_a_server_that_accepts_connections_and_never_answers_is_disconnected(
     store: Store, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else this process would wait for it for ever, while another server has taken over its address."""
+    """Otherwise this process would wait for it forever, while another server has taken over its address."""
     for limit in ("SILENCE_SECONDS", "LISTEN_SECONDS"):
         monkeypatch.setattr(coordinator.store.subscription, limit, 0.1)
     heard = Heard(store)
@@ -109,7 +109,7 @@ async def test_an_idle_subscription_is_kept(heard: Heard, store: Store, monkeypa
     get, ping, due, pings = PubSub.get_message, PubSub.ping, False, 0
 
     async def get_message(messages: PubSub, timeout: float) -> Any:
-        """It is quiet at once, but a sign of life may take its time on a busy machine."""
+        """It is idle at once, but a PING may take its time on a busy machine."""
         nonlocal due
         message = await get(messages, timeout=60.0 if due else 0.01)
         due = due and message is None
@@ -123,7 +123,7 @@ async def test_an_idle_subscription_is_kept(heard: Heard, store: Store, monkeypa
     monkeypatch.setattr(PubSub, "get_message", get_message)
     monkeypatch.setattr(PubSub, "ping", asking)
     await store.command("PUBLISH", "fc:test", "first")
-    await wait_until(lambda: pings > 5, what="signs of life to be asked for")
+    await wait_until(lambda: pings > 5, what="PINGs")
     assert heard.begun == 1
 
 

@@ -1,4 +1,4 @@
-"""A downstream MCP server that says which trace its call belongs to."""
+"""A downstream MCP server that returns the trace of its call."""
 
 from __future__ import annotations
 

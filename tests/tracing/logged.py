@@ -1,4 +1,4 @@
-"""What this process logs, and where in a trace it says that it belongs."""
+"""Log lines of this process, and the spans that they name."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from coordinator.metrics import logs
 
 
 class Logged:
-    """Takes what is logged until the end of the block."""
+    """Captures log lines until the end of the block."""
 
     def __enter__(self) -> Self:
         root = logging.getLogger()
         self._before, self._config = (root.handlers[:], root.level), structlog.get_config()
         self._out = io.StringIO()
         logs.configure("info", "json", stream=self._out)
-        # What is logged after this is not ours, whichever loggers were used here.
+        # Later lines are not captured, whichever loggers were used here.
         structlog.configure(cache_logger_on_first_use=False)
         return self
 
@@ -31,6 +31,6 @@ class Logged:
         structlog.configure(**self._config)
 
     def places(self) -> dict[str, tuple[str, str] | None]:
-        """Trace and span by what lines say; None where a line names none."""
+        """Trace and span by message; None if a line names none."""
         found = [json.loads(line) for line in self._out.getvalue().splitlines()]
         return {line["event"]: (line["trace_id"], line["span_id"]) if "trace_id" in line else None for line in found}

@@ -1,4 +1,4 @@
-"""Traces across the processes of a fleet, as a collector gets them."""
+"""Traces across the processes of a fleet, as received by a collector."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SECRET = "do-not-tell-anybody"
 
 
 class World:
-    """A fleet of a front-end and a worker, and the collector that it tells."""
+    """A fleet of a front-end and a worker, and its collector."""
 
     def __init__(self, folder: Path, collector: Collector) -> None:
         self.collector = collector
@@ -59,7 +59,7 @@ class World:
         self.call("get_blocked_items", {}, begin())
 
     def call(self, tool: str, arguments: dict[str, Any], traceparent: str, path: str = "/mcp") -> Any:
-        """The structured content of a call that says which trace it is part of."""
+        """The structured content of a call with a trace context."""
         message = json.loads(call_body(tool, arguments))
         message["params"]["_meta"] = {"traceparent": traceparent, "tracestate": "vendor=1"}
         with Http(self.fleet.port) as client:
@@ -99,7 +99,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Ite
 
 
 def begin() -> str:
-    """A trace of a caller's, and in it a span."""
+    """A trace context of a caller."""
     return f"00-{uuid.uuid4().hex}-{uuid.uuid4().hex[:16]}-01"
 
 
@@ -245,7 +245,7 @@ def test_unsampled_traces_of_callers_are_not_recorded(world: World) -> None:
     for caller in (unsampled, sampled):
         world.call("get_blocked_items", {}, caller)
     world.collector.wait_for(ids(sampled)[0], "tools/call get_blocked_items")
-    # Both could be another process's, so only what must not come is looked for.
+    # Both could come from another process, so only the unwanted spans are checked.
     assert world.collector.of(ids(unsampled)[0]) == []
 
 

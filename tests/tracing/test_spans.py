@@ -1,4 +1,4 @@
-"""Spans without processes: what becomes of calls, what is carried on, and what the end waits for."""
+"""Spans within one process: calls, propagation, and shutdown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 @pytest.fixture(autouse=True)
 def untraced() -> Iterator[None]:
-    """Whatever a test does, those after it are not traced."""
+    """Turns tracing off after each test."""
     yield
     tracing.stop()
 
@@ -94,7 +94,7 @@ async def test_each_outcome_of_a_call_ends_its_span(exported: InMemorySpanExport
         ("tools/call broken", "internal", None, False),
         ("tools/call late", "cancelled", None, True),
     ]
-    assert tracing.carried() == "", "the span of a call is left with it"
+    assert tracing.carried() == "", "the span of a call ends with it"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""An engine on a bench: flows of tools that tests make up, in the test's own event loop."""
+"""An engine with made-up tools, in the test's own event loop."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Bench:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, *, listen: bool = True) -> None:
-        """Lets the engine work; without ``listen`` only on what the test takes."""
+        """Starts the engine; without ``listen`` it only gets the steps that the test takes."""
         self.engine.start()
         if listen:
             listener = Listener(self.engine, self.steps, self.queue, self.queues)

@@ -75,7 +75,7 @@ def huge(size: int) -> str:
 
 
 def spins(started: str) -> None:
-    """Computes for ever, deaf to polite requests."""
+    """Computes forever, and ignores signals."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     Path(started).write_text(str(os.getpid()))
     while True:
@@ -97,13 +97,13 @@ class Thing:
 
 
 def doubles() -> int:
-    """Makes a copy of its process, which returns too."""
+    """Forks its process; both return."""
     os.fork()
     return os.getpid()
 
 
 def leaves_a_copy(started: str) -> None:
-    """Ends, but not the copy that it has made of itself."""
+    """Ends, but leaves a fork of itself."""
     if os.fork() == 0:
         Path(started).write_text(str(os.getpid()))
         while True:
@@ -119,11 +119,11 @@ def starts_another(started: str) -> None:
 
 
 def says(code: int) -> None:
-    """Raises what is no valid text."""
+    """Raises an exception with invalid text."""
     raise ValueError(f"bad {chr(code)} text")
 
 
 def reads(path: str) -> int:
-    """Reads a file; one that is a pipe, until whoever writes there is through."""
+    """Reads a file, or a pipe until its writer closes it."""
     Path(path).read_bytes()
     return 1

@@ -1,4 +1,4 @@
-"""A running fleet, and flows that a test starts on it straight in the store."""
+"""A running fleet, and flows that a test starts directly in the store."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Flows:
         return records
 
     async def events(self, kind: str) -> list[dict[str, str]]:
-        """What was told of this kind."""
+        """Events of this kind."""
         entries = await self.store.command("XRANGE", keys.events.key(self.project), "-", "+")
         told = [
             {name.decode(): value.decode() for name, value in zip(fields[::2], fields[1::2], strict=True)}
@@ -104,7 +104,7 @@ class Flows:
 
 
 def assert_recorded_once(record: FlowRecord, steps: Sequence[str]) -> None:
-    """A completed flow has each of its steps once, done."""
+    """Checks that a completed flow has each of its steps once, done."""
     assert record.row.status == "completed", record
     assert sorted(step.key for step in record.steps) == sorted(steps), record
     assert len({step.id for step in record.steps}) == len(steps)

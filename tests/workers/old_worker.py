@@ -1,4 +1,4 @@
-"""A worker of an earlier release, as far as protocols go: ``old_worker.py SLOT``, settings from the environment."""
+"""A worker with the protocol of an earlier release: ``old_worker.py SLOT``, settings from the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attempts come to: results, failures, retries, and how they are stopped."""
+"""Outcomes of attempts: results, failures, retries, and how they are stopped."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_attempts_that_have_ended_are_not_kept(bench: Bench) -> None:
 
 
 def _writing(pipe: Path) -> int | None:
-    """A descriptor of a pipe that somebody reads; None as long as nobody does."""
+    """The writing end of a pipe that has a reader; None while it has none."""
     try:
         return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
@@ -154,11 +154,11 @@ async def test_a_hung_attempt_is_abandoned(bench: Bench, monkeypatch: pytest.Mon
             status, result = await bench.result(flow)
             assert (status, '"timeout"' in (result or "")) == ("failed", True)
         assert bench.tools.ended["start"] == 0
-        # All slots were taken by them, and others have taken their place.
+        # They blocked all slots, and new slots have replaced these.
         others = [await bench.create(chain({})) for _ in range(8)]
         for flow in others:
             assert (await bench.ended(flow)).row.status == "completed"
-        # Nor does anybody renew their leases.
+        # Their leases are not renewed either.
         await wait_until(lambda: not bench.engine.held)
     finally:
         release.set()
@@ -185,7 +185,7 @@ async def test_a_hung_attempt_is_retried_by_its_policy(bench: Bench, monkeypatch
         assert bench.tools.ended["start"] == 1
     finally:
         release.set()
-    # What the first one returns in the end is no longer asked for.
+    # The late result of the first one is ignored.
     await wait_until(lambda: bench.tools.ended["start"] == 2)
     assert await bench.result(flow) == ("done", "2")
 
@@ -335,7 +335,7 @@ async def test_retries_back_off_with_jitter_up_to_the_longest_delay(
     monkeypatch.setattr(random, "random", lambda: share)
 
     async def fails(step: StepRun, arguments: Any) -> Failure:
-        # Who asks for patience gets it; for more than the policy has, what that has.
+        # A named delay is used, up to the longest delay of the policy.
         asked = {1: 14_000, 3: 3_600_000}
         return Failure("busy", "busy", retryable=step.attempt < 4, after_ms=asked.get(step.attempt, 0))
 
@@ -361,7 +361,7 @@ async def test_retries_back_off_with_jitter_up_to_the_longest_delay(
         before = await now()
         await bench.store.command("ZADD", keys.step_timers.key("default"), 1, flow + 1)
         await bench.steps.sweep("default")
-    # The fourth failure says that another attempt would be no use.
+    # The fourth failure is permanent.
     assert await bench.result(flow) == ("failed", '{"error":"busy","type":"busy"}')
     assert bench.tools.began["start"] == 4
 

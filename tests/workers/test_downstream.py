@@ -82,7 +82,7 @@ async def test_calls_share_a_session(connection: Connection, made: list[Downstre
     await wait_until(Path(path + ".begun").exists)
     assert await call(server, "greet", name="World") == "Hello, World!"
     waiting.cancel()
-    await wait_until(Path(path + ".cancelled").exists, what="the server hears of the cancellation")
+    await wait_until(Path(path + ".cancelled").exists, what="the server receives the cancellation")
 
 
 async def test_a_changed_list_is_reported(connection: Connection, made: list[DownstreamServer]) -> None:
@@ -92,7 +92,7 @@ async def test_a_changed_list_is_reported(connection: Connection, made: list[Dow
     before = [tool.name for tool in await server.tools()]
     assert before[:2] == ["add", "greet"]
     assert (await server.tools())[0].description == "Adds two numbers."
-    # Who listens is heard only when his listening has reached the server.
+    # Changes are reported only once the subscription has reached the server.
     count = len(changes)
 
     async def heard() -> bool:
@@ -129,7 +129,7 @@ async def test_listing_tools_does_not_report_a_change(made: list[DownstreamServe
     changes: list[int] = []
     server = DownstreamServer("it", raw("mortal"), on_change=lambda: changes.append(1))
     made.append(server)
-    # Whoever asks again because of it would start one process after the other.
+    # Listing again because of it would start one process after the other.
     with pytest.raises(ConnectionFailed, match="was lost during the call"):
         await server.tools()
     assert changes == []
@@ -151,7 +151,7 @@ async def test_a_dead_server_is_restarted(made: list[DownstreamServer]) -> None:
     second = await call(server, "facts")
     assert second["pid"] != first["pid"]
     os.kill(second["pid"], signal.SIGKILL)
-    # Nobody called while it died, so nobody has to notice.
+    # It died between calls, so no call fails.
     await wait_until(lambda: not process_alive(second["pid"]))
     await wait_until(lambda: server._session is None or server._session.ended)
     third = await call(server, "facts")
@@ -355,7 +355,7 @@ async def test_unreadable_answers_over_stdio_block_nobody(made: list[DownstreamS
         for tool in ("string", "half", "neither"):
             with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
                 await call(server, tool)
-        # What a server prints by mistake is no answer, and an odd byte in a text spoils none.
+        # Stray output is not an answer, and an invalid byte in a text breaks none.
         assert await call(server, "chatty") == ""
         assert await call(server, "latin") == "caf\N{REPLACEMENT CHARACTER}"
         assert server._session is not None
@@ -440,7 +440,7 @@ async def test_calls_that_wait_for_a_changed_connection_fail(tmp_path: Path) -> 
 
 
 def _collected(pid: int) -> bool:
-    """Whether asyncio has heard of its child's end. If it has not when its loop ends, that fails a later test."""
+    """Whether asyncio has reaped its child. If not when its loop ends, a later test fails."""
     return not Path(f"/proc/{pid}").exists() and not any("waitpid" in one.name for one in threading.enumerate())
 
 
@@ -456,7 +456,7 @@ async def test_a_server_that_never_answers_is_not_left_behind(tmp_path: Path, cl
     assert process_alive(pid)
     await server.close()
     await asyncio.gather(asked, return_exceptions=True)
-    # Where it was only just starting, asyncio kills it without waiting.
+    # If it was just starting, asyncio kills it without waiting.
     await wait_until(lambda: not process_alive(pid), what="its end")
     await wait_until(lambda: _collected(pid))
     await asyncio.sleep(0)

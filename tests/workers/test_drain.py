@@ -1,4 +1,4 @@
-"""A stopping worker finishes what is in hand, or gives it back; a killed one leaves no lasting trace."""
+"""A draining worker finishes its steps, or gives them back; a killed one leaves nothing for long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine: how many round trips it takes, what interrupts it, and what happens when something goes wrong."""
+"""The engine: round trips, interruptions, and failures."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_one_slot_needs_one_round_trip_for_each_step(store: Store) -> None
     await wait_until(lambda: bench.tools.ended["s49"] == 1 and bench.engine.busy == 0, what="the last step")
     assert await calls(store) <= 51
     assert (await bench.ended(flow)).row.status == "completed"
-    # However many it reported, it takes no more than it has slots for.
+    # However many it reported, it takes no more than its free slots.
     await wait_until(lambda: bench.engine.want() > 0)
     assert bench.engine.want() == 1
     await bench.stop()
@@ -110,7 +110,7 @@ async def test_no_flow_starves_others(store: Store, monkeypatch: pytest.MonkeyPa
     for flow in (long, short):
         assert (await bench.ended(flow)).row.status == "completed"
     await bench.stop()
-    # What waited in the queue goes before what follows a worker's own steps, when its turn has come.
+    # Queued steps precede the successors of a worker's own steps, when their turn has come.
     assert order[:2] == [str(long), str(short)]
 
 
@@ -125,7 +125,7 @@ async def test_an_idle_worker_begins_at_once(bench: Bench) -> None:
         waits.append(step.started_at - step.ready_at)
         # Until it waits for a bell again.
         await wait_until(lambda: bench.engine.busy == 0)
-    # One that only looked at its queues now and then would take half of that time on the average.
+    # One that only polled its queues would take half of that time on average.
     assert statistics.median(waits) < IDLE_POLL_SECONDS * 1000 / 4, waits
 
 
@@ -254,7 +254,7 @@ async def test_a_draining_worker_finishes_quick_steps_and_gives_the_rest_back(st
     assert (back.status, back.attempt) == ("ready", 2)
     assert (await bench.flow(third)).steps[0].status == "ready"
     assert await store.command("LLEN", "fc:{RQ}:queue:fleet-steps") == 3
-    # Nobody was lost: another worker has nothing to count.
+    # No worker was lost: no crash is counted.
     assert {step.crashes for step in (await bench.steps.take(5)).steps} == {0}
 
 
@@ -271,7 +271,7 @@ async def test_a_step_that_arrives_during_a_drain_is_given_back(bench: Bench) ->
     flow = await bench.create(chain({}))
     taking = asyncio.create_task(bench.engine.take(slow))
     await begun.wait()
-    # As a worker ends: whoever asked for work is gone before it comes.
+    # As a worker ends: the call for work is cancelled before its reply.
     draining = asyncio.create_task(bench.engine.drain(PATIENCE))
     taking.cancel()
     await asyncio.gather(taking, return_exceptions=True)
@@ -366,7 +366,7 @@ async def test_steps_leased_by_a_failed_script_are_given_back(bench: Bench, stor
     flow = await bench.create(chain({}))
     await store.command("HSET", "fc:{RQ}:job:plain", "data", "x")
     await store.command("RPUSH", "fc:{RQ}:queue:fleet-steps", "plain")
-    # No list, as RQ makes it: the script fails there, when it has leased the step already.
+    # Not a list as in RQ: the script fails there, after it has leased the step.
     await store.command("SET", "fc:{RQ}:queue:fleet-steps:intermediate", "x")
     bench.start(listen=False)
     with pytest.raises(ServerError, match="WRONGTYPE"):
@@ -383,7 +383,7 @@ async def test_a_step_whose_outcome_is_about_to_be_sent_is_held(bench: Bench) ->
     seen: asyncio.Future[tuple[list[str], list[str]]] = loop.create_future()
 
     async def tool(step: StepRun, arguments: Any) -> None:
-        # Comes when the step has ended, and before what is reported in this turn of the loop is sent.
+        # Arrives after the step has ended, and before the reports of this turn of the loop are sent.
         loop.call_soon(lambda: seen.set_result((list(bench.engine.held), bench.engine.held_in("default"))))
 
     bench.tools.tools["tool"] = tool
@@ -519,7 +519,7 @@ def test_specs_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -
     assert [specs.get(run(number)) for number in (1, 3, 4, 9)] == [None, None, None, 9]
     specs.put(run(8), 8, 1000)
     assert specs.get(run(8)) == 8
-    # What is gone takes no room, and what comes again takes it once.
+    # Evicted specs take no space, and repeated ones take it once.
     specs.put(run(6), 6, 50)
     specs.put(run(6), 6, 50)
     specs.put(run(7), 7, 50)

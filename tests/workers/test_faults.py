@@ -1,4 +1,4 @@
-"""Real workers that are killed, stalled and told to stop, and a store that is killed: nothing is lost or doubled."""
+"""Real workers that are killed, stalled and stopped, and a store that is killed: nothing is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def flows(fleet: Fleet, request: pytest.FixtureRequest) -> AsyncIterator[F
 
 
 def too_late(fleet: Fleet) -> float:
-    """Attempts that were no longer their worker's: refused when they were reported, or given up before."""
+    """Attempts that lost their lease: rejected when they were reported, or given up before."""
     counters = scrape(fleet.port)
     return sum(
         value
@@ -59,7 +59,7 @@ def too_late(fleet: Fleet) -> float:
 
 
 def cut_short(fleet: Fleet) -> float:
-    """Attempts that were stopped, or given up; reports that had to be sent again are not counted as refused."""
+    """Attempts that were stopped, or given up; retried reports do not count as rejected."""
     counters = scrape(fleet.port)
     return sum(counters[f"coordinator_steps_total{{outcome={outcome}}}"] for outcome in ("failed", "lost"))
 
@@ -82,7 +82,7 @@ async def test_an_idle_fleet_begins_steps_at_once(flows: Flows) -> None:
         assert step.started_at is not None
         assert step.ready_at is not None
         waits.append(step.started_at - step.ready_at)
-    # Workers that only looked at their queues now and then would take half of that time on the average.
+    # Workers that only polled their queues would take half of that time on average.
     assert statistics.median(waits) < IDLE_POLL_SECONDS * 1000 / 4, waits
 
 
@@ -124,11 +124,11 @@ async def test_the_step_of_a_killed_worker_runs_again_when_its_lease_ends(fleet:
     fleet.kill(holder)
     await wait_until(partial(_gone, holder), what="the worker's end")
     lease_ends = int(await flows.store.command("ZSCORE", keys.step_leases.key(flows.project), flow + 1))
-    # By the store's clock, from which on nobody renews it any more.
+    # By the store's clock; from then on the lease is not renewed.
     assert lease_ends <= await flows.now() + LEASE_MS
     again = await wait_until(lambda: running(2), what="the second attempt")
     assert again is not None
-    # No earlier than the lease ends, or two would be at it.
+    # Not before the lease ends, or two workers would run it.
     assert lease_ends <= again < lease_ends + 30_000
     assert await flows.flows.cancel(flows.project, NO_KEY, flow, "test") == (True, "cancelled")
 
@@ -142,7 +142,7 @@ async def test_a_cancelled_step_is_stopped(fleet: Fleet, flows: Flows) -> None:
     await wait_until(running)
     before = cut_short(fleet)
     await flows.flows.cancel(flows.project, NO_KEY, flow, "test")
-    # The worker is told at once, or learns it when it renews its lease, as when it hears again after an outage.
+    # The worker is told at once, or learns it when it renews its lease, or when it reconnects after an outage.
     await wait_until(lambda: cut_short(fleet) > before, what="the stop")
     assert (await flows.step(flow)).status == "cancelled"
 
@@ -163,7 +163,7 @@ async def test_the_report_of_a_stalled_worker_is_rejected(fleet: Fleet, flows: F
         os.kill(stalled, signal.SIGCONT)
     assert_recorded_once(record, ["start", "s1"])
     assert record.steps[0].attempt == 2
-    # It goes on, and learns that the step is no longer its own, from the answer or before.
+    # It resumes, and learns that it has lost the step, from the answer or before.
     await wait_until(lambda: too_late(fleet) > before, what="the refusal")
     assert (await flows.get(flow)).steps == record.steps
     assert process_alive(stalled)

@@ -1,4 +1,4 @@
-"""Callables in child processes: results, failures, and that nothing survives its worker."""
+"""Callables in child processes: results, failures, and that no process outlives its worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HERE = "tests.workers.callables"
 
 @pytest.fixture(autouse=True)
 def findable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Children find the callables of tests."""
+    """Lets children import the callables of tests."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
@@ -85,7 +85,7 @@ async def test_a_child_that_ended_between_calls_fails_none(calls: IsolatedCalls)
     await wait_until(lambda: not any(child.alive for child in calls._all))
     other, _, _ = await calls.call(f"{HERE}:who", {}, "k")
     assert other != pid
-    assert len(calls._all) == 1  # nobody signals a number that may be another's now
+    assert len(calls._all) == 1  # a process id that may be reused is not signalled
 
 
 async def test_no_more_children_than_allowed(calls: IsolatedCalls) -> None:
@@ -98,7 +98,7 @@ async def test_printed_output_goes_to_the_log_and_not_into_the_answer(
 ) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     assert await calls.call(f"{HERE}:loud", {}, "k") == "quiet"
-    # What it printed is there although it is killed.
+    # Its output is logged although it is killed.
     await calls.close()
     out, log = capfd.readouterr()
     assert (out, sorted(log.splitlines())) == ("", ["on descriptor 1", "on stderr", "on stdout"])

@@ -1,4 +1,4 @@
-"""A worker that is killed at a chosen point of a step: each step is recorded once, and called once more at most."""
+"""A worker killed at a chosen point of a step: each step is recorded once, and called at most once more."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FLOW: spec.Flow = {
 
 
 class Asked(NamedTuple):
-    """A call that the tool has got and not answered yet."""
+    """A call that the tool has received and not answered yet."""
 
     tool: str
     key: str
@@ -92,7 +92,7 @@ async def test_a_step_continues_where_its_worker_was_killed(
             assert await asyncio.to_thread(hold.held.wait, 60)
         first.end(signal.SIGKILL)
         if asked is not None:
-            asked.answer.set()  # also where nobody is left to hear it
+            asked.answer.set()  # even if nobody receives it
         recorded = [event["n"] for event in await flows.events("step_done")]
         assert recorded == (["start"] if point == "recorded" else [])
 

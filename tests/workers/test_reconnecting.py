@@ -1,4 +1,4 @@
-"""After an outage of Redis a worker hears commands again, and asks at once what it has missed."""
+"""After an outage of Redis a worker receives commands again, and checks at once what it has missed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Known:
-    """A worker as far as RQ knows of one, and what it is told."""
+    """A worker as RQ sees it, and the commands that it gets."""
 
     def __init__(self, connection: Redis) -> None:
         self.stopped: queue.Queue[str] = queue.Queue()
@@ -39,7 +39,7 @@ class Known:
         self.worker.on_reconnect = lambda: self.again.put(None)
 
     def hang_up(self) -> None:
-        """Has the server end the connection that commands come over."""
+        """Makes the server close the connection for commands."""
         wait_until_sync(lambda: self.listeners() == 1, what="the worker to listen")
         assert self.connection.client_kill_filter(_type="pubsub") == 1
 
@@ -89,7 +89,7 @@ def test_no_loss_of_redis_ends_the_subscription(known: Known, error: Exception) 
 
 
 class Nobody:
-    """RQ knows nothing of this one."""
+    """A worker without a registration in RQ."""
 
     def beat(self, pipeline: Any, attempts: list[Attempt]) -> Any:
         return lambda replies: None

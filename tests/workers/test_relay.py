@@ -1,4 +1,4 @@
-"""The relay of a worker, told of what is no project."""
+"""The relay of a worker, with an invalid project name."""
 
 from __future__ import annotations
 

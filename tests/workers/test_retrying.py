@@ -1,4 +1,4 @@
-"""Steps come back when the server that they call, or the coordinator itself, turns them away."""
+"""Calls of steps are retried when a server, or the coordinator itself, sheds them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DONE = types.CallToolResult(content=[], structured_content={"n": 7}, is_error=Fa
 
 
 class Server:
-    """A downstream server that answers as its script says."""
+    """A downstream server with scripted answers."""
 
     def __init__(self, *answers: types.CallToolResult) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""The sweeper: what it does each round, seldom, and when something is wrong with a project."""
+"""The sweeper: frequent and rare rounds, and failures of single projects."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.anyio
 
 
 class _Nothing:
-    """Stands for a kind of runs of which there never was one."""
+    """A kind of run without any runs."""
 
     async def tidy(self, project: str) -> bool:
         return True
 
 
 class Watched:
-    """A bench with a sweeper that a test plays."""
+    """A bench with a sweeper that the test drives."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -41,13 +41,13 @@ class Watched:
         self.tidied: list[str] = []
         self.left = 0
         self.meanwhile: dict[str, Callable[[str], Awaitable[None]]] = {}
-        """What happens in a project while it is tidied."""
+        """Called while a project is cleaned up."""
         self.sweeper = Sweeper(
             "w1", bench.steps, [self, _Nothing()], bench.engine.held_in, bench.engine.lost_reply, self.outboxes.append
         )
 
     async def tidy(self, project: str) -> bool:
-        """Stands for a kind of runs."""
+        """As a kind of run."""
         self.tidied.append(project)
         if project in self.meanwhile:
             await self.meanwhile[project](project)
@@ -92,7 +92,7 @@ async def test_a_clock_set_forward_delays_no_step(watched: Watched) -> None:
     await bench.steps.projects.note("default")
     await watched.sweeper.round()
     flow = await bench.create(chain({}))
-    # An hour forward: what was noted a moment ago was noted long ago, and nobody notes it again for a while.
+    # An hour forward: recent notes look old, and are not renewed for a while.
     await bench.store.command("ZINCRBY", keys.step_projects.key(keys.FLEET), -3600, "default")
     for attempt, slow_at in ((2, inf), (3, 0.0), (4, inf)):
         watched.sweeper._slow_at = slow_at
@@ -124,7 +124,7 @@ async def test_after_a_lost_reply_steps_are_given_back_before_their_lease_ends(
 ) -> None:
     bench, lost = watched.bench, [True]
     await bench.create(chain({}))
-    # The reply that brought this step is the one that was lost, a moment ago.
+    # The reply with this step was the one that was lost.
     await bench.steps.take(1)
     sweeper = Sweeper(
         "w1", bench.steps, [], lambda project: [], lambda: bool(lost and lost.pop()), watched.outboxes.append
@@ -230,7 +230,7 @@ async def test_projects_are_cleaned_up_rarely_and_dropped_when_empty(
 
 async def test_a_project_in_which_a_flow_begins_during_cleanup_stays(watched: Watched) -> None:
     projects, begin = watched.bench.steps.projects, ProjectList(watched.bench.store, "steps")
-    # Who was noted last is tidied first: whether the busy one stays is decided before the idle one is dropped.
+    # The project noted last is cleaned up first: the busy one is decided before the idle one is dropped.
     for age, project in ((1, "idle"), (2, "busy")):
         await projects.note(project)
         await watched.bench.store.command("ZADD", keys.step_projects.key(keys.FLEET), age, project)
@@ -267,4 +267,4 @@ async def test_idle_projects_are_not_swept_each_round(watched: Watched) -> None:
     await watched.sweeper.round()
     stats = (await bench.store.command("INFO", "commandstats")).decode()
     (line,) = [line for line in stats.splitlines() if line.startswith("cmdstat_fcall:")]
-    assert "calls=1," in line, "only the question which projects there are"
+    assert "calls=1," in line, "only the list of projects is read"

@@ -37,7 +37,7 @@ NOOP = "workers.steps.noop"
 
 
 class Alone:
-    """A worker that tests share, on a server of its own, so that nobody else takes its jobs."""
+    """A worker that tests share, on a server of its own, so that no other worker takes its jobs."""
 
     def __init__(self, directory: Path) -> None:
         self.server = EmbeddedServer(directory / "store", fsync="everysec")
@@ -50,7 +50,7 @@ class Alone:
             FLEET_METRICS_DIR=str(self.metrics),
         )
         self.queue = Queue(QUEUE, connection=self.connection, serializer=JSONSerializer)
-        """The step queue as anybody with RQ makes it."""
+        """The step queue, opened with plain RQ."""
 
     def counted(self) -> dict[str, float]:
         """Jobs by outcome, as the worker's metrics have them."""
@@ -94,7 +94,7 @@ def test_a_finished_job_leaves_nothing(alone: Alone) -> None:
     wait_until_sync(lambda: not any(Job.exists(job.id, alone.connection) for job in jobs), what="all jobs to be done")
     left = [key.decode() for key in alone.connection.scan_iter("*")]
     assert all(key.startswith((workers.RQ_PREFIX + ":", "fc:{!fleet}:")) for key in left), left
-    # When RQ's maintenance first saw a job on its way, it notes for a day.
+    # RQ's maintenance keeps a note about a job in transit for a day.
     lasting = [key for key in left if not (":first_seen:" in key and alone.connection.ttl(key) > 0)]
     assert not [key for key in lasting for job in jobs if job.id in key], left
     assert len(StartedJobRegistry(queue=alone.queue)) == len(alone.queue) == 0

@@ -1,4 +1,4 @@
-"""Workers beside others: stock ones of RQ, those of an earlier release, and queues in a Redis of their own."""
+"""Interoperation of workers: with stock RQ workers, workers of an earlier release, and queues in another Redis."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_a_stock_worker_ends_a_step_that_was_cancelled(
 
 
 def _work(server: EmbeddedServer, data: Path, worker_class: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Has a worker of RQ's own do all that there is to do; ``data`` is its data directory."""
+    """Runs a stock RQ worker until its queues are empty; ``data`` is its data directory."""
     command = [sys.executable, "-m", "rq.cli", "worker", "--burst", "--serializer", "json"]
     return subprocess.run(
         [*command, "--worker-class", worker_class, "fleet-steps.high", "fleet-steps", "fleet-steps.low"],
@@ -114,7 +114,7 @@ def _work(server: EmbeddedServer, data: Path, worker_class: str, **more: str) ->
 
 @pytest.fixture
 def old(server: EmbeddedServer, flows: Flows, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A worker that knows no protocol that steps of today need."""
+    """A worker with an older protocol than current steps need."""
     process = subprocess.Popen(
         [sys.executable, str(OLD), "w-8"],
         env=environment(FLEET_REDIS_URL=server.url, FLEET_FLOWS_DEMO_TOOLS="true", FLEET_DATA_DIR=str(tmp_path)),
@@ -137,7 +137,7 @@ async def test_a_worker_of_an_earlier_release_leaves_newer_steps_alone(
     made = [await flows.create(flow) for _ in range(3)]
 
     async def offered() -> bool:
-        # The old one had a look at each.
+        # The old one has taken each once.
         return all([(await flows.step(flow)).status == "pending" for flow in made])
 
     await wait_until(offered)
@@ -168,7 +168,7 @@ async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, o
         assert_recorded_once(record, list(flow))
     assert await flows.store.command("KEYS", "fc:{RQ}:*") == []
 
-    # Neither does a killed worker lose any.
+    # A killed worker loses none either.
     flow = fan(4, sleep(300), echo())
     made = await asyncio.gather(*(flows.create(flow) for _ in range(4)))
     await wait_until(lambda: flows.events("step_done"))
@@ -182,11 +182,11 @@ async def test_flows_whose_queue_is_in_another_redis(start: Any, flows: Flows, o
 
     async def left() -> list[str]:
         found = [*await other.command("KEYS", "fc:{RQ}:job:*"), *await other.command("KEYS", "fc:{RQ}:queue:*")]
-        # What RQ's tools are shown of long steps runs out by itself.
+        # The entries of long steps for RQ's tools expire by themselves.
         return [key.decode() for key in found if b"first_seen" not in key and await other.command("TTL", key) < 0]
 
     try:
-        # What the killed worker had taken goes when the sweep finds it.
+        # The pointers of the killed worker are dropped by the sweep.
         await wait_until(lambda: _nothing(left), 100, "no job to be left")
     finally:
         await other.close()
