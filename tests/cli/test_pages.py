@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -47,9 +48,21 @@ def blocks(language: str) -> list[pages.Block]:
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     """With the settings of `make up`."""
+    with running_fleet(tmp_path_factory.mktemp("pages")) as running:
+        yield running
+
+
+@pytest.fixture
+def idle_fleet(tmp_path: Path) -> Iterator[RunningFleet]:
+    """One where nobody holds a claim: a drain waits for claims, and those of pasted blocks last 15 minutes."""
+    with running_fleet(tmp_path) as running:
+        yield running
+
+
+@contextmanager
+def running_fleet(directory: Path) -> Iterator[RunningFleet]:
     settings = {"FLEET_CONFIG": str(pages.ROOT / "config" / "gateway.yaml"), "FLEET_FLOWS_DEMO_TOOLS": "true"}
-    data_dir = tmp_path_factory.mktemp("pages") / ".fleet"
-    with RunningFleet(data_dir, "--port", "0", "--frontends", "1", "--workers", "1", **settings) as running:
+    with RunningFleet(directory / ".fleet", "--port", "0", "--frontends", "1", "--workers", "1", **settings) as running:
         running.wait_ready()
         yield running
 
@@ -104,9 +117,14 @@ ELSEWHERE = ("gateway approvals show", "gateway approvals resolve")
 
 @pytest.mark.parametrize("words", sorted(COMMANDS.keys() - {*STAYS, *ELSEWHERE}))
 def test_examples_of_help_pages_work(
-    words: str, fleet: RunningFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    words: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """In a checkout, one after the other, with the settings of the fleet."""
+    fleet: RunningFleet = request.getfixturevalue("idle_fleet" if words == "drain" else "fleet")
     (tmp_path / "config").symlink_to(pages.ROOT / "config")
     for name in ("workflows", "gateway", "gateway.yaml"):
         (tmp_path / name).symlink_to(pages.ROOT / "config" / name)
