@@ -39,7 +39,6 @@ class AgentProcess:
         self._counts: Counter[str] = Counter()
         self._crashes: list[Crash] = []
         self._failures: list[str] = []
-        self._connected = 0
 
     async def run(self, stdin: asyncio.StreamReader) -> None:
         """Runs the agents until stdin ends."""
@@ -68,7 +67,6 @@ class AgentProcess:
             try:
                 careful = number % _CAREFUL == 1
                 async with Caller(self._endpoint, careful) as caller:
-                    self._connected += 1
                     agent = Agent(name, caller, self._orders.behaviour, rng, self._stop, self._counts)
                     crash = await agent.run()
                 if crash is not None:
@@ -101,13 +99,11 @@ class AgentProcess:
             retries=dict(self._endpoint.meter.retries),
             counts=dict(self._counts),
             crashes=self._crashes[:],
-            connected=self._connected,
             failures=self._failures[:],
             over=over,
         )
         for told in (self._endpoint.meter.retries, self._counts, self._crashes):
             told.clear()
-        self._connected = 0
         try:
             sys.stdout.buffer.write(encoded(progress))
             sys.stdout.buffer.flush()

@@ -28,7 +28,6 @@ class Tally:
         self.retries: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.crashes: list[Crash] = []
-        self.connected = 0
         self.failures: list[str] = []
 
     def add(self, progress: Progress) -> None:
@@ -38,7 +37,6 @@ class Tally:
         self.retries.update(progress.retries)
         self.counts.update(progress.counts)
         self.crashes += progress.crashes
-        self.connected += progress.connected
         self.failures += [failure for failure in progress.failures if failure not in self.failures]
 
 

@@ -60,7 +60,7 @@ def running(settings: Settings, url: str | None) -> Target | None:
     redis_url = find_running(data_dir) if embedded else given_url(settings)
     if not redis_url:
         raise CommandFailed(
-            f"the audit reads the history of the fleet at {redacted(base_url)} from its Redis: "
+            f"the demo follows and audits its project in the Redis of the fleet at {redacted(base_url)}: "
             "say which with --redis-url, or give its --data-dir",
             Exit.USAGE,
         )

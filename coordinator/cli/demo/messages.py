@@ -28,8 +28,6 @@ class Progress(msgspec.Struct):
     counts: dict[str, int] = {}
     """What agents did."""
     crashes: list[Crash] = []
-    connected: int = 0
-    """Agents that came to be connected."""
     failures: list[str] = []
     """Agents that ended because something was not as promised; all so far."""
     over: bool = False

@@ -20,7 +20,7 @@ _LINE_SECONDS = 2.0
 
 
 class Watch(AbstractContextManager["Watch"]):
-    """Shows how far a run is, each time it is told to look.
+    """Prints progress.
 
     Args:
         agents: how many were asked for.
