@@ -18,7 +18,7 @@ from tests.support.fleets import fleet_command
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_untouched_project_agrees(store: Store, project: str, redis_url: str) -> None:
+async def test_an_untouched_project_is_consistent(store: Store, project: str, redis_url: str) -> None:
     tools = Client(store, project)
     await tools.add_many(3)
     done = fleet_command("audit", "--project", project, "--redis-url", redis_url)
@@ -41,7 +41,7 @@ async def test_a_difference_is_named_and_fails_the_command(store: Store, project
     assert any(item in key for key, _ in report["differences"]), report
 
 
-async def test_what_cannot_be_audited(redis_url: str) -> None:
+async def test_unusable_projects_and_stores_are_refused(redis_url: str) -> None:
     bad = fleet_command("audit", "--project", "Not A Project", "--redis-url", redis_url)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert "project" in bad.stderr
@@ -69,7 +69,7 @@ async def test_a_project_without_work_items_may_have_something_else(store: Store
 
 
 @pytest.mark.parametrize("command", [("flows", "list"), ("gateway", "audit"), ("gateway", "approvals", "list")])
-async def test_a_list_that_is_empty_says_that_the_project_is_not_there(
+async def test_an_empty_list_reports_an_unknown_project(
     store: Store, project: str, redis_url: str, command: tuple[str, ...]
 ) -> None:
     await Client(store, project).add()
@@ -101,7 +101,7 @@ def test_commands_refuse_a_project_that_is_not_on_the_list(redis_url: str, comma
     assert done.stderr == "fleet: there is no project 'gamma' (setting projects); there are: alpha, beta\n"
 
 
-def test_what_a_command_works_on_by_default_has_to_be_on_the_list_too(redis_url: str) -> None:
+def test_the_default_project_must_be_on_the_list_too(redis_url: str) -> None:
     settings: dict[str, Any] = {"FLEET_PROJECTS": "alpha,beta", "FLEET_REDIS_URL": redis_url}
     done = fleet_command("flows", "list", **settings)
     assert done.stderr == "fleet: there is no project 'default' (setting projects); there are: alpha, beta\n"

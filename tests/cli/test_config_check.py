@@ -34,7 +34,7 @@ def part(lines: list[str], title: str) -> list[str]:
     return found
 
 
-def test_connections_are_told_without_their_secrets(tmp_path: Path, capsys: Out) -> None:
+def test_connections_are_shown_without_secrets(tmp_path: Path, capsys: Out) -> None:
     lines = checked(
         tmp_path,
         "connections:\n"
@@ -52,7 +52,7 @@ def test_connections_are_told_without_their_secrets(tmp_path: Path, capsys: Out)
     assert "hunter2" not in "".join(lines)
 
 
-def test_what_lists_tools_is_named_only_where_a_connection_has_tools(tmp_path: Path, capsys: Out) -> None:
+def test_flows_tools_is_mentioned_only_if_a_connection_has_tools(tmp_path: Path, capsys: Out) -> None:
     text = "connections:\n  git: {kind: cli, command: git}\n  web: {kind: rest, baseUrl: 'https://h/v1'}\n"
     assert part(checked(tmp_path, text, capsys), "Connections") == ["git: cli, program git", "web: rest, over HTTP"]
     assert "Connections" not in checked(tmp_path, "connections: {}\n", capsys)
@@ -81,7 +81,7 @@ actor_authentication: {enabled: true}
 """
 
 
-def test_a_sound_file_is_explained(tmp_path: Path, capsys: Out) -> None:
+def test_a_valid_file_is_explained(tmp_path: Path, capsys: Out) -> None:
     lines = checked(tmp_path, FULL, capsys)
     path = tmp_path / "fleet.yaml"
     version = config_version(load_settings({}, {}, path).settings)
@@ -143,7 +143,7 @@ def test_a_file_without_sections_means_the_built_in_rules(tmp_path: Path, capsys
     assert "Notices" not in lines
 
 
-def test_what_is_implied_is_told(tmp_path: Path, capsys: Out) -> None:
+def test_implicit_rules_are_explained(tmp_path: Path, capsys: Out) -> None:
     legacy = checked(tmp_path, "note_schemas:\n  default: [{key: a, role: review}]\n  b: []\n", capsys)
     assert part(legacy, "Schemas")[0].startswith("(note_schemas) An item has ")
     assert "default, the default: lifecycle auto, ends when the last of its children has ended" in part(
@@ -158,7 +158,7 @@ def test_what_is_implied_is_told(tmp_path: Path, capsys: Out) -> None:
     assert part(free, "Schemas")[0].endswith("else it has none and needs no notes.")
 
 
-def test_all_problems_are_told_in_the_order_of_the_file_and_the_code_is_2(tmp_path: Path, capsys: Out) -> None:
+def test_all_problems_are_reported_in_file_order_with_exit_code_2(tmp_path: Path, capsys: Out) -> None:
     text = "prt: 1\nwork_item_schemas:\n  bug: {lifecycle: never}\n  task: {notes: [{key: a}]}\ndefault: nothing\n"
     path = tmp_path / "fleet.yaml"
     assert checked(tmp_path, text, capsys, code=2) == [
@@ -172,9 +172,7 @@ def test_all_problems_are_told_in_the_order_of_the_file_and_the_code_is_2(tmp_pa
     )
 
 
-def test_flags_and_environment_of_the_moment_do_not_matter(
-    tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flags_and_environment_are_ignored(tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLEET_PORT", "7777")
     monkeypatch.setenv("FLEET_CONFIG", "/nowhere.yaml")
     monkeypatch.setenv("FLEET_NONSENSE", "1")

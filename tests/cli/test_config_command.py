@@ -22,7 +22,7 @@ def no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def test_plain_lines_where_output_is_no_terminal(
+def test_output_to_a_pipe_is_plain_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "fleet.yaml"

@@ -227,7 +227,7 @@ async def test_what_is_stored_is_held_against_the_plan(store: Store, project: st
         (["--url", "http://127.0.0.1:1"], "say which with --redis-url, or give its --data-dir"),
     ],
 )
-def test_what_is_not_allowed_is_told_in_a_sentence(
+def test_invalid_flags_are_reported_in_one_sentence(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert fleet_main(["demo", "--data-dir", str(tmp_path / "none"), *arguments]) == Exit.USAGE
@@ -236,7 +236,7 @@ def test_what_is_not_allowed_is_told_in_a_sentence(
     assert words in told
 
 
-def test_an_unreachable_redis_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_redis_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--url", "http://127.0.0.1:1", "--redis-url", "redis://:secret@127.0.0.1:1/0"]
     assert fleet_main(["demo", "--data-dir", str(tmp_path / "none"), *arguments]) == Exit.STORE_UNREACHABLE
     told = capsys.readouterr().err
@@ -244,7 +244,7 @@ def test_an_unreachable_redis_is_told(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "secret" not in told
 
 
-def test_a_fleet_that_does_not_answer_is_told_at_once(
+def test_an_unresponsive_fleet_is_reported_at_once(
     tmp_path: Path, redis_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--url", "http://someone:sesame@127.0.0.1:1", "--redis-url", redis_url]
@@ -252,7 +252,7 @@ def test_a_fleet_that_does_not_answer_is_told_at_once(
     assert "fleet: the fleet at http://someone:***@127.0.0.1:1 does not answer: " in capsys.readouterr().err
 
 
-def test_a_fleet_that_is_gone_in_the_middle_is_told(tmp_path: Path) -> None:
+def test_a_fleet_that_dies_during_the_run_is_reported(tmp_path: Path) -> None:
     data = tmp_path / "fleet"
     with RunningFleet(data, "--port", "0", "--workers", "0") as fleet:
         fleet.wait_ready()
@@ -265,9 +265,7 @@ def test_a_fleet_that_is_gone_in_the_middle_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
-def test_who_interrupts_it_finds_nothing_left_behind(
-    running: RunningFleet, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_an_interrupt_leaves_nothing_behind(running: RunningFleet, tmp_path: Path, number: signal.Signals) -> None:
     arguments = ("--data-dir", str(running.data_dir), "--agents", "3", "--work-ms", "500")
     with RunningCommand(tmp_path / "demo", "demo", *arguments) as started:
         wait_until_sync(lambda: "claimed" in started.stdout, what="agents at work")
@@ -395,7 +393,7 @@ def test_a_fleet_that_is_still_starting_is_not_used(tmp_path: Path) -> None:
         file.close()
 
 
-def test_a_url_elsewhere_uses_the_redis_that_is_named(tmp_path: Path) -> None:
+def test_a_remote_url_uses_the_given_redis(tmp_path: Path) -> None:
     settings = Settings(data_dir=str(tmp_path), redis_url="redis://example.org/0")
     target = demo_fleet.running(settings, "http://example.org:8420/")
     assert target == ("http://example.org:8420", "redis://example.org/0", None)

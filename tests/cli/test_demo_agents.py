@@ -98,7 +98,7 @@ async def agent_on(
         yield fleet, agent.run, counts
 
 
-async def test_an_item_is_claimed_begun_done_and_given_back() -> None:
+async def test_an_item_is_claimed_started_completed_and_released() -> None:
     async with agent_on([[(ITEM, "queue")]]) as (fleet, run, counts):
         assert await run() is None
     assert fleet.asked == [("claim", [ITEM]), ("start", ITEM), ("complete", ITEM), ("release", ITEM)]
@@ -106,7 +106,7 @@ async def test_an_item_is_claimed_begun_done_and_given_back() -> None:
     assert counts["done"] == counts["claim_success"] == counts["release_success"] == 1
 
 
-async def test_an_agent_that_waits_takes_what_it_is_given_and_polls_nothing() -> None:
+async def test_a_waiting_agent_takes_its_item_without_polling() -> None:
     async with agent_on([[(ITEM, "queue")], [(OTHER, "queue")]], wait_ms=50) as (fleet, run, counts):
         assert await run() is None
     one = [("wait", {}), ("start", ITEM), ("complete", ITEM), ("release", ITEM)]
@@ -116,7 +116,7 @@ async def test_an_agent_that_waits_takes_what_it_is_given_and_polls_nothing() ->
     assert counts["polls"] == 0
 
 
-async def test_who_waited_in_vain_waits_again() -> None:
+async def test_an_agent_waits_again_after_a_timeout() -> None:
     async with agent_on([[], []], wait_ms=50) as (fleet, run, counts):
         await run()
     assert fleet.asked == [("wait", {})] * 3
@@ -124,7 +124,7 @@ async def test_who_waited_in_vain_waits_again() -> None:
 
 
 @pytest.mark.parametrize("wait_ms", [0, 50])
-async def test_work_that_a_crashed_agent_had_begun_is_begun_again(wait_ms: int) -> None:
+async def test_work_of_a_crashed_agent_is_restarted(wait_ms: int) -> None:
     """As the claim says `takeover`, `start` leaves the item in work."""
     async with agent_on([[(ITEM, "work")]], wait_ms=wait_ms) as (fleet, run, _):
         fleet.takeover = True
@@ -132,13 +132,13 @@ async def test_work_that_a_crashed_agent_had_begun_is_begun_again(wait_ms: int) 
     assert fleet.asked[1:4] == [("start", ITEM), ("complete", ITEM), ("release", ITEM)]
 
 
-async def test_an_agents_own_work_is_not_begun_again() -> None:
+async def test_an_agents_own_work_is_not_restarted() -> None:
     async with agent_on([[(ITEM, "work")]]) as (fleet, run, _):
         await run()
     assert [asked for asked, _ in fleet.asked] == ["claim", "complete", "release"]
 
 
-async def test_another_item_is_taken_where_somebody_was_faster() -> None:
+async def test_another_item_is_claimed_after_a_lost_race() -> None:
     async with agent_on([[(ITEM, "queue"), (OTHER, "queue")], [(ITEM, "queue")]]) as (fleet, run, counts):
         fleet.claims = {ITEM: ["already_claimed", "already_claimed"]}
         await run()
@@ -148,7 +148,7 @@ async def test_another_item_is_taken_where_somebody_was_faster() -> None:
     assert counts["done"] == 1
 
 
-async def test_a_long_work_renews_the_claim() -> None:
+async def test_long_work_renews_the_claim() -> None:
     async with agent_on([[(ITEM, "queue")]], work_ms=1200) as (fleet, run, counts):
         await run()
     assert counts["renewals"] >= 1
@@ -165,7 +165,7 @@ async def test_work_ends_when_the_claim_is_lost() -> None:
     assert "complete" not in [asked for asked, _ in fleet.asked]
 
 
-async def test_a_refused_change_gives_the_item_back() -> None:
+async def test_a_refused_change_releases_the_item() -> None:
     async with agent_on([[(ITEM, "queue")]]) as (fleet, run, counts):
         fleet.applied = False
         await run()
@@ -247,7 +247,7 @@ async def caller_on(url: str) -> AsyncIterator[tuple[Caller, Endpoint]]:
         yield caller, endpoint
 
 
-async def test_a_call_is_repeated_unchanged_through_all_that_may_pass() -> None:
+async def test_a_call_is_retried_unchanged_on_transient_failures() -> None:
     server = Server(
         b"",
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
@@ -278,7 +278,7 @@ async def test_a_call_is_repeated_unchanged_through_all_that_may_pass() -> None:
     ],
     ids=["refused", "no error object", "no content"],
 )
-async def test_what_cannot_pass_is_told_at_once(answer: dict[str, Any]) -> None:
+async def test_permanent_failures_are_reported_at_once(answer: dict[str, Any]) -> None:
     server = Server(answer)
     async with server.listening() as url, caller_on(url) as (caller, endpoint):
         with pytest.raises(Refused, match="claim_item"):
@@ -286,7 +286,7 @@ async def test_what_cannot_pass_is_told_at_once(answer: dict[str, Any]) -> None:
         assert not endpoint.meter.retries
 
 
-async def test_callers_wait_together_until_the_fleet_is_there_again() -> None:
+async def test_callers_share_one_probe_until_the_fleet_is_back() -> None:
     server = Server(b"", b"")
     async with AsyncExitStack() as stack:
         async with server.listening() as url:
@@ -304,7 +304,7 @@ async def test_callers_wait_together_until_the_fleet_is_there_again() -> None:
         assert not endpoint.meter.retries["unreachable"], "one look for all of them, and no call before it succeeded"
 
 
-async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retries_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_calls, "PATIENCE_SECONDS", 0.2)
     server = Server(*(failure("shedding", "draining") for _ in range(100)))
     async with server.listening() as url, caller_on(url) as (caller, _):
@@ -312,7 +312,7 @@ async def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
             await caller.call("claim_item", {})
 
 
-async def test_who_holds_an_item_overtakes_who_looks_for_one() -> None:
+async def test_calls_of_claim_holders_go_first() -> None:
     lanes, order = Lanes(2), list[str]()
     free = asyncio.Event()
 
@@ -335,7 +335,7 @@ async def test_who_holds_an_item_overtakes_who_looks_for_one() -> None:
         pass
 
 
-async def test_a_place_that_was_given_to_who_gives_up_goes_to_the_next() -> None:
+async def test_a_slot_given_to_a_cancelled_waiter_goes_to_the_next() -> None:
     lanes, held = Lanes(1), asyncio.Event()
 
     async def wait_for_place() -> bool:
@@ -352,7 +352,7 @@ async def test_a_place_that_was_given_to_who_gives_up_goes_to_the_next() -> None
         assert gives_up.cancelled()
 
 
-async def test_a_refusal_is_told_as_it_is() -> None:
+async def test_a_refusal_is_raised_without_a_group() -> None:
     """Not in a group, which is how the client's tasks would raise it."""
     server = Server(failure("permanent", "VALIDATION_ERROR"))
     async with server.listening() as url:
@@ -361,7 +361,7 @@ async def test_a_refusal_is_told_as_it_is() -> None:
                 await caller.call("manage_dependencies", {})
 
 
-async def test_a_failure_to_connect_is_told_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_to_connect_is_raised_without_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not in a group either."""
     monkeypatch.setattr(demo_calls, "PATIENCE_SECONDS", 0.2)
     server = Server(*[b""] * 100)

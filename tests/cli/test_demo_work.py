@@ -77,7 +77,7 @@ def test_breaking_cycles_leaves_none_and_takes_no_other_edge(pairs: set[tuple[in
         assert one in reached
 
 
-def test_a_cycle_is_broken_the_same_way_each_time_and_told() -> None:
+def test_cycles_are_broken_deterministically_and_reported() -> None:
     ring = declared(b=["c"], c=["a"], a=["b"])
     found = graph.assemble("ring", ring, resolve(ring), [])
     assert found.requires == {"a": ("b",), "b": ("c",), "c": ()}
@@ -100,7 +100,7 @@ never==1 ; python_version < '{sys.version_info.major}'
 """
 
 
-def test_a_lock_file_with_notes_says_what_requires_what(tmp_path: Path) -> None:
+def test_a_lock_file_with_notes_gives_the_requirements(tmp_path: Path) -> None:
     path = tmp_path / "requirements.lock"
     path.write_text(LOCK)
     found = files.read(path)
@@ -119,7 +119,7 @@ def test_a_lock_file_without_notes_takes_what_is_installed(tmp_path: Path) -> No
     assert "1 of 3 distributions are not installed here" in found.notes[0]
 
 
-def test_a_project_brings_all_that_it_needs(tmp_path: Path) -> None:
+def test_a_project_includes_its_requirements(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
         "[project]\nname = 'My.Thing'\nversion = '7'\ndependencies = ['pytest', 'unheard-of']\n"
     )
@@ -131,7 +131,7 @@ def test_a_project_brings_all_that_it_needs(tmp_path: Path) -> None:
         assert found.packages["unheard-of"].version == ""
 
 
-def test_a_project_that_needs_nothing_leaves_nothing_out(tmp_path: Path) -> None:
+def test_a_project_without_requirements_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "pyproject.toml"
     path.write_text("\ufeff[project]\nname = 'one'\ndependencies = []\n", encoding="utf-8")
     found = files.read(path)
@@ -153,7 +153,7 @@ def test_a_project_that_needs_nothing_leaves_nothing_out(tmp_path: Path) -> None
         ("missing.lock", None, "No such file"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_in_a_sentence(
+def test_an_unusable_file_is_refused_in_one_sentence(
     tmp_path: Path, name: str, content: bytes | None, words: str
 ) -> None:
     path = tmp_path / name
@@ -190,7 +190,7 @@ def test_the_plan_has_a_root_distributions_and_steps() -> None:
         assert item.step == (item.key.count("/") == 2)
 
 
-def test_several_trees_know_nothing_of_each_other() -> None:
+def test_trees_are_independent() -> None:
     items = plan(DIAMOND, 3)
     assert len(items) == 3 * len(plan(DIAMOND))
     for item in items:

@@ -60,7 +60,7 @@ def verdicts(
     return {one.what: one.verdict for one in found if one.verdict != "ok"}
 
 
-def test_a_good_store_is_passed_over() -> None:
+def test_a_healthy_store_has_no_findings() -> None:
     assert verdicts() == {}
 
 
@@ -83,17 +83,17 @@ def test_a_good_store_is_passed_over() -> None:
         ({"config": {"hash-max-listpack-value": "64"}}, {"store.layout": "warns"}),
     ],
 )
-def test_each_trouble_is_found(given: dict[str, Any], expected: dict[str, str]) -> None:
+def test_each_problem_is_found(given: dict[str, Any], expected: dict[str, str]) -> None:
     assert verdicts(**given) == expected
 
 
-def test_what_may_not_be_read_is_said() -> None:
+def test_a_denied_config_get_is_reported() -> None:
     found = {one.what: one for one in store.check(GOOD_INFO | {"maxmemory_policy": "noeviction"}, {}, 0.1, 0.0)}
     assert found["store.config"].verdict == "warns"
     assert found["store.eviction"].verdict == "ok"
 
 
-def test_times_that_do_not_fit_are_refused_before_anything_is_looked_at() -> None:
+def test_contradictory_times_are_refused_before_any_check() -> None:
     shown = fleet_command("doctor", "--redis-timeout-ms", "5000", "--request-deadline-ms", "2000")
     assert (shown.returncode, shown.stdout) == (Exit.USAGE, "")
     assert "redis_timeout_ms (5000) must be below request_deadline_ms (2000)" in shown.stderr
@@ -112,7 +112,7 @@ def doctor(fleet: RunningFleet, *arguments: str) -> subprocess.CompletedProcess[
     return fleet_command("doctor", "--data-dir", str(fleet.data_dir), *arguments)
 
 
-def test_the_fleet_of_its_own_server_is_well(fleet: RunningFleet) -> None:
+def test_a_fleet_on_its_embedded_server_passes(fleet: RunningFleet) -> None:
     shown = doctor(fleet, "--verbose")
     found = json.loads(doctor(fleet, "--verbose", "--format", "json").stdout)
     assert {one["what"] for one in found} >= {"store.persistence", "store.eviction", "host.files", "settings.times"}
@@ -125,7 +125,7 @@ def test_the_fleet_of_its_own_server_is_well(fleet: RunningFleet) -> None:
     assert (silent.returncode == Exit.OK) == (silent.stdout == "")
 
 
-def test_what_is_drained_is_told_with_what_ends_it(fleet: RunningFleet) -> None:
+def test_drains_are_reported_with_the_command_that_ends_them(fleet: RunningFleet) -> None:
     host = socket.gethostname()
     named = ("drain", "--data-dir", str(fleet.data_dir), "--host", host, "--process", "fe-0")
     assert fleet_command(*named, "--wait", "0").returncode == Exit.OK
@@ -154,7 +154,7 @@ async def test_a_queue_that_no_worker_serves_is_found(alone: Store) -> None:
     assert await found() == ["warns 2 jobs in fleet-steps-gpu, which no worker serves"]
 
 
-def test_files_that_the_fleet_cannot_do_without_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_and_token_file_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = tmp_path / "tokens.yaml"
     tokens.write_text("tokens: []")
     tokens.chmod(0o600)
@@ -173,7 +173,7 @@ def test_files_that_the_fleet_cannot_do_without_are_looked_at(tmp_path: Path, mo
 
 
 @pytest.mark.anyio
-async def test_a_store_that_does_not_answer_is_told_once() -> None:
+async def test_an_unresponsive_store_is_logged_once() -> None:
     with capture_logs() as logs, pytest.raises(CommandFailed):
         await stores.open_store(f"redis://127.0.0.1:{free_port()}", 500, patience=0.3)
     assert [line["event"] for line in logs] == ["waiting for the store"]
@@ -197,7 +197,7 @@ async def test_a_store_that_takes_no_writes_is_found(alone: Store, own_server: E
 @pytest.mark.parametrize(
     ("error", "why"), [(None, "nothing within 0 seconds"), (ServerError("NOPERM no"), "NOPERM no")], ids=str
 )
-async def test_a_store_that_stops_answering_meanwhile_is_told(
+async def test_a_store_that_stops_answering_is_reported(
     redis_url: str, monkeypatch: pytest.MonkeyPatch, error: ServerError | None, why: str
 ) -> None:
     async def noted(_: Store) -> int:
@@ -212,13 +212,13 @@ async def test_a_store_that_stops_answering_meanwhile_is_told(
     assert failed.value.code == Exit.STORE_UNREACHABLE
 
 
-def test_without_a_store_it_says_so(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_missing_store_is_reported(tmp_path_factory: pytest.TempPathFactory) -> None:
     nowhere = fleet_command("doctor", "--data-dir", str(tmp_path_factory.mktemp("none")))
     assert nowhere.returncode == Exit.STORE_UNREACHABLE
     assert "no Redis to work with" in nowhere.stderr
 
 
-def test_a_clock_that_stepped_back_is_told() -> None:
+def test_a_clock_that_stepped_back_is_reported() -> None:
     """It is behind the latest time that processes noted in the store."""
     now = int(time.time() * 1000)
     for ahead_ms, expected in ((-60_000, "ok"), (100, "ok"), (60_000, "fails")):
@@ -227,7 +227,7 @@ def test_a_clock_that_stepped_back_is_told() -> None:
         assert judged.verdict == expected
 
 
-def test_another_store_is_told() -> None:
+def test_another_store_is_reported() -> None:
     found = store.check(GOOD_INFO, GOOD_CONFIG, 0.1, 0.0, changed=changed("ours", "theirs"))
     (judged,) = [one for one in found if one.what == "store.identity"]
     assert (judged.verdict, judged.said) == (
@@ -246,7 +246,7 @@ def test_another_store_is_told() -> None:
         ("", "", 2, "fails", "the store has data but no identity: processes refuse to start"),
     ],
 )
-def test_what_is_known_of_the_store_is_told(
+def test_the_stores_identity_is_reported(
     identity: str, known: str, version: int | None, verdict: str, said: str
 ) -> None:
     found = store.check(GOOD_INFO, GOOD_CONFIG, 0.1, 0.0, key_version=version, identity=identity, known=known)
@@ -255,7 +255,7 @@ def test_what_is_known_of_the_store_is_told(
 
 
 @pytest.mark.parametrize("command", ["doctor", "drain", "audit"])
-def test_with_a_fleet_there_what_is_wrong_with_it_is_told(tmp_path: Path, command: str) -> None:
+def test_problems_of_a_running_fleet_are_reported(tmp_path: Path, command: str) -> None:
     arguments = (command, "--data-dir", str(tmp_path))
     with closing(FleetFile(tmp_path)) as file:
         starting = fleet_command(*arguments)

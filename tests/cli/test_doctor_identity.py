@@ -106,7 +106,7 @@ def test_a_server_that_cannot_be_reached_is_explained(
     assert found["advice"].startswith("is a firewall in between?")
 
 
-def test_keys_that_no_accepted_algorithm_uses(key_server: KeyServer, tmp_path: Path, capsys: Out) -> None:
+def test_keys_without_an_accepted_algorithm_warn(key_server: KeyServer, tmp_path: Path, capsys: Out) -> None:
     key_server.serve(jwks(Signer("rsa", "RS256")))
     code, findings = examined(tmp_path, capsys, jwks_uri=key_server.url())
     assert code == 1
@@ -151,7 +151,7 @@ def test_a_bad_token_fails(key_server: KeyServer, tmp_path: Path, capsys: Out, m
     assert about(findings, "token")[-1]["said"] == "rejected/crypto: the signature of the token is wrong"
 
 
-def test_a_token_that_is_not_there(tmp_path: Path, capsys: Out) -> None:
+def test_a_missing_token_file_is_reported(tmp_path: Path, capsys: Out) -> None:
     assert cli.run(["doctor", "identity", "--token", str(tmp_path / "nothing")]) == 2
     assert "cannot read the token from" in capsys.readouterr().err
 
@@ -176,7 +176,7 @@ def test_a_fleet_without_verifier_has_nothing_to_try(tmp_path: Path, capsys: Out
     assert (said["verdict"], "--issuer" in said["said"]) == ("warns", True)
 
 
-def test_what_there_is_no_advice_for_is_told_all_the_same(tmp_path: Path, capsys: Out) -> None:
+def test_a_failure_without_advice_is_reported(tmp_path: Path, capsys: Out) -> None:
     (tmp_path / "keys.json").write_text('{"keys": 1}')
     code, findings = examined(tmp_path, capsys, jwks_path="keys.json")
     (found,) = about(findings, "jwks_path")
@@ -184,7 +184,7 @@ def test_what_there_is_no_advice_for_is_told_all_the_same(tmp_path: Path, capsys
     assert found["said"] == "the key file gave no key set: 'keys' is not a list"
 
 
-def test_it_reads_well(key_server: KeyServer, tmp_path: Path, capsys: Out) -> None:
+def test_the_text_format_is_readable(key_server: KeyServer, tmp_path: Path, capsys: Out) -> None:
     key_server.serve("", status=404)
     examined(tmp_path, capsys, jwks_uri=key_server.url())
     cli.run(["doctor", "identity", "--config", str(tmp_path / "fleet.yaml")])

@@ -100,7 +100,7 @@ def add(fleet: RunningFleet) -> str:
     return str(made["items"][0]["id"])
 
 
-def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) -> None:
+def test_work_in_progress_finishes_and_new_work_is_refused(fleet: RunningFleet) -> None:
     item = add(fleet)
     change(fleet, "claim_item", actor=ACTOR, claims=[{"itemId": item, "ttlSeconds": 600}])
     with draining(fleet) as (command, said):
@@ -121,7 +121,7 @@ def test_work_in_hand_is_finished_and_no_new_work_is_taken(fleet: RunningFleet) 
     wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
 
 
-def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFleet, tmp_path: Path) -> None:
+def test_workers_finish_running_steps_and_start_no_others(fleet: RunningFleet, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     flow = {
         "start": {"name": "long", "tool": "until.wait_for", "args": {"path": str(gate)}, "next": "after"},
@@ -149,7 +149,7 @@ def test_workers_finish_the_steps_in_hand_and_begin_no_others(fleet: RunningFlee
     wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
 
 
-def test_a_waiting_claim_is_told_to_come_back(fleet: RunningFleet) -> None:
+def test_a_waiting_claim_ends_with_a_retry(fleet: RunningFleet) -> None:
     claim = {"selector": {"tags": "nothing-has-this"}}
     with Http(fleet.port) as client:
         body = call_body(
@@ -189,7 +189,7 @@ def test_a_name_that_no_process_has_is_refused(fleet: RunningFleet) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_process_is_known_while_it_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_is_registered_while_it_runs(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     async def apply(scope: str) -> None:
         """Nothing is drained."""
 
@@ -232,7 +232,7 @@ def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet, tmp_pa
     assert drain(fleet, "--process", "w-0", "--end").returncode == Exit.OK
 
 
-def test_what_is_left_is_reported_when_the_time_is_over(fleet: RunningFleet) -> None:
+def test_unfinished_work_is_reported_at_the_timeout(fleet: RunningFleet) -> None:
     item = add(fleet)
     change(fleet, "claim_item", actor=ACTOR, claims=[{"itemId": item, "ttlSeconds": 600}])
     late = drain(fleet, "--wait", "0.1")
@@ -250,7 +250,7 @@ def test_what_is_left_is_reported_when_the_time_is_over(fleet: RunningFleet) -> 
     [("look", FLEET_SCOPE, "the work in progress"), ("workers_of", host_scope("other"), "the workers")],
     ids=["fleet", "host"],
 )
-async def test_a_store_that_is_lost_while_it_waits_ends_the_wait(
+async def test_a_lost_store_ends_the_wait(
     redis_url: str, monkeypatch: pytest.MonkeyPatch, looks: str, scope: str, at: str, ends: bool
 ) -> None:
     async def look(*_: object) -> object:
@@ -272,7 +272,7 @@ async def test_a_store_that_is_lost_while_it_waits_ends_the_wait(
 
 
 @pytest.mark.anyio
-async def test_a_step_that_claims_an_item_and_ends_during_a_look_is_not_overlooked(
+async def test_a_step_that_claims_and_ends_during_a_scan_is_counted(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, scan, looks = store.client, store.client.scan_iter, iter((False, True))
@@ -292,7 +292,7 @@ async def test_a_step_that_claims_an_item_and_ends_during_a_look_is_not_overlook
 
 
 @pytest.mark.anyio
-async def test_a_long_look_that_began_before_all_have_heard_is_not_the_last(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_scan_that_began_before_all_processes_drained_is_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     settled, looks = 0.05, iter(("", "1 claim", ""))
 
     async def in_hand() -> str:
@@ -306,7 +306,7 @@ async def test_a_long_look_that_began_before_all_have_heard_is_not_the_last(caps
 
 
 @pytest.mark.anyio
-async def test_what_stays_in_hand_is_told_once(
+async def test_unchanged_work_in_progress_is_printed_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LINE_SECONDS", 0.0)
@@ -321,7 +321,7 @@ async def test_what_stays_in_hand_is_told_once(
 
 
 @pytest.mark.anyio
-async def test_a_store_that_refuses_to_tell_is_asked_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_read_of_drains_is_retried(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     read, refusals = Drains.read, [ServerError("NOPERM no permission")]
     told = asyncio.get_running_loop().create_future()
 
@@ -347,7 +347,7 @@ async def test_a_store_that_refuses_to_tell_is_asked_again(store: Store, monkeyp
         await Drains(store).end(scope)
 
 
-def test_an_interrupted_command_does_not_say_what_it_cannot_know(tmp_path: Path) -> None:
+def test_an_interrupted_drain_reports_only_what_is_certain(tmp_path: Path) -> None:
     nowhere = f"redis://127.0.0.1:{free_port()}"
     with RunningCommand(tmp_path, "drain", "--redis-url", nowhere) as command:
         wait_until_sync(lambda: "waiting for the store" in command.stdout + command.stderr, what="the wait")

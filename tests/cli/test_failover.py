@@ -29,7 +29,7 @@ class Client(Http):
         return answer["result"]["structuredContent"]
 
 
-def test_work_goes_on_with_the_new_primary(watched_servers: Watched, tmp_path: Path) -> None:
+def test_work_continues_on_the_new_primary(watched_servers: Watched, tmp_path: Path) -> None:
     env = {
         "FLEET_REDIS_URL": watched_servers.url,
         "FLEET_DATA_DIR": str(tmp_path / "data"),

@@ -76,7 +76,7 @@ def test_wrong_usage_is_one_message_and_exit_code_2(
 
 
 @pytest.mark.usefixtures("no_settings_around")
-def test_no_flag_has_a_negative_that_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_flag_has_a_useless_negative(capsys: pytest.CaptureFixture[str]) -> None:
     """The parser makes ``--no-once`` and ``--empty-role`` of its own accord, unless it is told not to."""
     found: dict[str, list[str]] = {}
 
@@ -101,7 +101,7 @@ def test_the_process_exits_with_the_code_and_shows_no_stack_trace() -> None:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_goes_away_is_no_failure(unbuffered: str) -> None:
+def test_a_closed_pipe_is_not_a_failure(unbuffered: str) -> None:
     read, write = os.pipe()
     os.close(read)
     try:
@@ -131,7 +131,7 @@ def test_it_runs_without_standard_streams(closed: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_output_that_cannot_be_written_is_no_defect() -> None:
+def test_a_full_disk_is_not_a_defect() -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [sys.executable, "-m", "coordinator", "config", "check", "/dev/null"],
@@ -145,7 +145,7 @@ def test_output_that_cannot_be_written_is_no_defect() -> None:
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_every_command_can_be_loaded_and_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_loads_and_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     module, _, attribute = COMMANDS[command].target.partition(":")
     assert callable(getattr(importlib.import_module(module), attribute))
     assert cli.run([*command.split(), "--help"]) == Exit.OK
@@ -175,7 +175,7 @@ def run_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], 
     return run
 
 
-def test_a_failed_command_tells_its_sentence_and_code(
+def test_a_failed_command_prints_its_message_and_exits_with_its_code(
     run_with: Callable[[Callable[..., Any]], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_with(failing(CommandFailed("Port 1 is taken.", Exit.PORT_BUSY))) == 3
@@ -183,7 +183,7 @@ def test_a_failed_command_tells_its_sentence_and_code(
     assert run_with(failing(CommandFailed("It did not work."))) == Exit.FAILED
 
 
-def test_what_others_have_said_cannot_steer_the_terminal(
+def test_control_characters_in_messages_are_escaped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails() -> int:
@@ -195,9 +195,7 @@ def test_what_others_have_said_cannot_steer_the_terminal(
 
 
 @pytest.mark.parametrize("indent", [2, -1])
-def test_printed_json_cannot_steer_the_terminal_and_stays_the_same(
-    indent: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_control_characters_in_printed_json_are_escaped(indent: int, capsys: pytest.CaptureFixture[str]) -> None:
     said = {"\x9b2J": ["\x1b[31m", "\u202e\x7f\n", "\U000e0041 \u2028", "plain \u00e9\u4e2d"]}
     print_json(said, indent)
     printed = capsys.readouterr().out
@@ -221,7 +219,7 @@ def test_a_defect_shows_no_stack_trace_unless_asked(
 
 
 @pytest.mark.parametrize(("returned", "code"), [(0, 0), (3, 3), (None, 0), (Exit.DATA_DIR, 4)])
-def test_what_a_command_returns_is_the_exit_code(
+def test_the_result_of_a_command_is_the_exit_code(
     run_with: Callable[[Callable[..., Any]], int], returned: object, code: int
 ) -> None:
     assert run_with(lambda: returned) == code
@@ -237,7 +235,7 @@ def no_settings_around(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_settings_around")
-def test_a_command_gets_settings_beside_its_own_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_gets_settings_besides_its_own_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[LoadedSettings, str, bool]] = []
 
     @with_settings(without=["port"])
@@ -284,7 +282,7 @@ def test_an_interrupted_start_is_silent(monkeypatch: pytest.MonkeyPatch, capsys:
     assert capsys.readouterr() == ("", "")
 
 
-def test_commands_that_speak_no_mcp_start_without_its_sdk() -> None:
+def test_commands_without_mcp_start_without_its_sdk() -> None:
     """It takes a second of CPU time to import."""
     modules = {one.target.partition(":")[0] for name, one in COMMANDS.items() if name not in ("demo", "stdio")}
     code = f"import sys, {', '.join(sorted(modules))}; print('mcp' in sys.modules)"

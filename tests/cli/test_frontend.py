@@ -41,14 +41,14 @@ class Told:
 
 
 @pytest.mark.anyio
-async def test_it_says_that_it_is_ready() -> None:
+async def test_it_reports_that_it_is_ready() -> None:
     told = Told()
     await announce(make_app(), told, 8420)
     assert told.heard
 
 
 @pytest.mark.anyio
-async def test_it_waits_for_a_store_that_is_away() -> None:
+async def test_it_waits_for_an_unavailable_store() -> None:
     told = Told()
 
     class Returning(FakeStore):
@@ -64,7 +64,7 @@ async def test_it_waits_for_a_store_that_is_away() -> None:
 
 
 @pytest.mark.anyio
-async def test_it_does_its_work_though_an_operator_drains_it() -> None:
+async def test_a_drain_by_an_operator_does_not_delay_it() -> None:
     app, told = make_app(), Told()
     await app.take_no_new_work("process:host/fe-0")
     await announce(app, told, 8420)
@@ -73,7 +73,7 @@ async def test_it_does_its_work_though_an_operator_drains_it() -> None:
 
 
 @pytest.mark.anyio
-async def test_told_to_end_meanwhile_it_does_not_fail() -> None:
+async def test_a_stop_while_it_waits_is_not_a_failure() -> None:
     """SIGTERM between the first connection and the first look is an end like any other."""
 
     class Signalled(FakeStore):
@@ -89,7 +89,7 @@ async def test_told_to_end_meanwhile_it_does_not_fail() -> None:
 
 
 @pytest.mark.anyio
-async def test_it_serves_before_it_says_so() -> None:
+async def test_it_serves_before_it_reports_ready() -> None:
     sock, said = listening("127.0.0.1", 0), asyncio.Event()
     server = McpServer(make_app(), Settings(), sock)
 
@@ -126,7 +126,7 @@ async def serving() -> AsyncIterator[tuple[McpServer, tuple[str, int]]]:
 
 
 @pytest.mark.anyio
-async def test_connections_that_wait_to_be_accepted_when_it_leaves_are_answered() -> None:
+async def test_connections_in_the_backlog_at_a_stop_are_answered() -> None:
     async with serving() as (server, address):
         with contextlib.ExitStack() as stack:
             # The kernel makes these connections while this very step of the event loop lasts.
@@ -141,7 +141,7 @@ async def test_connections_that_wait_to_be_accepted_when_it_leaves_are_answered(
 
 
 @pytest.mark.anyio
-async def test_it_leaves_also_when_it_can_accept_nothing_more() -> None:
+async def test_it_stops_even_if_it_cannot_accept() -> None:
     async with serving() as (server, address):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         with socket.create_connection(address, 20):
@@ -155,7 +155,7 @@ async def test_it_leaves_also_when_it_can_accept_nothing_more() -> None:
 
 
 @pytest.mark.anyio
-async def test_it_goes_on_measuring_when_it_can_write_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_keeps_measuring_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frontend, "PROBE_SECONDS", 0.001)
     monkeypatch.setattr(frontend, "HOT_SECONDS", 0.0)
     reports, reported = 0, asyncio.Event()

@@ -63,7 +63,7 @@ def as_process_1(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_process_1_ends_as_the_command_does() -> None:
+def test_process_1_exits_like_the_command() -> None:
     assert as_process_1("raise SystemExit(3)").returncode == 3
     assert as_process_1("os.kill(os.getpid(), signal.SIGKILL)").returncode == 128 + signal.SIGKILL
 
@@ -74,7 +74,7 @@ def test_elsewhere_nothing_is_forked() -> None:
     assert int(done.stdout) == os.getpid()
 
 
-def test_orphans_are_waited_for_and_the_children_of_the_command_are_left_to_it() -> None:
+def test_orphans_are_reaped_but_not_children_of_the_command() -> None:
     code = """
 for _ in range(50):
     # The shell ends before what it has started, which ends when the pipe is closed.

@@ -22,7 +22,7 @@ KEY = keys.key_space.key(keys.FLEET)
 OLDER, NEWER = key_space.VERSION - 1, key_space.VERSION + 1
 
 
-async def test_who_serves_first_notes_the_version(alone: Store) -> None:
+async def test_the_first_process_records_the_version(alone: Store) -> None:
     assert await key_space.noted(alone) is None
     for _ in range(2):
         await key_space.settle(alone)
@@ -30,14 +30,14 @@ async def test_who_serves_first_notes_the_version(alone: Store) -> None:
 
 
 @pytest.mark.parametrize(("there", "word"), [(NEWER, "newer"), (0, "older"), ("x", "not a number")])
-async def test_another_version_is_refused_and_left_as_it_is(alone: Store, there: object, word: str) -> None:
+async def test_another_version_is_refused_and_unchanged(alone: Store, there: object, word: str) -> None:
     await alone.command("SET", KEY, str(there))
     with pytest.raises(KeySpaceDiffers, match=word):
         await key_space.settle(alone)
     assert await alone.command("GET", KEY) == str(there).encode()
 
 
-async def test_data_without_a_version_is_served_as_it_is_and_gets_one(alone: Store) -> None:
+async def test_data_without_a_version_is_served_and_gets_one(alone: Store) -> None:
     item = keys.item.key("default", "0" * 32)
     await alone.command("HSET", item, "t", "from before")
     await key_space.settle(alone)
@@ -45,9 +45,7 @@ async def test_data_without_a_version_is_served_as_it_is_and_gets_one(alone: Sto
     assert await alone.command("HGET", item, "t") == b"from before"
 
 
-async def test_a_store_that_does_not_answer_keeps_nobody_from_starting(
-    alone: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unresponsive_store_does_not_prevent_a_start(alone: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(*words: object) -> None:
         raise ToolFailure("store_unavailable", "the store does not answer")
 
@@ -82,7 +80,7 @@ async def test_a_process_is_not_ready_before_the_store_has_identity_and_version(
     assert await key_space.noted(alone) == key_space.VERSION
 
 
-async def test_a_store_that_another_release_takes_meanwhile_is_not_ready_until_that_is_mended(
+async def test_a_store_taken_by_another_release_is_unready_until_repaired(
     alone: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*words: object) -> None:
@@ -100,7 +98,7 @@ async def test_a_store_that_another_release_takes_meanwhile_is_not_ready_until_t
 
 
 @pytest.mark.parametrize("command", ["serve", "worker"])
-async def test_a_process_that_begins_on_a_store_without_writes_settles_it_first(
+async def test_a_process_that_starts_on_a_read_only_store_initialises_it_first(
     alone: Store, own_server: EmbeddedServer, tmp_path: Path, command: str
 ) -> None:
     port = free_port()

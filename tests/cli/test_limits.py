@@ -37,7 +37,7 @@ def test_as_many_files_as_allowed_can_be_opened(soft: int, hard: int) -> None:
     assert run.stdout.split()[-2:] == [str(expected), str(hard)]
 
 
-def test_silent_clients_lock_nobody_out_of_a_fleet_with_few_files(tmp_path: Path) -> None:
+def test_idle_clients_cannot_exhaust_a_low_file_limit(tmp_path: Path) -> None:
     fleet = FewFiles(tmp_path / "data", "--port", "0", "--frontends", "1", "--workers", "0")
     with fleet, contextlib.ExitStack() as silent:
         fleet.wait_ready()

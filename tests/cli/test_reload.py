@@ -166,7 +166,7 @@ def refused(client: Http, item: str) -> bool:
     return True
 
 
-def test_calls_go_on_while_settings_change_and_each_sees_one_version(fleet: Configured) -> None:
+def test_calls_continue_during_reloads_and_see_one_version_each(fleet: Configured) -> None:
     allowed = {("first",), ("a1", "a2"), ("b1", "b2")}
     seen: list[tuple[str, ...]] = []
     failures: list[BaseException] = []
@@ -201,7 +201,7 @@ def test_calls_go_on_while_settings_change_and_each_sees_one_version(fleet: Conf
     assert {("a1", "a2"), ("b1", "b2")} <= set(seen)
 
 
-def test_a_wrong_file_keeps_the_old_settings_and_says_why(fleet: Configured) -> None:
+def test_an_invalid_file_keeps_the_old_settings_and_is_reported(fleet: Configured) -> None:
     version, before = fleet.reports()[0]["version"], reloads(fleet, "refused")
     fleet.write(config("second", more="default: nothing\n"))
     fleet.hang_up()
@@ -227,7 +227,7 @@ def test_a_wrong_file_keeps_the_old_settings_and_says_why(fleet: Configured) -> 
     fleet.wait_for_version(fixed)
 
 
-def test_a_file_that_may_not_be_looked_at_is_a_wrong_one(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "closed" / "fleet.yaml"
     path.parent.mkdir()
     path.write_text(config("first"))
@@ -258,7 +258,7 @@ def restart(fleet: Configured) -> None:
     wait_until_sync(back, what="the front-end to be back")
 
 
-def test_what_cannot_change_is_named_and_a_signal_to_the_wrong_process_does_nothing(fleet: Configured) -> None:
+def test_settings_that_need_a_restart_are_named_and_stray_signals_ignored(fleet: Configured) -> None:
     command = fleet.command
     assert isinstance(command, RunningFleet)
     pids = command.pids
@@ -279,7 +279,7 @@ def test_what_cannot_change_is_named_and_a_signal_to_the_wrong_process_does_noth
 
 
 @pytest.mark.parametrize("frontends", ["1", "2"])
-def test_serve_reads_again_too(tmp_path: Path, redis_url: str, frontends: str) -> None:
+def test_serve_reloads_too(tmp_path: Path, redis_url: str, frontends: str) -> None:
     running: list[RunningCommand] = []
 
     def start(file: str) -> RunningCommand:

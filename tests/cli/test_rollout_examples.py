@@ -24,7 +24,7 @@ def test_there_is_one_for_each_stage() -> None:
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_a_stage_is_sound_and_explained(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_is_valid_and_explained(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     policy, verifier, enabled = STAGES[name]
     assert cli.run(["config", "check", str(ROLLOUT / name)]) == 0
     told = capsys.readouterr()
@@ -37,7 +37,7 @@ def test_a_stage_is_sound_and_explained(name: str, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_what_a_stage_shows_commented_out_is_sound_too(name: str, tmp_path: Path) -> None:
+def test_commented_out_settings_of_a_stage_are_valid_too(name: str, tmp_path: Path) -> None:
     """Each setting that could be had by taking a comment sign away, in place of what it stands for."""
     text = (ROLLOUT / name).read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line.startswith("    # jwks_")]

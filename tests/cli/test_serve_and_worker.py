@@ -53,7 +53,7 @@ def test_one_front_end_is_one_process(start: Start, redis_url: str) -> None:
     assert command.logged("front-end stopped", slot="fe-0")
 
 
-def test_top_finds_front_ends_that_no_fleet_file_tells_of(start: Start, tmp_path: Path, redis_url: str) -> None:
+def test_top_finds_front_ends_without_a_fleet_file(start: Start, tmp_path: Path, redis_url: str) -> None:
     """As on the hosts and in the pods where runbooks ask for it."""
     port, admin_port = str(free_port()), str(free_port())
     start("serve", "--frontends", "1", FLEET_REDIS_URL=redis_url, FLEET_PORT=port, FLEET_ADMIN_PORT=admin_port)
@@ -66,7 +66,7 @@ def test_top_finds_front_ends_that_no_fleet_file_tells_of(start: Start, tmp_path
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("whereto", ["full disk", "nobody"])
-def test_it_serves_although_it_cannot_say_so(tmp_path: Path, redis_url: str, whereto: str) -> None:
+def test_it_serves_even_if_it_cannot_print(tmp_path: Path, redis_url: str, whereto: str) -> None:
     port = free_port()
     read, write = os.pipe()
     os.close(read)
@@ -86,7 +86,7 @@ def test_it_serves_although_it_cannot_say_so(tmp_path: Path, redis_url: str, whe
     assert "front-end stopped" in (tmp_path / "err").read_text()
 
 
-def test_several_front_ends_under_a_supervisor_and_a_worker_beside_them(start: Start, redis_url: str) -> None:
+def test_supervised_front_ends_and_a_separate_worker(start: Start, redis_url: str) -> None:
     """Different commands on one host count together, in slots of their own."""
     serve = start("serve", "--port", "0", FLEET_REDIS_URL=redis_url)
     worker = start("worker", FLEET_REDIS_URL=redis_url)
@@ -98,7 +98,7 @@ def test_several_front_ends_under_a_supervisor_and_a_worker_beside_them(start: S
     assert serve.end() == 0
 
 
-def test_the_password_may_come_apart_from_the_url(start: Start, redis_url: str) -> None:
+def test_the_password_may_be_separate_from_the_url(start: Start, redis_url: str) -> None:
     address = parse(redis_url)
     bare = redis_url.replace(f":{urlsplit(redis_url).password}@", "")
     command = start(
@@ -110,7 +110,7 @@ def test_the_password_may_come_apart_from_the_url(start: Start, redis_url: str) 
     assert unquote(address.password) not in command.stderr
 
 
-def test_front_ends_end_with_their_supervisor(start: Start, redis_url: str) -> None:
+def test_front_ends_exit_with_their_supervisor(start: Start, redis_url: str) -> None:
     command = start("serve", "--port", "0", FLEET_REDIS_URL=redis_url)
     started = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
     children = [pid for pid in started if Path(f"/proc/{pid}/comm").read_text().startswith("fleet fe-")]
@@ -148,7 +148,7 @@ def test_a_worker_alone_can_be_probed_and_scraped(start: Start, redis_url: str) 
     assert "--worker-port" in second.stderr
 
 
-def test_a_worker_without_a_store_lives_but_is_not_ready(tmp_path: Path) -> None:
+def test_a_worker_without_a_store_is_alive_but_not_ready(tmp_path: Path) -> None:
     port, nobody = free_port(), free_port()
     with RunningCommand(
         tmp_path / "output",
@@ -166,7 +166,7 @@ def test_a_worker_without_a_store_lives_but_is_not_ready(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("setting", ["FLEET_REDIS_URL", "FLEET_STEPS"])
-def test_a_worker_does_not_wait_for_a_store_that_cannot_be_named(redis_url: str, setting: str, tmp_path: Path) -> None:
+def test_a_worker_rejects_an_invalid_store_url_at_once(redis_url: str, setting: str, tmp_path: Path) -> None:
     """Nothing that comes later would make sense of the URL."""
     wrong = "redis://:secret@localhost:6379/first"
     file = tmp_path / "fleet.yaml"

@@ -124,7 +124,7 @@ def run(*program: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
-def test_orphans_are_reaped_and_what_others_wait_for_is_left_to_them() -> None:
+def test_orphans_are_reaped_but_not_children_of_others() -> None:
     done = run(SUPERVISOR, WORKER)
     assert done.stdout.splitlines() == [
         "['command', 'mine', 'stranger']",
@@ -136,7 +136,7 @@ def test_orphans_are_reaped_and_what_others_wait_for_is_left_to_them() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts orphans")
-def test_an_orphan_is_reaped_although_nothing_else_ends_later() -> None:
+def test_an_orphan_is_reaped_without_another_exit() -> None:
     done = run(ALONE)
     assert done.returncode == 0, done.stderr
 
@@ -145,7 +145,7 @@ def test_an_orphan_is_reaped_although_nothing_else_ends_later() -> None:
 @pytest.mark.parametrize(
     ("short", "first"), [("processes", "coordinator.cli.supervision.template"), ("descriptors", "pair")]
 )
-def test_where_no_process_can_be_made_that_is_said(short: str, first: str) -> None:
+def test_a_failed_fork_is_reported(short: str, first: str) -> None:
     done = run(FULL, short)
     assert done.returncode == 0, done.stderr
     reason = "no process can be created for it: Resource temporarily unavailable"

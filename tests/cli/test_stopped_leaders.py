@@ -120,7 +120,7 @@ def standing_still(command: RunningCommand) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-async def test_claims_are_counted_once_and_the_old_figures_withdrawn(alone: Store, start: Start) -> None:
+async def test_claims_are_counted_once_and_stale_figures_withdrawn(alone: Store, start: Start) -> None:
     tasks = ("measure items", "count steps")
     projects, client, rig = ProjectList(alone, "items"), Client(alone, "real"), Rig(alone, Settings())
     planted = [keys.holds.key(f"p{number}") for number in range(900)]

@@ -65,7 +65,7 @@ def test_an_emptied_store_is_refused_until_it_is_accepted(own_server: EmbeddedSe
         server.flushall()
 
 
-def test_who_knows_of_no_earlier_store_is_told_how_to_name_it(own_server: EmbeddedServer, tmp_path: Path) -> None:
+def test_without_a_known_store_the_command_explains_instead_of(own_server: EmbeddedServer, tmp_path: Path) -> None:
     """On a host of no process of the fleet, whose processes know what nobody tells this command."""
     accept = "store", "accept", "--redis-url", own_server.url, "--data-dir"
     with redis.Redis(**parse(own_server.url).client_options()) as server:

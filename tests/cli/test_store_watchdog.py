@@ -34,9 +34,7 @@ def answers(supervisor: StoreSupervisor) -> bool:
         return bool(client.ping())
 
 
-async def test_a_store_that_stands_still_is_replaced(
-    supervisor: StoreSupervisor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_hung_store_is_restarted(supervisor: StoreSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     server = supervisor._server
     await wait_until(lambda: server.sign_of_life() == "ready", what="the store")
     pid = supervisor.pid
@@ -63,9 +61,7 @@ async def test_a_store_that_stands_still_is_replaced(
         assert client.get("kept") == b"yes"
 
 
-async def test_a_store_that_loads_its_data_is_left_alone(
-    supervisor: StoreSupervisor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_loading_store_is_not_killed(supervisor: StoreSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it takes, also where it says nothing for a while."""
     server, pid = supervisor._server, supervisor.pid
     signs = iter(["loading", None, None, "loading", None, None, None, "ready", "ready"])
@@ -87,7 +83,7 @@ async def test_a_store_that_loads_its_data_is_left_alone(
     assert await asyncio.to_thread(answers, supervisor)
 
 
-async def test_a_store_that_cannot_be_started_is_not_said_to_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_cannot_start_is_not_reported_as_hung(monkeypatch: pytest.MonkeyPatch) -> None:
     class NoServer(EmbeddedServer):
         looks = kills = 0
 

@@ -73,7 +73,7 @@ class Stage(Spawner):
 
 
 @pytest.mark.anyio
-async def test_a_process_owes_a_sign_of_life_a_beat_after_the_last(tmp_path: Path) -> None:
+async def test_a_heartbeat_is_due_one_beat_after_the_last(tmp_path: Path) -> None:
     stage = Stage()
     child = Child(Spec("frontend", "fe-0", Settings, tmp_path), stage, lambda child: None)
     assert child.overdue() == 0.0, "nobody runs"
@@ -95,7 +95,7 @@ async def test_a_process_owes_a_sign_of_life_a_beat_after_the_last(tmp_path: Pat
     child._listen()
 
 
-def test_a_reserved_port_is_shared_by_front_ends_and_refused_to_others() -> None:
+def test_a_reserved_port_is_shared_by_front_ends_only() -> None:
     with reserve("127.0.0.1", 0) as held:
         port = held.getsockname()[1]
         with listening("127.0.0.1", port) as first, listening("127.0.0.1", port) as second:
@@ -145,7 +145,7 @@ def test_a_host_that_cannot_be_resolved() -> None:
         assert caught.value.code == Exit.USAGE
 
 
-def test_the_state_file_is_believed_only_while_its_owner_lives(tmp_path: Path) -> None:
+def test_the_state_file_counts_only_while_its_owner_lives(tmp_path: Path) -> None:
     fleet = Fleet(1, "1.0", "http://127.0.0.1:1", True, "2026-01-01T00:00:00Z", "/m", "embedded", 2, ())
     assert read_fleet(tmp_path) is None
     owner = FleetFile(tmp_path)
@@ -161,7 +161,7 @@ def test_the_state_file_is_believed_only_while_its_owner_lives(tmp_path: Path) -
     assert not (tmp_path / "fleet.json").exists()
 
 
-def test_a_directory_that_somebody_looks_at_can_be_taken(tmp_path: Path) -> None:
+def test_a_directory_can_be_locked_while_others_read_it(tmp_path: Path) -> None:
     FleetFile(tmp_path).close()
     ended = threading.Event()
 
@@ -178,9 +178,7 @@ def test_a_directory_that_somebody_looks_at_can_be_taken(tmp_path: Path) -> None
             ended.set()
 
 
-def test_who_takes_a_directory_leaves_those_who_look_at_it_the_processor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_locking_a_directory_yields_to_its_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     FleetFile(tmp_path).close()
     with open(tmp_path / "fleet.lock", encoding="ascii") as looking:
         fcntl.flock(looking, fcntl.LOCK_SH)
@@ -188,7 +186,7 @@ def test_who_takes_a_directory_leaves_those_who_look_at_it_the_processor(
         FleetFile(tmp_path).close()
 
 
-def test_a_state_file_of_another_version_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_state_file_of_another_version_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "fleet.json").write_text('{"pid": "not a number"}')
     owner = FleetFile(tmp_path)
     assert owner.previous is None
@@ -216,7 +214,7 @@ def test_the_password_from_the_environment_goes_into_the_url(
 
 
 @pytest.mark.anyio
-async def test_a_store_that_nobody_runs_is_waited_for_and_then_given_up() -> None:
+async def test_an_unreachable_store_is_retried_until_the_timeout() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -228,7 +226,7 @@ async def test_a_store_that_nobody_runs_is_waited_for_and_then_given_up() -> Non
 
 
 @pytest.mark.anyio
-async def test_wrong_credentials_are_told_apart(redis_url: str) -> None:
+async def test_wrong_credentials_are_distinguished(redis_url: str) -> None:
     bare = redis_url.replace(f":{parse_address(redis_url).password}@", ":wrong@")
     with pytest.raises(CommandFailed) as caught:
         await open_store(bare, 1000, patience=0.2)

@@ -66,7 +66,7 @@ def kill(fleet: RunningFleet, slot: str) -> int:
     return after
 
 
-def test_a_copy_is_a_child_of_the_supervisor_with_a_name_of_its_own(fleet: RunningFleet) -> None:
+def test_a_fork_is_a_child_of_the_supervisor_with_its_own_name(fleet: RunningFleet) -> None:
     found = children(fleet.process.pid)
     for slot in ("fe-0", "fe-1", "w-0"):
         pid = fleet.pid(slot)
@@ -76,7 +76,7 @@ def test_a_copy_is_a_child_of_the_supervisor_with_a_name_of_its_own(fleet: Runni
     assert template_of(fleet) is not None
 
 
-def test_a_killed_process_is_copied_anew_and_leaves_no_zombie(fleet: RunningFleet) -> None:
+def test_a_killed_process_is_respawned_and_leaves_no_zombie(fleet: RunningFleet) -> None:
     template = template_of(fleet)
     for slot in ("fe-0", "w-0", "fe-0"):
         before = fleet.pid(slot)
@@ -101,7 +101,7 @@ def test_processes_outlive_the_template_and_start_without_it(tmp_path: Path) -> 
         assert not process_alive(anew or 0)
 
 
-def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+def test_no_process_survives_a_killed_supervisor(tmp_path: Path) -> None:
     with RunningFleet(tmp_path / "data", "--port", "0", "--frontends", "1", "--workers", "1") as fleet:
         fleet.wait_ready()
         template, others = template_of(fleet), fleet.pids
@@ -110,7 +110,7 @@ def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None:
         wait_until_sync(lambda: fleet.all_gone([template, *others]), what="all of them to end")
 
 
-def test_a_template_that_is_ready_too_late_ends_quietly() -> None:
+def test_a_template_that_is_ready_too_late_exits_silently() -> None:
     """Nobody waits for it any more; processes are started without it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:

@@ -52,7 +52,7 @@ def test_the_page_has_each_argument_example_and_answer(toolset: str, name: str, 
         assert [key.rstrip("?") for key in shape] == [field.encode_name for field in msgspec.structs.fields(result)]
 
 
-def test_rows_say_what_is_allowed(capsys: Out) -> None:
+def test_rows_show_allowed_values(capsys: Out) -> None:
     text = chapter(page("items", capsys), "claim_item")
     assert "| `claims[].ttlSeconds` | integer |  | `900` | 1 to 86400 |" in text
     assert "| `claims[].selector.role` | string or null |  |  | `queue`, `work`, `review`, `blocked` |" in text
@@ -63,7 +63,7 @@ def test_rows_say_what_is_allowed(capsys: Out) -> None:
     assert answer["summary"]["claimsTotal"] == "integer"
 
 
-def test_rows_say_what_a_step_of_a_flow_can_be(capsys: Out) -> None:
+def test_rows_show_the_fields_of_a_step(capsys: Out) -> None:
     text = chapter(page("flows", capsys), "workflow_create")
     assert "| `flow` | object | yes |" in text
     assert "| `flow.start.name` | string | yes |  | 1 to 200 characters |" in text

@@ -60,21 +60,21 @@ def interval() -> Interval:
     return Interval(read(BEFORE, 100.0), read(AFTER, 102.0))
 
 
-def test_rates_are_growth_by_time_and_restarts_begin_at_zero(interval: Interval) -> None:
+def test_rates_are_growth_over_time_and_restarts_begin_at_zero(interval: Interval) -> None:
     assert interval.rate("calls_total", tool="a") == 10.0
     assert interval.rate("calls_total", tool="b") == 2.0
     assert interval.rates("calls_total", "outcome", tool="a") == {"ok": 10.0, "shed": 0.0}
     assert interval.rate("unknown_total") == 0.0
 
 
-def test_quantiles_are_of_what_happened_in_between(interval: Interval) -> None:
+def test_quantiles_cover_the_interval_only(interval: Interval) -> None:
     assert interval.quantile("seconds", 0.5) == 0.1
     assert interval.quantile("seconds", 0.95) == 1.0
     assert interval.quantile("seconds", 1.0) == math.inf
     assert math.isnan(Interval(interval.after, interval.after).quantile("seconds", 0.5))
 
 
-def test_gauges_are_as_they_are_now(interval: Interval) -> None:
+def test_gauges_are_current_values(interval: Interval) -> None:
     assert interval.gauge("limit") == 9
     assert interval.gauge("limit", slot="fe-1") == 5
 
@@ -106,7 +106,7 @@ def test_it_shows_a_running_fleet(fleet: RunningFleet) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/mcp"])
-def test_it_keeps_the_password_of_a_url_to_itself(fleet: RunningFleet, path: str) -> None:
+def test_the_password_of_a_url_is_not_shown(fleet: RunningFleet, path: str) -> None:
     url = fleet.state.base_url.replace("http://", "http://someone:sesame@") + path
     done = fleet_command("top", "--once", "--interval", "0.2", "--url", url, COLUMNS="200")
     assert done.returncode == (Exit.FAILED if path else Exit.OK)
@@ -132,9 +132,7 @@ class Next(Front):
     status = 200
 
 
-def test_it_goes_on_where_the_fleet_is_away_for_a_while_and_then_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_survives_an_outage_and_a_moved_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "data"
     with LocalServer(Front) as first, LocalServer(Next) as second, closing(FleetFile(data)) as file:
         fleet = Fleet(1, "1.0", first.url, True, "2026-01-01T00:00:00Z", str(data), "embedded", 2, ())
@@ -152,7 +150,7 @@ def test_it_goes_on_where_the_fleet_is_away_for_a_while_and_then_elsewhere(
 
 
 @pytest.mark.parametrize("env", [{}, {"FORCE_COLOR": "1", "TERM": "dumb"}], ids=["a pipe", "a dumb terminal"])
-def test_where_no_cursor_can_be_moved_one_reading_comes_after_the_other(tmp_path: Path, env: dict[str, str]) -> None:
+def test_without_cursor_control_readings_are_appended(tmp_path: Path, env: dict[str, str]) -> None:
     with LocalServer(Front) as front:
         arguments = ("--interval", "0.2", "--url", front.url)
         with RunningCommand(tmp_path / "top", "top", *arguments, COLUMNS="200", **env) as top:
@@ -161,13 +159,13 @@ def test_where_no_cursor_can_be_moved_one_reading_comes_after_the_other(tmp_path
 
 
 @pytest.mark.parametrize("token", ["sesam\u00e9", "sesame\nx"])
-def test_a_token_that_cannot_be_sent_is_told_and_not_shown(token: str) -> None:
+def test_an_invalid_token_is_reported_and_not_shown(token: str) -> None:
     done = fleet_command("top", "--once", "--url", "http://127.0.0.1:9", FLEET_TOKEN=token)
     assert done.returncode == Exit.USAGE
     assert done.stderr == "fleet: FLEET_TOKEN holds characters that no token has\n"
 
 
-def test_without_a_fleet_it_says_what_to_do(tmp_path: Path) -> None:
+def test_without_a_fleet_it_gives_advice(tmp_path: Path) -> None:
     done = fleet_command("top", "--once", "--data-dir", str(tmp_path))
     assert done.returncode == Exit.FAILED
     assert "no fleet runs on" in done.stderr
@@ -178,7 +176,7 @@ def test_without_a_fleet_it_says_what_to_do(tmp_path: Path) -> None:
         assert fleet_command("top", "--once", *wrong).returncode == Exit.USAGE
 
 
-def test_what_answers_on_the_port_is_not_taken_for_a_fleet_that_has_ended(tmp_path: Path) -> None:
+def test_another_server_on_the_port_is_not_taken_for_a_stopped_fleet(tmp_path: Path) -> None:
     """Its numbers are still there; the port may be another fleet's by now."""
     run = tmp_path / "run" / "metrics"
     run.mkdir(parents=True)
@@ -190,7 +188,7 @@ def test_what_answers_on_the_port_is_not_taken_for_a_fleet_that_has_ended(tmp_pa
     assert "no fleet runs on" in done.stderr
 
 
-def test_while_the_fleet_is_away_nothing_else_is_shown(tmp_path: Path) -> None:
+def test_while_the_fleet_is_down_nothing_else_is_shown(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with LocalServer(Front) as front:
         file = FleetFile(data)
@@ -204,14 +202,14 @@ def test_while_the_fleet_is_away_nothing_else_is_shown(tmp_path: Path) -> None:
             assert top.end(signal.SIGINT) == Exit.OK, top.stderr
 
 
-def test_a_fleet_that_has_not_told_about_itself_yet_is_starting(tmp_path: Path) -> None:
+def test_a_fleet_without_a_state_file_is_starting(tmp_path: Path) -> None:
     with closing(FleetFile(tmp_path)):
         done = fleet_command("top", "--once", "--data-dir", str(tmp_path))
     assert done.returncode == Exit.FAILED
     assert "is still starting" in done.stderr
 
 
-def test_calls_that_were_cancelled_are_no_errors_of_the_store() -> None:
+def test_cancelled_calls_are_not_store_errors() -> None:
     series = "coordinator_store_errors_total"
     before = read(f'{series}{{kind="cancelled"}} 0\n{series}{{kind="defect"}} 0\n', 0.0)
     waits = read(f'{series}{{kind="cancelled"}} 9\n{series}{{kind="defect"}} 0\n', 1.0)

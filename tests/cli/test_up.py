@@ -79,7 +79,7 @@ def title_of(fleet: RunningFleet, item: str) -> str:
     return title
 
 
-def test_the_state_file_says_what_runs(fleet: RunningFleet) -> None:
+def test_the_state_file_lists_the_processes(fleet: RunningFleet) -> None:
     state = fleet.state
     assert fleet.stdout == (
         f"fleet ready at {state.base_url} (2 front-ends, 1 worker, store: embedded, in {fleet.data_dir})\n"
@@ -94,7 +94,7 @@ def test_the_state_file_says_what_runs(fleet: RunningFleet) -> None:
     assert once(fleet.port, "/healthz")[0] == once(fleet.port, "/readyz")[0] == 200
 
 
-def test_nobody_who_lists_processes_or_reads_logs_sees_the_password(fleet: RunningFleet) -> None:
+def test_the_password_is_in_no_log_and_no_process_listing(fleet: RunningFleet) -> None:
     password = (fleet.data_dir / "redis.password").read_text().strip()
     for pid in [*fleet.pids, fleet.process.pid]:
         assert password.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -124,7 +124,7 @@ def test_load_spreads_over_the_front_ends(fleet: RunningFleet) -> None:
     assert min(shares) >= 12, shares
 
 
-def test_a_killed_front_end_comes_back_and_counters_stay_right(fleet: RunningFleet) -> None:
+def test_a_killed_front_end_is_restarted_and_counters_stay_correct(fleet: RunningFleet) -> None:
     counter = "coordinator_requests_total{outcome=ok,tool=get_next_item}"
     restarts = "coordinator_process_restarts_total{cause=signal,role=frontend}"
     before = scrape(fleet.port)
@@ -152,7 +152,7 @@ def test_a_killed_front_end_comes_back_and_counters_stay_right(fleet: RunningFle
     assert len(list((fleet.data_dir / "run" / "metrics").glob("counter_fe-*.db"))) == 2
 
 
-def test_what_hangs_is_killed_and_started_again(start: Start) -> None:
+def test_a_hung_process_is_killed_and_restarted(start: Start) -> None:
     fleet = start("--workers", "1", "--watchdog-seconds", "5")
     roles = ("frontend", "worker")
     hangs = [f"coordinator_process_restarts_total{{cause=hung,role={role}}}" for role in roles]
@@ -198,7 +198,7 @@ if Path({hold!r}).exists():
 """
 
 
-def test_what_hangs_as_it_is_started_again_is_killed(start: Start, tmp_path: Path) -> None:
+def test_a_process_that_hangs_on_restart_is_killed(start: Start, tmp_path: Path) -> None:
     """A fleet that stood once is watched as it was before it was ready: nobody else would miss a process."""
     hold = tmp_path / "hold"
     (tmp_path / "sitecustomize.py").write_text(_HASTY)
@@ -217,7 +217,7 @@ def test_what_hangs_as_it_is_started_again_is_killed(start: Start, tmp_path: Pat
     wait_until_sync(lambda: all(one.ready for one in fleet.state.processes), 60, "the worker to be ready")
 
 
-def test_what_cannot_be_started_again_now_is_started_later(start: Start, tmp_path: Path) -> None:
+def test_a_failed_restart_is_retried(start: Start, tmp_path: Path) -> None:
     room = tmp_path / "tmp"
     room.mkdir()
     fleet = start("--workers", "0", TMPDIR=str(room))
@@ -231,7 +231,7 @@ def test_what_cannot_be_started_again_now_is_started_later(start: Start, tmp_pat
     wait_until_sync(lambda: all(one.ready for one in fleet.state.processes), 60, "the front-end to be ready")
 
 
-def test_a_killed_store_comes_back_with_its_data(fleet: RunningFleet) -> None:
+def test_a_killed_store_is_restarted_with_its_data(fleet: RunningFleet) -> None:
     restarts = "coordinator_process_restarts_total{cause=signal,role=store}"
     count = scrape(fleet.port)[restarts]
     item = make_item(fleet, "survives the store")
@@ -248,7 +248,7 @@ def test_a_killed_store_comes_back_with_its_data(fleet: RunningFleet) -> None:
     assert [one.pid for one in fleet.state.processes] == others, "processes need no restart when the store had one"
 
 
-def test_a_store_for_which_there_is_no_room_now_comes_back_later(start: Start) -> None:
+def test_a_store_that_lacks_memory_to_start_is_retried(start: Start) -> None:
     fleet = start("--workers", "0")
     supervisor, before = fleet.process.pid, fleet.state.store_pid
     assert before is not None
@@ -329,7 +329,7 @@ def test_a_request_in_flight_is_answered_during_the_drain(start: Start, tmp_path
     assert not list((fleet.data_dir / "run" / "metrics").iterdir())
 
 
-def test_who_asks_twice_does_not_wait(start: Start) -> None:
+def test_a_second_signal_ends_the_drain(start: Start) -> None:
     fleet = start("--workers", "0", "--frontends", "1", "--drain-seconds", "600")
     pids, frontend = fleet.pids, fleet.pid("fe-0")
     assert frontend is not None
@@ -340,7 +340,7 @@ def test_who_asks_twice_does_not_wait(start: Start) -> None:
     assert fleet.all_gone(pids)
 
 
-def test_a_start_can_be_called_off(start: Start, tmp_path: Path) -> None:
+def test_a_start_can_be_cancelled(start: Start, tmp_path: Path) -> None:
     with RunningFleet(tmp_path / "early", "--port", "0") as fleet:
         wait_until_sync(lambda: read_fleet(fleet.data_dir) is not None, what="the first process")
         pids = fleet.pids
@@ -349,7 +349,7 @@ def test_a_start_can_be_called_off(start: Start, tmp_path: Path) -> None:
         assert fleet.stdout == ""
 
 
-def test_a_process_that_never_gets_ready_stops_the_start(tmp_path: Path) -> None:
+def test_a_process_that_never_becomes_ready_aborts_the_start(tmp_path: Path) -> None:
     fleet = RunningFleet(tmp_path / "crashing", "--port", "0", "--frontends", "1", "--workers", "0")
     killed: set[int] = set()
 
@@ -370,7 +370,7 @@ def test_a_process_that_never_gets_ready_stops_the_start(tmp_path: Path) -> None
         fleet.clean_up()
 
 
-def test_what_does_not_end_in_time_is_killed(start: Start) -> None:
+def test_a_process_that_does_not_exit_in_time_is_killed(start: Start) -> None:
     fleet = start("--workers", "1", "--frontends", "1", "--drain-seconds", "6")
     pids, frontend = fleet.pids, fleet.pid("fe-0")
     assert frontend is not None
@@ -385,7 +385,7 @@ def test_what_does_not_end_in_time_is_killed(start: Start) -> None:
     assert fleet.logged("killing what did not end in time", processes="front-end fe-0")
 
 
-def test_a_store_that_moves_takes_the_processes_with_it(start: Start, tmp_path: Path) -> None:
+def test_processes_follow_a_moved_store(start: Start, tmp_path: Path) -> None:
     """Where the path is too long for a socket the store listens on a port, another one after each start."""
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
@@ -401,14 +401,14 @@ def test_a_store_that_moves_takes_the_processes_with_it(start: Start, tmp_path: 
     assert title_of(fleet, item) == "moves house"
 
 
-def test_a_directory_that_rq_could_not_read_in_a_list_of_connections_has_a_fleet(start: Start, tmp_path: Path) -> None:
+def test_a_data_directory_with_characters_special_to_rq_works(start: Start, tmp_path: Path) -> None:
     fleet = start("--workers", "1", "--frontends", "1", data_dir=tmp_path / "Application Support=a\nb" / "fleet")
     assert all(process.ready for process in fleet.state.processes)
     assert title_of(fleet, make_item(fleet, "anywhere")) == "anywhere"
     assert fleet.end() == 0
 
 
-def test_a_store_that_stands_still_is_replaced(start: Start) -> None:
+def test_a_hung_store_is_restarted(start: Start) -> None:
     fleet = start("--workers", "0", "--frontends", "1", "--watchdog-seconds", "3")
     item = make_item(fleet, "kept")
     before = fleet.state.store_pid

@@ -52,7 +52,7 @@ def test_an_address_of_another_machine(tmp_path: Path) -> None:
     assert "cannot listen on 192.0.2.1" in refused(done, Exit.USAGE)
 
 
-def test_a_data_directory_that_cannot_be(tmp_path: Path) -> None:
+def test_an_unusable_data_directory(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where the directory should be")
     done = fleet_command("up", "--data-dir", str(blocked / "fleet"), "--port", "0")
@@ -61,19 +61,19 @@ def test_a_data_directory_that_cannot_be(tmp_path: Path) -> None:
     assert "--data-dir or FLEET_DATA_DIR" in sentence
 
 
-def test_a_metrics_directory_that_cannot_be(tmp_path: Path) -> None:
+def test_an_unusable_metrics_directory(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a file")
     said = refused(fleet_command("up", "--port", "0", "--data-dir", str(tmp_path)), Exit.DATA_DIR)
     assert f"cannot keep metrics in {tmp_path}/run/metrics: Not a directory" in said
 
 
-def test_a_toolset_that_does_not_exist_is_refused_before_anything_begins(tmp_path: Path) -> None:
+def test_an_unknown_toolset_is_refused_before_the_start(tmp_path: Path) -> None:
     done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--port", "0", "--toolsets", "nonsense")
     assert "nonsense" in refused(done, Exit.USAGE)
     assert not (tmp_path / "d").exists()
 
 
-def test_toolsets_that_do_not_go_together_are_refused_before_anything_begins(tmp_path: Path) -> None:
+def test_incompatible_toolsets_are_refused_before_the_start(tmp_path: Path) -> None:
     done = fleet_command("up", "--data-dir", str(tmp_path / "d"), "--port", "0", "--toolsets", "sessions,navigator")
     assert "sessions and navigator cannot be served together" in refused(done, Exit.USAGE)
     assert not (tmp_path / "d").exists()
@@ -114,7 +114,7 @@ async def test_a_given_redis_that_is_too_old(tmp_path: Path) -> None:
     assert "hidden" not in text.stderr
 
 
-def test_processes_of_an_earlier_fleet_that_do_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_of_an_earlier_fleet_that_do_not_exit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "metrics"
     earlier = SharedCells(directory, "fe-0")
     first = FleetFile(tmp_path)

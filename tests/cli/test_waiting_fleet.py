@@ -280,7 +280,7 @@ async def test_the_end_of_a_front_end(project: Project, fleet: RunningFleet, how
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_client_that_goes_away_gets_nothing(project: Project, mode: Any) -> None:
+async def test_a_disconnected_client_gets_no_item(project: Project, mode: Any) -> None:
     agents = [Agent(project, f"agent-{number}", mode) for number in range(3)]
     await project.parked(3)
     agents[1].task.cancel()
@@ -292,7 +292,7 @@ async def test_a_client_that_goes_away_gets_nothing(project: Project, mode: Any)
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["nobody", "somebody"])
-async def test_an_item_that_comes_right_after_a_hang_up_is_not_lost(project: Project, others: int) -> None:
+async def test_an_item_assigned_right_after_a_disconnect_is_not_lost(project: Project, others: int) -> None:
     """The front-end has not noticed when the item is handed over; it gives it back, to whoever waits next."""
     forms = [("2025-06-18", BOTH), ("2025-06-18", "application/json"), ("2026-07-28", BOTH)]
     forms.append(("2026-07-28", "application/json"))
@@ -331,7 +331,7 @@ def spent(store: Any) -> Counter[str]:
     return Counter({name.removeprefix("cmdstat_"): entry["calls"] for name, entry in stats.items()})
 
 
-async def test_hundreds_of_waiting_calls_cost_next_to_nothing(project: Project) -> None:
+async def test_hundreds_of_waiting_calls_cost_almost_nothing(project: Project) -> None:
     calls = 100
     connections = [await project.post("claim_item", waiting_claim(f"agent-{number}")) for number in range(calls)]
     await project.parked(calls)
@@ -368,7 +368,7 @@ async def test_hundreds_of_waiting_calls_cost_next_to_nothing(project: Project) 
     await project.parked(0)
 
 
-async def test_what_a_claim_waited_does_not_count_as_slow(fleet: RunningFleet) -> None:
+async def test_the_waiting_time_of_a_claim_is_not_latency(fleet: RunningFleet) -> None:
     """Else agents that wait, as they are told to, would use up the budget of claims that take longer than 100 ms."""
     sums = (
         "coordinator_request_duration_seconds_sum{tool=claim_item",
@@ -396,7 +396,7 @@ async def test_what_a_claim_waited_does_not_count_as_slow(fleet: RunningFleet) -
     assert took < waited
 
 
-async def test_steps_that_wait_are_counted_where_no_worker_lives(fleet: RunningFleet) -> None:
+async def test_waiting_steps_are_counted_without_workers(fleet: RunningFleet) -> None:
     """The alert NoWorkers goes by that, and with the last worker goes whoever sweeps."""
     flow = {"start": {"name": "look", "tool": "get_next_item", "done": True}}
     async with Client(f"{fleet.state.base_url}/mcp") as agent:

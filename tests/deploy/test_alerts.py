@@ -178,7 +178,7 @@ def promtool(*arguments: str, cwd: Path = RULES) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_alert_has_its_cases_and_its_page_and_the_other_way_round() -> None:
+def test_alerts_cases_and_runbooks_match() -> None:
     found = alerts()
     assert found.keys() == CASES.keys()
     pages = {rule["annotations"]["runbook_url"] for rule in found.values()}
@@ -191,7 +191,7 @@ def test_every_alert_has_its_cases_and_its_page_and_the_other_way_round() -> Non
 
 
 @pytest.mark.parametrize("file", ["prometheus/prometheus.yml", "docker/prometheus.yml"])
-def test_one_setting_says_where_the_pages_are_published(file: str) -> None:
+def test_one_setting_is_the_url_of_the_runbooks(file: str) -> None:
     config = YAML(typ="safe").load(DEPLOY / file)
     assert re.match(r"https://[^/]+/.*[^/]$", config["global"]["external_labels"]["runbooks"])
     (drop,) = config["alerting"]["alert_relabel_configs"]
@@ -216,7 +216,7 @@ def test_the_files_are_well_formed() -> None:
 
 @needs_promtool
 @pytest.mark.timeout(300)
-def test_each_alert_fires_for_one_fleet_and_is_silent_for_another(tmp_path: Path) -> None:
+def test_each_alert_fires_per_fleet(tmp_path: Path) -> None:
     """Both are scraped by one Prometheus: neither hides what happens to the other."""
     looks: dict[tuple[tuple[tuple[str, str], ...], int], list[str]] = defaultdict(list)
     for name, case in CASES.items():
@@ -242,7 +242,7 @@ def test_each_alert_fires_for_one_fleet_and_is_silent_for_another(tmp_path: Path
 
 
 @needs_promtool
-def test_a_link_leads_to_where_the_pages_are_published(tmp_path: Path) -> None:
+def test_links_lead_to_the_published_runbooks(tmp_path: Path) -> None:
     told = {
         "summary": "The queues of steps never drain.",
         "description": "Steps that wait now: 1. Does a worker serve their pool?",
@@ -279,7 +279,7 @@ def run_cases(folder: Path, interval: str, tests: list[dict[str, Any]]) -> None:
 
 
 @needs_promtool
-def test_an_outage_pages_where_it_lasts_only(tmp_path: Path) -> None:
+def test_only_a_lasting_outage_pages(tmp_path: Path) -> None:
     """Half a minute without the store, as a failover takes, is over before anybody is at a keyboard."""
 
     def pages(minutes: str, alert: str, firing: int) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def test_an_outage_pages_where_it_lasts_only(tmp_path: Path) -> None:
 
 
 @needs_promtool
-def test_what_a_service_discovery_does_not_find_is_missed(tmp_path: Path) -> None:
+def test_missing_targets_are_noticed(tmp_path: Path) -> None:
     """Where pods are gone, there is no target that could be down."""
 
     def case(given: dict[str, str], alert: str) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def chart(request: pytest.FixtureRequest, charts: dict[str, Rendered]) -> Render
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_wrong_values_are_refused_by_name(charts: dict[str, Rendered], name: str) -> None:
+def test_invalid_values_are_rejected_by_name(charts: dict[str, Rendered], name: str) -> None:
     assert re.search(REFUSED[name][1], charts[name].error), charts[name].error
 
 
@@ -129,7 +129,7 @@ def test_every_object_fits_its_schema(chart: Rendered, version: str) -> None:
     assert len(names) == len(set(names))
 
 
-def test_the_schemas_refuse_what_is_misspelled(charts: dict[str, Rendered]) -> None:
+def test_the_schemas_reject_misspelled_fields(charts: dict[str, Rendered]) -> None:
     """The check above could not fail if they let anything through."""
     pod = deepcopy(charts["defaults"].one("Deployment", "fleet-worker"))
     pod["spec"]["template"]["spec"]["containers"][0]["readinesProbe"] = {}
@@ -141,7 +141,7 @@ def test_the_schemas_refuse_what_is_misspelled(charts: dict[str, Rendered]) -> N
         check(monitor, KUBERNETES[0])
 
 
-def test_probes_ask_what_is_served_on_ports_that_are_open(chart: Rendered) -> None:
+def test_probes_use_served_paths_and_open_ports(chart: Rendered) -> None:
     settings = chart.settings
     own = {"serve": settings["admin_port"], "worker": settings["worker_port"]}
     for _, container in chart.containers:
@@ -203,7 +203,7 @@ def test_selectors_find_pods_and_ports(chart: Rendered) -> None:
     assert not wanted
 
 
-def test_a_budget_lets_nodes_be_drained(charts: dict[str, Rendered]) -> None:
+def test_disruption_budgets_allow_node_drains(charts: dict[str, Rendered]) -> None:
     for case, deployment, wanted in (
         ("defaults", "fleet-frontend", {"maxUnavailable": 1}),
         ("budgets", "fleet-frontend", {"minAvailable": "50%"}),
@@ -214,7 +214,7 @@ def test_a_budget_lets_nodes_be_drained(charts: dict[str, Rendered]) -> None:
         assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
-def test_prometheus_finds_every_pod_and_calls_it_as_the_alerts_do(charts: dict[str, Rendered]) -> None:
+def test_prometheus_finds_every_pod_under_the_labels_of_the_alerts(charts: dict[str, Rendered]) -> None:
     assert not charts["defaults"].all("ServiceMonitor")
     chart = charts["monitored"]
     (monitor,) = chart.all("ServiceMonitor")
@@ -233,7 +233,7 @@ def test_prometheus_finds_every_pod_and_calls_it_as_the_alerts_do(charts: dict[s
     assert given["fleet"] == f"{NAMESPACE}/{RELEASE}"
 
 
-def test_alerts_are_those_of_this_release_alone(charts: dict[str, Rendered], tmp_path: Path) -> None:
+def test_alerts_are_for_this_release_only(charts: dict[str, Rendered], tmp_path: Path) -> None:
     assert not charts["monitored"].all("PrometheusRule")
     (found,) = charts["alerts"].all("PrometheusRule")
     assert found["metadata"]["labels"]["role"] == "alerts"
@@ -261,7 +261,7 @@ def test_alerts_are_those_of_this_release_alone(charts: dict[str, Rendered], tmp
         subprocess.run(["promtool", "check", "rules", str(file)], check=True, capture_output=True, timeout=60)
 
 
-def test_pods_can_be_closed_to_others(charts: dict[str, Rendered]) -> None:
+def test_network_policies_restrict_access_to_pods(charts: dict[str, Rendered]) -> None:
     assert not charts["defaults"].all("NetworkPolicy")
     mcp, admin = ({"port": name, "protocol": "TCP"} for name in ("mcp", "admin"))
     for case, wanted in (
@@ -294,7 +294,7 @@ def test_secrets_come_from_secrets_only(charts: dict[str, Rendered]) -> None:
             assert written <= {"FLEET_CONFIG", "FLEET_DATA_DIR"}
 
 
-def test_tokens_are_mounted_where_the_settings_look(charts: dict[str, Rendered]) -> None:
+def test_tokens_are_mounted_at_the_configured_path(charts: dict[str, Rendered]) -> None:
     chart = charts["tokens"]
     path = Path(chart.settings["auth"]["tokens"])
     for spec, container in chart.containers:
@@ -305,7 +305,7 @@ def test_tokens_are_mounted_where_the_settings_look(charts: dict[str, Rendered])
         assert mount["readOnly"]
 
 
-def test_pods_may_do_nothing_that_they_need_not(chart: Rendered) -> None:
+def test_pods_have_minimal_privileges(chart: Rendered) -> None:
     for spec, container in chart.containers:
         assert spec["securityContext"]["runAsNonRoot"]
         assert spec["securityContext"]["runAsUser"] == spec["securityContext"]["fsGroup"] == 10001
@@ -385,7 +385,7 @@ def test_values_reach_the_pods(charts: dict[str, Rendered]) -> None:
     assert (service["spec"]["type"], service["spec"]["ports"][0]["port"]) == ("LoadBalancer", 80)
 
 
-def test_the_settings_are_understood(chart: Rendered, tmp_path: Path) -> None:
+def test_the_settings_are_valid(chart: Rendered, tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
     file.write_text(chart.settings_text)
     loaded = load_settings({}, {"FLEET_REDIS_URL": "redis://elsewhere", "FLEET_DATA_DIR": "/var/lib/fleet"}, file)
@@ -393,7 +393,7 @@ def test_the_settings_are_understood(chart: Rendered, tmp_path: Path) -> None:
     assert loaded.settings.drain_seconds == chart.settings["drain_seconds"]
 
 
-def test_variables_that_kubernetes_makes_are_kept_out(charts: dict[str, Rendered]) -> None:
+def test_service_variables_of_kubernetes_are_disabled(charts: dict[str, Rendered]) -> None:
     """Of a Service called fleet it makes FLEET_PORT=tcp://..., and then nothing starts."""
     with pytest.raises(SettingsError, match="FLEET_PORT"):
         load_settings({}, {"FLEET_PORT": "tcp://10.0.0.1:8420"})
@@ -416,7 +416,7 @@ def ports() -> list[int]:
     return [free_port() for _ in range(3)]
 
 
-def test_pods_run_and_answer_whoever_asks(
+def test_pods_run_and_answer_all_probes_and_clients(
     charts: dict[str, Rendered], tmp_path: Path, redis_url: str, ports: list[int]
 ) -> None:
     """Both containers' commands with the chart's settings; only addresses and ports are this machine's."""

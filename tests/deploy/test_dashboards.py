@@ -52,7 +52,7 @@ gateway:
 AWAY = "coordinator_gateway_servers_unavailable > 0"
 
 
-def test_what_is_checked_in_is_what_the_code_writes() -> None:
+def test_checked_in_files_match_the_generator() -> None:
     assert {path.name for path in DASHBOARDS.glob("*")} == {f"{board.uid}.json" for board in ALL}
     for board in ALL:
         assert (DASHBOARDS / f"{board.uid}.json").read_text() == rendered(board), (
@@ -61,7 +61,7 @@ def test_what_is_checked_in_is_what_the_code_writes() -> None:
 
 
 @pytest.mark.parametrize("panel", PANELS)
-def test_every_panel_says_what_it_shows_and_what_to_do(panel: Panel) -> None:
+def test_every_panel_has_a_description_and_a_runbook(panel: Panel) -> None:
     assert panel.shows.endswith(".")
     assert panel.unit
     assert (DEPLOY / "runbooks" / f"{panel.page}.md").is_file()

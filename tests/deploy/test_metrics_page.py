@@ -14,7 +14,7 @@ from tests.deploy.test_alerts import alerts
 METRICS = [pytest.param(metric, id=metric.name) for metric in CATALOGUE]
 
 
-def test_what_is_checked_in_is_what_the_code_writes() -> None:
+def test_checked_in_files_match_the_generator() -> None:
     assert PAGE.read_text() == page(), "run `python -m deploy.metrics` and look at the difference"
 
 
@@ -47,7 +47,7 @@ def test_each_metric_has_a_section_with_all_of_it(metric: Metric) -> None:
         assert f"{bound:g}" in section
 
 
-def test_every_alert_is_with_the_metrics_that_it_goes_by() -> None:
+def test_every_alert_is_listed_with_its_metrics() -> None:
     text = PAGE.read_text()
     for name, rule in alerts().items():
         page_of_alert = str(rule["annotations"]["runbook_url"]).rpartition("/")[2]

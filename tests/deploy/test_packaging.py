@@ -50,7 +50,7 @@ def test_the_images_commands_are_known() -> None:
     assert {name for name in settings if name.startswith("FLEET_")} <= known
 
 
-def test_the_image_copies_what_is_there_and_is_not_root() -> None:
+def test_the_image_copies_existing_files_and_is_not_root() -> None:
     for line in instructions("COPY"):
         if "--from" not in line:
             *sources, _ = line.split()
@@ -75,7 +75,7 @@ def test_the_dockerfile_is_linted() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_compose_file_runs_commands_that_are_known() -> None:
+def test_the_compose_file_runs_known_commands() -> None:
     services = compose()["services"]
     ours = {name: service for name, service in services.items() if "build" in service}
     assert ours.keys() == {"frontend", "worker"}
@@ -102,7 +102,7 @@ def test_the_compose_file_pins_images_and_publishes_on_loopback_only() -> None:
     assert "noeviction" in services["redis"]["command"]
 
 
-def test_prometheus_asks_every_container_of_the_compose_file() -> None:
+def test_prometheus_scrapes_every_container_of_the_compose_file() -> None:
     """By address, on the ports for operators: the other one answers to the names that clients use, and no more."""
     (job,) = YAML(typ="safe").load(DEPLOY / "docker" / "prometheus.yml")["scrape_configs"]
     assert job["job_name"] == "coordinator"
@@ -115,7 +115,7 @@ def test_prometheus_asks_every_container_of_the_compose_file() -> None:
         assert f"127.0.0.1:{found['port']}/healthz" in services[name]["healthcheck"]["test"][-1]
 
 
-def test_units_of_a_host_keep_their_metrics_together() -> None:
+def test_units_of_a_host_share_a_metrics_directory() -> None:
     """The front-ends' /metrics speaks for all processes with their data directory."""
     directories = set()
     for unit in UNITS:
@@ -126,7 +126,7 @@ def test_units_of_a_host_keep_their_metrics_together() -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_units_run_commands_that_are_known(unit: Path) -> None:
+def test_units_run_known_commands(unit: Path) -> None:
     parsed = configparser.ConfigParser(strict=False, interpolation=None)
     parsed.optionxform = str  # type: ignore[assignment,method-assign]
     parsed.read(unit)

@@ -46,7 +46,7 @@ def test_commands_are_known(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", FOREIGN)
-def test_commands_of_others_name_the_server(command: str) -> None:
+def test_foreign_commands_name_the_server(command: str) -> None:
     """The one on this machine, on the usual port, is hardly ever the fleet's."""
     assert re.search(r" (--url|-u) REDIS_URL\b| -s DATA_DIR/redis\.sock\b", command)
 

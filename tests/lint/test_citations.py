@@ -25,7 +25,7 @@ def test_a_citation_is_found(words: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["random.seed(7)", "seed: int = 1", "the seed of a run", "--randomly-seed=4"])
-def test_seeds_of_random_numbers_are_none(words: str) -> None:
+def test_random_seeds_are_not_citations(words: str) -> None:
     assert not citations(words)
 
 

@@ -52,7 +52,7 @@ WRONG = {
 }
 
 
-def test_wrong_imports_are_found(tree: Path) -> None:
+def test_forbidden_imports_are_found(tree: Path) -> None:
     for module, imported in WRONG.items():
         with (tree / module).open("a", encoding="utf-8") as file:
             file.write(f"\nimport {imported}\n")
@@ -64,7 +64,7 @@ def test_wrong_imports_are_found(tree: Path) -> None:
         assert f"{importer} -> {imported}" in done.stdout
 
 
-def test_a_new_module_must_be_given_its_layer(tree: Path) -> None:
+def test_a_new_module_needs_a_layer(tree: Path) -> None:
     (tree / "coordinator" / "newmodule.py").touch()
     done = lint_imports(tree)
     assert done.returncode != 0

@@ -50,7 +50,7 @@ def test_the_locks_agree() -> None:
     assert not differing
 
 
-def test_the_locks_hold_what_the_project_asks_for() -> None:
+def test_the_locks_satisfy_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     groups = project["dependency-groups"]
     development = [one for one in groups["dev"] if isinstance(one, str)]
@@ -65,7 +65,7 @@ def test_the_locks_hold_what_the_project_asks_for() -> None:
             assert requirement.specifier.contains(version), f"{path.name}: {found} does not fit {requirement}"
 
 
-def test_what_builds_the_project_is_what_is_locked() -> None:
+def test_the_build_backend_is_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (backend,) = map(Requirement, project["build-system"]["requires"])
     found, _ = entries(RUNTIME)[backend.name]

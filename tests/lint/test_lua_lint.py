@@ -88,11 +88,11 @@ USES = "local m = require 'm'\n\n" + operation("return m.f()")
          ["op:10: the family of the key that is written here cannot be told"]),
     ],
 )  # fmt: skip
-def test_faults_of_a_file_are_found(tmp_path: Path, body: str, expected: list[str]) -> None:
+def test_problems_in_a_file_are_found(tmp_path: Path, body: str, expected: list[str]) -> None:
     assert problems(tmp_path, operation(body)) == expected
 
 
-def test_a_file_that_is_no_lua_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_lua_is_reported(tmp_path: Path) -> None:
     assert problems(tmp_path, "return function(run)\n  return run run\nend\n") == ["op:10: not Lua: unexpected 'run'"]
 
 
@@ -116,11 +116,11 @@ def test_a_file_that_is_no_lua_is_told(tmp_path: Path) -> None:
         (module("local function f() return 1 end", "m.f = f"), []),
     ],
 )  # fmt: skip
-def test_faults_of_a_module_are_found(tmp_path: Path, text: str, expected: list[str]) -> None:
+def test_problems_in_a_module_are_found(tmp_path: Path, text: str, expected: list[str]) -> None:
     assert problems(tmp_path, USES, m=text) == expected
 
 
-def test_modules_have_to_be_there_and_used(tmp_path: Path) -> None:
+def test_modules_must_exist_and_be_used(tmp_path: Path) -> None:
     text = "local lost = require 'lost'\nlocal other = require 'm'\n\n" + operation("return lost.f(other)")
     assert problems(tmp_path, text, m=module()) == [
         "m:1: no file uses this module",
@@ -135,7 +135,7 @@ def test_a_module_that_a_file_names_has_to_be_used_there(tmp_path: Path) -> None
     ]
 
 
-def test_a_module_that_is_written_to_is_told(tmp_path: Path) -> None:
+def test_a_write_to_a_module_is_reported(tmp_path: Path) -> None:
     text = "local m = require 'm'\n\n" + operation("m.f = 1")
     assert problems(tmp_path, text, m=module()) == [
         "op:12: the module 'm' has no 'f'",
@@ -143,19 +143,19 @@ def test_a_module_that_is_written_to_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_circles_are_told(tmp_path: Path) -> None:
+def test_import_cycles_are_reported(tmp_path: Path) -> None:
     a = "local b = require 'b'\nlocal a = {}\nfunction a.f() return b.f() end\nreturn a\n"
     b = "local a = require 'a'\nlocal b = {}\nfunction b.f() return a.f() end\nreturn b\n"
     text = "local a = require 'a'\n\n" + operation("return a.f()")
     assert problems(tmp_path, text, a=a, b=b) == ["b:1: modules use each other in a circle: a -> b -> a"]
 
 
-def test_a_circle_among_modules_that_no_operation_names_is_told(tmp_path: Path) -> None:
+def test_a_cycle_of_unused_modules_is_reported(tmp_path: Path) -> None:
     own = "local own = require 'own'\nreturn own\n"
     assert "own:1: modules use each other in a circle: own -> own" in problems(tmp_path, operation(), own=own)
 
 
-def test_the_header_says_what_an_operation_takes(tmp_path: Path) -> None:
+def test_the_header_must_match_the_parameters(tmp_path: Path) -> None:
     text = operation("return {request, name, rest, run.cap}", parameters="run, request, name, rest")
     assert problems(tmp_path, text, args="request run.cap name rest...") == []
     assert problems(tmp_path / "2", text, args="request name run.cap") == [
@@ -225,7 +225,7 @@ def test_writes_are_followed_into_modules(tmp_path: Path, call: str, families: s
     assert [line for line in found if "writes:" in line] == []
 
 
-def test_a_command_made_at_run_time_is_for_operations_that_write_nothing(tmp_path: Path) -> None:
+def test_dynamic_commands_are_allowed_only_without_writes(tmp_path: Path) -> None:
     body = "redis.call(cmsgpack.unpack('x'), 'k')\nredis.call('DEL', run.keys.owed)"
     assert problems(tmp_path, operation(body), writes="owed") == [
         "op:10: which command this is cannot be told, and op may write"
@@ -264,7 +264,7 @@ def test_a_folder_without_a_library_is_found(tmp_path: Path) -> None:
     assert lua_lint.strays(tmp_path, [Folder(known, [])]) == [stray]
 
 
-def test_the_product_has_no_such_faults() -> None:
+def test_the_product_has_no_such_problems() -> None:
     """In a process of its own, because it imports all that has Lua."""
     command = [sys.executable, "-m", "tests.lint.lua_lint"]
     done = subprocess.run(command, cwd=lua_lint.ROOT, capture_output=True, text=True, timeout=200, check=False)

@@ -59,32 +59,32 @@ def python(folder: Path, script: str) -> str:
     return str(path)
 
 
-def test_a_python_that_is_missing_or_too_old_is_told(checkout: Path) -> None:
+def test_a_missing_or_old_python_is_reported(checkout: Path) -> None:
     for other in ("no-such-python", python(checkout, "exit 1")):
         told = make(checkout, ".venv/.created", VENV=".venv", PYTHON=other)
         assert f"make: {other} is missing or older than 3.11; name another one: PYTHON=" in told
 
 
-def test_a_python_without_venv_is_told(checkout: Path) -> None:
+def test_a_python_without_venv_is_reported(checkout: Path) -> None:
     lacking = python(checkout, 'test "$1" != -m || { echo "No module named venv" >&2; exit 1; }')
     told = make(checkout, ".venv/.created", VENV=".venv", PYTHON=lacking)
     assert f"No module named venv\nmake: {lacking} made no virtual environment; if it lacks the module venv" in told
     assert not (checkout / ".venv" / ".created").exists()
 
 
-def test_a_folder_that_cannot_be_written_to_is_told(checkout: Path) -> None:
+def test_a_read_only_folder_is_reported(checkout: Path) -> None:
     checkout.chmod(0o555)
     told = make(checkout, ".venv/.created", VENV=".venv", PYTHON="true", user=NOBODY if os.geteuid() == 0 else None)
     assert told.startswith(f"make: {checkout} cannot be written to, and .venv and ./.fleet go there: use a copy\n")
 
 
-def test_packages_that_cannot_be_had_are_told(checkout: Path) -> None:
+def test_unavailable_packages_are_reported(checkout: Path) -> None:
     told = make(checkout, ".venv/.locked", VENV=".venv", PYTHON=sys.executable)
     assert "No matching distribution found for no-such-package==1" in told
     assert "make: pip could not install what requirements.lock lists, for the reason above. Without a network" in told
 
 
-def test_what_make_up_sets_can_be_set_otherwise(checkout: Path) -> None:
+def test_the_settings_of_make_up_can_be_overridden(checkout: Path) -> None:
     """As `fleet up` advises where its directory is in use."""
     for name in ("pyproject.toml", "coordinator/__init__.py", ".venv/bin/fleet", ".venv/.created", ".venv/.locked"):
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,7 @@ def test_the_pages_are_found() -> None:
     assert not any(name.startswith(".venv") for name in READ)
 
 
-def test_pages_are_read_as_they_are_shown(tmp_path: Path) -> None:
+def test_pages_are_parsed_as_rendered(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text(_SAMPLE)
     page = pages.read(tmp_path / "page.md")
     assert page.anchors == {"one-two-three", "twice", "twice-1"}
@@ -90,7 +90,7 @@ def test_links_lead_somewhere(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(READ.keys() - {"CHANGELOG.md"}))
-def test_files_that_are_named_are_there(name: str) -> None:
+def test_named_files_exist(name: str) -> None:
     """By their place in the tree, or as seen from the page; operations by their name alone, too."""
     page = READ[name]
     for span in filter(_FILE.fullmatch, page.spans):
@@ -99,7 +99,7 @@ def test_files_that_are_named_are_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_code_blocks_are_run_or_say_why_not(name: str) -> None:
+def test_code_blocks_are_run_or_give_a_reason(name: str) -> None:
     for block in READ[name].blocks:
         assert block.language, f"{block.place}: fence it and name its language; indented blocks are copied with blanks"
         assert block.not_run or block.language in RUN, f"{block.place}: say why it is not run: <!-- not run: ... -->"

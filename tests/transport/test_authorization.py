@@ -72,7 +72,7 @@ async def test_the_sdk_never_sees_a_token(front: Front, monkeypatch: pytest.Monk
         (modern("tools/call", ADD)[0], b""),
     ],
 )
-async def test_a_stranger_is_told_where_to_get_a_token(front: Front, request_made: Any) -> None:
+async def test_a_missing_token_is_challenged(front: Front, request_made: Any) -> None:
     response = await ask(front, None, request_made)
     assert response.status == 401
     # Not an error: he could not know (RFC 6750, 3.1).
@@ -119,7 +119,7 @@ async def test_a_challenge_stays_one_header_whatever_a_reason_holds(front: Front
 
 
 @pytest.mark.parametrize("scheme", ["Basic", "Digest"])
-async def test_other_credentials_are_none(front: Front, scheme: str) -> None:
+async def test_other_schemes_count_as_no_token(front: Front, scheme: str) -> None:
     """Whatever follows them, and however long their name: here a token that is known, behind one as long as Bearer."""
     assert (await ask(front, front.all)).status == 200
     headers, body = modern("tools/call", ADD)
@@ -128,7 +128,7 @@ async def test_other_credentials_are_none(front: Front, scheme: str) -> None:
     assert "error" not in challenge(response)
 
 
-async def test_two_tokens_are_too_many(front: Front) -> None:
+async def test_two_tokens_are_rejected(front: Front) -> None:
     headers, body = modern("tools/call", ADD)
     for _ in range(2):
         for tokens in ([front.all, front.all], [front.all, "x"], ["x", front.all]):
@@ -139,7 +139,7 @@ async def test_two_tokens_are_too_many(front: Front) -> None:
 
 
 @pytest.mark.parametrize(("text", "status"), [("no token", 401), ("x" * 2_049, 200)])
-async def test_the_fast_path_lets_nobody_in_whom_the_slow_path_would_not(front: Front, text: str, status: int) -> None:
+async def test_the_fast_path_admits_only_tokens_that_the_slow_path_admits(front: Front, text: str, status: int) -> None:
     """Digests in a file are somebody's word: what they are of need not be a token, nor a short one."""
     entry = TokenEntry(id="odd", sha256=digest_of(text.encode()).hex(), kind="user", permissions=("*",))
     front.authenticator._take((*front.authenticator._entries, entry))
@@ -148,7 +148,7 @@ async def test_the_fast_path_lets_nobody_in_whom_the_slow_path_would_not(front: 
     assert front.app.fast_path.hits == 0
 
 
-async def test_a_token_does_not_count_in_the_url(front: Front) -> None:
+async def test_a_token_in_the_url_is_ignored(front: Front) -> None:
     headers, body = modern("tools/call", ADD)
     response = await send(front.app, "POST", "/mcp", headers, body)
     assert response.status == 401
@@ -171,7 +171,7 @@ async def test_permissions_gate_tools(front: Front, make: Any) -> None:
     assert {name for name, _, _ in front.rig.calls} == {"add"}
 
 
-async def test_a_tool_is_not_reached_by_a_body_that_can_be_read_in_two_ways(front: Front) -> None:
+async def test_an_ambiguous_body_does_not_bypass_permissions(front: Front) -> None:
     headers, _ = legacy("tools/call", ADD)
     for names in ('"add","name":"echo"', '"echo","name":"add"'):
         body = (
@@ -183,7 +183,7 @@ async def test_a_tool_is_not_reached_by_a_body_that_can_be_read_in_two_ways(fron
     assert all(name == "add" for name, _, _ in front.rig.calls)
 
 
-async def test_permissions_gate_tools_whatever_text_comes_along(front: Front) -> None:
+async def test_permissions_gate_tools_with_any_arguments(front: Front) -> None:
     headers, body = modern("tools/call", ECHO, 7)
     response = await ask(front, front.reader, (headers, body.replace(b'"x"', b'"\\ud83d"')))
     assert (response.status, response.json["id"]) == (403, 7)
@@ -226,7 +226,7 @@ async def test_projects_are_gated(front: Front) -> None:
     assert set(front.hooks.refused) == {"project"}
 
 
-async def test_strangers_do_not_find_out_what_is_served(front: Front) -> None:
+async def test_anonymous_callers_do_not_learn_what_is_served(front: Front) -> None:
     assert (await ask(front, None, path="/elsewhere")).status == 404
     for path in ("/mcp/nothing", "/mcp/rig,rig", "/p/NO/mcp"):
         for token in (None, "nobody"):
@@ -255,7 +255,7 @@ async def test_strangers_do_not_find_out_what_is_served(front: Front) -> None:
         (None, (), ("/mcp",)),
     ],
 )
-async def test_a_token_is_good_for_its_audience_only(
+async def test_a_token_is_valid_for_its_audience_only(
     front: Front, audience: Any, paths: tuple[str, ...], others: tuple[str, ...]
 ) -> None:
     front.authenticators.verifier.knows(JWT, aud=audience)
@@ -280,7 +280,7 @@ async def test_a_verified_token_takes_the_fast_path_from_the_second_time_on(fron
     assert (await ask(front, JWT, modern("tools/call", ECHO))).status == 403
 
 
-async def test_keys_that_are_not_to_be_had_are_no_fault_of_the_client(front: Front) -> None:
+async def test_unavailable_keys_are_a_server_error(front: Front) -> None:
     front.authenticators.verifier.outcomes[JWT] = Outcome(status="unavailable", verifier="jwks", failure="network")
     response = await ask(front, JWT)
     assert (response.status, response.headers["retry-after"]) == (503, "5")
@@ -313,13 +313,13 @@ async def test_the_metadata_of_a_resource(front: Front, path: str, resource: str
     assert (await send(front.app, "POST", WELL_KNOWN + path, host)).status == 405
 
 
-async def test_there_is_metadata_of_what_is_served_only(front: Front) -> None:
+async def test_only_served_paths_have_metadata(front: Front) -> None:
     for path in ("/nothing", "/mcp/nothing", "/p/NO/mcp", "x", "/mcp/rig/more"):
         assert (await send(front.app, "GET", WELL_KNOWN + path, [("host", "127.0.0.1")])).status == 404
     assert (await send(front.app, "GET", WELL_KNOWN, [("host", "evil.example")])).status == 421
 
 
-async def test_a_proxy_may_serve_us_below_a_path(make_front: Callable[..., Front]) -> None:
+async def test_a_proxy_may_add_a_path_prefix(make_front: Callable[..., Front]) -> None:
     front = make_front(resource=f"{RESOURCE}/coordinator/", authorization_servers=(ISSUER,))
     response = await ask(front, None)
     assert challenge(response)["resource_metadata"] == f"{RESOURCE}{WELL_KNOWN}/coordinator/mcp"
@@ -337,7 +337,7 @@ async def test_without_an_issuer_there_is_no_metadata(make_front: Callable[..., 
 # --- modes
 
 
-async def test_in_mode_optional_a_token_that_is_presented_must_be_good(make_front: Callable[..., Front]) -> None:
+async def test_in_mode_optional_a_presented_token_must_be_valid(make_front: Callable[..., Front]) -> None:
     front = make_front(mode="optional")
     for _ in range(3):
         assert (await ask(front, None)).status == 200
@@ -351,7 +351,7 @@ async def test_in_mode_optional_a_token_that_is_presented_must_be_good(make_fron
     assert listed.json["result"]["cacheScope"] == "private"
 
 
-async def test_in_mode_none_tokens_mean_nothing(make_front: Callable[..., Front]) -> None:
+async def test_in_mode_none_tokens_are_ignored(make_front: Callable[..., Front]) -> None:
     front = make_front(mode="none", authorization_servers=(ISSUER,))
     for token in (None, front.all, "nobody", front.reader):
         for _ in range(2):
@@ -371,7 +371,7 @@ async def test_operators_need_no_token(front: Front) -> None:
 # --- what is remembered
 
 
-async def test_no_memory_holds_a_token(front: Front) -> None:
+async def test_no_cache_holds_a_token(front: Front) -> None:
     for token in (front.all, front.reader, front.alpha, "nobody", front.authenticators.verifier.knows(JWT)):
         for make in (modern, legacy):
             for path in ("/mcp", "/p/alpha/mcp"):
@@ -398,7 +398,7 @@ def contents(thing: Any, depth: int = 6) -> Any:
     return repr(thing)
 
 
-async def test_a_revoked_token_is_refused_on_every_way(front: Front) -> None:
+async def test_a_revoked_token_is_refused_on_both_paths(front: Front) -> None:
     for _ in range(3):
         assert (await ask(front, front.all)).status == 200
     front.tokens.revoke("agent-1")
@@ -408,7 +408,7 @@ async def test_a_revoked_token_is_refused_on_every_way(front: Front) -> None:
         assert (await ask(front, front.reader)).status == 200
 
 
-async def test_a_changed_mode_counts_for_heads_that_are_known(make_front: Callable[..., Front]) -> None:
+async def test_a_changed_mode_applies_to_cached_heads(make_front: Callable[..., Front]) -> None:
     front = make_front(mode="optional")
     for _ in range(3):
         assert (await ask(front, None)).status == 200
@@ -419,7 +419,7 @@ async def test_a_changed_mode_counts_for_heads_that_are_known(make_front: Callab
     assert (await ask(front, "nobody")).status == 200
 
 
-async def test_both_ways_answer_alike_with_authentication(front: Front) -> None:
+async def test_both_paths_answer_alike_with_authentication(front: Front) -> None:
     """The differential fuzz, with all kinds of tokens."""
     slow = front.make(fast=False)
     generator = fuzz.Generator(20_261)
@@ -488,7 +488,7 @@ def test_a_known_head_with_a_token_is_not_parsed_again(live: tuple[Live, Front],
     assert all(b"uthorization" not in head and b"fct_" not in head for head in protocol.bearers)
 
 
-def test_a_known_head_does_not_let_anybody_in(live: tuple[Live, Front]) -> None:
+def test_a_cached_head_grants_no_access(live: tuple[Live, Front]) -> None:
     server, front = live
     taken = shortcuts(server)
     request = modern("tools/call", ECHO)
@@ -521,7 +521,7 @@ def test_a_known_head_does_not_let_anybody_in(live: tuple[Live, Front]) -> None:
         assert len(taken) == before + 1
 
 
-def test_a_refused_request_leaves_the_connection_in_order(live: tuple[Live, Front]) -> None:
+def test_a_refused_request_keeps_the_connection_usable(live: tuple[Live, Front]) -> None:
     server, front = live
     headers, body = modern("tools/call", ADD)
     big = modern("tools/call", call("echo", {"text": "x" * 300_000}))
@@ -538,7 +538,7 @@ def test_a_refused_request_leaves_the_connection_in_order(live: tuple[Live, Fron
         assert [client.answer()[0] for _ in range(3)] == [200, 401, 200]
 
 
-def test_what_is_remembered_of_heads_with_tokens_is_bounded(live: tuple[Live, Front]) -> None:
+def test_the_cache_of_heads_with_tokens_is_bounded(live: tuple[Live, Front]) -> None:
     server, front = live
     protocol: Any = server.protocol
     with Client(server.port) as client:

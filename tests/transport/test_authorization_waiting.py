@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("make", [modern, legacy])
-async def test_a_call_that_waits_ends_with_its_token(front: Front, make: Any) -> None:
+async def test_a_waiting_call_ends_when_its_token_is_revoked(front: Front, make: Any) -> None:
     await front.authenticator.start()
     gone = asyncio.create_task(ask(front, front.all, make("tools/call", call("watch", {"gate": "gone"}))))
     stays = asyncio.create_task(
@@ -35,7 +35,7 @@ async def test_a_call_that_waits_ends_with_its_token(front: Front, make: Any) ->
     assert b'"ok":true' in (await stays).body.replace(b" ", b"")
 
 
-async def test_a_call_that_waits_ends_with_what_its_token_permits(front: Front) -> None:
+async def test_a_waiting_call_ends_when_its_permission_is_withdrawn(front: Front) -> None:
     await front.authenticator.start()
     waiting = asyncio.create_task(ask(front, front.all, modern("tools/call", call("watch", {"gate": "g"}))))
     await wait_until(lambda: front.rig.waiting == {"g"})
@@ -45,7 +45,7 @@ async def test_a_call_that_waits_ends_with_what_its_token_permits(front: Front) 
     assert front.rig.waiting == set()
 
 
-async def test_keys_that_are_away_end_no_call_that_waits(front: Front) -> None:
+async def test_unavailable_keys_do_not_end_a_waiting_call(front: Front) -> None:
     front.authenticators.verifier.knows(JWT, aud=RESOURCE, permissions=["*"])
     waiting = asyncio.create_task(ask(front, JWT, modern("tools/call", call("watch", {"gate": "g"}))))
     await wait_until(lambda: front.rig.waiting == {"g"})

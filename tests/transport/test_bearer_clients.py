@@ -103,7 +103,7 @@ def test_the_typescript_client(guarded: Guarded, node: Node, era: str) -> None:
 
 
 @pytest.mark.parametrize("token", [[], ["wrong"]])
-def test_the_typescript_client_is_told_that_it_is_not_let_in(guarded: Guarded, node: Node, token: list[str]) -> None:
+def test_the_typescript_client_reports_missing_authorization(guarded: Guarded, node: Node, token: list[str]) -> None:
     done = node.run(node.own("client.mjs"), [guarded.live.url, "auto", "1", *token])
     assert done.returncode != 0
     assert "Unauthorized" in done.stderr or "401" in done.stderr

@@ -70,7 +70,7 @@ def test_an_allowed_page_calls_tools_and_reads_refusals(page: Page, site: str) -
         assert fetch(page, live.url.replace("/mcp", "/healthz"), method="GET")["status"] == 200
 
 
-def test_other_pages_are_kept_out(page: Page, site: str) -> None:
+def test_other_pages_are_rejected(page: Page, site: str) -> None:
     with serving(lambda: make_app(with_settings={"allowed_origins": ("https://console.example",)})) as live:
         page.goto(site)
         for request in (modern("tools/call", ADD), legacy("tools/call", ADD)):

@@ -71,7 +71,7 @@ class Full:
         await asyncio.Event().wait()
 
 
-async def test_what_never_began_has_taken_no_time() -> None:
+async def test_shed_calls_have_no_duration() -> None:
     """Calls that are turned away within microseconds are no fast calls."""
     _, hooks, rig, tools = make()
     calls = Calls(10_000, hooks, cast(Admission, Full(waits=False)))
@@ -88,7 +88,7 @@ async def test_what_never_began_has_taken_no_time() -> None:
     assert rig.calls == []
 
 
-async def test_calls_are_let_in_as_waiting_only_if_they_wait() -> None:
+async def test_calls_are_admitted_as_parked_only_if_they_wait() -> None:
     _, hooks, rig, tools = make()
     admission = Admission(Overload(), Watcher(), time.monotonic)
     calls = Calls(10_000, hooks, admission)
@@ -111,20 +111,20 @@ async def test_a_call_that_may_enter_is_not_reported_as_shed() -> None:
     assert hooks.requests == []
 
 
-async def test_what_could_not_begin_within_its_deadline_took_that_long() -> None:
+async def test_a_call_that_times_out_before_admission_lasts_its_deadline() -> None:
     _, hooks, _, tools = make()
     calls = Calls(30, hooks, cast(Admission, Full(waits=True)))
     assert (await calls.run(tools["add"], CALL, Add(left=1), "fast")).failed
     assert (hooks.requests, hooks.turned_away) == ([("add", "conflict", "fast")], [])
 
 
-async def test_a_read_past_the_deadline_is_not_said_to_have_had_an_effect() -> None:
+async def test_a_late_read_reports_no_possible_effect() -> None:
     calls, _, _, tools = make(deadline_ms=30)
     done = await calls.run(dataclasses.replace(tools["late"], read_only=True), CALL, Wait(gate="g"), "fast")
     assert msgspec.json.decode(done.body)["error"]["message"] == "late did not finish within 0.03 s"
 
 
-async def test_a_call_past_the_deadline_is_ended_and_says_so() -> None:
+async def test_a_call_past_the_deadline_is_cancelled_and_reported() -> None:
     calls, hooks, rig, tools = make(deadline_ms=30)
     done = await calls.run(tools["late"], CALL, Wait(gate="g"), "fast")
     error = msgspec.json.decode(done.body)["error"]
@@ -149,7 +149,7 @@ async def test_tools_that_wait_have_no_deadline() -> None:
     assert not (await watching).failed
 
 
-async def test_a_call_that_its_caller_may_not_make_any_more_has_ended_when_that_is_told(
+async def test_an_unauthorized_waiting_call_ends_before_its_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def recheck() -> None:
@@ -163,7 +163,7 @@ async def test_a_call_that_its_caller_may_not_make_any_more_has_ended_when_that_
     assert rig.waiting == set()
 
 
-async def test_a_result_that_says_that_it_is_an_error_is_reported_as_one() -> None:
+async def test_a_result_with_is_error_counts_as_an_error() -> None:
     calls, hooks, _, tools = make()
     for failed in (True, False):
 
@@ -175,7 +175,7 @@ async def test_a_result_that_says_that_it_is_an_error_is_reported_as_one() -> No
     assert hooks.requests == [("nothing", "error", "fast"), ("nothing", "ok", "fast")]
 
 
-async def test_the_time_that_a_call_was_parked_is_not_its_own() -> None:
+async def test_parked_time_is_not_part_of_the_duration() -> None:
     took: list[float] = []
 
     class Timing(Hooks):
@@ -225,7 +225,7 @@ async def test_cancellation_from_outside_is_passed_on_at_the_deadline_too() -> N
 
 
 @pytest.mark.parametrize("make", [modern, legacy])
-async def test_a_call_that_waits_for_too_long_is_ended(rig: Rig, make: Any) -> None:
+async def test_a_call_that_waits_too_long_is_cancelled(rig: Rig, make: Any) -> None:
     app = make_app(rig, with_settings={"longest_wait_ms": 100})
     response = await send(app, "POST", "/mcp", *make("tools/call", call("watch", {"gate": "never"})))
     assert b'"kind":"transient","code":"deadline_exceeded"' in response.body
@@ -235,7 +235,7 @@ async def test_a_call_that_waits_for_too_long_is_ended(rig: Rig, make: Any) -> N
 
 
 @pytest.mark.parametrize("fast", [True, False])
-async def test_late_calls_are_ended_on_every_way(rig: Rig, fast: bool) -> None:
+async def test_late_calls_are_cancelled_on_both_paths(rig: Rig, fast: bool) -> None:
     app = make_app(rig, fast=fast, with_settings={"request_deadline_ms": 40, "redis_timeout_ms": 20})
     for request in (
         modern("tools/call", call("late", {"gate": "g"})),
@@ -248,7 +248,7 @@ async def test_late_calls_are_ended_on_every_way(rig: Rig, fast: bool) -> None:
     await app.aclose()
 
 
-async def test_the_way_is_reported_with_each_call(rig: Rig) -> None:
+async def test_the_path_is_reported_with_each_call(rig: Rig) -> None:
     hooks = Hooks()
     app = make_app(rig, hooks=hooks)
     await send(app, "POST", "/mcp", *modern("tools/call", call("add", {"left": 1})))
@@ -270,7 +270,7 @@ async def test_the_way_is_reported_with_each_call(rig: Rig) -> None:
 
 @pytest.mark.parametrize("make", [modern, legacy])
 @pytest.mark.parametrize("fast", [True, False])
-async def test_arguments_that_a_host_has_encoded_are_understood(rig: Rig, make: Any, fast: bool) -> None:
+async def test_arguments_encoded_as_json_strings_are_decoded(rig: Rig, make: Any, fast: bool) -> None:
     app = make_app(rig, fast=fast)
     given = {"text": "x", "parts": '[{"name": "a"}, "{\\"name\\": \\"b\\", \\"weight\\": 2}"]'}
     headers, body = make("tools/call", call("echo", given))

@@ -64,7 +64,7 @@ def test_every_scenario_that_applies_passes(results: Results, version: str) -> N
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-def test_what_a_revision_requires_was_run(node: Node, results: Results, version: str) -> None:
+def test_all_required_scenarios_of_a_revision_ran(node: Node, results: Results, version: str) -> None:
     frozen = node.directory / "node_modules/@modelcontextprotocol/conformance/requirements" / f"{version}.yaml"
     required = set(YAML(typ="safe").load(frozen)["server"])
     assert required - set(results[version]) - set(LISTED["excluded"]) == set()

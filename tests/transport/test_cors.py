@@ -48,7 +48,7 @@ async def test_a_preflight_allows_what_the_page_asks_for(app: FrontEnd, path: st
     assert response.headers["access-control-allow-private-network"] == "true"
 
 
-async def test_a_preflight_of_another_page_is_refused(app: FrontEnd) -> None:
+async def test_a_preflight_of_another_origin_is_refused(app: FrontEnd) -> None:
     for origin in ("https://evil.example", "null", PAGE + ":8443"):
         asked = [("origin", origin) if header is FROM_PAGE else header for header in ASKED]
         response = await send(app, "OPTIONS", "/mcp", asked)
@@ -76,7 +76,7 @@ async def test_every_answer_names_the_origin(app: FrontEnd) -> None:
         assert "origin" in one.headers["vary"]
 
 
-async def test_who_is_no_page_gets_no_permission(app: FrontEnd) -> None:
+async def test_requests_without_an_allowed_origin_get_no_cors_headers(app: FrontEnd) -> None:
     headers, body = modern("tools/call", ADD)
     for more in ([], [("origin", "http://127.0.0.1:8420")]):
         for _ in range(2):
@@ -96,7 +96,7 @@ async def test_without_allowed_origins_nothing_is_added() -> None:
     await app.aclose()
 
 
-async def test_refusals_of_callers_can_be_read_by_pages(make_front: Callable[..., Front]) -> None:
+async def test_pages_can_read_authorization_errors(make_front: Callable[..., Front]) -> None:
     front = make_front(origins=(PAGE,), authorization_servers=("https://issuer.example",))
     headers, body = modern("tools/call", ADD)
     assert (await send(front.app, "OPTIONS", "/mcp", ASKED)).status == 204

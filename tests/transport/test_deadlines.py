@@ -34,7 +34,7 @@ async def limited(deadlines: Deadlines, seconds: float, gate: asyncio.Event) -> 
     return False
 
 
-async def test_only_late_tasks_are_ended() -> None:
+async def test_only_late_tasks_are_cancelled() -> None:
     deadlines, gate = Deadlines(INTERVAL), asyncio.Event()
     patient = asyncio.create_task(limited(deadlines, 3600, gate))
     assert await asyncio.create_task(limited(deadlines, 0.02, gate))

@@ -42,7 +42,7 @@ def test_paths(path: str, endpoint: str, project: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/mcpx", "/mcp/rig/more", "/p/x", "/p/x/mcpx", "/x/mcp", "/p/a/b/mcp", "/MCP", ""]
 )
-def test_other_paths_are_no_endpoints(path: str) -> None:
+def test_other_paths_are_not_endpoints(path: str) -> None:
     assert endpoints().resolve(path) is None
 
 
@@ -63,7 +63,7 @@ def test_other_paths_are_no_endpoints(path: str) -> None:
         ("/p/nope/mcp/nope", 404, "no toolset"),
     ],
 )
-def test_refusals_say_why(path: str, status: int, words: str) -> None:
+def test_refusals_give_a_reason(path: str, status: int, words: str) -> None:
     found = endpoints().resolve(path)
     assert isinstance(found, Refusal)
     assert found.status == status

@@ -38,7 +38,7 @@ async def taken(app: FrontEnd, headers: Any, body: Any, path: str = "/mcp") -> b
         [("authorization", "Bearer token")],
     ],
 )
-async def test_what_clients_send_is_taken(app: FrontEnd, more: list[tuple[str, str]]) -> None:
+async def test_requests_of_common_clients_take_the_fast_path(app: FrontEnd, more: list[tuple[str, str]]) -> None:
     for headers, body in (modern("tools/call", ADD), legacy("tools/call", ADD)):
         assert await taken(app, [*headers, *more], body)
 
@@ -59,7 +59,7 @@ async def test_what_clients_send_is_taken(app: FrontEnd, more: list[tuple[str, s
         call("broken"),
     ],
 )
-async def test_every_good_call_is_taken(app: FrontEnd, params: dict[str, Any], logged: list[Any]) -> None:
+async def test_every_valid_call_takes_the_fast_path(app: FrontEnd, params: dict[str, Any], logged: list[Any]) -> None:
     assert await taken(app, *modern("tools/call", params))
     older = {name: value for name, value in params.items() if name != "_meta"}
     assert await taken(app, *legacy("tools/call", {**older, "_meta": {"progressToken": 4}}))
@@ -84,7 +84,7 @@ async def test_every_good_call_is_taken(app: FrontEnd, params: dict[str, Any], l
         modern("tools/call", ADD, mcp_name="add "),
     ],
 )
-async def test_what_is_unusual_is_left_to_the_sdk(app: FrontEnd, headers_and_body: Any) -> None:
+async def test_unusual_requests_are_left_to_the_sdk(app: FrontEnd, headers_and_body: Any) -> None:
     assert not await taken(app, *headers_and_body)
 
 
@@ -115,7 +115,7 @@ async def test_it_can_be_switched_off(rig: Rig) -> None:
     await app.aclose()
 
 
-async def test_what_it_remembers_is_bounded(app: FrontEnd) -> None:
+async def test_its_caches_are_bounded(app: FrontEnd) -> None:
     fast = app.fast_path
     for number in range(600):
         headers, body = modern(
@@ -135,13 +135,13 @@ async def test_what_it_remembers_is_bounded(app: FrontEnd) -> None:
 
 
 @pytest.mark.parametrize("name", ["authorization", "cookie", "proxy-authorization", "x-request-id", "traceparent"])
-async def test_heads_are_not_remembered_with_what_is_secret_or_differs(app: FrontEnd, name: str) -> None:
+async def test_heads_with_secret_or_varying_headers_are_not_cached(app: FrontEnd, name: str) -> None:
     headers, body = legacy("tools/call", ADD)
     assert await taken(app, [*headers, (name, "Bearer secret")], body)
     assert "secret" not in repr(app.fast_path._plans)
 
 
-async def test_long_descriptions_of_clients_are_not_remembered(app: FrontEnd) -> None:
+async def test_long_client_descriptions_are_not_cached(app: FrontEnd) -> None:
     fast = app.fast_path
     long = {"name": "c", "version": "1", "title": "t" * 100_000}
     headers, body = modern("tools/call", {**ADD, "_meta": {**meta(), "io.modelcontextprotocol/clientInfo": long}})
@@ -150,7 +150,7 @@ async def test_long_descriptions_of_clients_are_not_remembered(app: FrontEnd) ->
     assert sum(map(len, fast._clients | fast._metas)) < 10_000
 
 
-async def test_deep_descriptions_of_clients_are_refused_as_on_the_other_way(app: FrontEnd) -> None:
+async def test_deep_client_descriptions_are_refused_as_on_the_slow_path(app: FrontEnd) -> None:
     assert await taken(app, *modern("tools/call", ADD))
     deep: dict[str, Any] = {}
     for _ in range(100):
@@ -161,7 +161,7 @@ async def test_deep_descriptions_of_clients_are_refused_as_on_the_other_way(app:
     assert "nested deeper" in response.body.decode()
 
 
-async def test_both_ways_answer_alike() -> None:
+async def test_both_paths_answer_alike() -> None:
     report = await fuzz.run(3_000, seed=20_260_728)
     assert report.differences == []
     assert report.hits >= 0.4 * report.cases, report
@@ -170,7 +170,7 @@ async def test_both_ways_answer_alike() -> None:
     assert {"envelope", "client", "meta", "header", "host", "repeated header", "version"} <= set(report.reasons)
 
 
-def test_the_fuzz_sees_a_difference_where_there_is_one() -> None:
+def test_the_fuzz_detects_differences() -> None:
     one = Response(200, {"content-type": "application/json", "x-request-id": "a"}, b'{"a": 1, "b": [2]}')
     same = Response(200, {"content-type": "application/json; x=y", "x-request-id": "b"}, b'{"b":[2],"a":1}')
     assert fuzz.meaning(one) == fuzz.meaning(same)

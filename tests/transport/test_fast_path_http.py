@@ -112,7 +112,7 @@ def test_a_known_head_is_not_parsed_again(watched: Watched, rig: Rig, make: Any)
     assert watched.app.in_flight == 0
 
 
-def test_both_ways_give_the_same_headers(watched: Watched) -> None:
+def test_both_paths_send_the_same_headers(watched: Watched) -> None:
     for params in (ADD, call("fail", {"code": "over_capacity", "retryAfterMs": 1500})):
         warm(watched, modern("tools/call", params))
         before = watched.short
@@ -138,7 +138,7 @@ def test_both_ways_give_the_same_headers(watched: Watched) -> None:
         [("traceparent", "00-1-2-01")],
     ],
 )
-def test_unusual_requests_take_the_usual_way(watched: Watched, more: list[tuple[str, str]]) -> None:
+def test_unusual_requests_go_through_uvicorn(watched: Watched, more: list[tuple[str, str]]) -> None:
     for _ in range(4):
         with Client(watched.live.port) as client:
             client.send(raw(modern("tools/call", ADD), *more))
@@ -150,7 +150,7 @@ def test_unusual_requests_take_the_usual_way(watched: Watched, more: list[tuple[
     assert watched.parsed() >= 4
 
 
-def test_a_known_head_with_another_body_is_looked_at_afresh(watched: Watched) -> None:
+def test_a_known_head_with_another_body_is_decoded_again(watched: Watched) -> None:
     headers, body = modern("tools/call", ADD)
     warm(watched, (headers, body))
     other = body.replace(b'"add"', b'"Add"')
@@ -170,7 +170,7 @@ def test_a_known_head_with_another_body_is_looked_at_afresh(watched: Watched) ->
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["anonymous", "callers"])
-def test_a_body_is_waited_for_to_its_last_byte(tmp_path: Path, known: bool) -> None:
+def test_a_body_is_read_to_its_last_byte(tmp_path: Path, known: bool) -> None:
     """Also where what has come of it is all of a message, but for blanks."""
     front = Front(tmp_path, Rig(), mode="optional")
     headers, body = modern("tools/call", ADD)
@@ -191,7 +191,7 @@ def test_a_body_is_waited_for_to_its_last_byte(tmp_path: Path, known: bool) -> N
 
 
 @pytest.mark.parametrize("begin", ["POST /mcp HTTP/1.1\r\nx-note: ", ""], ids=["head", "body"])
-def test_a_known_request_inside_of_another_is_none(watched: Watched, begin: str) -> None:
+def test_a_known_request_inside_another_is_not_a_request(watched: Watched, begin: str) -> None:
     inner = raw(modern("tools/call", ADD))
     first = begin.encode() or raw((modern("tools/call", ADD)[0], inner))[: -len(inner)]
     with Client(watched.live.port) as client:
@@ -208,7 +208,7 @@ def test_a_known_request_inside_of_another_is_none(watched: Watched, begin: str)
     assert watched.short == 2
 
 
-def test_what_comes_after_an_early_answer_is_still_the_body_of_its_request(watched: Watched) -> None:
+def test_data_after_an_early_answer_is_still_part_of_the_body(watched: Watched) -> None:
     inner = raw(modern("tools/call", ADD))
     whole = raw((modern("tools/call", ADD)[0], inner)).replace(b"/mcp", b"/none", 1)
     with Client(watched.live.port) as client:
@@ -223,7 +223,7 @@ def test_what_comes_after_an_early_answer_is_still_the_body_of_its_request(watch
         assert json.loads(client.answer()[2])["id"] == 2
 
 
-def test_the_second_half_of_a_head_is_no_head(watched: Watched) -> None:
+def test_the_second_half_of_a_head_is_not_a_head(watched: Watched) -> None:
     request = raw(modern("tools/call", ADD))
     at = request.index(b"\r\n") + 2
     with Client(watched.live.port) as client:
@@ -238,7 +238,7 @@ def test_the_second_half_of_a_head_is_no_head(watched: Watched) -> None:
     assert watched.short == 0
 
 
-def test_a_known_request_waits_for_the_answer_to_one_that_is_not(watched: Watched, rig: Rig) -> None:
+def test_a_known_request_waits_for_the_answer_to_an_unknown_one(watched: Watched, rig: Rig) -> None:
     warm(watched, modern("tools/call", ADD, 2))
     with Client(watched.live.port) as client:
         client.send(raw(modern("tools/call", call("late", {"gate": "g"}), 1), ("x-request-id", "a")))
@@ -248,7 +248,7 @@ def test_a_known_request_waits_for_the_answer_to_one_that_is_not(watched: Watche
         assert [json.loads(client.answer()[2])["id"] for _ in range(2)] == [1, 2]
 
 
-def test_who_sends_on_before_the_answer_is_answered_in_order(watched: Watched, rig: Rig) -> None:
+def test_pipelined_requests_on_known_heads_are_answered_in_order(watched: Watched, rig: Rig) -> None:
     late = modern("tools/call", call("late", {"gate": "g"}), 1)
     with Client(watched.live.port) as client:
         for number in (1, 2, 3):
@@ -277,7 +277,7 @@ def test_who_sends_on_before_the_answer_is_answered_in_order(watched: Watched, r
     assert watched.app.in_flight == 0
 
 
-def test_little_more_is_read_of_who_sends_on_before_the_answer(watched: Watched, rig: Rig) -> None:
+def test_reading_pauses_while_a_client_pipelines(watched: Watched, rig: Rig) -> None:
     late = raw(modern("tools/call", call("late", {"gate": "g"})))
     long = raw(modern("tools/call", call("echo", {"text": "x" * AHEAD_BYTES})))
     with Client(watched.live.port) as client:
@@ -295,7 +295,7 @@ def test_little_more_is_read_of_who_sends_on_before_the_answer(watched: Watched,
         assert not watched.connection.flow.read_paused
 
 
-def test_a_client_that_leaves_is_no_trouble(watched: Watched, rig: Rig) -> None:
+def test_a_disconnect_is_harmless(watched: Watched, rig: Rig) -> None:
     late = modern("tools/call", call("late", {"gate": "g"}))
     for _ in range(3):
         with Client(watched.live.port) as client:
@@ -309,7 +309,7 @@ def test_a_client_that_leaves_is_no_trouble(watched: Watched, rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["anonymous", "callers"])
-def test_answers_that_nobody_reads_are_not_heaped_up(tmp_path: Path, known: bool) -> None:
+def test_unread_answers_do_not_accumulate(tmp_path: Path, known: bool) -> None:
     front = Front(tmp_path, Rig(), mode="optional")
     more = bearer(front.all) if known else []
     request = raw(modern("tools/call", call("echo", {"text": "x" * 10_000})), *more)
@@ -332,7 +332,7 @@ def test_answers_that_nobody_reads_are_not_heaped_up(tmp_path: Path, known: bool
         assert watched.short == sent + 1
 
 
-def test_blank_lines_before_a_request_are_no_head(watched: Watched) -> None:
+def test_blank_lines_before_a_request_are_not_a_head(watched: Watched) -> None:
     request = raw(modern("tools/call", ADD))
     _, _, body = request.partition(b"\r\n\r\n")
     with Client(watched.live.port) as client:
@@ -344,7 +344,7 @@ def test_blank_lines_before_a_request_are_no_head(watched: Watched) -> None:
     assert watched.short == 0
 
 
-def test_a_connection_that_has_ended_leaves_no_timer(watched: Watched) -> None:
+def test_a_closed_connection_leaves_no_timer(watched: Watched) -> None:
     with Client(watched.live.port) as client:
         for _ in range(3):
             client.send(raw(modern("tools/call", ADD)))
@@ -354,7 +354,7 @@ def test_a_connection_that_has_ended_leaves_no_timer(watched: Watched) -> None:
     wait_until_sync(timer.cancelled)
 
 
-def test_a_known_request_ends_the_timers_that_wait_for_one(watched: Watched) -> None:
+def test_a_known_request_cancels_the_idle_timers(watched: Watched) -> None:
     """That of a new connection, and the one that begins after an answer on the usual way."""
     request = modern("tools/call", ADD)
     warm(watched, request)
@@ -403,7 +403,7 @@ def test_draining_closes_after_the_answer(watched: Watched) -> None:
     assert watched.parsed() == 0
 
 
-def test_the_end_of_the_server_waits_for_answers(rig: Rig) -> None:
+def test_shutdown_waits_for_answers(rig: Rig) -> None:
     late = modern("tools/call", call("late", {"gate": "g"}))
     with serving(lambda: make_app(rig)) as live:
         watched = Watched(live)
@@ -421,7 +421,7 @@ def test_the_end_of_the_server_waits_for_answers(rig: Rig) -> None:
             assert client.closed()
 
 
-def test_the_end_of_the_server_waits_for_calls_whose_client_has_left(rig: Rig) -> None:
+def test_shutdown_waits_for_calls_of_disconnected_clients(rig: Rig) -> None:
     late, hooks = modern("tools/call", call("late", {"gate": "g"})), Hooks()
     with serving(lambda: make_app(rig, hooks=hooks)) as live:
         watched = Watched(live)
@@ -452,7 +452,7 @@ def refused(port: int) -> bool:
     return False
 
 
-def test_connections_left_alone_are_closed(rig: Rig) -> None:
+def test_idle_connections_are_closed(rig: Rig) -> None:
     with serving(lambda: make_app(rig), keep_alive=3) as live:
         watched = Watched(live)
         request = modern("tools/call", ADD)
@@ -464,7 +464,7 @@ def test_connections_left_alone_are_closed(rig: Rig) -> None:
             assert client.closed()
 
 
-def test_answers_are_of_their_date(watched: Watched) -> None:
+def test_the_date_header_is_current(watched: Watched) -> None:
     request, state = modern("tools/call", ADD), watched.live.server.server_state
     warm(watched, request)
     with Client(watched.live.port) as client:
@@ -476,7 +476,7 @@ def test_answers_are_of_their_date(watched: Watched) -> None:
     assert watched.parsed() == 0
 
 
-def test_what_is_remembered_is_bounded(watched: Watched) -> None:
+def test_the_caches_are_bounded(watched: Watched) -> None:
     protocol: Any = watched.live.protocol
     with Client(watched.live.port) as client:
         protocol.known.update((b"%d" % number, None) for number in range(8_150))

@@ -53,7 +53,7 @@ def test_binding_everywhere_admits_no_further_host() -> None:
 
 
 @pytest.mark.parametrize(("own", "host"), [("fleet.example", b"fleet.example:443"), ("fd00::1", b"[fd00::1]:443")])
-def test_the_name_that_clients_are_told_to_use_is_always_admitted(own: str, host: bytes) -> None:
+def test_the_public_name_is_always_admitted(own: str, host: bytes) -> None:
     assert Gate(("other.example",), own=own).refusal(host, None) is None
 
 
@@ -82,7 +82,7 @@ def test_origins(origins: tuple[str, ...], origin: bytes, admitted: bool) -> Non
         assert "allowed_origins" in refusal[1]
 
 
-def test_what_was_admitted_is_remembered_and_bounded() -> None:
+def test_the_cache_of_admitted_hosts_is_bounded() -> None:
     gate = Gate(("*",))
     for number in range(1000):
         gate.refusal(b"h%d" % number, None)
@@ -92,11 +92,11 @@ def test_what_was_admitted_is_remembered_and_bounded() -> None:
     assert (b"not a host", None) not in gate.admitted
 
 
-def test_blanks_around_values_do_not_count() -> None:
+def test_blanks_around_values_are_stripped() -> None:
     assert without_padding([(b"a", b"  x y\t "), (b"b", b"")]) == [(b"a", b"x y"), (b"b", b"")]
 
 
-def test_heads_are_measured_as_they_are_sent() -> None:
+def test_heads_are_measured_as_on_the_wire() -> None:
     assert head_size([(b"host", b"x"), (b"a", b"bc")]) == len(b"host: x\r\na: bc\r\n")
 
 
@@ -106,7 +106,7 @@ def test_sane_request_ids(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("value", [None, b"", b"-a", b"a b", b"a\n", b"x" * 65, b"\xff", b"<script>"])
-def test_other_request_ids_are_not_taken(value: bytes | None) -> None:
+def test_other_request_ids_are_replaced(value: bytes | None) -> None:
     assert sane_request_id(value) is None
 
 

@@ -81,7 +81,7 @@ async def test_a_defect_in_a_check_is_not_ready_and_does_not_stay(logged: list[A
     assert (await get(app, "/readyz")).status == 200
 
 
-async def test_probes_share_one_look_at_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_probes_share_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "FRESH_SECONDS", 60.0)
     store = FakeStore()
     app = make_app(store=store)
@@ -93,7 +93,7 @@ async def test_probes_share_one_look_at_the_store(monkeypatch: pytest.MonkeyPatc
     assert store.pings == 2
 
 
-async def test_who_leaves_does_not_spoil_it_for_those_who_wait_with_him() -> None:
+async def test_a_disconnected_probe_does_not_cancel_the_shared_check() -> None:
     answer, scraped = asyncio.Event(), threading.Event()
 
     class SlowStore(FakeStore):
@@ -118,7 +118,7 @@ async def test_who_leaves_does_not_spoil_it_for_those_who_wait_with_him() -> Non
     assert [(await stayed).status for _, stayed in pairs] == [200, 200]
 
 
-async def test_the_process_itself_may_ask_whatever_hosts_are_allowed() -> None:
+async def test_internal_probes_ignore_allowed_hosts() -> None:
     app = make_app(with_settings={"allowed_hosts": ("fleet.example",)})
     ready, found = await app.readiness()
     assert ready
@@ -177,7 +177,7 @@ async def test_probes_take_get_and_head_only(path: str) -> None:
     assert (response.status, response.headers["allow"]) == (405, "GET, HEAD")
 
 
-async def test_draining_serves_on_but_is_not_ready_and_closes_connections(rig: Rig) -> None:
+async def test_draining_serves_requests_is_unready_and_closes_connections(rig: Rig) -> None:
     app = make_app(rig)
     request = modern("tools/call", call("add", {"left": 1}))
     assert "connection" not in (await send(app, "POST", "/mcp", *request)).headers
@@ -211,7 +211,7 @@ async def test_requests_in_flight_are_counted(rig: Rig) -> None:
     await app.aclose()
 
 
-async def test_the_lifespan_starts_warm_and_ends_what_is_left(rig: Rig) -> None:
+async def test_the_lifespan_warms_up_and_cancels_what_is_left(rig: Rig) -> None:
     app = make_app(rig)
     inbox: asyncio.Queue[dict[str, str]] = asyncio.Queue()
     outbox: asyncio.Queue[Any] = asyncio.Queue()

@@ -157,7 +157,7 @@ class Mutator:
 
 
 @pytest.mark.anyio
-async def test_so_do_calls_like_them(fronts: Fronts) -> None:
+async def test_mutated_calls_take_the_fast_path_too(fronts: Fronts) -> None:
     fast = fronts.fast.fast_path
     made = 0
     for host, request in CALLS:
@@ -172,7 +172,7 @@ async def test_so_do_calls_like_them(fronts: Fronts) -> None:
 
 
 @pytest.mark.anyio
-async def test_keys_of_one_call_are_not_remembered(fronts: Fronts) -> None:
+async def test_keys_specific_to_a_call_are_not_cached(fronts: Fronts) -> None:
     fast = fronts.fast.fast_path
     request = next(request for host, request in CALLS if host == "python-mcp-2")
     headers = list(request["headers"].items())
@@ -187,7 +187,7 @@ async def test_keys_of_one_call_are_not_remembered(fronts: Fronts) -> None:
     assert fast.hits == 301
 
 
-def test_heads_as_hosts_write_them_are_remembered() -> None:
+def test_heads_of_hosts_are_cached() -> None:
     with serving(make_app) as live:
         known: Any = live.protocol.known  # type: ignore[attr-defined]
         assert once(live.port, "/healthz")[0] == 200

@@ -31,7 +31,7 @@ async def listed(app: FrontEnd, request: Any, **headers: str) -> Response:
 
 
 @pytest.mark.parametrize("outputs", ["lean", "full", "none"])
-async def test_the_setting_decides_what_lists_say_of_results(outputs: Any) -> None:
+async def test_the_setting_decides_the_output_schemas_in_lists(outputs: Any) -> None:
     rig = Rig()
     app = make_app(rig, with_settings={"output_schemas": outputs})
     expected = [describe(tool, outputs=outputs) for tool in rig.toolset().tools]
@@ -43,7 +43,7 @@ async def test_the_setting_decides_what_lists_say_of_results(outputs: Any) -> No
     await app.aclose()
 
 
-async def test_a_list_does_not_depend_on_who_connects(app: FrontEnd) -> None:
+async def test_a_list_does_not_depend_on_the_client(app: FrontEnd) -> None:
     found = set()
     for client in ("claude-code", "gemini-cli-mcp-client", "Visual Studio Code", "codex-mcp-client"):
         envelope = {**meta(), "io.modelcontextprotocol/clientInfo": {"name": client, "version": "1"}}
@@ -51,7 +51,7 @@ async def test_a_list_does_not_depend_on_who_connects(app: FrontEnd) -> None:
     assert len(found) == 1
 
 
-async def test_a_list_is_compressed_for_clients_that_take_it(app: FrontEnd) -> None:
+async def test_a_list_is_compressed_for_clients_that_accept_it(app: FrontEnd) -> None:
     plain = await listed(app, modern("tools/list"))
     assert "content-encoding" not in plain.headers
     for request in (modern("tools/list"), legacy("tools/list", {})):
@@ -62,7 +62,7 @@ async def test_a_list_is_compressed_for_clients_that_take_it(app: FrontEnd) -> N
         assert msgspec.json.decode(gzip.decompress(packed.body))["result"]["tools"] == plain.json["result"]["tools"]
 
 
-async def test_errors_and_calls_are_sent_as_they_are(app: FrontEnd) -> None:
+async def test_errors_and_calls_are_not_compressed(app: FrontEnd) -> None:
     for request in (modern("tools/list", {"cursor": "x"}), modern("tools/call", call("echo", {"text": LONG}))):
         answer = await listed(app, request, accept_encoding="gzip")
         assert "content-encoding" not in answer.headers
@@ -77,7 +77,7 @@ async def test_errors_and_calls_are_sent_as_they_are(app: FrontEnd) -> None:
         (("gzip;q=0, *",), False), (("deflate, br", "zstd, gzip"), True), (("gzipped",), False),
     ],
 )  # fmt: skip
-async def test_what_a_client_takes_is_read_as_http_says(given: tuple[str, ...], takes: bool) -> None:
+async def test_accept_encoding_is_parsed_as_in_the_rfc(given: tuple[str, ...], takes: bool) -> None:
     assert takes_gzip([(b"accept-encoding", value.encode()) for value in given]) == takes
 
 

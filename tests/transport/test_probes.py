@@ -76,13 +76,13 @@ async def test_results_of_the_stateless_revision_name_their_kind_and_the_server(
         assert server == {"name": "fleet-coordinator", "version": __version__}
 
 
-async def test_results_of_older_revisions_have_none_of_it(front: FrontEnd) -> None:
+async def test_results_of_older_revisions_lack_both(front: FrontEnd) -> None:
     for method, params in (("tools/call", ADD), ("tools/list", {})):
         result = (await post(front, legacy(method, params))).json["result"]
         assert not {"resultType", "_meta", "ttlMs", "cacheScope"} & set(result)
 
 
-async def test_failures_are_results_that_say_so(front: FrontEnd) -> None:
+async def test_failures_are_results_with_is_error(front: FrontEnd) -> None:
     for request in (
         modern("tools/call", call("fail", {"code": "already_claimed", "retryAfterMs": 40})),
         legacy("tools/call", call("fail", {"code": "already_claimed", "retryAfterMs": 40})),
@@ -113,7 +113,7 @@ async def test_wrong_arguments_are_a_failure_that_names_the_field(front: FrontEn
 
 
 @pytest.mark.parametrize(("milliseconds", "seconds"), [(None, "1"), (1, "1"), (1000, "1"), (1001, "2"), (60_000, "60")])
-async def test_who_is_shed_is_told_when_to_come_back(front: FrontEnd, milliseconds: int | None, seconds: str) -> None:
+async def test_a_shed_call_gets_a_retry_delay(front: FrontEnd, milliseconds: int | None, seconds: str) -> None:
     shed = call("fail", {"code": "over_capacity", "retryAfterMs": milliseconds})
     for request in (modern("tools/call", shed), legacy("tools/call", shed)):
         response = await post(front, request)
@@ -121,7 +121,7 @@ async def test_who_is_shed_is_told_when_to_come_back(front: FrontEnd, millisecon
         assert response.json["result"]["structuredContent"]["error"]["kind"] == "shedding"
 
 
-async def test_a_defect_tells_nothing_but_the_request_id(front: FrontEnd, logged: list[Any]) -> None:
+async def test_a_defect_reveals_only_the_request_id(front: FrontEnd, logged: list[Any]) -> None:
     for request in (modern("tools/call", call("broken")), legacy("tools/call", call("broken"))):
         response = await post(front, request)
         failure = response.json["result"]["structuredContent"]["error"]
@@ -155,7 +155,7 @@ async def test_headers_must_agree_with_the_body(front: FrontEnd, changed: dict[s
 
 
 @pytest.mark.parametrize("name", ["  add", "add\t ", "=?base64?YWRk?="])
-async def test_header_values_are_read_as_the_protocol_says(front: FrontEnd, name: str) -> None:
+async def test_header_values_are_decoded_by_the_protocol(front: FrontEnd, name: str) -> None:
     response = await post(front, modern("tools/call", ADD, mcp_name=name))
     assert response.json["result"]["structuredContent"] == {"sum": 5}
 
@@ -170,7 +170,7 @@ async def test_routing_headers_must_not_repeat(front: FrontEnd) -> None:
     assert response.json["error"]["message"] == "the mcp-protocol-version header is repeated"
 
 
-async def test_an_older_version_header_over_a_newer_body_is_told_so(front: FrontEnd) -> None:
+async def test_an_older_version_header_with_a_newer_body_is_rejected(front: FrontEnd) -> None:
     response = await post(front, modern("tools/call", ADD, mcp_protocol_version="2025-06-18"))
     words = "the mcp-protocol-version header does not match the request envelope"
     assert response.json["error"]["message"] == words
@@ -194,13 +194,13 @@ async def test_the_client_need_not_name_itself(front: FrontEnd) -> None:
 @pytest.mark.parametrize(
     "bad", [{CAPABILITIES: None}, {CAPABILITIES: {"sampling": 1}}, {CLIENT: {"name": "x"}}, {CLIENT: "me"}]
 )
-async def test_what_a_client_says_of_itself_must_be_well_formed(front: FrontEnd, bad: dict[str, Any]) -> None:
+async def test_a_client_description_must_be_well_formed(front: FrontEnd, bad: dict[str, Any]) -> None:
     for _ in range(2):
         response = await post(front, modern("tools/call", {**ADD, "_meta": {**meta(), **bad}}))
         assert error(response) == (400, -32602, 1)
 
 
-async def test_an_unknown_revision_is_told_which_are_known(front: FrontEnd) -> None:
+async def test_an_unknown_revision_gets_the_known_ones(front: FrontEnd) -> None:
     request = modern("tools/call", {**ADD, "_meta": meta("2099-01-01")}, mcp_protocol_version="2099-01-01")
     response = await post(front, request)
     assert error(response) == (400, -32022, 1)
@@ -210,7 +210,7 @@ async def test_an_unknown_revision_is_told_which_are_known(front: FrontEnd) -> N
 @pytest.mark.parametrize(
     "method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "nope", "prompts/list"]
 )
-async def test_methods_that_are_not_there(front: FrontEnd, method: str) -> None:
+async def test_unknown_methods_are_rejected(front: FrontEnd, method: str) -> None:
     assert error(await post(front, modern(method, {}, "x"))) == (404, -32601, "x")
 
 
@@ -232,7 +232,7 @@ async def test_notifications_are_accepted_without_a_body(front: FrontEnd) -> Non
     assert (response.status, response.body) == (202, b"")
 
 
-async def test_log_levels_and_progress_tokens_are_no_trouble(front: FrontEnd) -> None:
+async def test_log_levels_and_progress_tokens_are_accepted(front: FrontEnd) -> None:
     for more in ({"progressToken": 5}, {"progressToken": "p"}, {"io.modelcontextprotocol/logLevel": "debug"}):
         response = await post(front, modern("tools/call", {**ADD, "_meta": meta(**more)}))
         assert (response.status, response.content_type) == (200, "application/json")
@@ -257,7 +257,7 @@ async def test_a_handshake_needs_no_session(front: FrontEnd, version: str) -> No
     assert set(result["capabilities"]) == {"tools"}
 
 
-async def test_a_session_id_means_nothing(front: FrontEnd) -> None:
+async def test_a_session_id_is_ignored(front: FrontEnd) -> None:
     for headers, body in (legacy("tools/call", ADD), modern("tools/call", ADD)):
         response = await post(front, ([*headers, ("mcp-session-id", "made-up"), ("last-event-id", "3")], body))
         assert response.json["result"]["structuredContent"] == {"sum": 5}
@@ -345,7 +345,7 @@ async def test_hosts_and_origins_are_checked_everywhere(front: FrontEnd) -> None
             assert (await send(front, method, path, [*headers, (name, value), (name, value)], body)).status == 400
 
 
-async def test_own_origin_is_let_in(front: FrontEnd) -> None:
+async def test_the_own_origin_is_accepted(front: FrontEnd) -> None:
     headers, body = modern("tools/call", ADD)
     for _ in range(2):
         response = await post(front, ([*headers, ("origin", "http://127.0.0.1:8420")], body))
@@ -366,7 +366,7 @@ async def test_not_accepting_json_is_refused(front: FrontEnd, accept: str) -> No
         assert (await post(front, request)).status == 406
 
 
-async def test_what_is_accepted_may_be_said_in_several_lines(front: FrontEnd) -> None:
+async def test_accept_may_be_split_over_several_lines(front: FrontEnd) -> None:
     for make in (modern, legacy):
         headers, body = make("tools/call", ADD, accept=None)
         lines = [("accept", "text/event-stream"), ("accept", "Application/Json ; q=0.1")]
@@ -377,7 +377,7 @@ async def test_what_is_accepted_may_be_said_in_several_lines(front: FrontEnd) ->
 @pytest.mark.parametrize(
     "kind", ["Application/JSON", 'application/json; Charset="utf-8"', "application/json;", "application/json;a=b"]
 )
-async def test_a_media_type_is_compared_as_one(front: FrontEnd, kind: str) -> None:
+async def test_media_types_are_compared_by_the_rfc(front: FrontEnd, kind: str) -> None:
     for request in (modern("tools/call", ADD, content_type=kind), legacy("tools/call", ADD, content_type=kind)):
         assert (await post(front, request)).status == 200
 
@@ -407,7 +407,7 @@ async def test_bodies_are_bounded(rig: Rig) -> None:
         await app.aclose()
 
 
-async def test_a_body_without_end_is_not_read_on() -> None:
+async def test_an_endless_body_is_not_read() -> None:
     read = 0
 
     async def receive() -> Message:
@@ -420,7 +420,7 @@ async def test_a_body_without_end_is_not_read_on() -> None:
         await Bodies(4096).read(receive)
 
 
-async def test_a_body_is_read_to_its_end_or_not_at_all() -> None:
+async def test_a_body_is_read_completely_or_not_at_all() -> None:
     async def read(*messages: Message) -> bytes:
         coming = iter(messages)
 
@@ -456,7 +456,7 @@ async def test_deep_messages_are_refused_in_the_protocols_words(front: FrontEnd,
         assert response.json["error"]["message"] == "the message is nested deeper than 64 levels"
 
 
-async def test_deep_text_is_no_nesting(front: FrontEnd) -> None:
+async def test_brackets_in_text_are_not_nesting(front: FrontEnd) -> None:
     for request in (modern("tools/call", call("tree", {"name": "[" * 5000})), legacy("tools/call", call("nothing"))):
         assert (await post(front, request)).status == 200
 
@@ -487,7 +487,7 @@ async def test_the_project_is_in_the_path(front: FrontEnd, rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("path", "status"), [("/mcp/nope", 404), ("/mcp/rig,flows", 400), ("/p/BAD/mcp", 400), ("/elsewhere", 404)]
 )
-async def test_paths_that_are_not_served_say_why_in_json(front: FrontEnd, path: str, status: int) -> None:
+async def test_unknown_paths_answer_in_json(front: FrontEnd, path: str, status: int) -> None:
     for request in (modern("tools/call", ADD), legacy("tools/call", ADD)):
         assert error(await post(front, request, path)) == (status, -32600, None)
 
@@ -504,7 +504,7 @@ async def test_lists_are_complete_constant_and_cacheable(front: FrontEnd, rig: R
         assert error(await post(front, make("tools/list", {"cursor": "next"})))[1] == -32602
 
 
-async def test_discovery_names_what_there_is(front: FrontEnd) -> None:
+async def test_discovery_describes_the_server(front: FrontEnd) -> None:
     result = (await post(front, modern("server/discover"))).json["result"]
     assert result["supportedVersions"] == [MODERN]
     assert result["instructions"] == "How to use rig."
@@ -512,7 +512,7 @@ async def test_discovery_names_what_there_is(front: FrontEnd) -> None:
     assert (result["ttlMs"], result["cacheScope"]) == (300_000, "public")
 
 
-async def test_what_tools_return_fits_what_the_list_says(front: FrontEnd) -> None:
+async def test_results_fit_the_listed_schemas(front: FrontEnd) -> None:
     listed = (await post(front, modern("tools/list"))).json["result"]["tools"]
     schemas = {tool["name"]: tool["outputSchema"] for tool in listed}
     for name, arguments in (

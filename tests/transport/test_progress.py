@@ -24,7 +24,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "EVERY_SECONDS", 0.05)
 
 
-def test_hosts_hear_of_a_call_before_they_give_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_notification_comes_before_hosts_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     assert (progress.FIRST_SECONDS, progress.EVERY_SECONDS) == (5.0, 15.0)
 

@@ -93,7 +93,7 @@ def hint_in(result: dict[str, Any]) -> str | None:
 
 @pytest.mark.parametrize(("toolset", "tool", "arguments"), READS)
 @pytest.mark.parametrize("era", [modern, legacy])
-async def test_reads_of_an_unwritten_project_say_so(
+async def test_reads_of_an_unwritten_project_carry_a_hint(
     fronts: Fronts, project: str, toolset: str, tool: str, arguments: Any, era: Any
 ) -> None:
     for result in await fronts.call(f"/p/{project}/mcp/{toolset}", tool, arguments, era):
@@ -126,7 +126,7 @@ async def test_a_write_by_another_process_ends_the_hints(fronts: Fronts, project
     assert not any(map(hint_in, await fronts.call(path, "get_next_item", {})))
 
 
-async def test_reads_of_a_written_project_ask_the_store_nothing_more(
+async def test_reads_of_a_written_project_need_no_further_call(
     fronts: Fronts, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = f"/p/{project}/mcp"
@@ -152,7 +152,7 @@ async def test_other_failures_and_writes_carry_no_hint(fronts: Fronts, project: 
         assert not any(map(hint_in, await fronts.call(path, tool, arguments)))
 
 
-async def test_a_close_name_is_told_to_those_who_may_see_it(
+async def test_a_similar_name_is_suggested_to_authorized_callers(
     fronts: Fronts, store: Store, project: str, neighbour: str
 ) -> None:
     await fronts.call(f"/p/{neighbour}/mcp", "manage_items", ITEM)
@@ -164,7 +164,7 @@ async def test_a_close_name_is_told_to_those_who_may_see_it(
     assert await Projects(store).hint(project, None) == meant
 
 
-def test_tokens_limit_what_their_callers_are_told() -> None:
+def test_tokens_limit_the_suggestions() -> None:
     entry = TokenEntry(id="a", sha256="0" * 64)
     assert of_entry(entry, frozenset()).caller.sees is None
     assert of_entry(msgspec.structs.replace(entry, projects=("alpha",)), frozenset()).caller.sees == frozenset(
@@ -227,7 +227,7 @@ async def test_a_refusal_names_the_projects_of_the_callers_token(make_front: Cal
     await app.aclose()
 
 
-async def test_a_reloaded_list_holds_for_paths_that_are_known(app: FrontEnd) -> None:
+async def test_a_reloaded_list_applies_to_cached_paths(app: FrontEnd) -> None:
     path, request = "/p/gamma/mcp", modern("tools/call", ADD)
     for _ in range(2):
         assert (await ask(app, None, request, path)).status == 200

@@ -58,7 +58,7 @@ async def test_the_sdks_client(live: Live, mode: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_a_call_ends_when_its_client_gives_up(mode: Any) -> None:
+async def test_a_call_is_cancelled_when_its_client_gives_up(mode: Any) -> None:
     rig = Rig()
     with serving(lambda: make_app(rig)) as live:
         async with Client(live.url, mode=mode) as client:

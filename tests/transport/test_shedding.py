@@ -90,7 +90,7 @@ def test_every_call_gives_its_place_back(busy: Busy, make: Any, more: tuple[tupl
 
 
 @MAKES
-def test_one_call_too_many_is_told_when_to_come_back(busy: Busy, make: Any) -> None:
+def test_a_call_over_capacity_gets_a_retry_delay(busy: Busy, make: Any) -> None:
     with Client(busy.port) as client:
         for number in range(2):
             client.send(raw(make("tools/call", ADD, number)))
@@ -116,7 +116,7 @@ def test_one_call_too_many_is_told_when_to_come_back(busy: Busy, make: Any) -> N
 
 
 @MAKES
-def test_the_short_way_says_what_the_usual_way_says(busy: Busy, make: Any) -> None:
+def test_shed_answers_are_the_same_on_known_heads(busy: Busy, make: Any) -> None:
     busy.flood()
     with Client(busy.port) as client:
         answers = []
@@ -127,7 +127,7 @@ def test_the_short_way_says_what_the_usual_way_says(busy: Busy, make: Any) -> No
     assert busy.rig.calls == []
 
 
-def test_who_is_turned_away_and_says_no_more_is_cut_off(rig: Rig) -> None:
+def test_an_idle_connection_is_closed_after_a_shed_call(rig: Rig) -> None:
     with busy_with(rig, keep_alive=1) as busy, Client(busy.port) as client:
         for _ in range(2):
             client.send(raw(modern("tools/call", ADD)))
@@ -154,7 +154,7 @@ class Wordy(Rig):
         return replace(made, tools=tuple(worded(tool) if tool.name in ("add", "echo") else tool for tool in made.tools))
 
 
-def test_what_is_remembered_of_an_answer_is_told_to_its_like_only() -> None:
+def test_cached_shed_answers_are_used_only_for_matching_calls() -> None:
     asked = [
         make("tools/call", params)
         for params in (NOTHING, ADD, call("echo", {"text": "x"}))
@@ -177,7 +177,7 @@ def test_what_is_remembered_of_an_answer_is_told_to_its_like_only() -> None:
 
 @MAKES
 @pytest.mark.parametrize("tool", ["nothing", "watch"])
-def test_a_call_on_the_slow_path_is_turned_away_before_it_gets_there(busy: Busy, make: Any, tool: str) -> None:
+def test_a_call_on_the_slow_path_is_shed_early(busy: Busy, make: Any, tool: str) -> None:
     """An unusual head, or a tool that waits: both are the SDK's server's, where a call costs ten times as much."""
     asked = call(tool, {"gate": "g"} if tool == "watch" else {})
     busy.rig.gates["g"] = asyncio.Event()
@@ -202,7 +202,7 @@ def test_a_call_on_the_slow_path_is_turned_away_before_it_gets_there(busy: Busy,
 
 
 @MAKES
-def test_both_ways_turn_away_with_the_same_words(busy: Busy, make: Any) -> None:
+def test_both_paths_shed_with_the_same_message(busy: Busy, make: Any) -> None:
     busy.flood()
     with Client(busy.port) as client:
         answers = []
@@ -216,7 +216,7 @@ def test_both_ways_turn_away_with_the_same_words(busy: Busy, make: Any) -> None:
 @pytest.mark.parametrize(
     "wrong", [call("add", {"left": "many"}), call("no-such-tool", {}), call("add", [1]), call("add")], ids=str
 )
-def test_what_is_wrong_with_a_call_is_told_under_load_too(busy: Busy, make: Any, wrong: Any) -> None:
+def test_invalid_calls_are_reported_under_load_too(busy: Busy, make: Any, wrong: Any) -> None:
     answers = []
     for lasts in (False, True):
         busy.flood(lasts)
@@ -228,7 +228,7 @@ def test_what_is_wrong_with_a_call_is_told_under_load_too(busy: Busy, make: Any,
 
 
 @MAKES
-def test_what_is_no_call_that_can_be_answered_is_not_answered_as_one_under_load(busy: Busy, make: Any) -> None:
+def test_requests_without_an_answer_are_not_shed_with_one(busy: Busy, make: Any) -> None:
     """A notification, and a client that does not take the form of an answer."""
     headers, body = make("tools/call", NOTHING)
     message = json.loads(body)

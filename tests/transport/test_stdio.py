@@ -108,7 +108,7 @@ def test_stdout_carries_the_protocol_and_nothing_else() -> None:
         assert stray in said
 
 
-def test_the_revision_with_batches_is_not_agreed_on() -> None:
+def test_the_revision_with_batches_is_not_negotiated() -> None:
     hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     answers, _ = exchange(
         [sys.executable, "-m", "tests.transport.stdio_rig"], [request(1, "initialize", hello)], answers=1
@@ -133,7 +133,7 @@ def test_the_stateless_revision_on_stdio() -> None:
     assert by_id[3]["error"]["code"] == -32022
 
 
-def test_whoever_asks_in_a_wrong_form_is_told_so_and_nobody_else() -> None:
+def test_malformed_requests_get_errors_and_nothing_else_does() -> None:
     ping = '{"jsonrpc":"2.0","id":%s,"method":"ping"}'
     answers, _ = exchange(
         [sys.executable, "-m", "tests.transport.stdio_rig"],
@@ -167,7 +167,7 @@ async def work(client: Any, title: str) -> list[str]:
     return [one["title"] for one in found.structured_content["recommendations"]]
 
 
-async def test_local_agents_share_one_store_and_outlive_each_other(tmp_path: Path) -> None:
+async def test_local_agents_share_one_store_that_survives_its_owner(tmp_path: Path) -> None:
     """The first starts the embedded store; who stays keeps it up when the first has gone."""
     command = fleet_stdio(tmp_path / "data")
     parameters = StdioServerParameters(command=command[0], args=command[1:], env=ENVIRONMENT, cwd=str(ROOT))
@@ -200,7 +200,7 @@ async def test_local_agents_share_one_store_and_outlive_each_other(tmp_path: Pat
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
-async def test_a_store_that_fails_under_its_agents_is_replaced(tmp_path: Path, number: signal.Signals) -> None:
+async def test_a_failed_store_is_restarted_under_its_agents(tmp_path: Path, number: signal.Signals) -> None:
     """The session that started it watches it; the others find the new one."""
     command = fleet_stdio(tmp_path / "data", "--watchdog-seconds", "2")
     # Not patient: a store that stands still is to be noticed by calls before it is replaced.
@@ -269,7 +269,7 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path) -> None:
         (["--project", "alhpa"], "there is no project 'alhpa' (setting projects); did you mean 'alpha'?"),
     ],
 )
-def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path: Path, more: list[str], words: str) -> None:
+def test_invalid_arguments_are_reported_in_one_sentence(tmp_path: Path, more: list[str], words: str) -> None:
     command = fleet_stdio(tmp_path / "data", *more)
     env = {**ENVIRONMENT, "FLEET_PROJECTS": "default,alpha"}
     done = subprocess.run(command, capture_output=True, timeout=120, env=env, cwd=ROOT, input=b"")
@@ -282,7 +282,7 @@ def test_what_cannot_be_served_is_said_in_a_sentence(tmp_path: Path, more: list[
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])
-def test_without_a_stream_it_says_what_it_needs(tmp_path: Path, closed: str) -> None:
+def test_a_closed_stream_is_reported(tmp_path: Path, closed: str) -> None:
     command = [*fleet_stdio(tmp_path)]
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", *command], capture_output=True, text=True, env=ENVIRONMENT, cwd=ROOT,
@@ -316,7 +316,7 @@ def piped(command: Sequence[str], messages: Sequence[Any], directory: Path) -> d
     return by_id
 
 
-def test_what_comes_from_a_file_is_answered(tmp_path: Path) -> None:
+def test_requests_from_a_file_are_answered(tmp_path: Path) -> None:
     """Though the input ends while all of it is still in flight. Of two claims of one item, one would have to wait."""
     command = fleet_stdio(tmp_path / "data")
     created = {"operation": "create", "items": [{"title": "one"}]}
@@ -334,7 +334,7 @@ def test_what_comes_from_a_file_is_answered(tmp_path: Path) -> None:
     assert ended["error"]["code"] == "draining"
 
 
-def test_calls_in_flight_go_on_for_as_long_as_a_request_may_take(tmp_path: Path) -> None:
+def test_calls_in_flight_continue_up_to_the_request_deadline(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.transport.stdio_rig", "500"]
     late, watched, cancelled = (
         call(2, "late", {"gate": "never"}),
@@ -378,7 +378,7 @@ async def test_no_item_goes_to_a_claim_whose_session_ends(tmp_path: Path, end: s
         assert await work(other, "one") == ["one"]
 
 
-def test_a_signal_ends_it_while_nobody_reads_its_answers(tmp_path: Path) -> None:
+def test_a_signal_ends_it_while_answers_are_unread(tmp_path: Path) -> None:
     with started(fleet_stdio(tmp_path / "data")) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -394,7 +394,7 @@ def test_a_signal_ends_it_while_nobody_reads_its_answers(tmp_path: Path) -> None
     assert find_running(tmp_path / "data") is None
 
 
-def test_a_client_that_stops_reading_ends_it_quietly() -> None:
+def test_a_client_that_stops_reading_ends_it_silently() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "tests.transport.stdio_rig"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=ROOT,
@@ -414,7 +414,7 @@ def test_a_client_that_stops_reading_ends_it_quietly() -> None:
         assert "Traceback" not in said
 
 
-def test_a_local_client_is_told_that_nobody_has_written_to_its_project(tmp_path: Path) -> None:
+def test_a_local_client_gets_the_hint_about_an_unwritten_project(tmp_path: Path) -> None:
     look = request(1, "tools/call", {"name": "get_next_item", "arguments": {}, "_meta": meta()})
     answers, _ = exchange(fleet_stdio(tmp_path / "data", "--project", "nosuch"), [look], 1)
     assert answers[0]["result"]["structuredContent"]["hint"] == "nobody has written to the project 'nosuch' yet"

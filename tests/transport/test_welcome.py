@@ -16,7 +16,7 @@ HOST = ("host", "127.0.0.1:8420")
 BROWSER = ("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8")
 
 
-async def test_a_browser_is_told_what_this_is_and_where_things_are(app: FrontEnd) -> None:
+async def test_a_browser_gets_the_welcome_page(app: FrontEnd) -> None:
     response = await send(app, "GET", "/", [HOST, BROWSER])
     assert (response.status, response.content_type) == (200, "text/html")
     page = response.body.decode()
@@ -29,14 +29,14 @@ async def test_a_browser_is_told_what_this_is_and_where_things_are(app: FrontEnd
     assert len(page) < 4_000
 
 
-async def test_a_program_is_told_in_plain_text(app: FrontEnd) -> None:
+async def test_a_program_gets_plain_text(app: FrontEnd) -> None:
     for accept in ([], [("accept", "*/*")], [("accept", "application/json")]):
         response = await send(app, "GET", "/", [HOST, *accept])
         assert (response.status, response.content_type) == (200, "text/plain")
         assert "http://127.0.0.1:8420/mcp" in response.body.decode()
 
 
-async def test_it_only_reads(app: FrontEnd) -> None:
+async def test_it_takes_get_and_head_only(app: FrontEnd) -> None:
     response = await send(app, "POST", "/", [HOST])
     assert (response.status, response.headers["allow"]) == (405, "GET, HEAD")
     # MCP clients that were given the server's address instead of an endpoint's see this message.
@@ -44,7 +44,7 @@ async def test_it_only_reads(app: FrontEnd) -> None:
     assert (await send(app, "GET", "/", [("host", "evil.example")])).status == 421
 
 
-async def test_the_admin_port_takes_its_probes_along() -> None:
+async def test_probes_on_the_admin_port_are_not_listed() -> None:
     app = make_app(with_settings={"admin_port": 9})
     page = (await send(app, "GET", "/", [HOST, BROWSER])).body.decode()
     assert "/healthz" in page
@@ -52,7 +52,7 @@ async def test_the_admin_port_takes_its_probes_along() -> None:
     await app.aclose()
 
 
-async def test_strangers_are_not_told_which_toolsets_there_are(make_front: Callable[..., Front]) -> None:
+async def test_anonymous_callers_do_not_see_the_toolsets(make_front: Callable[..., Front]) -> None:
     front = make_front(resource="https://fleet.example/agents")
     page = (await send(front.app, "GET", "/", [HOST, BROWSER])).body.decode()
     assert "https://fleet.example/agents/mcp<" in page

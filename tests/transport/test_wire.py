@@ -102,7 +102,7 @@ def test_pipelined_requests_are_answered_in_order(live: Live) -> None:
             assert (status, json.loads(body)["id"], total(body)) == (200, number, number)
 
 
-def test_what_is_sent_before_the_answers_waits_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipelined_data_is_not_read_before_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     request = raw(([("host", "localhost"), ("x", "a" * 150)], b""), method="GET")
     waiting: list[int] = []
     with serving(make_app) as live:
@@ -124,9 +124,7 @@ def test_what_is_sent_before_the_answers_waits_outside(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3])
-def test_who_leaves_a_call_that_waits_is_noticed_although_more_was_sent(
-    monkeypatch: pytest.MonkeyPatch, pieces: int
-) -> None:
+def test_a_disconnect_is_noticed_behind_pipelined_data(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
     # A sign of life that cannot be delivered tells it too.
     monkeypatch.setattr(_streamable_http_modern, "_SSE_PING_INTERVAL", 3600.0)
     rig = Rig()
@@ -143,7 +141,7 @@ def test_who_leaves_a_call_that_waits_is_noticed_although_more_was_sent(
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])
-def test_requests_may_come_in_pieces(live: Live, size: int) -> None:
+def test_requests_may_arrive_in_pieces(live: Live, size: int) -> None:
     with Client(live.port) as client:
         for request in (modern("tools/call", ADD), legacy("tools/call", ADD), modern("tools/list")):
             data = raw(request)
@@ -170,7 +168,7 @@ def test_a_chunked_body_is_read(live: Live) -> None:
         ("content-encoding", "Identity", 200),
     ],
 )
-def test_bodies_are_read_as_they_are_only(live: Live, name: str, value: str, status: int) -> None:
+def test_encoded_bodies_are_rejected(live: Live, name: str, value: str, status: int) -> None:
     headers, body = modern("tools/call", ADD)
     chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     with Client(live.port) as client:
@@ -185,7 +183,7 @@ def test_bodies_are_read_as_they_are_only(live: Live, name: str, value: str, sta
             assert client.closed()
 
 
-def test_trailers_are_no_headers(live: Live) -> None:
+def test_trailers_are_not_headers(live: Live) -> None:
     """What comes after the body may have passed proxies that look at heads only."""
     headers, body = modern("tools/call", ADD)
     trailers = b"host: evil.example\r\norigin: https://evil.example\r\nmcp-name: other\r\n"
@@ -203,7 +201,7 @@ def test_trailers_are_no_headers(live: Live) -> None:
     [(b"0\r\nx: ", False), (b"0\r\nx: ", True), (b"0\r\n", True), (b"1;", False), (b"1;", True)],
     ids=["trailer", "trailer later", "trailers later", "extension", "extension later"],
 )
-def test_what_comes_with_a_chunked_body_is_cut_off(live: Live, begin: bytes, answered: bool) -> None:
+def test_chunk_extensions_and_trailers_are_bounded(live: Live, begin: bytes, answered: bool) -> None:
     more = (b"x: y\r\n" if begin == b"0\r\n" else b"abcdef") * 1_000
     host = "evil.example" if answered else "localhost"
     with Client(live.port) as client:
@@ -214,7 +212,7 @@ def test_what_comes_with_a_chunked_body_is_cut_off(live: Live, begin: bytes, ans
             client.send(more * 2_000)
 
 
-def test_whoever_asks_before_sending_is_told_to_go_on(live: Live) -> None:
+def test_expect_100_continue_is_answered(live: Live) -> None:
     headers, body = modern("tools/call", ADD)
     data = raw((headers, body), ("expect", "100-continue"))
     with Client(live.port) as client:
@@ -243,7 +241,7 @@ def test_an_upgrade_is_declined_and_the_request_answered(live: Live, make: Any) 
         assert client.closed()
 
 
-def test_any_number_of_upgrades_may_come_together(caplog: pytest.LogCaptureFixture) -> None:
+def test_many_pipelined_upgrades_are_declined(caplog: pytest.LogCaptureFixture) -> None:
     asked = raw(([("host", "localhost")], b""), *H2C, method="GET")
     with serving(make_app) as live, Client(live.port) as client:
         client.send(asked * 500)
@@ -251,7 +249,7 @@ def test_any_number_of_upgrades_may_come_together(caplog: pytest.LogCaptureFixtu
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-def test_a_websocket_is_not_to_be_had(live: Live) -> None:
+def test_a_websocket_upgrade_is_declined(live: Live) -> None:
     asked = [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13")]
     with Client(live.port) as client:
         client.send(raw(([("host", "localhost")], b""), *asked, method="GET"))
@@ -261,7 +259,7 @@ def test_a_websocket_is_not_to_be_had(live: Live) -> None:
 
 
 @pytest.mark.parametrize("more", [(), H2C])
-def test_nobody_gets_a_tunnel(live: Live, more: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_connect_is_refused(live: Live, more: Any, caplog: pytest.LogCaptureFixture) -> None:
     """The parser takes each CONNECT for an upgrade, whatever its headers: parsing it again leads nowhere."""
     request = raw(modern("tools/call", ADD))
     with Client(live.port) as client:
@@ -274,7 +272,7 @@ def test_nobody_gets_a_tunnel(live: Live, more: Any, caplog: pytest.LogCaptureFi
     assert not caplog.records
 
 
-def test_blanks_around_header_values_are_no_part_of_them(live: Live) -> None:
+def test_blanks_around_header_values_are_stripped(live: Live) -> None:
     headers, body = modern("tools/call", ADD)
     padded = [(name, f"  {value}\t ") for name, value in headers]
     with Client(live.port) as client:
@@ -282,14 +280,14 @@ def test_blanks_around_header_values_are_no_part_of_them(live: Live) -> None:
         assert total(client.answer()[2]) == 5
 
 
-def test_old_http_is_answered_and_closed(live: Live) -> None:
+def test_http_1_0_is_answered_and_closed(live: Live) -> None:
     with Client(live.port) as client:
         client.send(raw(modern("tools/call", ADD)).replace(b"HTTP/1.1", b"HTTP/1.0"))
         assert total(client.answer()[2]) == 5
         assert client.closed()
 
 
-def test_what_is_no_http_is_refused_and_closed(live: Live) -> None:
+def test_malformed_http_is_refused_and_closed(live: Live) -> None:
     for data in (
         b"HELLO\r\n\r\n",
         b"\x16\x03\x01\x02\x00",
@@ -302,7 +300,7 @@ def test_what_is_no_http_is_refused_and_closed(live: Live) -> None:
             assert client.closed()
 
 
-def test_a_head_without_end_is_cut_off(live: Live) -> None:
+def test_an_endless_head_is_cut_off(live: Live) -> None:
     with Client(live.port) as client:
         client.send(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 20_000)
         assert client.answer()[0] == 431
@@ -333,7 +331,7 @@ def test_a_refusal_does_not_overtake_answers(pieces: int, behind: bytes, status:
         assert client.closed()
 
 
-def test_time_in_which_an_earlier_request_is_answered_is_not_that_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_arrival_timeout_excludes_the_time_of_earlier_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     rig, late = Rig(), list[int]()
     with serving(lambda: make_app(rig), arrival_seconds=0.1) as live:
         expire: Any = live.protocol._late  # type: ignore[attr-defined]
@@ -371,7 +369,7 @@ def test_slow_requests_are_cut_off_and_idle_connections_kept() -> None:
         assert total(idle.answer()[2]) == 5
 
 
-def test_silent_clients_lock_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_clients_cannot_lock_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
     data = raw(modern("tools/call", ADD))
     with serving(make_app) as live, contextlib.ExitStack() as open_ones:
         kind: Any = live.protocol
@@ -398,7 +396,7 @@ def test_silent_clients_lock_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None
         assert total(silent[-1].answer()[2]) == 5
 
 
-def test_a_call_that_waits_does_not_count_as_silent(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
+def test_a_waiting_call_does_not_count_as_idle(monkeypatch: pytest.MonkeyPatch, rig: Rig) -> None:
     with serving(lambda: make_app(rig)) as live, Client(live.port) as waiting, contextlib.ExitStack() as open_ones:
         kind: Any = live.protocol
         monkeypatch.setattr(kind, "most_unfinished", 3)
@@ -444,7 +442,7 @@ def test_an_absolute_target_counts_as_the_host(live: Live, target: str, status: 
 
 
 @pytest.mark.parametrize("make", [modern, legacy])
-def test_a_waiting_call_that_accepts_json_alone(rig: Rig, make: Any) -> None:
+def test_a_waiting_call_that_accepts_only_json(rig: Rig, make: Any) -> None:
     request = raw(make("tools/call", call("watch", {"gate": "g"}), accept="application/json"))
     with serving(lambda: make_app(rig)) as live:
         with Client(live.port) as client:
@@ -460,7 +458,7 @@ def test_a_waiting_call_that_accepts_json_alone(rig: Rig, make: Any) -> None:
         wait_until_sync(lambda: not rig.waiting and not live.app.in_flight, what="the end of a call without a client")
 
 
-def test_clients_that_leave_are_no_trouble(live: Live) -> None:
+def test_disconnects_are_harmless(live: Live) -> None:
     data = raw(modern("tools/call", ADD))
     for part in (data[:-20], data, raw(legacy("tools/call", ADD))[:-5]):
         with Client(live.port) as client:
@@ -470,7 +468,7 @@ def test_clients_that_leave_are_no_trouble(live: Live) -> None:
         assert total(client.answer()[2]) == 5
 
 
-def test_a_client_that_leaves_amid_its_answers_is_no_trouble(
+def test_a_disconnect_between_pipelined_answers_is_harmless(
     live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     protocol: Any = live.protocol
@@ -502,7 +500,7 @@ def test_a_client_that_leaves_amid_its_answers_is_no_trouble(
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-def test_a_client_is_not_taken_for_gone_where_files_have_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_counts_as_connected_when_file_descriptors_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking at its connection takes a file. It would be told of an item that has been given back."""
     ours, theirs = socket.socketpair()
     protocol = object.__new__(BoundedHttpProtocol)
