@@ -69,6 +69,6 @@ git init -q .
 git add -A
 git commit -q -m "Say numbers in words"
 cd - > /dev/null
-# In one step: nobody sees half a repository. Somebody else may have been first.
+# Atomic: no process sees half a repository. Another process may have been first.
 [ -e "$directory" ] || mv "$work" "$directory"
 echo '{"created": true}'

@@ -39,8 +39,8 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "Whether requests need a bearer token. none: tokens are ignored. optional: a token that is "
-                "presented must be valid, and says who is calling. required: requests without a valid token are "
-                "refused. auto: optional if there is a token file or a verifier of type jwks, else none."
+                "presented must be valid, and identifies the caller. required: requests without a valid token "
+                "are rejected. auto: optional if there is a token file or a verifier of type jwks, else none."
             ),
             extra={"group": "Authentication", "reload": True},
         ),
@@ -49,8 +49,9 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         str,
         Meta(
             description=(
-                "The token file, which `fleet token` writes: SHA-256 digests of tokens, and whose they are. It is read "
-                "again when it changes. A relative path written in a config file starts at that file's directory."
+                "The token file, which `fleet token` writes: SHA-256 digests of tokens, and their bearers. It is "
+                "read again when it changes. A relative path written in a config file starts at that file's "
+                "directory."
             ),
             extra={"allowed": "empty or a file path", "reload": True},
         ),
@@ -79,10 +80,10 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[Permission, ...] | None,
         Meta(
             description=(
-                "What a valid token permits if it does not state permissions itself: toolsets ('items'), or those "
-                "of their tools that only read ('items.read'); '*' is every toolset. Left out: everything, but nothing "
-                "for a JWT whose scopes are all of other servers ('openid profile'); what is set here goes for these "
-                "JWTs too."
+                "What a valid token permits if it does not state permissions itself: toolsets ('items'), or "
+                "those of their tools that only read ('items.read'); '*' is every toolset. Left out: everything, "
+                "but nothing for a JWT whose scopes are all of other servers ('openid profile'); a value set "
+                "here applies to these JWTs too."
             ),
             extra={"reload": True},
         ),
@@ -90,7 +91,7 @@ class Auth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     jwt_longest_seconds: Annotated[
         int,
         Meta(
-            description="How far ahead the end of a bearer token that is a JWT may be; later ones are refused.",
+            description="Longest remaining lifetime of a bearer token that is a JWT; longer ones are rejected.",
             ge=60,
             le=315_360_000,
             extra={"unit": "seconds", "reload": True},

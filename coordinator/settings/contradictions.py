@@ -118,7 +118,7 @@ def _auth_problems(settings: Settings, broken: Collection[str]) -> Iterator[tupl
     if mode != "none" and not auth.tokens and auth_verifier(settings) is None:
         yield (
             ("auth", "mode"),
-            f"auth.mode is {mode}, so somebody must know valid tokens: give auth.tokens, or a verifier of type jwks "
+            f"auth.mode is {mode}, so valid tokens must be defined: set auth.tokens, or a verifier of type jwks "
             "(auth.verifier or actor_authentication.verifier)",
         )
     if {"host", "insecure_no_auth"} & set(broken):
@@ -128,8 +128,8 @@ def _auth_problems(settings: Settings, broken: Collection[str]) -> Iterator[tupl
     yield (
         ("host",),
         f"host {short(settings.host)} can be reached from other machines, and auth.mode is {mode}, so anybody there "
-        "could use the fleet: set auth.mode to required, or say --insecure-no-auth if something else keeps strangers "
-        "out",
+        "could use the fleet: set auth.mode to required, or use --insecure-no-auth if something else restricts "
+        "access",
     )
 
 

@@ -70,8 +70,8 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
         Url,
         Meta(
             description=(
-                "An OpenID Connect discovery document, which names the key set and the issuer. Explicit values of "
-                "jwks_uri and issuer win over what it says."
+                "An OpenID Connect discovery document, which names the key set and the issuer. Explicit values "
+                "of jwks_uri and issuer take precedence."
             ),
             extra=_URL,
         ),
@@ -117,7 +117,7 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
         int,
         Meta(
             description=(
-                "How far ahead the end ('exp') of a proof may be; later ones are refused. For bearer tokens "
+                "Longest remaining lifetime ('exp') of a proof; longer ones are rejected. For bearer tokens "
                 "auth.jwt_longest_seconds counts."
             ),
             ge=60,
@@ -139,8 +139,8 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
         bool,
         Meta(
             description=(
-                "'sub' of the token must be the actor's id. False: 'sub' is the identity that counts, whatever the "
-                "actor calls itself."
+                "'sub' of the token must be the actor's id. False: 'sub' is the identity that counts, whatever "
+                "id the actor states."
             ),
             extra={"reload": True},
         ),
@@ -196,8 +196,8 @@ class ActorAuthentication(_Section, frozen=True, kw_only=True):
         bool,
         Meta(
             description=(
-                "Refuse advance_item and manage_notes upsert as a whole if any element has no actor, so that these "
-                "say who made them. create_work_tree and complete_tree need none."
+                "Reject advance_item and manage_notes upsert as a whole if any element has no actor, so that "
+                "each records who made it. create_work_tree and complete_tree need none."
             ),
             extra={"group": "Actors", "reload": True},
         ),
@@ -206,9 +206,9 @@ class ActorAuthentication(_Section, frozen=True, kw_only=True):
         str,
         Meta(
             description=(
-                "Which identity counts when a proof does not verify. accept-cached: the id in the proof if cached "
-                "keys verify it, else the id that the actor gives itself. accept-self-reported: always the id that "
-                "the actor gives itself. reject: none; calls that need an identity are refused."
+                "Which identity counts when a proof does not verify. accept-cached: the id in the proof if "
+                "cached keys verify it, else the id that the actor states. accept-self-reported: always the id "
+                "that the actor states. reject: none; calls that need an identity are rejected."
             ),
             pattern=r"^(?i:accept[-_]cached|accept[-_]self[-_]reported|reject)\Z",
             extra={

@@ -163,10 +163,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         int,
         Meta(
             description=(
-                "How long the event loop of a front-end or worker may be blocked before its supervisor (`fleet up`, "
-                "or `fleet serve` with several processes) kills the process as hung and starts another; also how long "
-                "the embedded Redis (that of `fleet stdio`, too) may give no sign of life (one that loads its data "
-                "gives some). While a process starts, it has at least a minute. 0: never."
+                "How long the event loop of a front-end or worker may be blocked before its supervisor (`fleet "
+                "up`, or `fleet serve` with several processes) kills the process as hung and starts another; "
+                "also how long the embedded Redis (that of `fleet stdio`, too) may fail to answer (loading its "
+                "data counts as an answer). While a process starts, it has at least a minute. 0: never."
             ),
             ge=0,
             le=3600,
@@ -207,8 +207,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         str,
         Meta(
             description=(
-                "Identity that the store has to have, for processes whose data directory does not last; "
-                "`fleet store accept` gives it to a new store. Empty: what the data directory remembers."
+                "Identity that the store must have, for processes with a temporary data directory; `fleet store "
+                "accept` gives it to a new store. Empty: what the data directory remembers."
             ),
             pattern="^([A-Za-z0-9][A-Za-z0-9._-]{0,62})?$",
             extra={"allowed": "letters, digits, '.', '_' and '-', at most 63, or empty"},
@@ -218,8 +218,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Literal["operator", "auto"],
         Meta(
             description=(
-                "Who accepts another store than the fleet had, or an emptied one: 'operator', by `fleet store accept`, "
-                "every call being refused before; 'auto', any process at once."
+                "Who accepts a store that is not the one that the fleet had, or was flushed: 'operator', by "
+                "`fleet store accept` (every call is rejected until then); 'auto', any process, at once."
             )
         ),
     ] = "operator"
@@ -266,9 +266,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[ProjectName, ...],
         Meta(
             description=(
-                "The projects that there are: calls on any other are refused, and so are commands. Paths without "
-                "/p/<project> mean 'default', which has to be named here too if it is to be used. Empty: a project "
-                "begins with its first write, whatever its name."
+                "The allowed projects: calls and commands for any other are rejected. Paths without /p/<project> "
+                "mean 'default', which has to be listed too if it is used. Empty: any project, created by its "
+                "first write."
             ),
             extra={"reload": True},
         ),
@@ -318,8 +318,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         int,
         Meta(
             description=(
-                "A call that waits (claim_item with waitMs, workflow.submit, a search through everything) is answered "
-                "after this time at the latest, whatever it asks for. Most clients give a call up after 60 s."
+                "A call that waits (claim_item with waitMs, workflow.submit, a search through everything) is "
+                "answered after this time at the latest, whatever it asks for. Most clients time out after 60 s."
             ),
             ge=100,
             le=50_000,

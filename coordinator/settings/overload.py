@@ -36,7 +36,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     most_limit: Annotated[
         int,
         Meta(
-            description="Calls admitted at a time when the store is quick.",
+            description="Calls admitted at a time when the store is fast.",
             ge=1,
             le=10_000,
             extra={"unit": "calls", **_RELOAD},
@@ -84,7 +84,7 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     actor_share: Annotated[
         float,
         Meta(
-            description="Share of the limit that one agent may have while the front-end is busy and others call too.",
+            description="Share of the limit that one agent may use while the front-end is busy and others call too.",
             gt=0,
             le=1,
             extra=_RELOAD,
@@ -98,8 +98,8 @@ class Overload(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         int,
         Meta(
             description=(
-                "How long no calls are sent to the store after half of the calls within a second have failed. It "
-                "grows each time the store fails again."
+                "How long calls to the store are paused after half of the calls within a second have failed. It "
+                "grows with each further failure."
             ),
             ge=10,
             le=60_000,

@@ -30,10 +30,10 @@ class Workflows(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[str, ...],
         Meta(
             description=(
-                "Directories with the workflow definitions of the toolset sessions; a workflow that is in several "
-                "of them is taken from the first. Changes on disk are taken over while the fleet runs. Empty takes "
-                "the examples that come with the product. A relative path written in a config file starts at that "
-                "file's directory, elsewhere at the working directory."
+                "Directories with the workflow definitions of the toolset sessions; a workflow that is in "
+                "several of them is taken from the first. Changes on disk are taken over while the fleet runs. "
+                "Empty: the examples that come with the product. A relative path written in a config file starts "
+                "at that file's directory, elsewhere at the working directory."
             ),
             extra={**_DIRECTORY, "group": "Workflows", "environment": "FLEET_SESSION_WORKFLOWS"},
         ),
@@ -48,7 +48,7 @@ class Workflows(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     min_checkpoint_response_seconds: Annotated[
         int,
         Meta(
-            description="How long after a checkpoint was yielded an option can be chosen at the earliest.",
+            description="Shortest time between yielding a checkpoint and choosing an option.",
             ge=0,
             le=3_600,
             extra={"unit": "seconds", "environment": "FLEET_MIN_CHECKPOINT_RESPONSE_SECONDS"},

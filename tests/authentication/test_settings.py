@@ -50,7 +50,7 @@ def test_the_verifier_of_actors_is_the_default_for_bearers() -> None:
 
 @pytest.mark.parametrize("mode", ["optional", "required"])
 def test_authentication_needs_a_source_of_valid_tokens(tmp_path: Path, mode: str) -> None:
-    with pytest.raises(SettingsError, match=r":2: auth\.mode is .*so somebody must know valid tokens"):
+    with pytest.raises(SettingsError, match=r":2: auth\.mode is .*so valid tokens must be defined"):
         load(tmp_path, f"auth:\n  mode: {mode}\n")
 
 
