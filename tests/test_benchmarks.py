@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import sys
@@ -11,7 +12,9 @@ from types import ModuleType
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.support import Failed, Missing
+from benchmarks.loader import PROJECT, load_now
+from benchmarks.rivals.cycles import Cycles, FullCalls
+from benchmarks.support import Failed, Missing, embedded
 
 
 def benchmark(monkeypatch: pytest.MonkeyPatch, name: str, outcome: Exception | None) -> None:
@@ -60,3 +63,9 @@ def test_equality_fails_if_the_fast_path_answers_too_few() -> None:
     )
     assert done.returncode == 1, done.stderr
     assert re.search(r"^equality: failed, 0 differences, \d+\.\d% by the fast path$", done.stdout, re.MULTILINE)
+
+
+def test_a_cycle_makes_the_calls_of_the_front_end() -> None:
+    with embedded("no") as server, contextlib.closing(Cycles(server.url, FullCalls(PROJECT), 2)) as cycles:
+        load_now(server.url, 30)
+        assert cycles.run(20).per_second > 0

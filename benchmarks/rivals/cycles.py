@@ -80,12 +80,12 @@ class FullCalls:
 
     def claim(self, request: str, agent: str) -> bytes:
         """See ``Calls``."""
-        waiting = ("0" * 16, self._nothing, 0, "", "", 0)
+        waiting = ("0" * 16, self._nothing, 0, "", 1, "", 0)
         return claims._CLAIM_NEXT.pack(self._key, (request, *self._record, agent, TTL_MS, self._selector, *waiting))
 
     def claimed(self, reply: bytes) -> tuple[str, int]:
         """See ``Calls``."""
-        outcome, item, _, _, fence = _unpack(reply)[1][0]
+        outcome, item, _, _, fence, *_ = _unpack(reply)[1][0]
         return (item, fence) if outcome == "success" else ("", 0)
 
     def complete(self, request: str, agent: str, item: str, fence: int) -> bytes:
