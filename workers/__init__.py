@@ -24,10 +24,9 @@ jobs, but it loads the product for each job and lacks most of what makes a worke
     RQ_KEY_PREFIX='fc:{RQ}' rq info
     RQ_KEY_PREFIX='fc:{RQ}' FLEET_REDIS_URL=... rq worker --serializer json fleet-steps.high fleet-steps fleet-steps.low
 
-**Jobs** are JSON, never pickles: whoever can write to Redis must not be able to run code
-of their own. For the same reason a worker runs only functions of ``workers.steps``. The job of a
-step is a pointer, ``workers.steps.run(project, run, step, attempt)``. An engine follows the pointer
-and never calls that function, which is for stock workers.
+**Jobs** are JSON, never pickles: write access to Redis must not allow running arbitrary code. For the same reason a
+worker runs only functions of ``workers.steps``. The job of a step is a pointer, ``workers.steps.run(project, run, step,
+attempt)``. An engine follows the pointer and never calls that function, which is for stock workers.
 
 **Queues.** There is one queue per pool and priority. With a single queue, RQ moves a job to a second
 list in one command. With several queues it pops the job, which is lost if the worker dies right

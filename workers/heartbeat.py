@@ -57,7 +57,7 @@ class Heartbeat:
         worker: the name that the worker's leases carry.
         store: a client for the store's Redis that nobody else uses.
         queue: such a client for RQ's Redis; the same one if the queues are in the store's Redis.
-        held: the attempts in hand, by any key; read in the thread.
+        held: the running attempts, by any key; read in the thread.
         on_lost: called in the thread with each attempt whose lease this worker has lost.
         refused: whether nothing may be sent to the store now, because it is another one. This connection may have
             stayed while the store was emptied, and a beat would register the worker in it.

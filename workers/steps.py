@@ -12,7 +12,7 @@ from typing import Any
 
 
 def noop(*pointer: str) -> list[str]:
-    """Returns its arguments. It shows that jobs reach a worker and come back."""
+    """Returns its arguments. It tests that jobs reach a worker and return."""
     return list(pointer)
 
 

@@ -123,7 +123,7 @@ class Option(Part, frozen=True, kw_only=True):
     description: OptionalText = UNSET
     effect: Effect | UnsetType = UNSET
     transition_to: OptionalText = UNSET
-    """Some files write it beside the effect instead of in it. ``effects`` combines the two."""
+    """Some files write it next to the effect instead of in it. ``effects`` combines the two."""
 
     @property
     def effects(self) -> Effect:

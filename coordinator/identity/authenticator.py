@@ -118,7 +118,7 @@ class Authenticator:
             await self._verifier.aclose()
 
     def configure(self, settings: Settings) -> None:
-        """Replaces the settings, for every later request, and has the token file checked at once."""
+        """Replaces the settings, for every later request, and checks the token file at once."""
         self._apply(settings)
         self._take(self._entries)
         wanted = self._wanted_verifier()

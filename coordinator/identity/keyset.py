@@ -104,7 +104,7 @@ def decode(data: bytes) -> dict[str, Any]:
     """A JSON object.
 
     Raises:
-        BadDocument: it is none.
+        BadDocument: it is not a JSON object.
     """
     try:
         found = msgspec.json.decode(data)

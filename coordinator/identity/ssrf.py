@@ -1,4 +1,4 @@
-"""Protection against server-side request forgery (SSRF) for requests to URLs that somebody else chose.
+"""Protection against server-side request forgery (SSRF) for requests to URLs chosen by others.
 
 The host is resolved here, all its addresses must be public, and the connection goes to one of these addresses. So a
 name that resolves differently the second time (DNS rebinding) does not help an attacker.

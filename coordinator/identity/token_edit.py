@@ -1,6 +1,6 @@
 """Changes a token file: one change at a time, completely or not at all, keeping its comments.
 
-A text editor does not take our lock. So a change that somebody saves at the same time is detected, and not overwritten.
+A text editor does not take our lock. So a concurrent change is detected, and not overwritten.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def parse_tokens(data: bytes, path: Path) -> TokenFile:
     for number, entry in enumerate(found.tokens):
         if entry.sha256 == _NOTHING:
             raise TokenFileError(
-                _located("the digest is that of an empty text, which is no token", path, lines, number)
+                _located("the digest is that of an empty text, which is not a token", path, lines, number)
             )
         if entry.sha256 in seen:
             where = _located(f"the digest of entry {seen[entry.sha256]} is repeated", path, lines, number)

@@ -260,7 +260,7 @@ class _File:
         """
         with self._path.open("r+b") as file:
             if file.read(HEADER) != self._memory[:HEADER]:
-                raise FileNotFoundError(errno.ENOENT, "somebody has removed the file", str(self._path))
+                raise FileNotFoundError(errno.ENOENT, "the file was removed", str(self._path))
             file.seek(0, os.SEEK_END)
             file.write(bytes(_CHUNK))
         self._map()

@@ -258,7 +258,7 @@ class Recorder:
         self._restarted(operation).inc()
 
     def job(self, outcome: str) -> None:
-        """A worker finished a job that is no step."""
+        """A worker finished a job that is not a step."""
         self._jobs(outcome).inc()
 
     def step(self, outcome: str, seconds: float) -> None:

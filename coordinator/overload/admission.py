@@ -385,7 +385,7 @@ class Admission:
         self._projects.give_back(ticket.project)
 
     def _barred(self, criticality: Criticality, parks: bool, open_for: float | None) -> ToolFailure | None:
-        """Why a call is shed whoever makes it.
+        """Why a call is shed independently of its caller.
 
         Args:
             open_for: seconds for which the breaker stays open; None: it is not.

@@ -1,7 +1,7 @@
 """The callers' side of shedding: when to retry a call, and how often.
 
 A caller whose call was shed (kind ``shedding``) or that lost a race (kind ``transient``) repeats its call unchanged.
-It waits for as long as the answer says, plus a random part, so that callers shed together do not come back together. If
+It waits for as long as the answer says, plus a random part, so that callers shed together do not retry together. If
 the answer names no time, the pauses grow. All retries of a process come out of one ``Budget``; without it, the retries
 alone could keep the server overloaded.
 """

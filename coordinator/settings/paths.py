@@ -39,5 +39,5 @@ def located(written: str, base: Path, where: str) -> Path:
 
 
 def unblocked(path: str, flags: int) -> int:
-    """An ``opener`` for ``open`` that never blocks: otherwise, opening a pipe could wait for a writer for ever."""
+    """An ``opener`` for ``open`` that never blocks: otherwise, opening a pipe could wait forever for a writer."""
     return os.open(path, flags | os.O_NONBLOCK)

@@ -47,7 +47,7 @@ def settings_digest(settings: Settings) -> str:
 def loosened_by_omission(before: Loaded[Settings], now: Loaded[Settings]) -> Iterator[str]:
     """Security settings that would become looser only because they are no longer stated: a sentence about each.
 
-    A file that is being written, or has lost a part, looks as if somebody had removed these settings on purpose. So to
+    A file that is being written, or has lost a part, looks as if these settings were removed on purpose. So to
     loosen a running process, the operator has to state the new value.
     """
     if before.lines and not now.lines:

@@ -25,7 +25,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 def queue_name(pool: str, priority: str) -> str:
-    """The RQ queue of a pool and priority: ``fleet-steps-gpu.high``. ``list_of`` in handoff.lua says the same."""
+    """The RQ queue of a pool and priority: ``fleet-steps-gpu.high``. Must match ``list_of`` in handoff.lua."""
     suffix = f".{priority}" if priority in ("high", "low") else ""
     return QUEUE + ("" if pool in ("", DEFAULT_POOL) else f"-{pool}") + suffix
 

@@ -68,7 +68,7 @@ class StepRun(Struct, array_like=True, frozen=True):
 
 
 def job_id(project: str, run: str, step: str, attempt: int) -> str:
-    """Id of the RQ job that points to an attempt; ``job_id`` in steps.lua says the same."""
+    """Id of the RQ job that points to an attempt; Must match ``job_id`` in steps.lua."""
     return f"{_prefix(project)}{run}-{step}-{attempt}"
 
 

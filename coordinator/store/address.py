@@ -205,7 +205,7 @@ def _sentinels(hosts: str) -> tuple[tuple[str, int], ...]:
     """The hosts and ports of a list.
 
     Raises:
-        AddressError, ValueError: one of them is none.
+        AddressError, ValueError: one of them is invalid.
     """
     found = []
     for place in hosts.split(","):

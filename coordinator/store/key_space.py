@@ -27,7 +27,7 @@ async def noted(store: Store) -> int | None:
 
     Raises:
         ToolFailure: as ``Store.command`` says.
-        KeySpaceDiffers: the noted version is no number.
+        KeySpaceDiffers: the noted version is not a number.
     """
     found = await store.command("GET", keys.key_space.key(keys.FLEET))
     if found is None:
@@ -45,7 +45,7 @@ async def settle(store: Store) -> None:
 
     Raises:
         KeySpaceDiffers: it has the layout of another release.
-        StoreChanged: somebody has used it, but it has no identity.
+        StoreChanged: it is in use, but has no identity.
     """
     try:
         await _settle(store)

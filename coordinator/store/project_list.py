@@ -62,7 +62,7 @@ class ProjectList:
 
 
 async def written(store: Store, project: str) -> bool:
-    """Whether anybody has written to the project. Raises ToolFailure as ``Store.run`` says."""
+    """Whether the project has ever been written to. Raises ToolFailure as ``Store.run`` says."""
     return bool(await store.command("EXISTS", *(sign.key(project) for sign in _SIGNS)))
 
 

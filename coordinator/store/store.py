@@ -116,7 +116,7 @@ class Store:
         self.unready = ""
         """Why the store does not count as ready although it answers; empty: it does (``key_space.settle``)."""
         self.written = False
-        """Set with each call that is remembered; whoever notes the time in the store unsets it."""
+        """Set by each call with a request id; cleared when the time is noted in the store."""
         self._link = Link(
             self._address,
             timeout=self._timeout,
@@ -161,12 +161,12 @@ class Store:
     async def close(self) -> None:
         """Lets calls in flight finish, at most for the timeout, and closes every connection."""
         self._opened = False
-        beside = [task for task in (self._loading, self._settling) if task is not None]
+        background = [task for task in (self._loading, self._settling) if task is not None]
         self._loading = self._settling = None
-        for task in beside:
+        for task in background:
             task.cancel()
-        if beside:
-            await asyncio.wait(beside)
+        if background:
+            await asyncio.wait(background)
         await self._link.close()
         if self._client is not None:
             await self._client.aclose()
@@ -291,7 +291,7 @@ class Store:
 
         Raises:
             ToolFailure: store_unavailable, also if the server answers but takes no writes, or has not been settled
-                yet. A full one still takes some, so it is no failure, unless it lacks the script.
+                yet. A full one still accepts some writes, so it does not count as failed, unless it lacks the script.
         """
         started = perf_counter()
         await self.run(_CHECK, keys.FLEET)
@@ -373,7 +373,7 @@ class Store:
         """Retries a call if that helps: after loading a missing function, or because the script asks for it.
 
         A function that was missing has not run, so sending the call again is safe. The load precedes the call on the
-        same connection. If somebody deletes the functions in between, both are sent again.
+        same connection. If another process deletes the functions in between, both are sent again.
 
         Returns:
             The reply to the repeated call.

@@ -93,7 +93,7 @@ async def test_defaults_of_an_entry(
 
 
 @pytest.mark.parametrize("mode", ["optional", "required"])
-async def test_what_is_refused(authenticators: Authenticators, tokens: Tokens, mode: Any) -> None:
+async def test_rejected_headers(authenticators: Authenticators, tokens: Tokens, mode: Any) -> None:
     token = tokens.add()
     authenticator = authenticators.make(tokens=str(tokens.path), mode=mode)
     cases: list[tuple[str | bytes, Reason]] = [
@@ -378,7 +378,7 @@ async def test_permissions_scope_and_scp(
     ("claims", "permissions"),
     [({}, {"*"}), ({"scope": "openid profile"}, {"openid", "profile"}), ({"scp": ["items"]}, {"items"})],
 )
-async def test_scopes_of_other_servers_open_nothing_unless_the_operator_says_so(
+async def test_scopes_of_other_servers_permit_nothing_by_default(
     authenticators: Authenticators, claims: dict[str, Any], permissions: set[str]
 ) -> None:
     silent = authenticators.make(verifier=KEYS)

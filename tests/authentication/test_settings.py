@@ -108,7 +108,7 @@ def test_the_ports_differ(tmp_path: Path) -> None:
         load(tmp_path, "admin_port: 8420\n")
 
 
-def test_a_reload_cannot_open_what_a_restart_would_close(tmp_path: Path) -> None:
+def test_a_reload_cannot_loosen_what_a_restart_would_forbid(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text("host: 0.0.0.0\n" + REQUIRED)
     reader = Rereader(load_settings({}, {}, path))

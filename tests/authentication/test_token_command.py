@@ -82,7 +82,7 @@ def test_a_token_ends_after_90_days_unless_told_otherwise(fleet: Fleet, tmp_path
 def test_a_time_is_listed_in_its_written_zone(fleet: Fleet, tmp_path: Path) -> None:
     path = tmp_path / "tokens.yaml"
     path.write_text(f"tokens: [{{id: a, sha256: '{'a' * 64}', expires: '2199-01-31T12:00:00+02:00'}}]\n")
-    path.chmod(0o600)  # the file of somebody whose group may write is refused
+    path.chmod(0o600)  # a file that the group may write is rejected
     assert fleet("list")[1].splitlines()[1].endswith("  2199-01-31 12:00+0200")
 
 

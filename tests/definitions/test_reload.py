@@ -59,7 +59,7 @@ def test_a_file_that_breaks_and_is_fixed(tree: Tree, live: Definitions) -> None:
     assert list(live.current.workflows["one"].activities) == ["a", "b"]
 
 
-def test_a_change_is_noticed_whose_file_has_its_old_time_and_length(tree: Tree, live: Definitions) -> None:
+def test_a_change_with_unchanged_time_and_length_is_noticed(tree: Tree, live: Definitions) -> None:
     path = tree.root / "one/activities/02-b.toon"
     before = path.stat()
     path.write_text(path.read_text().replace("The activity b", "The activity x"))

@@ -89,7 +89,7 @@ def test_a_missing_audience_is_not_ours() -> None:
 
 
 @pytest.mark.parametrize("subject", ["", " ", 5, ["agent"], {"id": "agent"}, True, "x" * 501])
-def test_a_subject_must_be_somebody_s_id(subject: object) -> None:
+def test_a_subject_must_be_a_valid_id(subject: object) -> None:
     assert verdict({"sub": subject}).startswith("claims: 'sub'")
 
 

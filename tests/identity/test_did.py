@@ -111,7 +111,7 @@ def test_a_pattern_trusts_part_by_part(pattern: str, trusted: list[str], strange
     assert [name for name in strangers if f"did:web:{name}" in trust or name in trust] == []
 
 
-def test_a_list_trusts_exactly() -> None:
+def test_an_allowlist_trusts_exact_issuers() -> None:
     trust = did.Trust((DID, "did:web:b.example%3A8443"), "")
     assert DID in trust
     assert "did:web:b.example%3A8443" in trust

@@ -1,4 +1,4 @@
-"""Key servers that hang, fail, lie, rotate, go away and come back."""
+"""Key servers that hang, fail, answer wrongly, rotate keys, stop and restart."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_sets_are_the_same_if_they_verify_the_same() -> None:
         assert not only(jwk).same_as(only({**jwk, **change}))
 
 
-def test_a_point_that_is_not_on_its_curve_is_no_key() -> None:
+def test_a_point_off_its_curve_is_rejected() -> None:
     jwk = Signer("k", "ES256").jwk
     assert "without a usable key" in refusal({"keys": [{**jwk, "y": jwk["x"]}]})
 
@@ -92,7 +92,7 @@ def rsa_jwk(n: int, e: int) -> Json:
     return {"kty": "RSA", "n": text(n), "e": text(e), "kid": "k"}
 
 
-def test_a_key_is_never_made_because_a_document_says_so() -> None:
+def test_a_document_cannot_generate_keys() -> None:
     # jwcrypto would execute "generate".
     assert "without a usable key" in refusal({"keys": [{"generate": "RSA", "size": 16_384, "kty": "RSA"}]})
 

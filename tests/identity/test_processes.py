@@ -1,4 +1,4 @@
-"""Real front-end processes that share keys: while the key server dies, comes back, and settings change."""
+"""Real front-end processes that share keys: while the key server dies and recovers, and settings change."""
 
 from __future__ import annotations
 

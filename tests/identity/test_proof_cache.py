@@ -70,7 +70,7 @@ async def test_the_content_of_a_bad_token_is_never_revealed(verifier: JwksVerifi
         assert part not in repr(logs)
 
 
-def test_warnings_about_what_happens_often_are_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frequent_warnings_are_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
     monkeypatch.setattr("coordinator.metrics.throttled.time.monotonic", lambda: now)
     warn = ThrottledWarnings()

@@ -122,7 +122,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path, variable: str) -> No
     assert loaded.sources["actor_authentication.degraded_mode_policy"] == f"environment {variable}"
 
 
-def test_what_the_environment_overrides_is_checked_all_the_same(tmp_path: Path) -> None:
+def test_overridden_values_are_still_checked(tmp_path: Path) -> None:
     written = "actor_authentication: {degraded_mode_policy: rejekt}"
     assert "must be one of" in problems(tmp_path, written, DEGRADED_MODE_POLICY="reject")[0]
 

@@ -159,7 +159,7 @@ async def test_the_algorithm_of_ed25519_has_two_names(one_key_server: KeyServer,
     assert said(await verifier.verify(GOOD.token(head={"alg": "Ed25519"}))) == ("rejected", "policy")
 
 
-async def test_a_signature_by_somebody_else_is_bad(verifier: JwksVerifier) -> None:
+async def test_a_signature_by_another_key_is_rejected(verifier: JwksVerifier) -> None:
     outcome = await verifier.verify(STRANGER.token())
     assert (said(outcome), outcome.reason) == (("rejected", "crypto"), "the signature of the token is wrong")
 

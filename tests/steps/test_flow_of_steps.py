@@ -107,7 +107,7 @@ async def test_a_hundred_concurrent_joins(rig: Rig) -> None:
     assert {step.key for step in ends} == {"end"}
 
 
-async def test_forks_may_lie_within_forks(rig: Rig) -> None:
+async def test_forks_may_be_nested(rig: Rig) -> None:
     flow = await rig.create()
     (start,) = await rig.worker.take()
     await rig.worker.done(start, fork("outer", "a", "b"))
@@ -190,7 +190,7 @@ async def test_a_step_that_is_reported_together_with_the_end_of_its_flow_comes_a
     assert await rig.flows.retry("default", NO_KEY, flow, "bob") == (3, "failed")
 
 
-async def test_a_failure_that_the_flow_goes_on_after(rig: Rig) -> None:
+async def test_a_flow_continues_after_a_tolerated_failure(rig: Rig) -> None:
     flow = await rig.create()
     (step,) = await rig.worker.take()
     taken = await rig.worker.report(step, "F", then("b"), '{"error":"no"}', want=1)

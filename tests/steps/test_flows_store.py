@@ -236,7 +236,7 @@ async def test_a_step_whose_result_no_branch_matched_runs_again(rig: Rig) -> Non
     assert await rig.statuses(flow) == {"a": "done", "b": "done", "end": "done"}
 
 
-async def test_a_flow_that_runs_again_is_kept_and_its_steps_go_where_they_went(rig: Rig) -> None:
+async def test_a_retried_flow_is_kept_and_its_steps_use_the_same_queues(rig: Rig) -> None:
     flow = await rig.create(queue="gpu", priority="high")
     worker = rig.player("w2", pools=["gpu"])
     (step,) = await worker.take()

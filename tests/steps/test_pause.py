@@ -119,7 +119,7 @@ async def test_due_timers_wait_for_the_resume(rig: Rig) -> None:
     }  # fmt: skip
 
 
-async def test_a_delay_that_is_longer_than_the_pause_goes_on(rig: Rig) -> None:
+async def test_a_delay_longer_than_the_pause_continues(rig: Rig) -> None:
     flow = await rig.create(Plan((NewStep("start", delay_ms=60_000),)))
     before = await rig.step(flow, "start")
     await pause(rig, flow)

@@ -276,7 +276,7 @@ async def test_only_the_newest_acceptance_counts(serve: Serve, make_store: MakeS
         await asyncio.to_thread(new.stop)
 
 
-async def test_an_acceptance_rises_over_the_one_before_on_a_server_whose_clock_is_behind(serve: Serve) -> None:
+async def test_an_acceptance_is_newer_than_the_last_one_even_if_the_server_clock_is_behind(serve: Serve) -> None:
     store = await serve()
     far = 2**43
     identity = StoreIdentity("theirs", accepted=far)

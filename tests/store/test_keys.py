@@ -21,7 +21,7 @@ def test_a_project_name_makes_a_prefix(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-a", "_a", "A", "a b", "a\n", "é", "a:b", "{a}", "a*", "!fleet", "x" * 64])
-def test_another_project_name_is_refused_with_what_is_allowed(name: str) -> None:
+def test_an_invalid_project_name_is_rejected_with_the_rule(name: str) -> None:
     with pytest.raises(ToolFailure) as raised:
         keys.check_project(name)
     assert raised.value.code == "VALIDATION_ERROR"

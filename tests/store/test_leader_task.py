@@ -35,7 +35,7 @@ class Counting(LeaderTask):
 
 
 class Long(Counting):
-    """Has a round of several parts; after each of them something happens."""
+    """A task whose rounds have several parts, with a hook after each."""
 
     def __init__(self, store: Store, *events: Callable[[], Awaitable[None]]) -> None:
         super().__init__(store)

@@ -111,7 +111,7 @@ def test_a_session_that_leaks_fails(tmp_path: Path) -> None:
         wait_until_sync(lambda: not process_alive(pid), what="the end of what was left")  # noqa: B023
 
 
-def test_waiting_ends_with_what_was_waited_for() -> None:
+def test_waiting_ends_with_the_awaited_condition() -> None:
     values = iter([None, 0, "", "here", "later"])
     assert wait_until_sync(lambda: next(values)) == "here"
     with pytest.raises(NotReached, match=r"not within 0\.01 s: rain"):

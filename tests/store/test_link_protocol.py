@@ -179,13 +179,13 @@ async def test_the_deadline_of_a_call_counts_from_its_submission() -> None:
     clock = Clock()
     lost: list[float] = []
     line = Connection(cast("asyncio.AbstractEventLoop", clock), 1.0, 10, lambda *_: lost.append(clock.now))
-    first, beside = (line.submit(pack(("ECHO", 1))) for _ in range(2))
+    first, second = (line.submit(pack(("ECHO", 1))) for _ in range(2))
     clock.move(0.1)
     second = line.submit(pack(("ECHO", 2)))
     clock.move(0.9)
     line.data_received(bulk(b"1") * 2)
     clock.move(3.0)
-    assert await outcome(first) == await outcome(beside) == b"1"
+    assert await outcome(first) == await outcome(second) == b"1"
     assert await outcome(second) == UNAVAILABLE
     assert len(lost) == 1
     assert 1.1 <= lost[0] < 1.25, "not before its time, and at most two ticks late"
@@ -242,7 +242,7 @@ async def test_calls_beyond_the_bound_are_rejected_at_once(start_fake: StartFake
     assert link.in_flight == 0
 
 
-async def test_what_the_peer_does_not_read_is_bounded(
+async def test_unsent_bytes_are_bounded(
     start_fake: StartFake, open_link: OpenLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "MAX_UNSENT_BYTES", 4 * 1024 * 1024)

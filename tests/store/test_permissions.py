@@ -30,9 +30,7 @@ async def test_the_commands_are_those_of_all_scripts(alone: Store) -> None:
     assert set(permissions.used()) == words & known
 
 
-async def test_what_a_user_may_not_run_is_named(
-    alone: Store, own_server: EmbeddedServer, make_store: MakeStore
-) -> None:
+async def test_denied_commands_are_named(alone: Store, own_server: EmbeddedServer, make_store: MakeStore) -> None:
     assert await permissions.denied(alone) == []
     await permissions.require(alone)
     rights = "on >half ~fc:* &fc:* +@all"

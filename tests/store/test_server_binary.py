@@ -123,7 +123,7 @@ class TestAllocator:
         # Not the installed one: where that is may have a blank in its path.
         file = SimpleNamespace(name="libmimalloc.so", locate=lambda: tmp_path / "libmimalloc.so")
         monkeypatch.setattr("importlib.metadata.files", lambda name: [file])
-        # The loader ignores a file that is no library, but not a library that lacks another.
+        # The loader ignores a file that is not a library, but not a library with a missing dependency.
         server = tmp_path / "server"
         server.write_text(
             f'#!/bin/sh\n[ -z "$LD_PRELOAD" ] || {{ echo "no libatomic" >&2; exit 127; }}\necho "{VALKEY_9}"\n'

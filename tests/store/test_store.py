@@ -309,7 +309,7 @@ def _connected_for_the(store: Store, times: int) -> bool:
     return store._link.connects == times
 
 
-async def test_the_redis_client_reads_what_scripts_wrote(store: Store, project: str) -> None:
+async def test_the_redis_client_reads_data_written_by_scripts(store: Store, project: str) -> None:
     await store.run(BUMP, project, "a")
     assert await store.client.get(keys.FAMILIES["project"]["q"].key(project, "a")) == b"1"
     assert store.client is store.client

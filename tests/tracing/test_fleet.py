@@ -55,7 +55,7 @@ class World:
             FLEET_TRACING_ENDPOINT=collector.url,
         )
         self.fleet.wait_ready()
-        # The quick path takes what has been let in before.
+        # The fast path serves requests like those admitted before.
         self.call("get_blocked_items", {}, begin())
 
     def call(self, tool: str, arguments: dict[str, Any], traceparent: str, path: str = "/mcp") -> Any:

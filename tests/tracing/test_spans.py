@@ -156,7 +156,7 @@ async def test_both_paths_accept_both_forms_of_trace_context(
     app = make_app(fast=way == "fast")
     headers, body = traced(era, "add", left=1)
     try:
-        for _ in range(2):  # the quick path takes what has been let in before
+        for _ in range(2):  # the fast path serves requests like those admitted before
             assert (await send(app, headers=headers, body=body)).status == 200
     finally:
         await app.aclose()

@@ -1,4 +1,4 @@
-"""Sessions with downstream MCP servers: real processes, over stdio and Streamable HTTP, that die and come back."""
+"""Sessions with downstream MCP servers: real processes, over stdio and Streamable HTTP, that die and restart."""
 
 from __future__ import annotations
 
@@ -445,7 +445,7 @@ def _collected(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("closed", ["while it starts", "while it is given up"])
-async def test_a_server_that_never_answers_is_not_left_behind(tmp_path: Path, closed: str) -> None:
+async def test_a_server_that_never_answers_is_terminated(tmp_path: Path, closed: str) -> None:
     script = f"echo $$ > {tmp_path}/pid; exec sleep 300"
     seconds = 60.0 if closed == "while it starts" else 3.0  # for a busy machine to start a shell
     server = DownstreamServer("it", Connection(kind="mcp", command="sh", args=("-c", script), start_seconds=seconds))

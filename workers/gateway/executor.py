@@ -65,7 +65,7 @@ class GatewayExecutor:
     Args:
         operations: starts sub-workflows.
         own: finds the coordinator's own tools.
-        background: what runs beside the attempts, from ``open`` to ``close``.
+        background: background tasks that run from ``open`` to ``close``.
     """
 
     def __init__(

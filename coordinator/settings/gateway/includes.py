@@ -146,7 +146,7 @@ def _plain(node: _Node, at: KeyPath, places: Places, late: bool) -> Any:
         return [_plain(entry, (*at, number), places, late) for number, entry in enumerate(node.value)]
     if isinstance(node.value, str):
         text = node.value if late else _filled(node.value)
-        return _beside(node, text, at) if at[-1] == _DIRECTORY or at[-2:] == _AUDIT_FILE else text
+        return _relative_to_file(node, text, at) if at[-1] == _DIRECTORY or at[-2:] == _AUDIT_FILE else text
     if isinstance(node.value, dt.date | dt.time):
         return node.value.isoformat()
     if isinstance(node.value, float) and not math.isfinite(node.value):
@@ -154,7 +154,7 @@ def _plain(node: _Node, at: KeyPath, places: Places, late: bool) -> Any:
     return node.value
 
 
-def _beside(node: _Node, text: str, at: KeyPath) -> str:
+def _relative_to_file(node: _Node, text: str, at: KeyPath) -> str:
     """A path relative to its file, made absolute; unless it begins with a variable."""
     if not text or text.startswith("${"):
         return text

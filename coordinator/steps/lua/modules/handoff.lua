@@ -44,7 +44,7 @@ function handoff.make_ready(run, st, forced)
     return
   end
   st.s = 'q'
-  run.steps[run.keys.step .. st.id] = st -- so that whoever ends it in this call finds it
+  run.steps[run.keys.step .. st.id] = st -- so that code that ends it in this call finds it
   run.fresh[st.q] = run.fresh[st.q] or {}
   table.insert(run.fresh[st.q], st)
   run.pending = run.pending + 1
@@ -70,7 +70,7 @@ function handoff.interrupt(run, st)
 end
 
 -- After steps have ended: releases held-back steps as far as the limit allows. Without a limit there are none, unless
--- it was just removed: `always` looks for them all the same.
+-- it was just removed: `always` looks for them anyway.
 function handoff.refill(run, always)
   if run.env.limit == 0 and not always then return end
   for _ = 1, REFILL_MAX do

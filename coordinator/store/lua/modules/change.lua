@@ -6,7 +6,7 @@
 --   2. `body` makes the change. It returns the reply, a table; an error reply means that it has changed nothing, and is
 --      not recorded, so that the call can be repeated once its cause is fixed. A second value `false` means that the
 --      reply is not to be recorded.
---   3. The reply is recorded, after the change and before anybody can see either.
+--   3. The reply is recorded, after the change and before any other call can see either.
 local requests = require 'requests'
 
 return function(run, request, body)

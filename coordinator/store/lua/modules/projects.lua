@@ -1,7 +1,7 @@
 -- Names of projects, and the fleet's lists of projects that need background work.
 local projects = {}
 
--- Whether a project could have this name; PROJECT in keys.py says the same.
+-- Whether this is a valid name of a project; must match PROJECT in keys.py.
 function projects.is_project(name)
   return #name <= 63 and string.match(name, '^[a-z0-9][a-z0-9_-]*$') ~= nil
 end
