@@ -16,8 +16,9 @@ import resource
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
-from cyclopts import App, CycloptsError, UnknownCommandError
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
 
 from coordinator import __version__
 from coordinator.cli.commands import COMMANDS, GROUPS
@@ -41,6 +42,7 @@ def _app() -> App:
                 name="fleet",
                 version=__version__,
                 help_format="plaintext",
+                default_parameter=Parameter(show_default=_default),
                 result_action="return_value",
                 exit_on_error=False,
                 print_error=False,
@@ -56,6 +58,11 @@ def _app() -> App:
         page = command.page if not command.target.endswith(":app") else {"help": command.page["help"]}
         groups[parent].command(command.target, name=name, **page)
     return groups[""]
+
+
+def _default(value: Any) -> str | None:
+    """The default of a parameter in its help; None where it says no more than that the parameter is optional."""
+    return str(value) if value or (value == 0 and value is not False) else None
 
 
 app = _app()

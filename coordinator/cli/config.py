@@ -18,7 +18,7 @@ from coordinator.settings.redact import shown_value
 Format = Literal["auto", "table", "plain", "json"]
 
 
-@with_settings()
+@with_settings(starts_store=True)
 def show(
     loaded: LoadedSettings,
     *,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
 from urllib.parse import urlsplit
@@ -40,6 +40,7 @@ _SOURCES = (
     "(data_dir); a flag wins over a variable, a variable over the file. `fleet config example` explains them, `fleet "
     "config show` prints what is in force."
 )
+_OF_READERS = {"redis_url": "The fleet's Redis. Empty takes that of the fleet that runs on the data directory."}
 _COMMON = "The common ones; the others that concern this command have flags here, too. "
 _SENTENCES = re.compile(r"(?<=[.]) ")
 
@@ -48,6 +49,7 @@ def with_settings(
     without: Collection[str] = (),
     only: Collection[str] | None = None,
     listed: Collection[str] = LISTED,
+    starts_store: bool = False,
 ) -> Callable[[Callable[Concatenate[LoadedSettings, P], int]], Callable[..., int]]:
     """Decorates a command whose first parameter is the ``LoadedSettings``.
 
@@ -56,6 +58,7 @@ def with_settings(
             may still set them.
         only: names of the settings that it gets flags for, all of them in its help; by default it gets all settings.
         listed: names of the settings that its help lists if it gets all.
+        starts_store: whether it may start a Redis of its own if no URL is given; other commands use one that runs.
 
     Raises:
         SettingsError: (from the command) with everything that is wrong with the settings.
@@ -74,7 +77,7 @@ def with_settings(
         signature = inspect.signature(command, eval_str=True)
         project = signature.parameters["project"].default if "project" in signature.parameters else None
         own = list(signature.parameters.values())[1:]
-        added = _annotations(fields, shown)
+        added = _annotations(fields, shown, {} if starts_store else _OF_READERS)
         extra = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
             for name, annotation in added.items()
@@ -131,8 +134,12 @@ def check_range(flag: str, value: float, least: float, most: float) -> None:
         raise CommandFailed(f"{flag} must be from {least} to {most}, not {value}", Exit.USAGE)
 
 
-def _annotations(fields: list[Field], listed: Collection[str]) -> dict[str, Any]:
-    """``name -> Annotated[str | None, Parameter]``, ``--config`` first."""
+def _annotations(fields: list[Field], listed: Collection[str], helps: Mapping[str, str]) -> dict[str, Any]:
+    """``name -> Annotated[str | None, Parameter]``, ``--config`` first.
+
+    Args:
+        helps: what the help says instead of the setting's description.
+    """
     group = Group("Settings", help=_note(fields, listed), sort_key=10)
     config = Parameter(
         name="--config",
@@ -144,7 +151,7 @@ def _annotations(fields: list[Field], listed: Collection[str]) -> dict[str, Any]
     for field in fields:
         parameter = Parameter(
             name=field.flag,
-            help=_summary(field),
+            help=helps.get(field.name) or _summary(field),
             group=group,
             show=field.name in listed,
             metavar=_metavar(field),

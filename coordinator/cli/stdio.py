@@ -60,7 +60,7 @@ _STOP_SECONDS = 1.0
 """How long calls in flight may take after a signal: hosts kill a server that has not ended after two seconds."""
 
 
-@with_settings(without=_FOR_THE_NETWORK)
+@with_settings(without=_FOR_THE_NETWORK, starts_store=True)
 def stdio(
     loaded: LoadedSettings,
     *,

@@ -38,7 +38,7 @@ LEFTOVER_SECONDS = 10.0
 """How long a start waits for the exit of processes whose supervisor was killed."""
 
 
-@with_settings(without=("worker_port",))
+@with_settings(without=("worker_port",), starts_store=True)
 def up(loaded: LoadedSettings) -> int:
     """Runs the fleet until SIGTERM or SIGINT."""
     settings = loaded.settings

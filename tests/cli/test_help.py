@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -43,7 +44,9 @@ def test_every_page_is_in_the_table_of_commands() -> None:
 @pytest.mark.parametrize("words", PAGES)
 def test_help_is_short_and_begins_with_two_examples(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run([*words.split(), "--help"]) == Exit.OK
-    lines = capsys.readouterr().out.splitlines()
+    page = capsys.readouterr().out
+    assert not re.search(r"\[default:\s(?:\"\"|\(\)|False|None)\]", page), "a default that says nothing"
+    lines = page.splitlines()
     assert len(lines) < LINES
     assert max(map(len, lines)) <= COLUMNS
     title, *examples, blank = lines[:4]

@@ -26,7 +26,7 @@ MAX_TREES = 100
 _CHAOS_FRONTENDS = 4
 
 
-@with_settings(only=("data_dir", "redis_url", "frontends"))
+@with_settings(only=("data_dir", "redis_url", "frontends"), starts_store=True)
 def demo(
     loaded: LoadedSettings,
     *,
