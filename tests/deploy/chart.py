@@ -1,4 +1,4 @@
-"""The Helm chart, rendered by Helm's own engine, and what can be asked of the objects."""
+"""The Helm chart, rendered by Helm's own engine, with queries on the objects."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ruamel.yaml import YAML
 CHART = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "fleet-coordinator"
 RELEASE, NAMESPACE = "fleet", "prod"
 RENDERED_HERE = importlib.util.find_spec("helm_python") is not None
-"""Whether Helm's engine can be had for this platform."""
+"""Whether Helm's engine is available for this platform."""
 
-# In a process of its own: Go's runtime has ideas about signals.
+# In a separate process, because Go's runtime changes signal handlers.
 _RENDER = """
 import json, sys
 import helm_python as helm
@@ -42,7 +42,7 @@ json.dump(found, sys.stdout)
 
 @dataclass
 class Rendered:
-    """What came of one set of values."""
+    """The result of one set of values."""
 
     objects: list[Any] = field(default_factory=list)
     notes: str = ""
@@ -63,14 +63,14 @@ class Rendered:
 
     @property
     def containers(self) -> Iterator[tuple[Any, Any]]:
-        """Each container, behind its pod's spec."""
+        """Each container, with its pod's spec."""
         for pod in self.pods.values():
             for container in pod["spec"]["containers"]:
                 yield pod["spec"], container
 
     @property
     def settings_text(self) -> str:
-        """The file that all processes read."""
+        """The config file of all processes."""
         (config,) = self.all("ConfigMap")
         text: str = config["data"]["fleet.yaml"]
         return text
@@ -111,13 +111,13 @@ def _rendered(found: Any) -> Rendered:
 
 
 def check(one: Any, version: str) -> None:
-    """Checks an object against its schema; nothing may be there that the schema does not know.
+    """Checks an object against its schema; unknown fields are errors.
 
     Args:
-        version: of Kubernetes.
+        version: the version of Kubernetes.
 
     Raises:
-        Exception: it does not fit; says where.
+        Exception: it violates the schema; the message says where.
     """
     if one["apiVersion"].startswith("monitoring.coreos.com/"):
         getattr(_operator_models(), one["kind"]).model_validate(one, extra="forbid")
@@ -126,7 +126,7 @@ def check(one: Any, version: str) -> None:
 
 
 def newest() -> str:
-    """The newest version of Kubernetes whose schemas are here."""
+    """The newest version of Kubernetes with installed schemas."""
     version: str = _kubernetes().latest_version()
     return version
 
@@ -136,5 +136,5 @@ def _kubernetes() -> Any:
 
 
 def _operator_models() -> Any:
-    # By name: mypy would read all of its four megabytes.
+    # Imported by name: mypy would read all of its four megabytes.
     return importlib.import_module("cloudcoil.models.prometheus_operator.v1")

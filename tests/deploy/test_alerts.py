@@ -1,4 +1,4 @@
-"""Each alert fires when it should and is silent when it should be: one case each, run by promtool."""
+"""Each alert fires and stays silent as it should: one case each, run by promtool."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = DEPLOY / "prometheus"
 FILES = ("recording.yml", "alerts.yml")
 _SUFFIXES = ("_bucket", "_sum", "_count")
 _OTHERS = {"up"}
-"""Metrics that Prometheus makes itself."""
+"""Metrics of Prometheus itself."""
 
 needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool is not installed (Debian: apt-get install prometheus)"
@@ -38,7 +38,7 @@ LONG = 300
 
 
 class Case(NamedTuple):
-    """Series as promtool writes them, one value a minute, and the minute at which to look."""
+    """Series in promtool's notation, one value a minute, and the minute to evaluate."""
 
     fires: dict[str, str]
     silent: dict[str, str]
@@ -46,7 +46,7 @@ class Case(NamedTuple):
 
 
 def slow(share: int) -> dict[str, str]:
-    """Of 600 claims a minute, so many take longer than 100 ms."""
+    """Of 600 claims a minute, ``share`` take longer than 100 ms."""
     return {
         CALLS: f"0+600x{LONG}",
         TOOK % "0.1": f"0+{600 - share}x{LONG}",
@@ -217,7 +217,7 @@ def test_the_files_are_well_formed() -> None:
 @needs_promtool
 @pytest.mark.timeout(300)
 def test_each_alert_fires_per_fleet(tmp_path: Path) -> None:
-    """Both are scraped by one Prometheus: neither hides what happens to the other."""
+    """One Prometheus scrapes both: neither hides the other."""
     looks: dict[tuple[tuple[tuple[str, str], ...], int], list[str]] = defaultdict(list)
     for name, case in CASES.items():
         given = {of("a", series): values for series, values in case.fires.items()}
@@ -264,13 +264,13 @@ def test_links_lead_to_the_published_runbooks(tmp_path: Path) -> None:
 
 
 def of(fleet: str, series: str) -> str:
-    """The series of one fleet, as promtool writes it."""
+    """The series of one fleet, in promtool's notation."""
     name, _, labels = series.partition("{")
     return f'{name}{{fleet="{fleet}"{"," + labels if labels else "}"}'
 
 
 def run_cases(folder: Path, interval: str, tests: list[dict[str, Any]]) -> None:
-    """Has promtool evaluate the rules on series, as often as that."""
+    """Lets promtool evaluate the rules on series, at an interval."""
     path = folder / "cases.yml"
     YAML(typ="safe").dump(
         {"rule_files": [str(RULES / file) for file in FILES], "evaluation_interval": interval, "tests": tests}, path
@@ -280,7 +280,7 @@ def run_cases(folder: Path, interval: str, tests: list[dict[str, Any]]) -> None:
 
 @needs_promtool
 def test_only_a_lasting_outage_pages(tmp_path: Path) -> None:
-    """Half a minute without the store, as a failover takes, is over before anybody is at a keyboard."""
+    """Half a minute without the store, as in a failover, is over before anybody can react."""
 
     def pages(minutes: str, alert: str, firing: int) -> dict[str, Any]:
         labels = f'alertname="{alert}",alertstate="firing",severity="page"'
@@ -303,7 +303,7 @@ def test_only_a_lasting_outage_pages(tmp_path: Path) -> None:
 
 @needs_promtool
 def test_missing_targets_are_noticed(tmp_path: Path) -> None:
-    """Where pods are gone, there is no target that could be down."""
+    """Without pods, there is no target that could be down."""
 
     def case(given: dict[str, str], alert: str) -> dict[str, Any]:
         fired = 'count(ALERTS{alertname=~"FleetNotScraped|NoFrontEnds",alertstate="firing"}) by (alertname)'
@@ -315,7 +315,7 @@ def test_missing_targets_are_noticed(tmp_path: Path) -> None:
         }
 
     workers = {'up{job="coordinator"}': "1x40", 'coordinator_processes{role="worker"}': "1x40"}
-    # Of two fleets one is no longer found.
+    # One of two fleets is no longer found.
     one_left = {of("a", 'up{job="coordinator"}'): "1x4 stale", of("b", 'up{job="coordinator"}'): "1x40"}
     one_left |= {of(fleet, 'coordinator_processes{role="frontend"}'): "1x40" for fleet in "ab"}
     run_cases(

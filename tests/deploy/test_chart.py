@@ -1,4 +1,4 @@
-"""The Helm chart: rendered with many sets of values, checked against schemas, and its pods' commands run."""
+"""The Helm chart: renders many sets of values, checks them against schemas, and runs the pods' commands."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_every_object_fits_its_schema(chart: Rendered, version: str) -> None:
 
 
 def test_the_schemas_reject_misspelled_fields(charts: dict[str, Rendered]) -> None:
-    """The check above could not fail if they let anything through."""
+    """Otherwise the check above could not fail."""
     pod = deepcopy(charts["defaults"].one("Deployment", "fleet-worker"))
     pod["spec"]["template"]["spec"]["containers"][0]["readinesProbe"] = {}
     with pytest.raises(Exception, match="readinesProbe"):
@@ -147,7 +147,7 @@ def test_probes_use_served_paths_and_open_ports(chart: Rendered) -> None:
     for _, container in chart.containers:
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         probed = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
-        # The clients' port answers to the names of the Service alone, and a kubelet asks by address.
+        # The clients' port accepts only the names of the Service, but a kubelet probes by address.
         assert {ports[probe["port"]] for probe in probed.values()} == {own[container["args"][0]]}
         assert {name: probe["path"] for name, probe in probed.items()} == {
             "startup": "/healthz",
@@ -162,7 +162,7 @@ def test_probes_use_served_paths_and_open_ports(chart: Rendered) -> None:
 def test_front_ends_scale_by_metrics_that_exist(charts: dict[str, Rendered]) -> None:
     gauges = {metric.name for metric in catalogue.CATALOGUE if metric.kind == "gauge"}
     wanted = {
-        # A metric that no adapter serves would keep the autoscaler from ever scaling down.
+        # With a metric that no adapter serves, the autoscaler would never scale down.
         "defaults": {"cpu"},
         "both": {"coordinator_saturation", "cpu"},
         "saturation": {"coordinator_saturation"},
@@ -170,7 +170,7 @@ def test_front_ends_scale_by_metrics_that_exist(charts: dict[str, Rendered]) -> 
     for case, names in wanted.items():
         (scaler,) = charts[case].all("HorizontalPodAutoscaler")
         target = charts[case].one(scaler["spec"]["scaleTargetRef"]["kind"], scaler["spec"]["scaleTargetRef"]["name"])
-        assert "replicas" not in target["spec"], "an upgrade would undo what the autoscaler has done"
+        assert "replicas" not in target["spec"], "an upgrade would undo the autoscaler's changes"
         found = set()
         for metric in scaler["spec"]["metrics"]:
             if metric["type"] == "Pods":
@@ -178,7 +178,7 @@ def test_front_ends_scale_by_metrics_that_exist(charts: dict[str, Rendered]) -> 
                 found.add(metric["pods"]["metric"]["name"])
             else:
                 (container,) = target["spec"]["template"]["spec"]["containers"]
-                assert container["resources"]["requests"]["cpu"], "a share of nothing"
+                assert container["resources"]["requests"]["cpu"], "utilisation needs a request"
                 found.add(metric["resource"]["name"])
         assert found == names
         assert 1 < scaler["spec"]["minReplicas"] <= scaler["spec"]["maxReplicas"]
@@ -222,7 +222,7 @@ def test_prometheus_finds_every_pod_under_the_labels_of_the_alerts(charts: dict[
     labels = monitor["spec"]["selector"]["matchLabels"]
     (service,) = (one for one in chart.all("Service") if labels.items() <= one["metadata"]["labels"].items())
     assert chart.selected(service["spec"]["selector"]) == set(chart.pods)
-    assert service["spec"]["publishNotReadyAddresses"], "what is not ready is what one wants to see"
+    assert service["spec"]["publishNotReadyAddresses"], "unready pods must be scraped too"
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["path"] in PROBES
     assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
@@ -265,7 +265,7 @@ def test_network_policies_restrict_access_to_pods(charts: dict[str, Rendered]) -
     assert not charts["defaults"].all("NetworkPolicy")
     mcp, admin = ({"port": name, "protocol": "TCP"} for name in ("mcp", "admin"))
     for case, wanted in (
-        # A rule without `from` is for everybody, so nobody may mean that there is no rule.
+        # A rule without `from` allows everybody, so an empty list must produce no rule.
         ("closed", [{"ports": [mcp]}]),
         ("closed but for Prometheus", [{"ports": [mcp], "from": AGENTS}, {"ports": [admin], "from": PROMETHEUS}]),
     ):
@@ -318,7 +318,7 @@ def test_pods_have_minimal_privileges(chart: Rendered) -> None:
         }
         assert container["resources"]["requests"].keys() >= {"cpu", "memory"}
         assert container["resources"]["limits"]["memory"]
-        # All that is written goes where something is mounted.
+        # All writes go to mounts.
         mounts = {one["mountPath"]: one for one in container["volumeMounts"]}
         volumes = {one["name"]: one for one in spec["volumes"]}
         assert {one["name"] for one in mounts.values()} == volumes.keys()
@@ -394,14 +394,14 @@ def test_the_settings_are_valid(chart: Rendered, tmp_path: Path) -> None:
 
 
 def test_service_variables_of_kubernetes_are_disabled(charts: dict[str, Rendered]) -> None:
-    """Of a Service called fleet it makes FLEET_PORT=tcp://..., and then nothing starts."""
+    """A Service called fleet would set FLEET_PORT=tcp://..., and nothing would start."""
     with pytest.raises(SettingsError, match="FLEET_PORT"):
         load_settings({}, {"FLEET_PORT": "tcp://10.0.0.1:8420"})
     assert all(spec["enableServiceLinks"] is False for spec, _ in charts["defaults"].containers)
 
 
 def ask(port: int, path: str, host: str) -> tuple[int, bytes]:
-    """What a kubelet, Prometheus or a client gets that knows the process by another name."""
+    """The answer to a kubelet, Prometheus or client that uses another host name."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", path, headers={"Host": host})
@@ -419,7 +419,7 @@ def ports() -> list[int]:
 def test_pods_run_and_answer_all_probes_and_clients(
     charts: dict[str, Rendered], tmp_path: Path, redis_url: str, ports: list[int]
 ) -> None:
-    """Both containers' commands with the chart's settings; only addresses and ports are this machine's."""
+    """Both containers' commands with the chart's settings, except addresses and ports."""
     chart = charts["defaults"]
     file = tmp_path / "fleet.yaml"
     file.write_text(chart.settings_text)
@@ -454,13 +454,13 @@ def test_pods_run_and_answer_all_probes_and_clients(
                 status, body = ask(port, container[f"{probe}Probe"]["httpGet"]["path"], "10.1.2.3:8421")
                 assert status == 200, body
         for name in names:
-            # It is let in, and told what it should have sent.
+            # It is accepted, and gets an error about its request.
             assert ask(mcp, "/mcp", f"{name}:{service['spec']['ports'][0]['port']}")[0] == 405
         assert ask(mcp, "/mcp", "evil.example")[0] == 421
         frontend = samples(ask(admin, "/metrics", "10.1.2.3:8421")[1])
         assert frontend["coordinator_processes{role=frontend}"] == chart.settings["frontends"]
         assert samples(ask(worker, "/metrics", "10.1.2.3:8421")[1])["coordinator_processes{role=worker}"] == 1
-        # An autoscaler has to see it also where nobody has called yet.
+        # An autoscaler needs it even before the first call.
         wait_until_sync(
             lambda: "coordinator_saturation" in samples(ask(admin, "/metrics", "10.1.2.3:8421")[1]), what="saturation"
         )
@@ -470,7 +470,7 @@ def test_pods_run_and_answer_all_probes_and_clients(
 
 
 def test_every_value_is_described() -> None:
-    """Whoever misspells one is told; so the schema has to know them all."""
+    """Misspelled values are rejected, so the schema has to have all of them."""
     schema = YAML(typ="safe").load((CHART / "values.schema.json").read_text())
     values = YAML(typ="safe").load((CHART / "values.yaml").read_text())
     used = set(re.findall(r"\.Values\.([A-Za-z.]+)", "".join(one.read_text() for one in CHART.glob("templates/*"))))

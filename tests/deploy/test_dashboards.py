@@ -1,4 +1,4 @@
-"""The dashboards: what is checked in is what the code writes, and every panel has data in a real Prometheus."""
+"""The dashboards: the checked-in files match the generator, and every panel has data in a real Prometheus."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PANELS = [
     for _, panels in board.rows
     for panel in panels
 ]
-# One call at a time, so that some have to wait; keys to verify with; and tools of a server that is away.
+# One call at a time, so that some have to wait; keys for verification; and tools of a server that is down.
 CONFIG = """
 overload: {least_limit: 1, most_limit: 1}
 actor_authentication:
@@ -90,7 +90,7 @@ def test_json_has_units_descriptions_and_links() -> None:
 
 
 class Prometheus:
-    """A server that scrapes one fleet every second, for which a busy machine may take as long."""
+    """A Prometheus that scrapes one fleet every second."""
 
     def __init__(self, folder: Path, target: str) -> None:
         self.port = free_port()
@@ -150,11 +150,11 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         server = Prometheus(folder, f"127.0.0.1:{fleet.port}")
         stack.callback(server.close)
         wait_until_sync(server.ready, what="Prometheus to have scraped")
-        for _ in range(2):  # a rate needs something before it
+        for _ in range(2):  # a rate needs an earlier sample
             use(fleet)
             search_at_once(fleet)
             server.wait_for_more()
-        # How long claims were held is counted now and then only.
+        # Hold times are counted only periodically.
         held = "sum(increase(coordinator_claim_hold_seconds_count[30s])) > 0"
         wait_until_sync(lambda: server.query(held), 60, "ended claims to be counted")
         runs = "rate(coordinator_runs_ended_total[30s])"
@@ -164,7 +164,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 
 def use(fleet: RunningFleet) -> None:
-    """Some of everything that agents do."""
+    """A bit of everything that agents do."""
     with Http(fleet.port) as client:
         for number in range(5):
             made = client.call(
@@ -182,7 +182,7 @@ def use(fleet: RunningFleet) -> None:
 
 
 def search_at_once(fleet: RunningFleet) -> None:
-    """So many calls at a time that some wait for room."""
+    """Enough concurrent calls that some wait for admission."""
 
     def search(_: int) -> None:
         with Http(fleet.port) as client:
@@ -194,7 +194,7 @@ def search_at_once(fleet: RunningFleet) -> None:
 
 
 def ask(client: Http, toolset: str, tool: str, **arguments: Any) -> Any:
-    """The structured result of a call, however it is answered."""
+    """The structured result of a call, in either form."""
     client.connection.request("POST", f"/mcp/{toolset}", call_body(tool, arguments), MCP_HEADERS)
     answer = client.connection.getresponse().read().decode()
     if not answer.startswith("{"):

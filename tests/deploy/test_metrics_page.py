@@ -1,4 +1,4 @@
-"""The page about metrics: what is checked in is what the code writes, and it says all there is to say."""
+"""The page about metrics: the checked-in file matches the generator, and is complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dockerfile, compose file and systemd units: linted, and what they run is run without them."""
+"""Dockerfile, compose file and systemd units are linted, and their commands are run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DRAIN_SECONDS = Settings().drain_seconds
 
 
 def understood(command: list[str]) -> bool:
-    """Whether ``fleet`` knows the command and all its flags: a wrong value comes last, so it is what is refused."""
+    """Whether ``fleet`` knows the command and all its flags: only the invalid last value is rejected."""
     done = fleet_command(*command, "--log-level", "nonsense")
     return done.returncode == 2 and "log_level" in done.stderr and "flag --log-level" in done.stderr
 
@@ -59,7 +59,7 @@ def test_the_image_copies_existing_files_and_is_not_root() -> None:
     copied = {source for line in instructions("COPY") if "--from" not in line for source in line.split()[:-1]}
     assert copied <= allowed
     assert instructions("USER")[-1] == "10001"
-    # What is healthy is not the same for front-ends and workers, which have no port unless told.
+    # Front-ends and workers need different health checks: workers have no port by default.
     assert not instructions("HEALTHCHECK")
 
 
@@ -103,7 +103,7 @@ def test_the_compose_file_pins_images_and_publishes_on_loopback_only() -> None:
 
 
 def test_prometheus_scrapes_every_container_of_the_compose_file() -> None:
-    """By address, on the ports for operators: the other one answers to the names that clients use, and no more."""
+    """By address, on the operators' ports: the clients' port accepts only the names of clients."""
     (job,) = YAML(typ="safe").load(DEPLOY / "docker" / "prometheus.yml")["scrape_configs"]
     assert job["job_name"] == "coordinator"
     (found,) = job["dns_sd_configs"]
@@ -116,7 +116,7 @@ def test_prometheus_scrapes_every_container_of_the_compose_file() -> None:
 
 
 def test_units_of_a_host_share_a_metrics_directory() -> None:
-    """The front-ends' /metrics speaks for all processes with their data directory."""
+    """The front-ends' /metrics covers all processes with their data directory."""
     directories = set()
     for unit in UNITS:
         text = unit.read_text()
@@ -145,6 +145,6 @@ def test_units_run_known_commands(unit: Path) -> None:
             check=False,
             timeout=120,
         )
-        # What it says about programs that are not installed here is no fault of the unit.
+        # Programs that are not installed here are not a fault of the unit.
         faults = [line for line in done.stderr.splitlines() if unit.name in line and "not executable" not in line]
         assert not faults, done.stderr

@@ -1,4 +1,4 @@
-"""What runbooks tell people to run and to look at is there."""
+"""Commands, settings and metrics in runbooks exist."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_commands_are_known(command: str) -> None:
 
 @pytest.mark.parametrize("command", FOREIGN)
 def test_foreign_commands_name_the_server(command: str) -> None:
-    """The one on this machine, on the usual port, is hardly ever the fleet's."""
+    """A local server on the default port is hardly ever the fleet's."""
     assert re.search(r" (--url|-u) REDIS_URL\b| -s DATA_DIR/redis\.sock\b", command)
 
 

@@ -1,7 +1,7 @@
 """Checks that source files stay small: limits and named exceptions are in pyproject.toml.
 
-Prints the median, so that growth is seen before a limit is hit. An exception that is no
-longer needed fails too.
+Prints the median, so that growth is noticed before a limit is hit. An obsolete exception
+fails too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def lines_of(path: Path) -> int:
 
 
 def check(root: Path, rules: dict[str, Any]) -> tuple[list[str], str]:
-    """Problems found under ``root``, and a line on the sizes at large."""
+    """Problems found under ``root``, and a summary line."""
     exceptions = rules.get("exceptions", {})
     problems: list[str] = []
     product: list[int] = []

@@ -1,26 +1,25 @@
 """Checks the Lua of the product's function libraries, which ``coordinator/store/lua_library.py`` builds.
 
-Each problem is told as ``path:line: what``. In each file:
+Problems are reported as ``path:line: what``. In each file:
 
-- No undefined names, and of the server's tables only fields that it offers. Nothing global is written.
+- No undefined names, and no unknown fields of the server's tables. Globals are not written.
 - No unused locals, parameters or modules. Exempt are the name ``_`` and the ``run`` of an operation.
-- No name that is already that of a module, function, parameter or local there, or of something of the server.
-- No variables at the level of a module: a local there is assigned once, and its tables change only while it is loaded.
-  Exempt is ``keys``, which keeps what follows from its argument alone.
-- Modules are named at the top, as ``local name = require 'name'``. They exist, do not use each other in a circle, and
-  have the fields that are used of them. Every module, and every field that one offers, is used by another file.
-- ``run.keys.<family>`` is of ``coordinator/store/keys.py``; other fields of ``run`` that are read are set by somebody.
-- No line is longer than 120 characters. How many lines there may be is checked by ``file_sizes.py``.
+- No name shadows a module, function, parameter, local or name of the server.
+- No variables at module level: a local there is assigned once, and its tables change only while it is loaded. Exempt is
+  ``keys``, which caches values derived from its argument alone.
+- Modules are required at the top, as ``local name = require 'name'``. They exist, have no cycles, and have the fields
+  that are used. Every module, and every exported field, is used by another file.
+- ``run.keys.<family>`` is in ``coordinator/store/keys.py``; other fields of ``run`` that are read are set somewhere.
+- No line is longer than 120 characters. ``file_sizes.py`` checks the number of lines.
 
 In the header of an operation:
 
-- ``args`` are the parameters of the function after ``run``, but for ``run.<name>``.
+- ``args`` are the parameters of the function after ``run``, except ``run.<name>``.
 - ``writes`` are the key families that the operation may write, or ``none`` (``lua_writes.py`` finds them). ``rq``
   stands for keys of RQ, and ``messages`` for messages that are published. The server refuses an operation with ``none``
   whatever writes; the others must name their commands in the source.
 
-``python -m tests.lint.lua_lint --fix`` writes these ``writes`` where they are not right. Debian's ``luacheck`` is run
-besides where it is installed.
+``python -m tests.lint.lua_lint --fix`` corrects these ``writes``. Debian's ``luacheck`` also runs if it is installed.
 """
 
 from __future__ import annotations
@@ -46,29 +45,29 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("coordinator", "workers", "benchmarks")
 WIDTH = 120
 WORDS = ("rq", "messages")
-"""What a header may name as written besides families."""
+"""Words that a header's ``writes`` may have besides families."""
 _NAMES = [family.name for scope in keys.FAMILIES.values() for family in scope.values()]
 
 
 class Rooms(Protocol):
-    """A library, as far as its files go."""
+    """The files of a library."""
 
     @property
     def folder(self) -> Path:
-        """Where the operations are, and below it its modules."""
+        """The folder of the operations, with the modules below it."""
 
     @property
     def places(self) -> Iterable[Path]:
-        """Folders with modules, in the order in which these are looked for."""
+        """Folders with modules, in search order."""
 
 
 class Lint:
-    """Checks libraries that may share modules; ``problems`` has what was found, as (path, line, what)."""
+    """Checks libraries that may share modules; ``problems`` has the findings, as (path, line, what)."""
 
     def __init__(self, libraries: Sequence[Rooms]) -> None:
         self.problems: set[tuple[Path, int, str]] = set()
         self.writes: dict[Path, list[str]] = {}
-        """What the header of each operation has to say, by the file; [] for none."""
+        """The correct ``writes`` of each operation's header, by file; [] for none."""
         self._files: dict[Path, LuaFile | None] = {}
         self._used: set[tuple[Path, str]] = set()
         for library in libraries:
@@ -78,7 +77,7 @@ class Lint:
             self._exports(path)
 
     def read(self, path: Path) -> LuaFile | None:
-        """A parsed file, once checked for itself; None where it cannot be parsed."""
+        """A parsed file, after its own checks; None if it cannot be parsed."""
         if path not in self._files:
             try:
                 file = self._files[path] = lua_names.read(path)
@@ -97,7 +96,7 @@ class Lint:
         return self._files[path]
 
     def uses(self, path: Path, name: str = "") -> None:
-        """A module, or a field of it, is used by another file."""
+        """Records that another file uses a module, or a field of it."""
         self._used.add((path, name))
 
     def _exports(self, path: Path) -> None:
@@ -120,7 +119,7 @@ class _Room:
         self._set = {"keys"}
 
     def check(self) -> None:
-        """Checks all files, then what the operations write."""
+        """Checks all files, then the writes of the operations."""
         operations = [file for path in sorted(self._library.folder.glob("*.lua")) if (file := self._lint.read(path))]
         self._module("run", ())
         for file in operations:
@@ -130,7 +129,7 @@ class _Room:
             if name not in self._set:
                 self._problem(path, line, f"nobody sets run.{name}")
         for path in sorted((self._library.folder / "modules").glob("*.lua")):
-            self._module(path.stem, ())  # those that only other libraries use
+            self._module(path.stem, ())  # those used only by other libraries
         found = Writes(self._find).of(operations)
         for file, one in zip(operations, found, strict=True):
             self._writes(file, one)
@@ -154,7 +153,7 @@ class _Room:
         return next((path for path in paths if path.is_file()), None)
 
     def _module(self, name: str, stack: tuple[str, ...]) -> None:
-        """Checks a module, if it was not, after those that it uses."""
+        """Checks a module once, after those that it uses."""
         file = self._find(name) if name not in self._done else None
         self._done.add(name)
         if file is not None:
@@ -163,7 +162,7 @@ class _Room:
             self._file(file, (*stack, name))
 
     def _file(self, file: LuaFile, stack: tuple[str, ...]) -> None:
-        """What a file says about others: the modules that it uses and their fields, and ``run``."""
+        """Checks a file's references: modules and their fields, and ``run``."""
         for name, line in file.requires.items():
             path = self._path(name)
             if name in stack:
@@ -190,7 +189,7 @@ class _Room:
         try:
             header = lua_source.read(file.path).header
         except ScriptError as error:
-            if all(text != lua_names.REQUIRE_FORM for _, text in file.problems):  # which the loader refuses too
+            if all(text != lua_names.REQUIRE_FORM for _, text in file.problems):  # the loader rejects that too
                 self._problem(file.path, 1, str(error))
             return
         self._set |= {word.removeprefix("run.") for word in header.args if word.startswith("run.")}
@@ -208,7 +207,7 @@ class _Room:
         try:
             header = lua_source.read(file.path).header
         except ScriptError:
-            return  # told by _contract
+            return  # reported by _contract
         order = [*dict.fromkeys(_NAMES), *WORDS]
         wanted = sorted(found.families, key=lambda name: order.index(name) if name in order else len(order))
         for site, command in found.commands:
@@ -229,7 +228,7 @@ def _header_line(path: Path) -> int:
 
 
 def fix(path: Path, families: Sequence[str]) -> bool:
-    """Writes the header's ``writes``. Returns whether it was another one."""
+    """Writes the header's ``writes``. Returns whether it has changed."""
     old = path.read_text(encoding="utf-8")
     lines = old.splitlines()
     start = _header_line(path) - 1
@@ -248,7 +247,7 @@ def fix(path: Path, families: Sequence[str]) -> bool:
 
 
 def libraries(root: Path = ROOT) -> list[Library]:
-    """All that the product declares."""
+    """All libraries of the product."""
     found: dict[Path, Library] = {}
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
@@ -266,7 +265,7 @@ def strays(root: Path, declared: Iterable[Rooms]) -> list[Path]:
 
 
 def luacheck(paths: Iterable[Path]) -> int:
-    """The result of ``luacheck`` where it is installed, else 0."""
+    """The exit code of ``luacheck`` if it is installed, else 0."""
     if shutil.which("luacheck") is None:
         return 0
     known = [f"{name}.{field}" for name, fields in lua_names.GLOBALS.items() for field in fields.split()]
@@ -278,7 +277,7 @@ def luacheck(paths: Iterable[Path]) -> int:
 def main(arguments: Sequence[str]) -> int:
     try:
         declared = libraries()
-    except ScriptError as error:  # the loader's own checks; without them there is no library to look at
+    except ScriptError as error:  # the loader's own checks failed, so there is no library to check
         print(error, file=sys.stderr)
         return 1
     lint = Lint(declared)

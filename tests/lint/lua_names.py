@@ -1,4 +1,4 @@
-"""Reads a Lua file for the lint: what each of its names stands for, and what is wrong with names within the file."""
+"""Resolves the names of a Lua file for the lint, and checks them within the file."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ GLOBALS: dict[str, str] = {
     "struct": "pack size unpack",
     "table": "concat insert maxn remove sort",
 }  # fmt: skip
-"""What the server offers to functions: names, and of its tables the fields."""
+"""Names that the server offers to functions, and the fields of its tables."""
 MAY_KEEP = ("keys",)
-"""Modules that may keep something from call to call."""
+"""Modules that may keep state between calls."""
 _CHANGING = ("insert", "remove", "sort")
 REQUIRE_FORM = "a module is named at the top of the file, as: local name = require 'name'"
 Kind = Literal["module", "function", "local", "parameter"]
@@ -34,7 +34,7 @@ Kind = Literal["module", "function", "local", "parameter"]
 
 @dataclass(eq=False, slots=True)
 class Var:
-    """A local name: where it is declared, and with what."""
+    """A local name with its declaration."""
 
     name: str
     line: int
@@ -42,7 +42,7 @@ class Var:
     top: bool
     """Declared at the level of the file."""
     value: Any = None
-    """The node of what it is declared with."""
+    """The node of its initial value."""
     used: bool = False
     exempt: bool = False
     assigned: bool = False
@@ -50,7 +50,7 @@ class Var:
 
 @dataclass(eq=False)
 class LuaFile:
-    """A parsed file. Nodes have no equality of use, so they are known by ``id``."""
+    """A parsed file. Nodes have no useful equality, so ``id`` identifies them."""
 
     path: Path
     tree: Any
@@ -60,10 +60,10 @@ class LuaFile:
     lines: dict[int, int] = field(default_factory=dict)
     """Lines of calls, by node."""
     parameters: dict[int, list[Var]] = field(default_factory=dict)
-    """Of each function node; ``...`` is one of them."""
+    """The parameters of each function node; ``...`` is one of them."""
     requires: dict[str, int] = field(default_factory=dict)
     exports: dict[str, tuple[int, Any]] = field(default_factory=dict)
-    """By field of the file's own table: line, and the node of the value."""
+    """Field of the file's own table -> line and value node."""
     returned: Any = None
     used_fields: list[tuple[str, str, int]] = field(default_factory=list)
     """Module, field of it, line."""
@@ -78,7 +78,7 @@ class LuaFile:
 
 
 def children(node: Any) -> list[Any]:
-    """The nodes and lists of nodes right below a node."""
+    """The child nodes of a node, and lists of them."""
     return [value for name, value in vars(node).items() if not name.startswith("_") and name != "comments"]
 
 
@@ -103,7 +103,7 @@ class NotLua(Exception):
     """A file cannot be parsed.
 
     Attributes:
-        line: from where on it cannot.
+        line: the line of the error.
     """
 
     def __init__(self, text: str, line: int) -> None:
@@ -116,7 +116,7 @@ def read(path: Path) -> LuaFile:
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except ast.SyntaxException as error:
-        # The library keeps the place to itself.
+        # The library does not expose the position.
         causes = getattr(error.__context__, "args", ())
         token = getattr(causes[0], "offendingToken", None) if causes else None
         if token is None:
@@ -131,7 +131,7 @@ def read(path: Path) -> LuaFile:
 
 
 class _Reader:
-    """Walks the tree in the order of the text, with the scopes that are open."""
+    """Walks the tree in source order, with the stack of open scopes."""
 
     def __init__(self, file: LuaFile) -> None:
         self._file = file
@@ -251,7 +251,7 @@ class _Reader:
         self._file.parameters[id(node)] = [self._declare(argument, "parameter") for argument in node.args]
         if node is self._file.returned and self._file.parameters[id(node)]:
             self._file.parameters[id(node)][0].exempt |= node.args[0].id == "run"
-        # A local of the body that has a parameter's name shadows it, as one of a block would.
+        # A local of the body with a parameter's name shadows it, like one of a block.
         self._scope(node.body.body)
         self._close(self._scopes.pop())
         self._depth -= 1
@@ -358,7 +358,7 @@ class _Reader:
         self._visit([node.source, node.args])
 
     def _visit_goto(self, node: Any) -> None:
-        """Its label is no variable."""
+        """A label is not a variable."""
 
     def _visit_label(self, node: Any) -> None:
         """As ``_visit_goto``."""

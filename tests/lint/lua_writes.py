@@ -1,9 +1,9 @@
 """Which key families each operation of a library may write, found in its Lua without running it.
 
-A function may write a family when the family's keys may reach a writing command in it, or in any function that it
-calls or names. What reaches a command is followed through variables, tables, fields of ``run``, results and arguments,
-in whatever order these are assigned: so more may be found than can happen. What goes through the store is not followed,
-nor are arguments of functions that are arguments. Of a key that is put together, its beginning counts.
+A function may write a family if the family's keys may reach a writing command in it, or in any function that it calls
+or names. Values are traced through variables, tables, fields of ``run``, results and arguments, in any order of
+assignment, so the result is conservative. Values that go through the store are not traced, nor are arguments of
+functions that are arguments. A concatenated key counts by its prefix.
 Besides families there are two words: ``rq`` stands for keys of RQ (``run.env.rq``), and ``messages`` for PUBLISH.
 """
 
@@ -26,7 +26,7 @@ ONE_KEY = frozenset(
 TWO_KEYS = frozenset(("LMOVE", "RENAME", "SMOVE"))
 MANY_KEYS = frozenset(("DEL", "MSET", "UNLINK"))
 WRITING = ONE_KEY | TWO_KEYS | MANY_KEYS | {"PUBLISH"}
-"""Commands that write, by which of their arguments are keys that they write. For the server, to publish is to write."""
+"""Writing commands, by which of their arguments are written keys. The server treats PUBLISH as a write."""
 READING = frozenset(
     ("DBSIZE", "EXISTS", "GET", "GETRANGE", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HRANDFIELD",
      "HSCAN", "HSTRLEN", "HVALS", "LINDEX", "LLEN", "LPOS", "LRANGE", "MGET", "PTTL", "SCARD", "SISMEMBER", "SMEMBERS",
@@ -36,29 +36,29 @@ READING = frozenset(
 )  # fmt: skip
 _SAME_TEXT = ("ipairs", "next", "pairs", "select", "string.format", "string.gsub", "string.sub", "table.concat",
               "table.remove", "tostring", "unpack")  # fmt: skip
-"""Functions of the server whose results are made of what is in their arguments."""
+"""Functions of the server whose results derive from their arguments."""
 
 Tokens = frozenset[str]
-"""What a value may be: ``f:<family>``, ``c:<COMMAND>`` or ``p:<n>``, what the function's n-th parameter is."""
+"""The possible values of an expression: ``f:<family>``, ``c:<COMMAND>``, or ``p:<n>`` for the n-th parameter."""
 Site = tuple[LuaFile, int]
 """A call of a command: the file, and the id of the node."""
 NONE: Tokens = frozenset()
 
 
 class Found(NamedTuple):
-    """What an operation does to the store."""
+    """The writes of an operation."""
 
     families: set[str]
     commands: list[tuple[Site, str]]
-    """Commands whose kind is unknown; '' for those that are made at run time."""
+    """Commands whose kind is unknown; '' for dynamic ones."""
     writes: set[Site]
     """Calls that write."""
     named: set[Site]
-    """Those of them of which a family is known."""
+    """Those of them with a known family."""
 
 
 class _Unit:
-    """A function at the level of a file (with the functions in it), and what is known about it so far."""
+    """A top-level function (with its nested functions), and the facts known about it so far."""
 
     def __init__(self, file: LuaFile, node: Any) -> None:
         self.file, self.node = file, node
@@ -87,10 +87,10 @@ class Writes:
         self._module = module
         self._units: dict[int, _Unit] = {}
         self.kept: dict[str, Tokens] = {}
-        """What may be in the fields of `run`."""
+        """The possible values of the fields of `run`."""
 
     def of(self, operations: Iterable[LuaFile]) -> list[Found]:
-        """What each of them may do."""
+        """The possible writes of each of them."""
         units = [self._unit(file, file.returned) for file in operations if file.returned is not None]
         while True:
             before = len(self._units), [unit.size() for unit in self._units.values()]
@@ -103,7 +103,7 @@ class Writes:
                 return [_found(unit) for unit in units]
 
     def target(self, node: Any, file: LuaFile) -> _Unit | None:
-        """The function at the level of a file that an expression names, if it names one."""
+        """The top-level function that an expression names, if any."""
         if isinstance(node, lua.Function | lua.LocalFunction | lua.AnonymousFunction):
             return self._unit(file, node)
         if isinstance(node, lua.Name):
@@ -145,7 +145,7 @@ def _found(unit: _Unit) -> Found:
 
 
 class _Study:
-    """Goes through a function once, with what is known about those that it calls."""
+    """One pass over a function, with the facts known about its callees."""
 
     def __init__(self, all_units: Writes, unit: _Unit) -> None:
         self._all, self._unit, self._file = all_units, unit, unit.file
@@ -190,14 +190,14 @@ class _Study:
                 self._put(target, index | _nth(values, node.values, n))
 
     def _function(self, node: Any) -> Tokens:
-        """A function within the function; it counts as called."""
+        """A nested function; it counts as called."""
         outer, self._results = self._results, id(node)
         self._walk(node.body)
         self._results = outer
         return self._unit.values.get(id(node), NONE)
 
     def _put(self, node: Any, tokens: Tokens) -> None:
-        """Tokens are put into the table that an expression is, or is found by."""
+        """Adds tokens to the table of an expression."""
         if isinstance(node, lua.Call):
             for argument in node.args:
                 self._put(argument, tokens)
@@ -263,7 +263,7 @@ class _Study:
         return self._unit.values.get(self._file.names.get(id(node)), NONE)
 
     def _joined(self, node: Any) -> Tokens:
-        """A text that is put together is as it begins; a parameter may be nothing that counts."""
+        """A concatenation has the value of its prefix; a parameter may be irrelevant."""
         left, right = self._value(node.left), self._value(node.right)
         begun = any(token.startswith("f:") for token in left)
         return frozenset(token for token in (left if begun else left | right) if not token.startswith("c:"))
@@ -290,7 +290,7 @@ class _Study:
         return called | self._value(node.func)
 
     def _use(self, unit: _Unit, arguments: list[Any], values: list[Tokens]) -> Tokens:
-        """A function at the level of a file is called, or only named: then nothing is known about its arguments."""
+        """A top-level function is called, or only named: then its arguments are unknown."""
 
         def known(tokens: Iterable[str]) -> Tokens:
             found: set[str] = set()
@@ -353,7 +353,7 @@ def _written(command: str, arguments: tuple[Tokens, ...]) -> Tokens:
 
 
 def _nth(values: Sequence[Tokens], nodes: Sequence[Any], n: int) -> Tokens:
-    """The n-th of a list of values, of which the last may be several."""
+    """The n-th of a list of values, whose last may expand to several."""
     if n < len(values):
         return values[n]
     return values[-1] if values and isinstance(nodes[-1], lua.Call | lua.Dots) else NONE

@@ -1,4 +1,4 @@
-"""Rules are stated or linked, not cited by a number that readers cannot look up."""
+"""Rules are stated or linked, not cited by numbers that readers cannot look up."""
 
 from __future__ import annotations
 

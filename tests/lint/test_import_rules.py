@@ -1,6 +1,6 @@
-"""The one-way import rule is really enforced: a wrong import breaks a contract.
+"""The one-way import rule is enforced: a forbidden import breaks a contract.
 
-Runs the real contracts over a copy of the tree with one wrong import put in.
+Runs the real contracts over a copy of the tree with forbidden imports.
 """
 
 from __future__ import annotations

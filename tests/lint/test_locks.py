@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "requirements.lock"
 TESTS = ROOT / "tests" / "requirements.lock"
 HOSTS = ROOT / "tests" / "hosts.lock"
-"""What needs an environment of its own."""
+"""Locks of separate environments."""
 
 
 def entries(path: Path) -> dict[str, tuple[Requirement, int]]:

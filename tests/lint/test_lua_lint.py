@@ -1,4 +1,4 @@
-"""The lint for Lua finds each fault that it is there for, and none in the product."""
+"""The lint for Lua finds every kind of problem, and none in the product."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ RUN = "return function(args)\n  return {cap = args.cap, made = true}\nend\n"
 
 
 class Folder(NamedTuple):
-    """A library in a folder of its own."""
+    """A library in a separate folder."""
 
     folder: Path
     places: list[Path]
 
 
 def problems(tmp_path: Path, operation: str, *, args: str = "none", writes: str = "none", **modules: str) -> list[str]:
-    """What is found in a library of one operation, ``op``, whose body begins in line 9, and modules."""
+    """The problems in a library of one operation, ``op``, whose body begins in line 9, and modules."""
     folder = Folder(tmp_path / "lua", [tmp_path / "lua" / "modules"])
     folder.places[0].mkdir(parents=True)
     (folder.folder / "op.lua").write_text(HEADER.format(args=args, writes=writes) + operation)
@@ -265,7 +265,7 @@ def test_a_folder_without_a_library_is_found(tmp_path: Path) -> None:
 
 
 def test_the_product_has_no_such_problems() -> None:
-    """In a process of its own, because it imports all that has Lua."""
+    """In a separate process, because it imports everything that has Lua."""
     command = [sys.executable, "-m", "tests.lint.lua_lint"]
     done = subprocess.run(command, cwd=lua_lint.ROOT, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

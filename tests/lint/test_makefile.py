@@ -1,4 +1,4 @@
-"""``make`` on a machine that lacks something says what, and what helps."""
+"""``make`` reports missing prerequisites, with advice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 @pytest.fixture
 def checkout() -> Iterator[Path]:
-    """A folder with what make needs to begin, which others may read too."""
+    """A minimal folder for make, readable by other users."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -33,8 +33,8 @@ def checkout() -> Iterator[Path]:
 def make(
     folder: Path, target: str, *, user: int | None = None, env: Mapping[str, str] | None = None, **variables: str
 ) -> str:
-    """What a make that fails says."""
-    # An outer make hands down its variables.
+    """The output of a failing make."""
+    # An outer make passes its variables down.
     others = ("PIP_", "MAKE", "FLEET_", "ARGS", "PYTHON", "VENV")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     done = subprocess.run(
@@ -52,7 +52,7 @@ def make(
 
 
 def python(folder: Path, script: str) -> str:
-    """A Python that does as the script says."""
+    """A fake Python that runs a script."""
     path = folder / "some-python"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -85,7 +85,7 @@ def test_unavailable_packages_are_reported(checkout: Path) -> None:
 
 
 def test_the_settings_of_make_up_can_be_overridden(checkout: Path) -> None:
-    """As `fleet up` advises where its directory is in use."""
+    """As `fleet up` advises if its directory is in use."""
     for name in ("pyproject.toml", "coordinator/__init__.py", ".venv/bin/fleet", ".venv/.created", ".venv/.locked"):
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).touch()

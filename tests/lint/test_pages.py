@@ -1,4 +1,4 @@
-"""Pages: links lead somewhere, files that they name are there, and each code block is run by a test or says why not."""
+"""Pages: links resolve, named files exist, and each code block is run by a test or gives a reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support import pages
 
 READ = {page.name: page for page in map(pages.read, pages.paths())}
 RUN = ("python", "sh", "yaml")
-"""What tests/cli/test_pages.py runs."""
+"""The languages that tests/cli/test_pages.py runs."""
 README_BYTES = 9 * 1024
 _FILE = re.compile(r"[\w.-]+(/[\w.-]+)+\.(lua|md|py|yaml|yml)|\w+\.lua")
 _ELSEWHERE = re.compile(r"https?://|mailto:")
@@ -91,7 +91,7 @@ def test_links_lead_somewhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(READ.keys() - {"CHANGELOG.md"}))
 def test_named_files_exist(name: str) -> None:
-    """By their place in the tree, or as seen from the page; operations by their name alone, too."""
+    """By their path in the tree or from the page; operations also by their name alone."""
     page = READ[name]
     for span in filter(_FILE.fullmatch, page.spans):
         places = (pages.ROOT, page.path.parent, pages.ROOT / "coordinator")

@@ -1,4 +1,4 @@
-"""The built distribution holds everything that the code reads at run time."""
+"""The built distribution contains everything that the code reads at run time."""
 
 from __future__ import annotations
 

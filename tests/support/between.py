@@ -1,4 +1,4 @@
-"""Lets something happen between two script runs of one call."""
+"""Runs a change between two script runs of one call."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 from coordinator.store import Script, Store
 
 Change = Callable[[], Awaitable[Any]]
-"""What happens; the call gets what it raises."""
+"""The change; its exceptions reach the call."""
 
 
 def after(monkeypatch: pytest.MonkeyPatch, store: Store, runs: int, change: Change) -> None:
-    """Has ``change`` happen once so many runs have been made and another one is asked for."""
+    """Runs ``change`` after ``runs`` runs, before the next one."""
     left = iter(range(runs))
     _once(monkeypatch, store, lambda _: next(left, None) is None, change)
 
 
 def before(monkeypatch: pytest.MonkeyPatch, store: Store, name: str, change: Change) -> None:
-    """Has ``change`` happen once the script of this name is asked for."""
+    """Runs ``change`` before the script of this name runs."""
     _once(monkeypatch, store, lambda script: script.name == name, change)
 
 

@@ -31,7 +31,7 @@ _FLAGS = (
     "--disable-sync",
 )
 WAIT_MS = 60_000
-"""How long a page may take for what a test waits for."""
+"""Timeout of the waits in a page."""
 MISSING = (
     "no Chromium is installed here, and CHROMIUM names none (Debian: apt-get install chromium; anywhere: "
     ".venv/bin/playwright install chromium)"
@@ -56,7 +56,7 @@ def chromium(home: Path) -> Iterator[Browser]:
     """A browser that ends with the block; skips the test if there is none.
 
     Args:
-        home: where it keeps what it remembers.
+        home: its profile directory.
     """
     with sync_playwright() as playwright:
         path = installed(playwright.chromium.executable_path)

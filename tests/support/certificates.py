@@ -1,4 +1,4 @@
-"""Certificates that nobody trusts unless told to."""
+"""Self-signed certificates."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 
 def self_signed(directory: Path, name: str = "localhost") -> Path:
-    """A PEM file with a self-signed certificate and its key; trusted where SSL_CERT_FILE names it.
+    """A PEM file with a self-signed certificate and its key; trusted if SSL_CERT_FILE names it.
 
     Args:
-        name: of the host; or its IP address.
+        name: the host name or IP address.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])

@@ -1,4 +1,4 @@
-"""What holds of every toolset's published contract: it is as recorded, its schemas are valid, its examples fit."""
+"""Checks of every toolset's published contract: it is as recorded, its schemas are valid, its examples fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coordinator.toolsets.tool import Services, Tool, Toolset
 
 Json = dict[str, Any]
 UPDATE = "UPDATE_CONTRACT"
-"""With this environment variable set, records are written anew instead of compared:
+"""With this environment variable set, records are rewritten instead of compared:
 ``UPDATE_CONTRACT=1 pytest tests -k recorded``. The diff of the commit shows the change."""
 _SHOWN_LINES = 80
 
@@ -49,7 +49,7 @@ def must_be_as_recorded(toolset: Toolset, record: Path) -> None:
 
 
 def snapshot(toolset: Toolset) -> str:
-    """All that a toolset publishes, as readable JSON with a stable order."""
+    """Everything that a toolset publishes, as readable JSON in a stable order."""
     published = {
         "name": toolset.name,
         "title": toolset.title,
@@ -81,7 +81,7 @@ def _bare(schema: dict[str, Any], path: str = "") -> Iterator[str]:
 
 
 def must_have_valid_schemas(tool: Tool) -> None:
-    """Fails unless a tool's schemas are JSON Schema 2020-12 whose references and definitions belong together."""
+    """Fails unless a tool's schemas are JSON Schema 2020-12 with matching references and definitions."""
     for schema in (input_schema(tool.arguments), *([output_schema(tool.result)] if tool.result else ())):
         jsonschema.Draft202012Validator.check_schema(schema)
         known = {f"#/$defs/{definition}" for definition in schema.get("$defs", {})}
@@ -118,6 +118,6 @@ def examples(toolset: Toolset) -> list[Any]:
 
 
 def must_be_taken(tool: Tool, example: Mapping[str, Any]) -> None:
-    """Fails unless the arguments of an example keep to the schema, and decode."""
+    """Fails unless the arguments of an example match the schema, and decode."""
     jsonschema.Draft202012Validator(input_schema(tool.arguments)).validate(example)
     msgspec.convert(example, tool.arguments)

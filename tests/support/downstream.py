@@ -1,4 +1,4 @@
-"""Downstream MCP servers of the tests' own: real processes."""
+"""Downstream MCP servers for tests: real processes."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def stdio(**more: object) -> Connection:
 
 
 def raw(kind: str) -> Connection:
-    """A connection that starts a server which breaks the protocol; ``kind`` as it takes it."""
+    """A connection that starts a server that violates the protocol; ``kind`` is its argument."""
     return Connection(kind="mcp", command=sys.executable, args=(str(RAW), kind))
 
 
 class RawHttp(LocalServer):
-    """The server without a library over HTTP, and answers that no server should give: of a megabyte, and compressed.
-    One is streamed, and larger.
+    """The library-free server over HTTP, with answers that no server should give: of a megabyte, compressed, or
+    streamed and larger.
 
     Attributes:
         sessions: those that it knows; requests of others are answered with status 404 and ``farewell``.
@@ -100,14 +100,14 @@ class RawHttp(LocalServer):
         self.connection = Connection(kind="mcp", url=f"{self.url}/mcp")
 
     def called(self, request: dict[str, Any]) -> None:
-        """A tool is called; the answer follows when this returns."""
+        """Called for each tool call, before the answer."""
 
 
 class HttpServer:
     """The server over Streamable HTTP.
 
     Args:
-        directory: where its output goes.
+        directory: the folder for its output.
     """
 
     def __init__(self, directory: Path) -> None:

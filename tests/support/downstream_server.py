@@ -1,4 +1,4 @@
-"""An MCP server of the tests' own, in a process of its own: ``python downstream_server.py [port]``.
+"""An MCP server for tests, in a separate process: ``python downstream_server.py [port]``.
 
 Without a port it speaks on stdin and stdout.
 """
@@ -31,7 +31,7 @@ def greet(name: str) -> str:
 
 @server.tool()
 def facts() -> dict[str, Any]:
-    """What this process is, and how often it was asked."""
+    """Facts about this process, and its number of calls."""
     global calls
     calls += 1
     return {"pid": os.getpid(), "calls": calls, "secret": os.environ.get("SECRET", ""), "cwd": os.getcwd()}
@@ -52,7 +52,7 @@ async def key(context: Context) -> str:
 
 @server.tool(structured_output=False)
 async def wait_for(path: str) -> str:
-    """Waits until a file is there."""
+    """Waits until a file exists."""
     file = anyio.Path(path)
     await anyio.Path(path + ".begun").touch()
     try:
@@ -67,7 +67,7 @@ async def wait_for(path: str) -> str:
 
 @server.tool(structured_output=False)
 def die() -> str:
-    """Ends the process at once."""
+    """Exits at once."""
     os._exit(1)
 
 

@@ -1,4 +1,4 @@
-"""A server that speaks the wire protocol and misbehaves as a test tells it to."""
+"""A server that speaks the wire protocol and misbehaves as a test defines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GREETING = {
 
 
 INTRODUCTION = {b"CLIENT": b"+OK\r\n", b"HMGET": b"*3\r\n$-1\r\n$-1\r\n$-1\r\n", b"GET": b"$-1\r\n"}
-"""What a store asks then, before it sends anything: this one has no identity."""
+"""Answers to a store's queries on a new connection: the server has no identity."""
 
 
 def bulk(data: bytes) -> bytes:
@@ -36,7 +36,7 @@ class Peer:
         self._parser = hiredis.Reader()
 
     async def command(self) -> list[bytes]:
-        """The next command; ends the conversation when the client left."""
+        """The next command; ends the conversation when the client has disconnected."""
         while (command := self._parser.gets()) is False:
             data = await self._reader.read(65536)
             if not data:
@@ -46,7 +46,7 @@ class Peer:
         return words
 
     async def greet(self, **changes: bytes) -> None:
-        """Answers what a link asks on a new connection; ``changes`` by command name."""
+        """Answers the handshake of a link; ``changes`` by command name."""
         answers = GREETING | {name.encode(): answer for name, answer in changes.items()}
         for name in GREETING:
             assert (await self.command())[0] == name
@@ -109,7 +109,7 @@ class FakeRedis:
         writer.close()
 
     async def end(self) -> None:
-        """Stops listening and hangs up on everybody; raises what a talk failed with."""
+        """Stops listening and closes all connections; raises the failure of a talk."""
         if self._server is None:
             return
         server, self._server = self._server, None

@@ -1,4 +1,4 @@
-"""Real ``fleet`` commands as tests start them, and the little HTTP that tests speak to them."""
+"""Runs real ``fleet`` commands, with a minimal HTTP client."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ MCP_HEADERS = {
     "accept": "application/json, text/event-stream",
     "mcp-protocol-version": "2025-06-18",
 }
-"""Of a request that calls a tool."""
+"""Headers of a request that calls a tool."""
 PATIENT = {"FLEET_REDIS_TIMEOUT_MS": "4500", "FLEET_REQUEST_DEADLINE_MS": "5000"}
-"""So that calls have their answers on a busy machine, too. Below the shortest drain that a test asks for."""
+"""Long enough for a busy machine, and below the shortest drain of a test."""
 _ids = itertools.count(1)
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The test's own environment without settings of the machine it runs on, and with time for the store to answer."""
+    """The environment without settings of this machine, and with a generous store timeout."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FLEET_")}
     return {**kept, "PYTHONPATH": str(ROOT), **PATIENT, **more}
 
 
 def fleet_command(*arguments: str, timeout: float = START_SECONDS, **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs a ``fleet`` command to its end."""
+    """Runs a ``fleet`` command until it exits."""
     return subprocess.run(
         [sys.executable, "-m", "coordinator", *arguments],
         capture_output=True,
@@ -51,14 +51,14 @@ def fleet_command(*arguments: str, timeout: float = START_SECONDS, **env: str) -
 
 
 class RunningCommand:
-    """A ``fleet`` command that stays.
+    """A long-running ``fleet`` command.
 
     Args:
-        directory: where its output goes.
+        directory: the folder for its output.
     """
 
     prefix: Sequence[str] = ()
-    """What runs the command."""
+    """The command line before ``fleet``."""
 
     def __init__(self, directory: Path, *arguments: str, **env: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -85,15 +85,15 @@ class RunningCommand:
         return [json.loads(line) for line in self.stderr.splitlines() if line.endswith("}")]
 
     def logged(self, event: str, **more: object) -> bool:
-        """Whether such a line was written."""
+        """Whether such a line was logged."""
         return any(more.items() <= line.items() for line in self.logs if line["event"] == event)
 
     def wait_logged(self, event: str, **more: object) -> None:
-        """Until such a line was written."""
+        """Waits until such a line is logged."""
         wait_until_sync(lambda: self.logged(event, **more), what=f"the line {event!r} with {more}")
 
     def wait_ready(self, seconds: float = START_SECONDS) -> str:
-        """The line that says so."""
+        """Waits for the ready line and returns it."""
 
         def line() -> str | None:
             assert self.process.poll() is None, f"ended with {self.process.returncode}:\n{self.stderr}"
@@ -113,7 +113,7 @@ class RunningCommand:
         self.clean_up()
 
     def clean_up(self) -> None:
-        """Leaves nothing behind, however the test went."""
+        """Leaves nothing behind, whatever the test's outcome."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -124,7 +124,7 @@ class RunningCommand:
 
 
 class RunningFleet(RunningCommand):
-    """``fleet up`` on a data directory of its own."""
+    """``fleet up`` on its own data directory."""
 
     def __init__(self, data_dir: Path, *arguments: str, **env: str) -> None:
         self.data_dir = data_dir
@@ -133,7 +133,7 @@ class RunningFleet(RunningCommand):
         )
 
     def clean_up(self) -> None:
-        """The same, without the time that a drain takes: who asks twice does not wait for it."""
+        """The same without the drain, which a second signal ends."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         super().clean_up()
@@ -150,7 +150,7 @@ class RunningFleet(RunningCommand):
 
     @property
     def pids(self) -> list[int]:
-        """Of all its processes, the store's included, the supervisor's not."""
+        """Process ids of all its processes, including the store but not the supervisor."""
         state = self.state
         return [one.pid for one in state.processes if one.pid] + ([state.store_pid] if state.store_pid else [])
 
@@ -209,7 +209,7 @@ def call_head(length: int) -> bytes:
 
 
 def once(port: int, path: str) -> tuple[int, bytes]:
-    """A request on a connection of its own."""
+    """A request on a new connection."""
     with Http(port) as client:
         return client.get(path)
 
@@ -222,7 +222,7 @@ def scrape(port: int) -> dict[str, float]:
 
 
 def samples(text: bytes) -> dict[str, float]:
-    """What an exposition says, read by prometheus-client's own parser."""
+    """The samples of an exposition, read by prometheus-client's own parser."""
     found = {}
     for family in text_string_to_metric_families(text.decode()):
         for sample in family.samples:

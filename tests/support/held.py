@@ -1,4 +1,4 @@
-"""A proxy between a process and its Redis. It holds back what a test names, and the process can be killed there."""
+"""A proxy between a process and its Redis. It pauses traffic where a test says, so that the process can be killed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from coordinator.store.address import parse
 
 
 class Hold:
-    """What is held back in one direction."""
+    """The pause in one direction."""
 
     def __init__(self) -> None:
         self.marker = b""
-        """The first piece with this in it is held back, and what follows on its connection; empty: nothing is."""
+        """The first chunk that contains this is held back, and all that follows on its connection; empty: none."""
         self.held = threading.Event()
-        """Whether that has come."""
+        """Set when that chunk has arrived."""
         self.free = threading.Event()
-        """Set by the test to let it pass."""
+        """Set by the test to forward it."""
 
 
 class HoldingProxy:
-    """Listens on a free port of this machine within the block, and passes on to the server of ``url``."""
+    """Listens on a free local port within the block, and forwards to the server of ``url``."""
 
     def __init__(self, url: str) -> None:
         self._target = parse(url)
@@ -94,7 +94,7 @@ class HoldingProxy:
             client.shutdown(socket.SHUT_RDWR)
 
     def _holds(self, hold: Hold, data: bytes) -> bool:
-        """Waits if this is what is to be held back; returns whether it was."""
+        """Waits if this data is to be held back; returns whether it was."""
         if not hold.marker or hold.marker not in data or hold.held.is_set():
             return False
         hold.held.set()

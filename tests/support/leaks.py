@@ -1,4 +1,4 @@
-"""Two things no test may leave behind: keys that stay for ever for no reason, and processes."""
+"""Detects what tests must not leave behind: keys without an expiry, and processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coordinator.store import keys
 
 _BATCH = 500
 SESSION_VARIABLE = "PYTEST_FLEET_SESSION"
-"""In the environment of everything that a test session starts."""
+"""Set in the environment of all processes of a test session."""
 
 
 def leaked_keys(client: redis.Redis, project: str) -> list[str]:
@@ -58,12 +58,12 @@ def _keys(client: redis.Redis, project: str) -> Iterator[tuple[bytes, str, int]]
             pipeline.pttl(key)
         replies = pipeline.execute()
         for key, kind, ttl in zip(batch, replies[::2], replies[1::2], strict=True):
-            if kind != b"none":  # it may have expired meanwhile
+            if kind != b"none":  # it may have expired since
                 yield key, kind.decode(), ttl
 
 
 class Process(NamedTuple):
-    """A process of somebody's."""
+    """A process."""
 
     pid: int
     command: str
@@ -79,7 +79,7 @@ def leftover_processes(session: str, directory: Path) -> list[Process]:
     parents: dict[int, int] = {}
     marked: set[int] = set()
     for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it ended, or it is somebody else's
+        with contextlib.suppress(OSError):  # it has exited, or belongs to another user
             pid = int(entry.name)
             state, parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
             if state in ("Z", "X"):
@@ -94,7 +94,7 @@ def leftover_processes(session: str, directory: Path) -> list[Process]:
 
 
 def end(processes: list[Process]) -> None:
-    """Kills what a test session left."""
+    """Kills the leftover processes of a test session."""
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)

@@ -28,7 +28,7 @@ class Block(NamedTuple):
     """Empty: none is given, or the block is indented instead of fenced."""
     text: str
     not_run: str
-    """Why no test runs it; empty: one does."""
+    """The reason why no test runs it; empty: one does."""
 
     @property
     def place(self) -> str:
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says to tests."""
+    """The parts of a page that tests check."""
 
     path: Path
     links: list[str]
@@ -53,7 +53,7 @@ class Page:
 
 
 def paths() -> list[Path]:
-    """All pages of the tree, without what tools have put there."""
+    """All pages of the tree, except those of tools."""
     folders = ("*.md", ".github/**/*.md", *(f"{folder}/**/*.md" for folder in _folders()))
     found = {path for pattern in folders for path in ROOT.glob(pattern)}
     return sorted(path for path in found if not str(path.relative_to(ROOT)).startswith(_NOT_OURS))

@@ -1,4 +1,4 @@
-"""Ports that tests write into settings before anybody listens on them."""
+"""Ports that tests put into settings before anything listens on them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LOWEST = 12_000
 _WORKERS = 16
-"""Test processes side by side that never choose the same port."""
+"""Number of parallel test processes that never choose the same port."""
 
 
 def _first_ephemeral() -> int:
-    """Where those begin that the kernel gives to whoever asks for any."""
+    """The first ephemeral port of the kernel."""
     return int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32_768
 
 
 def _ports_of_this_process() -> list[int]:
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
     found = list(range(_LOWEST + worker, max(_first_ephemeral(), 2 * _LOWEST), _WORKERS))
-    random.SystemRandom().shuffle(found)  # another session beside this one begins elsewhere
+    random.SystemRandom().shuffle(found)  # parallel sessions begin elsewhere
     return found
 
 
@@ -30,9 +30,9 @@ _candidates = itertools.cycle(_ports_of_this_process())
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on, and that nobody is given by chance before it is used.
+    """A free port of the loopback interface that the kernel does not assign to others.
 
-    One that was asked of the kernel and let go may be given to the next connection of any other test.
+    An ephemeral port that was released could be assigned to a connection of another test.
     """
     for port in _candidates:
         with socket.socket() as probe:

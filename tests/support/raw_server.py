@@ -1,9 +1,9 @@
-"""An MCP server without a library, for what none of them would say: ``python raw_server.py KIND``.
+"""An MCP server without a library, for messages that no library would send: ``python raw_server.py KIND``.
 
-Its list of tools is empty (``plain``), none (``odd``), has good and malformed ones (``flawed``), or is an error whose
-text moves the cursor (``rude``); a ``restless`` one has a tool more each time, and says so before; a ``mortal`` one
-dies of being asked, and a ``mute`` one says nothing. On stdout it also says what is no answer to anything, for the
-tools of ``LINES`` and ``endless``.
+Its list of tools is empty (``plain``), invalid (``odd``), has valid and malformed ones (``flawed``), or is an error
+with control characters (``rude``); a ``restless`` one adds a tool each time and sends a notification before; a
+``mortal`` one exits when asked for its list, and a ``mute`` one never answers. The tools of ``LINES`` and ``endless``
+also write stray output to stdout.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LINES: dict[str, bytes] = {
     b'{"jsonrpc": "2.0", "method": 1}\n{"jsonrpc": "2.0", "id": ID, "result": {"content": []}}',
     "blank": b"\n" * 50_000 + b'{"jsonrpc": "2.0", "id": ID, "result": {"content": []}}',
 }
-"""What is written for a tool; ID stands for the request's."""
+"""The output for a tool; ID stands for the request's id."""
 
 
 def said(asked: dict[str, Any], kind: str) -> dict[str, Any]:

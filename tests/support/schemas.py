@@ -1,4 +1,4 @@
-"""Arguments as a transport decodes them, and whether answers keep to the schemas that tools publish."""
+"""Decodes arguments like a transport, and checks answers against the published schemas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _is_utc(time: str) -> bool:
 
 @cache
 def _validators(results: Results) -> tuple[jsonschema_rs.Draft202012Validator, ...]:
-    """By the full schema, and by the one that lists show."""
+    """Validators of the full schema and of the listed one."""
     formats = {"date-time": _is_utc}
     return tuple(
         jsonschema_rs.Draft202012Validator(schema, validate_formats=True, formats=formats)
@@ -42,7 +42,7 @@ def _told(error: jsonschema_rs.ValidationError) -> str:
 
 
 def decoded(tool: Tool, arguments: Mapping[str, Any]) -> Any:
-    """A tool's arguments from JSON. Raises ToolFailure as a transport does."""
+    """A tool's arguments from JSON. Raises ToolFailure like a transport."""
     try:
         return msgspec.json.decode(msgspec.json.encode(arguments), type=tool.arguments)
     except msgspec.ValidationError as error:
@@ -50,10 +50,10 @@ def decoded(tool: Tool, arguments: Mapping[str, Any]) -> Any:
 
 
 def departures(results: Results, answer: Any) -> list[str]:
-    """Where an answer, or a failure's body, departs from the output schema of a tool with these results."""
+    """The violations of a tool's output schema by an answer or a failure's body."""
     return [_told(error) for validator in _validators(results) for error in validator.iter_errors(answer)]
 
 
 def must_keep_to(results: Results, answer: Any) -> None:
-    """Fails where there is any."""
+    """Fails if there are violations."""
     assert not (found := departures(results, answer)), found

@@ -19,13 +19,13 @@ PASSWORD = "of the servers"
 SENTINEL_PASSWORD = "of the Sentinels"
 SERVICE = "fleet"
 _DOWN_MS = 1000
-# How often, in ms, Sentinels ask the servers and tell each other. Before they make a former primary a replica they wait
-# for four rounds, which are eight seconds otherwise.
+# The period of the Sentinels' pings and hellos in ms. They wait for four periods before they make a former primary a
+# replica, which is eight seconds by default.
 _ROUND_MS = 500
 
 
 class Watched:
-    """Two servers, and two Sentinels that agree on which of them is the primary."""
+    """Two servers, and two Sentinels that agree on the primary."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -47,7 +47,7 @@ class Watched:
 
     @property
     def url(self) -> str:
-        """Of the primary, whichever it is. One Sentinel before the living ones is not there."""
+        """The URL of the current primary. Its first Sentinel is unreachable."""
         hosts = ",".join(f"127.0.0.1:{port}" for port in (1, *self.sentinels))
         password, theirs = (word.replace(" ", "%20") for word in (PASSWORD, SENTINEL_PASSWORD))
         return f"redis+sentinel://:{password}@{hosts}/{SERVICE}/0?sentinel_password={theirs}"
@@ -58,17 +58,17 @@ class Watched:
             return int(sentinel.sentinel_get_master_addr_by_name(SERVICE)[1])
 
     def replicated(self) -> bool:
-        """Whether the replica has everything that was written before."""
+        """Whether the replica has all earlier writes."""
         with self._client(self.primary(), PASSWORD) as server:
             return int(server.wait(1, 1000)) == 1
 
     def count(self, port: int, key: bytes) -> int:
-        """The number that a server has under a key."""
+        """The number in a key of a server."""
         with self._client(port, PASSWORD) as server:
             return int(server.get(key) or 0)  # type: ignore[arg-type, unused-ignore]
 
     def role(self, port: int) -> str:
-        """What a server says of itself: ``master`` or ``slave``."""
+        """The role of a server: ``master`` or ``slave``."""
         with self._client(port, PASSWORD) as server:
             return str(server.role()[0].decode())
 
@@ -82,12 +82,12 @@ class Watched:
         self._processes[port].wait()
 
     def switch(self) -> None:
-        """Has the Sentinels make the replica the primary, as operators do for maintenance."""
+        """Makes the Sentinels fail over, as operators do for maintenance."""
         with self._client(self.sentinels[0], SENTINEL_PASSWORD) as sentinel:
             sentinel.execute_command("SENTINEL", "FAILOVER", SERVICE)
 
     def stop(self) -> None:
-        """Ends all processes."""
+        """Stops all processes."""
         for process in self._processes.values():
             process.kill()
         for process in self._processes.values():
@@ -123,7 +123,7 @@ class Watched:
         return bool(facts["master_link_status"] == "up")
 
     def _hurried(self, port: int) -> bool:
-        """Whether the Sentinel answers; it makes its rounds more often then."""
+        """Whether the Sentinel answers; shortens its period."""
         try:
             with self._client(port, SENTINEL_PASSWORD) as sentinel:
                 sentinel.execute_command("SENTINEL", "DEBUG", "info-period", _ROUND_MS, "publish-period", _ROUND_MS)
@@ -148,7 +148,7 @@ class Watched:
 
 @contextlib.contextmanager
 def watched(make_directory: Callable[[str], Path]) -> Iterator[Watched]:
-    """Starts them, and ends them afterwards."""
+    """Starts them, and stops them afterwards."""
     found = Watched(make_directory("sentinel"))
     try:
         found.start()

@@ -1,4 +1,4 @@
-"""The servers that the store's tests run against, started when first asked for and shared by a session."""
+"""The servers of the store's tests, started on first use and shared by a session."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def kill(server: EmbeddedServer, how: signal.Signals = signal.SIGKILL) -> None:
 
 @contextlib.asynccontextmanager
 async def emptied(url: str) -> AsyncIterator[Store]:
-    """A store on a server of which nobody else makes use meanwhile; all of it is deleted at the end."""
+    """A store on a server that no other test uses meanwhile; its data is deleted at the end."""
     store = Store(url, timeout_ms=5000)
     await store.open()
     try:
@@ -52,7 +52,7 @@ KINDS = (DEFAULT_KIND, Kind("valkey", 2), Kind("redis7", 3), Kind("redis7", 2))
 
 
 def binary_for(server: str) -> server_binary.Binary:
-    """The binary of a kind of server; skips the test, saying why, where it is not installed."""
+    """The binary of a kind of server; skips the test with a reason if it is not installed."""
     if server == "valkey":
         return server_binary.find()
     if not DEBIAN_REDIS.exists() or shutil.which(str(DEBIAN_REDIS)) is None:
@@ -68,7 +68,7 @@ class Servers:
         self._running: dict[str, EmbeddedServer] = {}
 
     def url(self, server: str) -> str:
-        """The URL of the kind's server; starts it if need be, and again if a test made it end."""
+        """The URL of the kind's server; starts it if needed, or restarts it if a test has stopped it."""
         running = self._running.get(server)
         if running is None:
             running = EmbeddedServer(self._make_directory(server), fsync="everysec", binary=binary_for(server))
@@ -76,7 +76,7 @@ class Servers:
         return running.start()
 
     def stop(self) -> None:
-        """Ends them all."""
+        """Stops them all."""
         for running in self._running.values():
             running.stop()
         self._running.clear()

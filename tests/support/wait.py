@@ -1,4 +1,4 @@
-"""Waiting for something to be the case, with a deadline: the only waiting that tests do."""
+"""Polls for a condition with a timeout: the only way in which tests wait."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import anyio
 T = TypeVar("T")
 _PAUSE = 0.005
 PATIENCE = 60.0
-"""Seconds after which nothing more will come, also on a machine that has much else to do."""
+"""The default timeout in seconds, long enough for a busy machine."""
 
 
 class NotReached(AssertionError):
-    """What was waited for did not come about."""
+    """The condition did not become true."""
 
 
 @overload
@@ -34,7 +34,7 @@ async def wait_until(predicate: Callable[[], Any], timeout: float = PATIENCE, wh
 
     Args:
         timeout: seconds.
-        what: what is waited for, for the failure's message.
+        what: describes the condition in the failure's message.
 
     Raises:
         NotReached: not within the timeout.
@@ -64,10 +64,10 @@ def wait_until_sync(predicate: Callable[[], T], timeout: float = PATIENCE, what:
 
 
 def process_alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not collected by its parent does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):  # it may end while its file is open
+    except (FileNotFoundError, ProcessLookupError):  # it may exit while its file is open
         if Path("/proc/self/stat").exists():
             return False
         try:

@@ -1,4 +1,4 @@
-"""HTTP servers of the tests' own, in threads of the process that asks them."""
+"""HTTP servers for tests, in threads of the test process."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Self
 
 
 class Quiet:
-    """For handlers: requests are not written to stderr."""
+    """Mixin for handlers: requests are not logged to stderr."""
 
     def log_message(self, *_: object) -> None:
         pass
 
 
 class LocalServer:
-    """Listens on a free port of this machine, and answers within the block."""
+    """Serves on a free local port within the block."""
 
     def __init__(self, handler: Callable[..., BaseHTTPRequestHandler]) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -40,7 +40,7 @@ class LocalServer:
 
 @contextlib.contextmanager
 def silent(host: str, port: int) -> Iterator[None]:
-    """Has an address answer nobody: its queue is full, so it takes no connection, and nobody is told."""
+    """Makes an address unresponsive: its backlog is full, so connections hang without an error."""
     with socket.create_server((host, port), backlog=0), contextlib.ExitStack() as full:
         for _ in range(2):
             one = full.enter_context(socket.socket())

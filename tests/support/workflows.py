@@ -1,7 +1,7 @@
-"""Definitions of workflows for tests: the examples that come with the product, and sets of one's own.
+"""Definitions of workflows for tests: the examples of the product, and further sets.
 
-TEST_WORKFLOWS names a folder of more: it, or what is in it at any depth, is a root with one
-folder for each workflow. Tests that take every set walk these too; without it, only the examples.
+TEST_WORKFLOWS names a folder with more: a root with one folder for each workflow, or roots at any depth
+below. Tests over all sets include them; without it, only the examples.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ capability: {capability}
 
 
 def roots() -> list[Path]:
-    """Every set of workflows that there is."""
+    """All sets of workflows."""
     named = os.environ.get(VARIABLE)
     more = [] if not named else [Path(named), *sorted(path for path in Path(named).rglob("*") if path.is_dir())]
     return [shipped(), *(path for path in more if _is_root(path))]
