@@ -53,8 +53,8 @@ class Connections:
             # Imported here: importing the MCP client takes a second, and many fleets do not need it.
             from workers.downstream.server import DownstreamServer
 
-            told = (lambda: self.on_change(name)) if name in self._watched else None
-            server = self._servers[name] = DownstreamServer(name, connection, on_change=told)
+            callback = (lambda: self.on_change(name)) if name in self._watched else None
+            server = self._servers[name] = DownstreamServer(name, connection, on_change=callback)
         return server
 
     def lost(self, name: str) -> None:

@@ -60,7 +60,7 @@ _TIDY_SECONDS = 60.0
 _ORPHAN_SECONDS = 2.0
 """How long an orphan waits for its steps to end."""
 _MARGIN_SECONDS = 1.5
-"""How long before the supervisor would kill it a draining worker gives its steps back."""
+"""A draining worker gives its steps back this long before the supervisor would kill it."""
 _CONNECT_SECONDS = 1.0
 
 
@@ -263,10 +263,10 @@ class WorkerProcess:
 
     async def _until_told(self, tasks: list[asyncio.Task[None]]) -> BaseException | None:
         """Waits for the signal to stop, or for the end of a task that should never end; returns that task's failure."""
-        told = asyncio.ensure_future(self._stop.wait())
-        done, _ = await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        told.cancel()
-        for task in done - {told}:
+        stopping = asyncio.ensure_future(self._stop.wait())
+        done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        for task in done - {stopping}:
             error = task.exception()
             _log.error("a part of the worker ended", part=task.get_name(), exc_info=error)
             return error or RuntimeError("a part of the worker ended")

@@ -158,7 +158,7 @@ class StepWorker(SimpleWorker):
             self.pubsub.connection.register_connect_callback(self._reconnects.happened)
 
     def _pubsub_exception_handler(self, exc: Exception, pubsub: object, pubsub_thread: object) -> None:
-        """Tries again soon. RQ's own handler waits two seconds, and gives up if Redis does not answer in time."""
+        """Retries soon. RQ's own handler waits two seconds, and gives up if Redis does not answer in time."""
         if not isinstance(exc, (RedisError, OSError)):
             raise exc
         _log.debug("commands cannot be received, trying again", error=str(exc))

@@ -51,8 +51,8 @@ class _Assembly:
             if made is not None:
                 workflows[name] = made
         order = {file.place: number for number, file in enumerate(sorted(self._files, key=lambda one: one.place))}
-        told = dict.fromkeys(self._problems)
-        problems = sorted(told, key=lambda one: (order.get(one.place, -1), one.place, one.line or 0))
+        distinct = dict.fromkeys(self._problems)
+        problems = sorted(distinct, key=lambda one: (order.get(one.place, -1), one.place, one.line or 0))
         return Library(workflows, self._folders, tuple(problems), len(self._files), digest(self._files))
 
     def _folder(self, name: str, files: list[File]) -> Folder:

@@ -134,12 +134,12 @@ def _rings(library: Library) -> Iterator[Problem]:
         name: {trigger.workflow for one in loaded.activities.values() for trigger in one.activity.all_triggers()}
         for name, loaded in library.workflows.items()
     }
-    told: set[str] = set()
+    reported: set[str] = set()
     for name, loaded in library.workflows.items():
-        ring = _way_back(leads, name)
-        if ring and not told & set(ring):
-            told |= set(ring)
-            yield _odd(loaded.place, f"workflows trigger each other in an endless cycle: {' > '.join(ring)}")
+        cycle = _way_back(leads, name)
+        if cycle and not reported & set(cycle):
+            reported |= set(cycle)
+            yield _odd(loaded.place, f"workflows trigger each other in an endless cycle: {' > '.join(cycle)}")
 
 
 def _way_back(leads: Mapping[str, set[str]], start: str) -> list[str]:

@@ -56,7 +56,7 @@ class Definitions:
         self._poll_seconds = poll_seconds
         self._quiet = quiet
         self._read: dict[Path, tuple[Stamp, File]] = {}
-        self._told: frozenset[Problem] = frozenset()
+        self._logged: frozenset[Problem] = frozenset()
         self._seen: Seen = ()
         self._unsettled = 0
         """How many polls in a row differed from each other."""
@@ -182,9 +182,9 @@ class Definitions:
         counts = (len(library.workflows), library.files, library.version, len(library.problems))
         _log.info("definitions read from %s: %d workflows in %d files, version %s, %d problems", where, *counts)
         for problem in library.problems:
-            if problem not in self._told:
+            if problem not in self._logged:
                 _log.log(logging.WARNING if problem.level == "broken" else logging.INFO, "definition %s", problem)
-        self._told = frozenset(library.problems)
+        self._logged = frozenset(library.problems)
 
 
 def shared_definitions(roots: Sequence[str]) -> Definitions:
@@ -240,8 +240,8 @@ def _scan_roots(roots: Sequence[Path]) -> files.Scanned:
     problems: list[Problem] = []
     owners: dict[str, Path] = {}
     for root in roots:
-        here, told, missed = files.scan(root)
-        problems += told
+        here, new_problems, missed = files.scan(root)
+        problems += new_problems
         incomplete = incomplete or missed
         hidden = sorted({one.workflow for one in here.values()} & set(owners))
         problems += [

@@ -231,7 +231,7 @@ class Authenticator:
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._look.wait(), LOOK_SECONDS)
-            told = self._look.is_set()
+            asked = self._look.is_set()
             self._look.clear()
             stated = self._settings.auth.tokens
             path = Path(stated) if stated else None
@@ -239,7 +239,7 @@ class Authenticator:
                 if self._path is not None:
                     self._path, self._stamp, self._problem = None, None, ""
                     self._take(())
-            elif told or path != self._path or stamp_of(path) != self._stamp:
+            elif asked or path != self._path or stamp_of(path) != self._stamp:
                 try:
                     await self._read(path)
                 except Exception:

@@ -33,7 +33,7 @@ JSON_TYPES = ("application/json",)
 DID_TYPES = ("application/did+json", "application/json", "application/did+ld+json")
 
 
-_SILENT = "is a firewall in between? the fleet goes on with the last keys that it got"
+_SILENT = "is a firewall in between? the fleet continues with the last keys that it got"
 _RESOLVE = "check the host name, and the DNS that this machine asks"
 
 

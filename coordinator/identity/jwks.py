@@ -76,7 +76,7 @@ class JwksVerifier:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="signatures")
 
     async def start(self) -> None:
-        """Takes over the fleet's time and its copies of the keys, and keeps both fresh from now on."""
+        """Loads the fleet's time and its copies of the keys, and keeps both fresh from now on."""
         await self._clock.look()
         await self._resolver.start()
         self._background = (

@@ -318,7 +318,7 @@ async def _ask(caches: Sequence[KeyCache], enough: Callable[[], bool], began: fl
 
 
 def _refuse_known(caches: Sequence[KeyCache], kid: str | None, algorithm: str) -> None:
-    """Refuses a token if the known keys already show that it is bad, whatever a renewal would bring.
+    """Rejects a token if the known keys already show that it is invalid, whatever a renewal would return.
 
     Raises:
         BadToken: crypto.

@@ -31,7 +31,7 @@ def sufficient(toolset: str, read_only: bool) -> frozenset[str]:
 
 
 def least(toolset: str, read_only: bool) -> str:
-    """The narrowest permission to use a tool of ``toolset``; callers are told to get this one."""
+    """The narrowest permission to use a tool of ``toolset``; errors name this one."""
     name = _WORKFLOW if toolset == _FLOWS else toolset
     return name + READ if read_only else name
 

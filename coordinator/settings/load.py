@@ -186,14 +186,16 @@ def _from_file(cls: type[Struct], path: Path, lines: Lines, places: includes.Pla
         else:
             places.update(more)
 
-    told: list[tuple[int, str, str, object]] = []
+    located_problems: list[tuple[int, str, str, object]] = []
 
     def report(at: KeyPath, sentence: str) -> None:
         line = _line(lines, at)
-        told.append((line, includes.nearest(places, at) or f"{path}:{line}", sentence, at[0] if at else None))
+        located_problems.append(
+            (line, includes.nearest(places, at) or f"{path}:{line}", sentence, at[0] if at else None)
+        )
 
     values = convert.section(data, cls, (), report)
-    for _, place, sentence, name in sorted(told, key=lambda one: one[0]):
+    for _, place, sentence, name in sorted(located_problems, key=lambda one: one[0]):
         problems.add(f"{place}: {sentence}", name)
     return values
 

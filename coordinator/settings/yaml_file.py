@@ -120,8 +120,8 @@ def _check_text(path: Path, scalar: Node) -> None:
 
 def _note(path: Path, lines: Lines, at: KeyPath, node: Node) -> None:
     if len(lines) >= MAX_ENTRIES:
-        told = f"more than {MAX_ENTRIES} entries; the content of an alias counts wherever it is used"
-        raise SettingsError([f"{path}:{node.start_mark.line + 1}: {told}"])
+        message = f"more than {MAX_ENTRIES} entries; the content of an alias counts wherever it is used"
+        raise SettingsError([f"{path}:{node.start_mark.line + 1}: {message}"])
     lines[at] = node.start_mark.line + 1
 
 

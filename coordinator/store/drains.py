@@ -90,15 +90,15 @@ class Drains:
         Args:
             apply: called at each change, with the scope that drains the process; '' when none does any more.
         """
-        host, known, told = socket.gethostname(), "", -NOTE_SECONDS
+        host, known, noted_at = socket.gethostname(), "", -NOTE_SECONDS
         while True:
-            if (now := time.monotonic()) - told >= NOTE_SECONDS or self._store.written:
+            if (now := time.monotonic()) - noted_at >= NOTE_SECONDS or self._store.written:
                 self._store.written = False
                 # A store that rejects writes can still be read.
                 with contextlib.suppress(ToolFailure, StoreError):
                     noted = await self._store.run(_NOTE, keys.FLEET, f"{host}/{slot}", GONE_SECONDS)
                     self._store.identity.saw(noted)
-                    told = now
+                    noted_at = now
             with contextlib.suppress(ToolFailure, StoreError):
                 asked = scope_of(await self.read(), host, slot)
                 if asked != known:

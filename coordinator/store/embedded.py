@@ -46,7 +46,7 @@ MAX_SOCKET_PATH = 100
 READY_SECONDS = 300.0
 """How long a server may take to answer. While it says that it is loading its data, it may take as long as it needs."""
 LEAVE_SECONDS = 10.0
-"""How long a server that is told to end may take before it is killed."""
+"""How long a server may take to end after SIGTERM before it is killed."""
 _LAST_WORDS_BYTES = 4096
 _PORT_ATTEMPTS = 5
 _DIES_WITH_PARENT = """

@@ -292,11 +292,11 @@ class Link:
         if self._protocol == 3:
             # Without any key to track, this costs the server nothing. It may be denied.
             connection.on_flush = lambda: connection.drop("was flushed")
-            (told,) = await ask([("CLIENT", "TRACKING", "ON", "OPTIN")])
-            if isinstance(told, ServerError):
+            (answer,) = await ask([("CLIENT", "TRACKING", "ON", "OPTIN")])
+            if isinstance(answer, ServerError):
                 _log.warning(
                     "the server does not report FLUSHALL and FLUSHDB; only the next connection notices them",
-                    reason=str(told),
+                    reason=str(answer),
                 )
         await self._check(ask)
 
@@ -317,7 +317,7 @@ class Link:
         return connection
 
     async def _greet(self, connection: Connection, address: Address) -> None:
-        """Authenticates, and makes sure that the server is a primary and has loaded its data."""
+        """Authenticates, and checks that the server is a primary and has loaded its data."""
         hello: tuple[str | bytes | int, ...] = ("HELLO", self._protocol)
         if address.password:
             hello += ("AUTH", address.username or "default", address.password)
@@ -331,8 +331,8 @@ class Link:
                 if "unknown command" in str(reply).lower() and words is hello:
                     raise StoreTooOld(f"the server at {address} does not know HELLO: Redis 7.0 or newer is needed")
                 raise reply
-        told = replies[0]
-        facts = told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))
+        answer = replies[0]
+        facts = answer if isinstance(answer, dict) else dict(zip(answer[::2], answer[1::2], strict=True))
         if facts.get(b"role") not in (b"master", b"primary", None):
             raise StoreUnreachable(f"the server at {address} is a replica, not the primary")
 

@@ -179,7 +179,7 @@ class Store:
             script: what to run.
             project: the partition; ``keys.FLEET`` for a script of the fleet's scope.
             args: as the script's header declares them.
-            asked: is told if the reply is a replay.
+            asked: its ``replayed`` is set if the reply is a replay.
 
         Raises:
             ScriptFailure: the script refused with a code that its header declares.
@@ -339,7 +339,7 @@ class Store:
         return self._client
 
     async def pop_first(self, lists: Sequence[str | bytes], seconds: float) -> tuple[bytes, bytes] | None:
-        """Takes the first element of the first of these lists that has one, and says of which; waits for one.
+        """Takes the first element of the first of these lists that has one, with the name of that list; waits for one.
 
         Args:
             seconds: how long the server waits at most; None is returned then.
@@ -410,7 +410,7 @@ class Store:
 
             def forget(done: asyncio.Future[Any]) -> None:
                 if not done.cancelled():
-                    done.exception()  # marks it as seen: callers are told of a lost connection
+                    done.exception()  # marks it as retrieved: callers get the loss of the connection
                 if self._loads.get(library.name) is done:
                     del self._loads[library.name]
 

@@ -197,9 +197,9 @@ async def test_a_wrong_file_is_reported_and_the_old_one_kept(authenticators: Aut
         await wait_until(lambda: "refused" in authenticator.report()["file"], what="the check of its mode")
         assert str(tokens.path.parent) not in authenticator.report()["file"]["refused"]
     assert authenticators.reads == ["refused", "refused", "ok", "refused"]
-    told = [line for line in logged if "refused" in line["event"]]
-    assert [line["log_level"] for line in told] == ["error"] * 3
-    assert all(str(tokens.path) in line["problem"] for line in told)
+    errors = [line for line in logged if "refused" in line["event"]]
+    assert [line["log_level"] for line in errors] == ["error"] * 3
+    assert all(str(tokens.path) in line["problem"] for line in errors)
 
 
 async def test_a_pipe_in_its_place_does_not_end_the_watch(authenticators: Authenticators, tokens: Tokens) -> None:

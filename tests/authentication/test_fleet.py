@@ -215,10 +215,10 @@ def test_a_reload_cannot_end_authentication(guarded: Guarded) -> None:
     guarded.config.write_text(text.replace("type: jwks", "type: noop"))
     guarded.fleet.process.send_signal(signal.SIGHUP)
 
-    def told() -> bool:
+    def is_rejected() -> bool:
         return any("settings not reloaded" in line["event"] for line in guarded.fleet.logs[before:])
 
-    wait_until_sync(told, what="the refusal")
+    wait_until_sync(is_rejected, what="the refusal")
     assert guarded.both(None) == {401}
     assert guarded.both(guarded.jwt()) == {200}
     guarded.config.write_text(text)

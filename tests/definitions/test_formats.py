@@ -31,7 +31,7 @@ def test_each_is_a_schema(kind: str) -> None:
 def test_files_match_their_schemas(kind: str, root: Path) -> None:
     found = {str(path): departures(kind, toon.read(path.read_text()).data) for path in root.glob(FILES[kind])}
     assert found
-    assert not {path: told for path, told in found.items() if told}
+    assert not {path: problems for path, problems in found.items() if problems}
 
 
 HEAD = {"id": "a", "version": "1.0.0"}

@@ -305,9 +305,9 @@ def test_any_file_name_can_be_printed(tree: Tree, read: Read) -> None:
     tree.workflow("one", "a")
     (tree.root / os.fsdecode(b"one/activities/02-\xff.toon")).touch()
     (tree.root / "t\nwo").mkdir()
-    told = [str(problem) for problem in read().problems]
-    assert [line.partition(": ")[0] for line in told] == ["one/activities/02-\\udcff.toon", "t\\nwo"]
-    assert all(line.isprintable() and line.encode() for line in told)
+    reported = [str(problem) for problem in read().problems]
+    assert [line.partition(": ")[0] for line in reported] == ["one/activities/02-\\udcff.toon", "t\\nwo"]
+    assert all(line.isprintable() and line.encode() for line in reported)
 
 
 def test_long_lines_of_blanks_are_read_fast(tree: Tree, read: Read) -> None:
@@ -376,8 +376,8 @@ def test_ids_that_differ_from_file_names_are_reported(tree: Tree, read: Read) ->
     assert list(library.workflows["one"].activities) == ["a", "bee"]
     assert library.folders["one"].skills["s"].index == "00"
     assert "initialActivity: there is no activity 'z'" in [problem.message for problem in library.problems]
-    told = {(problem.level, problem.place) for problem in library.problems}
-    assert told == {
+    reported = {(problem.level, problem.place) for problem in library.problems}
+    assert reported == {
         ("odd", "one/workflow.toon"),
         ("odd", "one/activities/02-b.toon"),
         ("odd", "one/activities/03-again.toon"),

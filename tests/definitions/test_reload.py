@@ -160,9 +160,9 @@ def test_a_lasting_problem_is_logged_once(tree: Tree, caplog: pytest.LogCaptureF
     for number in range(3):
         tree.activity("one", "03", "c", more=f"notes[1]: {'x' * number}\n")
         definitions.refresh()
-    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(told) == 1
-    assert "one/activities/02-b.toon" in told[0]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert "one/activities/02-b.toon" in warnings[0]
 
 
 def test_unreadable_files_are_retried(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,8 +208,8 @@ def test_definitions_stay_while_folders_cannot_be_listed(
     tree.activity("one", "04", "d")
     wait_until_sync(lambda: "d" in live.current.workflows["one"].activities, what="the change after it")
     assert live.current.problems == ()
-    told = [one.getMessage() for one in caplog.records if "stay in force" in one.getMessage()]
-    assert len(told) <= 2, "as long as it lasts, it is said once for each reason"
+    warnings = [one.getMessage() for one in caplog.records if "stay in force" in one.getMessage()]
+    assert len(warnings) <= 2, "as long as it lasts, it is said once for each reason"
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])

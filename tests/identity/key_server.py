@@ -6,7 +6,7 @@ Each line on stdin is a JSON object; each is answered by one line on stdout when
     {"count": "/jwks"}
 
 Modes: ``answer``; ``hang`` (accepts and says nothing), ``stall`` (half an answer, then nothing),
-``trickle`` (an answer that goes on and on), ``endless`` (the same as fast as it is taken), ``drop``
+``trickle`` (an endless answer, slowly), ``endless`` (the same as fast as it is read), ``drop``
 (closes at once).
 """
 
@@ -72,11 +72,11 @@ class Server:
             writer.write(head + body)
             await writer.drain()
 
-    def told(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Does what a line says."""
-        if "count" in order:
-            return {"count": self.counts.get(order["count"], 0)}
-        self.routes[order.pop("path")] = order
+    def apply(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Applies a line of configuration."""
+        if "count" in config:
+            return {"count": self.counts.get(config["count"], 0)}
+        self.routes[config.pop("path")] = config
         return {}
 
 
@@ -91,7 +91,7 @@ async def main(port: int, certificate: str) -> None:
     print(json.dumps({"port": listening.sockets[0].getsockname()[1]}), flush=True)
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
-        print(json.dumps(server.told(json.loads(line))), flush=True)
+        print(json.dumps(server.apply(json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":

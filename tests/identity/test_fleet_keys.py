@@ -326,12 +326,12 @@ async def test_the_store_s_clock_decides(
 
 async def test_the_store_s_clock_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinator.identity.clock.LOOK_SECONDS", 0.001)
-    told: Iterator[int | Exception] = iter(
+    times: Iterator[int | Exception] = iter(
         [ToolFailure("store_unavailable", "the store is away"), 1_000_000, ServerError("BUSY"), 5_000_000]
     )
 
     async def ask() -> int:
-        answer = next(told, 5_000_000)
+        answer = next(times, 5_000_000)
         if isinstance(answer, Exception):
             raise answer
         return answer

@@ -195,8 +195,8 @@ def test_a_changed_policy_is_in_force_logged_and_counted(
         states = ("off", "ok", "stale", "unavailable")
         assert sorted(metrics[f"coordinator_identity_state{{state={state}}}"] for state in states) == [0, 0, 0, 1]
     with contextlib.closing(redis.Redis(**parse(store_url).client_options())) as client:
-        told: Any = client.xrange(keys.fleet_events.key(keys.FLEET))
-    assert [(fields[b"k"], fields[b"i"]) for _, fields in told].count(
+        emitted: Any = client.xrange(keys.fleet_events.key(keys.FLEET))
+    assert [(fields[b"k"], fields[b"i"]) for _, fields in emitted].count(
         (b"identity.policy_changed", b"accept-self-reported")
     ) == 1
 

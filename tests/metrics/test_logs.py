@@ -115,8 +115,13 @@ def test_clients_cannot_flood_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     asked_wrongly(1)
     for _ in range(2):
         server.error("broken")
-    told = [(line["event"], line.get("more_of_it")) for line in lines(out)]
-    assert told == [("Invalid HTTP request 0", 0), ("Invalid HTTP request 0", 99), ("broken", None), ("broken", None)]
+    logged_lines = [(line["event"], line.get("more_of_it")) for line in lines(out)]
+    assert logged_lines == [
+        ("Invalid HTTP request 0", 0),
+        ("Invalid HTTP request 0", 99),
+        ("broken", None),
+        ("broken", None),
+    ]
 
 
 SECRETS: dict[str, dict[str, Any]] = {
@@ -175,15 +180,15 @@ def test_logged_text_cannot_steer_a_terminal_or_forge_a_line() -> None:
     evil = "\x1b[2J\x9b31m\u202e\r\nforged"
     structlog.get_logger("x").info(f"event{evil}", word=evil, several=f"some words{evil}", inner=[{"a": evil}])
     logging.getLogger("y").warning("library %s", evil)
-    told = out.getvalue().splitlines()
-    assert len(told) == 2
+    logged_lines = out.getvalue().splitlines()
+    assert len(logged_lines) == 2
     try:
         raise ValueError(evil)
     except ValueError:
         structlog.get_logger("x").exception("failed")
-    told = out.getvalue().split("\n")
-    assert all(line.isprintable() for line in told)
-    assert "Traceback (most recent call last):" in told
+    logged_lines = out.getvalue().split("\n")
+    assert all(line.isprintable() for line in logged_lines)
+    assert "Traceback (most recent call last):" in logged_lines
 
 
 def test_the_form_follows_the_terminal() -> None:

@@ -267,13 +267,13 @@ def test_calls_to_a_failing_store_are_paused() -> None:
 def test_repeatedly_shed_callers_get_longer_retry_delays() -> None:
     front = Front(queue_most=0)
     held = front.fill(CRITICAL, 12)
-    told = []
+    delays = []
     for _ in range(3000):
         with pytest.raises(ToolFailure) as refused:
             asyncio.run(front.admission.wait(NORMAL, "", ""))
-        told.append(refused.value.retry_after_ms or 0)
-    assert told == sorted(told)
-    assert (told[0], told[-1]) == (250, 5000)
+        delays.append(refused.value.retry_after_ms or 0)
+    assert delays == sorted(delays)
+    assert (delays[0], delays[-1]) == (250, 5000)
     front.admission.leave(held.pop())
     front.fill(CRITICAL, 1)
     with pytest.raises(ToolFailure) as refused:

@@ -205,7 +205,7 @@ def test_settings_with_an_example_are_off_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("tracing: {{endpoint: 'http://user:{0}@h:x'}}", "URL without a password, not 'http://user:***@h:x'"),
         ("tracing: {{endpoint: 'http://{1}:{0}@h:x'}}", "URL without a password, not 'http://"),
@@ -219,8 +219,8 @@ def test_settings_with_an_example_are_off_by_default() -> None:
         ("gateway: {{version: '1.0.0', connections: [{0}]}}", "gateway.connections must be a mapping"),
     ],
 )
-def test_secrets_are_not_repeated_wherever_they_are(tmp_path: Path, text: str, told: str) -> None:
+def test_secrets_are_not_repeated_wherever_they_are(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings({}, {}, write(tmp_path, text.format("hunter2", "u" * 60)))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "hunt" not in str(caught.value)

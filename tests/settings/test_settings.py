@@ -274,15 +274,15 @@ def test_long_wrong_values_are_cut() -> None:
 
 @pytest.mark.parametrize("begins", ["", "9", "/", "https://"])
 def test_long_values_of_the_environment_are_cut(begins: str) -> None:
-    told: dict[str, int] = {}
+    longest: dict[str, int] = {}
     for field in fields_of(Settings):
         if field.environment is not None:
             try:
                 load_settings({}, {field.environment: begins + "x" * 10_000})
             except SettingsError as error:
-                told[field.environment] = max(map(len, error.problems))
-    assert told
-    assert {name: length for name, length in told.items() if length > 600} == {}
+                longest[field.environment] = max(map(len, error.problems))
+    assert longest
+    assert {name: length for name, length in longest.items() if length > 600} == {}
 
 
 @pytest.mark.parametrize("text", ["default: {0}", "steps: {{? {0} : 1}}", "port: !{0} 1", "port: *{0}"])

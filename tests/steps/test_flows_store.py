@@ -42,8 +42,10 @@ async def test_a_gate_waits_for_its_release(rig: Rig) -> None:
     gate_now = await rig.step(flow, "start")
     assert (gate_now.status, gate_now.approved_by, gate_now.gate) == ("done", "bob", False)
     assert gate_now.started_at == gate.started_at
-    told = [(event["k"], event["n"], event.get("a")) for event in await rig.events() if event["k"].startswith("step_")]
-    assert told[:2] == [("step_gate", "start", None), ("step_released", "start", "bob")]
+    emitted = [
+        (event["k"], event["n"], event.get("a")) for event in await rig.events() if event["k"].startswith("step_")
+    ]
+    assert emitted[:2] == [("step_gate", "start", None), ("step_released", "start", "bob")]
 
 
 async def test_one_of_many_concurrent_releases_of_a_gate_succeeds(rig: Rig) -> None:
@@ -80,8 +82,8 @@ async def test_a_delayed_step_can_be_released_at_once(rig: Rig) -> None:
     (step,) = await rig.worker.take()
     await rig.worker.done(step)
     assert (await rig.step(flow, "start")).approved_by == "bob"
-    told = [(event["k"], event["a"]) for event in await rig.events() if event["k"] == "step_released"]
-    assert told == [("step_released", "bob")]
+    emitted = [(event["k"], event["a"]) for event in await rig.events() if event["k"] == "step_released"]
+    assert emitted == [("step_released", "bob")]
     assert await rig.store.command("ZCARD", keys.step_timers.key("default")) == 0
 
 
@@ -109,8 +111,8 @@ async def test_cancelling_ends_everything_that_is_open(rig: Rig) -> None:
     (running,) = await rig.worker.take()
     assert await rig.flows.cancel("default", NO_KEY, flow, "bob") == (True, "cancelled")
     assert await rig.flows.cancel("default", NO_KEY, flow, "eve") == (False, "cancelled")
-    told = (await rig.events())[-1]
-    assert (told["k"], told["i"], told["a"]) == ("flow_cancelled", str(flow), "bob")
+    emitted = (await rig.events())[-1]
+    assert (emitted["k"], emitted["i"], emitted["a"]) == ("flow_cancelled", str(flow), "bob")
     found = await rig.flow(flow)
     assert (found.row.status, found.row.cancelled_by, found.row.completed_at) == ("cancelled", "bob", None)
     assert found.row.cancelled_at is not None
@@ -528,9 +530,9 @@ async def test_changes_emit_events(rig: Rig) -> None:
     a, b = await rig.worker.take(2)
     await rig.worker.done(a, Plan())
     await rig.worker.failed(b)
-    told = [(event["k"], event["i"], event.get("n")) for event in await rig.events()]
+    emitted = [(event["k"], event["i"], event.get("n")) for event in await rig.events()]
     run = str(flow)
-    assert told == [
+    assert emitted == [
         ("flow_created", run, None),
         ("step_retry", run, "a"),
         ("step_lost", run, "b"),

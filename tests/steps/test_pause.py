@@ -46,8 +46,13 @@ async def test_a_queued_step_stays_queued_during_a_pause(rig: Rig) -> None:
     assert await rig.worker.take(5) == []
     await rig.worker.done(step)
     assert await rig.status(flow) == "completed"
-    told = [(event["k"], event.get("a")) for event in await rig.events() if "flow_" in event["k"]]
-    assert told == [("flow_created", None), ("flow_paused", "ops"), ("flow_resumed", "ops"), ("flow_completed", None)]
+    emitted = [(event["k"], event.get("a")) for event in await rig.events() if "flow_" in event["k"]]
+    assert emitted == [
+        ("flow_created", None),
+        ("flow_paused", "ops"),
+        ("flow_resumed", "ops"),
+        ("flow_completed", None),
+    ]
 
 
 async def test_running_steps_finish_and_their_successors_wait(rig: Rig) -> None:

@@ -426,8 +426,8 @@ async def test_making_a_step_ready_wakes_the_relay(split: Split) -> None:
             await split.rig.worker.steps.wake_relay(f"p{number}")
     finally:
         await split.rig.store.command("CONFIG", "SET", "maxmemory", 0)
-    told = await split.rig.store.command("LRANGE", wakeups, 0, -1)
-    assert (len(told), told[:3], told[-1]) == (100, [b"default"] * 3, b"p96")
+    woken = await split.rig.store.command("LRANGE", wakeups, 0, -1)
+    assert (len(woken), woken[:3], woken[-1]) == (100, [b"default"] * 3, b"p96")
 
 
 async def test_a_project_is_idle_only_when_its_outbox_is_empty(split: Split) -> None:

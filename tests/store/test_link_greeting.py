@@ -72,8 +72,8 @@ async def test_a_server_that_disconnects_at_once_is_reported(start_fake: StartFa
         peer.hang_up()
 
     fake = await start_fake(talk)
-    told = r"no usable store at .*: the store [a-z]+ the connection; so does a server that wants TLS \(rediss://\)$"
-    with pytest.raises(StoreUnreachable, match=told):
+    message = r"no usable store at .*: the store [a-z]+ the connection; so does a server that wants TLS \(rediss://\)$"
+    with pytest.raises(StoreUnreachable, match=message):
         await open_link(fake.url)
 
 

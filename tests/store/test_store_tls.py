@@ -80,8 +80,8 @@ async def test_a_certificate_of_an_unknown_authority_is_rejected_with_advice(
     context.load_cert_chain(self_signed(tmp_path, "127.0.0.1"))
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=context)
     async with server:
-        told = r"certificate verify failed: self.signed certificate; ssl_ca_certs=FILE in the URL names an authority"
-        with pytest.raises(StoreUnreachable, match=told):
+        message = r"certificate verify failed: self.signed certificate; ssl_ca_certs=FILE in the URL names an authority"
+        with pytest.raises(StoreUnreachable, match=message):
             await make_store(f"rediss://127.0.0.1:{server.sockets[0].getsockname()[1]}", timeout_ms=5000).open()
 
 

@@ -192,8 +192,8 @@ async def test_a_shed_call_has_a_span_too(exported: InMemorySpanExporter) -> Non
 async def test_scripts_are_children_of_a_span_until_it_ends(exported: InMemorySpanExporter) -> None:
     tracer = tracing.active()
     assert tracer is not None
-    told: list[str] = []
-    observe = tracing.observing(lambda script, seconds, outcome: told.append(script))
+    observed: list[str] = []
+    observe = tracing.observing(lambda script, seconds, outcome: observed.append(script))
     observe("before", 0.1, "ok")
     scope = tracer.call("add", "default", "r", "fast", PARENT)
     observe("during", 0.1, "unavailable")
@@ -219,7 +219,7 @@ async def test_scripts_are_children_of_a_span_until_it_ends(exported: InMemorySp
     assert script.start_time is not None
     assert script.end_time - script.start_time == 100_000_000
     assert not script.status.is_ok
-    assert told == ["before", "during", "late", "after"]
+    assert observed == ["before", "during", "late", "after"]
 
 
 async def test_a_batched_report_is_a_child_of_the_first_step_and_linked_to_the_others(

@@ -91,11 +91,11 @@ class Flows:
     async def events(self, kind: str) -> list[dict[str, str]]:
         """Events of this kind."""
         entries = await self.store.command("XRANGE", keys.events.key(self.project), "-", "+")
-        told = [
+        emitted = [
             {name.decode(): value.decode() for name, value in zip(fields[::2], fields[1::2], strict=True)}
             for _, fields in entries
         ]
-        return [event for event in told if event["k"] == kind]
+        return [event for event in emitted if event["k"] == kind]
 
     async def now(self) -> int:
         """The store's time in ms."""

@@ -234,9 +234,11 @@ async def test_the_death_of_a_server_is_logged_with_its_last_output(
         with pytest.raises(ConnectionFailed, match="was lost during the call"):
             await asked
         await server.close()
-    told = [(line["event"], line.get("reason", line.get("lines"))) for line in logs if line["log_level"] == "warning"]
-    assert told[0] == ("connection lost", "the server ended, or closed the connection")
-    assert [(event, said[-1]) for event, said in told[1:]] == [("a connection's server said", "out of memory")]
+    reported = [
+        (line["event"], line.get("reason", line.get("lines"))) for line in logs if line["log_level"] == "warning"
+    ]
+    assert reported[0] == ("connection lost", "the server ended, or closed the connection")
+    assert [(event, said[-1]) for event, said in reported[1:]] == [("a connection's server said", "out of memory")]
 
 
 async def test_a_dead_server_is_not_contacted_on_every_call(
@@ -287,11 +289,11 @@ async def test_a_malformed_tool_affects_no_other_tool(made: list[DownstreamServe
         assert await call(server, "good") == "fine"
         with pytest.raises(CallRefused, match="Tool last has an output schema but did not return structured content"):
             await call(server, "last")
-    told = [(one["tool"], one["reason"]) for one in said if one["event"] == "a malformed tool is left out"]
-    assert [name for name, _ in told] == [*FLAWED, "1", "None", "nothing"], "each is named, once"
-    assert dict(told)["no-schema"] == "inputSchema: Field required"
-    assert dict(told)["banana"].startswith("inputSchema.type: ")
-    assert dict(told)["array-output"].startswith("outputSchema.type: ")
+    reported = [(one["tool"], one["reason"]) for one in said if one["event"] == "a malformed tool is left out"]
+    assert [name for name, _ in reported] == [*FLAWED, "1", "None", "nothing"], "each is named, once"
+    assert dict(reported)["no-schema"] == "inputSchema: Field required"
+    assert dict(reported)["banana"].startswith("inputSchema.type: ")
+    assert dict(reported)["array-output"].startswith("outputSchema.type: ")
 
 
 async def test_answers_over_http_are_bounded(made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,9 +384,9 @@ async def test_a_session_forgotten_by_the_server_is_reopened(made: list[Downstre
         web.forgetful = True
         web.sessions.clear()
         for asked in (partial(call, server, "any"), server.tools):
-            with pytest.raises(ConnectionFailed, match="does not know its session any more") as told:
+            with pytest.raises(ConnectionFailed, match="does not know its session any more") as reported:
                 await asked()
-            assert not told.value.sent
+            assert not reported.value.sent
         web.forgetful = False
         assert await call(server, "any") == "fine"
         await server.close()
@@ -432,9 +434,9 @@ async def test_calls_that_wait_for_a_changed_connection_fail(tmp_path: Path) -> 
     waiting = asyncio.create_task(call(server, "any"))
     pid = int(await wait_until(lambda: (file := tmp_path / "pid").exists() and file.read_text().strip()))
     connections.configure(stated("other"))
-    with pytest.raises(ConnectionFailed, match="the connection 'it' is closed") as told:
+    with pytest.raises(ConnectionFailed, match="the connection 'it' is closed") as reported:
         await waiting
-    assert not told.value.sent
+    assert not reported.value.sent
     await connections.close()
     await wait_until(lambda: _collected(pid))
 

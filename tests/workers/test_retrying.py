@@ -85,7 +85,7 @@ async def test_lasting_shedding_fails_the_step_with_a_retry_delay() -> None:
     server = Server(refusal("shedding", "draining", retryAfterMs=round(retrying.SECONDS * 1000)))
     failure = await call(server)
     assert failure == Failure("because", "draining", True, round(retrying.SECONDS * 1000))
-    assert len(server.calls) == 1, "the time it is told to wait is longer than its patience"
+    assert len(server.calls) == 1, "the retry delay is longer than the limit"
 
 
 async def test_retries_to_one_server_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,9 +177,9 @@ async def test_a_lasting_failure_is_logged_once(watched: Watched) -> None:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             await watched.bench.store.command("CONFIG", "SET", "maxmemory", 0)
-    told = [line for line in logged if line["event"] == "nothing can be swept, trying again"]
-    assert len(told) == 1
-    assert "out of memory" in told[0]["reason"]
+    warnings = [line for line in logged if line["event"] == "nothing can be swept, trying again"]
+    assert len(warnings) == 1
+    assert "out of memory" in warnings[0]["reason"]
 
 
 async def test_a_failure_in_one_project_affects_no_other(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

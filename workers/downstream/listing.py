@@ -29,7 +29,7 @@ class Listing:
 
     def __init__(self, connection: str) -> None:
         self._connection = connection
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
         self.version: str | None = None
         """The revision of the protocol that was agreed on; None: the one that is assumed before."""
 
@@ -46,10 +46,12 @@ class Listing:
         if not problem:
             return False
         name = tool.get("name") if isinstance(tool, Mapping) else tool
-        told = str(name)[:_MAX_SHOWN], problem
-        if told not in self._told:
-            self._told.add(told)
-            _log.warning("a malformed tool is left out", connection=self._connection, tool=told[0], reason=problem)
+        problem_key = str(name)[:_MAX_SHOWN], problem
+        if problem_key not in self._logged:
+            self._logged.add(problem_key)
+            _log.warning(
+                "a malformed tool is left out", connection=self._connection, tool=problem_key[0], reason=problem
+            )
         return True
 
     def _problem(self, tools: list[Any]) -> str:

@@ -84,7 +84,7 @@ async def stdio_transport(
             except (asyncio.IncompleteReadError, anyio.ClosedResourceError, anyio.BrokenResourceError):
                 pass  # the server ended, or the reader is gone
         while await pipes.lines.read(_CHUNK):
-            pass  # a full pipe must not keep the server from ending
+            pass  # a full pipe must not block the end of the server
 
     async def write() -> None:
         try:

@@ -163,7 +163,7 @@ class GatewayExecutor:
         return outcome
 
     async def _sub_workflow(self, step: StepRun, job: Job, call: SubWorkflow) -> Outcome:
-        """Starts a sub-workflow; the hop goes on when that has ended."""
+        """Starts a sub-workflow; the hop continues when that has ended."""
         task, name = job.task, call.definition
         if task.nesting >= MAX_NESTING:
             return permanent(f"sub-workflows may be nested {MAX_NESTING} deep")

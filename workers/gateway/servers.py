@@ -73,7 +73,7 @@ class ServerLists:
         """Servers whose lists may have changed."""
         self._look = asyncio.Event()
         self._known: dict[str, ServerTools] = {}
-        self._told: set[tuple[str, str, str]] = set()
+        self._logged: set[tuple[str, str, str]] = set()
         """Malformed tools that were logged: connection, tool, reason."""
 
     def changed(self, name: str) -> None:
@@ -204,8 +204,8 @@ class ServerLists:
             if not problem:
                 description = one.description[:_MAX_DESCRIPTION]
                 found.append(ImportedTool(one.name, one.title, description, dict(one.input_schema)))
-            elif (connection, one.name, problem) not in self._told:
-                self._told.add((connection, one.name, problem))
+            elif (connection, one.name, problem) not in self._logged:
+                self._logged.add((connection, one.name, problem))
                 _log.warning("a malformed tool is left out", connection=connection, tool=one.name[:200], reason=problem)
         return tuple(found)
 

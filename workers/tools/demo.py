@@ -143,7 +143,7 @@ class DemoTools(Source):
         """Fails: {"message": "..."}; with {"until_attempt": 3} only before that attempt."""
         if args.until_attempt and step.attempt >= args.until_attempt:
             return "ok"
-        raise _Told(args.message)
+        raise _DemoFailure(args.message)
 
     async def _add(self, step: StepRun, args: Addition, _caller: Caller | None) -> dict[str, str]:
         """Keeps a text: {"title", "content", "scope"}."""
@@ -151,7 +151,7 @@ class DemoTools(Source):
         try:
             await self._store.run(_ADD, step.project, step.idempotency_key, text, MOST_TEXTS)
         except ScriptFailure:
-            raise _Told(f"there are {MOST_TEXTS} texts already, and no room for more") from None
+            raise _DemoFailure(f"there are {MOST_TEXTS} texts already, and no room for more") from None
         return {"id": step.idempotency_key, "title": args.title}
 
     async def _list(self, step: StepRun, args: Scope, _caller: Caller | None) -> list[dict[str, str]]:
@@ -186,7 +186,7 @@ class DemoTools(Source):
         return sorted(map(_text, kept))
 
 
-class _Told(Exception):
+class _DemoFailure(Exception):
     """A tool was told to fail, or cannot execute the call. The text becomes the step's error."""
 
 
@@ -209,7 +209,7 @@ async def _typed(
         return Failure(failure.message, failure.code, retryable=False)
     try:
         return Success(await act(step, args, caller))
-    except _Told as told:
+    except _DemoFailure as told:
         return Failure(str(told), "tool_error")
     except ToolFailure as failure:
         return Failure(failure.message, failure.code, failure.kind != "permanent")

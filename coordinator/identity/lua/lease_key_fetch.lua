@@ -1,6 +1,6 @@
 --[[
 purpose:   Gives newer keys of a source, if the fleet has them; else says whether the caller may ask the key server.
-guarantee: One process at a time is told to ask. The next one is not told so before the time that the last one has set
+guarantee: One process at a time may ask. The next one may not before the time that the last one has set
            (`keep_keys`, `fail_keys`), or before its lease has ended.
 args:      source have lease_ms
            have = when the caller's keys were fetched, 0 for none; lease_ms = how long asking may take, 0 = only look
