@@ -1,8 +1,8 @@
 --[[
-purpose:   Applies trigger-based transitions one after the other, each with everything that follows from it.
-guarantee: Each element is applied completely or not at all: ownership, fence, dependencies and gates are
-           checked in the step that changes the item, cascades included. The first `start` of an agent that took over an
-           abandoned item begins its work again: it leaves the item in its role, and is on record.
+purpose:   Applies trigger-based transitions in turn, each with its cascades.
+guarantee: Each element is atomic: ownership, fence, dependencies and gates are checked in the step that changes
+           the item, including cascades. The first `start` of an agent that took over an abandoned item begins
+           its work again: the item keeps its role, and the start is recorded.
 args:      request run.events_max run.config run.labels changes
            labels = packed {trigger -> label}; changes = packed
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0}
@@ -24,10 +24,10 @@ local triggers = require 'triggers'
 
 local EDGES_AT_ONCE = blockers.EDGES_AT_ONCE
 
-local LOOKED_AHEAD_MAX = 10 -- items whose edges are looked for beforehand
-local TAG_ENTRIES_MAX = 500 -- of tags and types that a call writes for the items it moves
+local LOOKED_AHEAD_MAX = 10 -- items whose edges are prefetched
+local TAG_ENTRIES_MAX = 500 -- index entries of tags and types that one call writes for moved items
 
--- The keys of the edges of the items of `list`, if these are few: mostly there are none, and change.lua finds that out.
+-- The edge keys of the items of `list`, if these are few: mostly there are no edges, as change.lua then finds out.
 local function edge_keys(run, list)
   local edges = run.keys.edges
   if not list[2] then return edges .. list[1][1] end

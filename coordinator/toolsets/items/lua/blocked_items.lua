@@ -1,9 +1,9 @@
 --[[
-purpose:   Finds which of some items are blocked, by their role or by an unsatisfied dependency, and by what.
-guarantee: Ends when about 200 edges were read; the caller goes on from there. Items that no longer exist or are no
+purpose:   Finds which of the given items are blocked, by their role or by unsatisfied dependencies, with the blockers.
+guarantee: Ends after about 200 edges; the caller continues from there. Items that no longer exist or are no
            longer blocked are left out.
 args:      cursor details with_ancestors ids
-           cursor = where the first item's edges go on, '0' from their beginning; details and
+           cursor = position in the first item's edges, '0' from their beginning; details and
            with_ancestors = 1 or 0; ids = packed list
 reply:     {ids finished, cursor in the next one, list of {id, title, role, priority, complexity, summary, tags,
            ancestors, blockers}}; blockers = list of {edge field, title, role, threshold mark, satisfied}; an item with
@@ -21,8 +21,8 @@ local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
 
 local EDGES_MAX, PAGE = 200, 200
 
--- The blockers on one page of an item's edges, satisfied ones too, after the next cursor, and before how many edges
--- were looked at.
+-- Returns the next cursor, the blockers on one page of an item's edges (including satisfied ones), and how many edges
+-- were read.
 local function blocker_page(run, id, cursor)
   local next_cursor, flat = graph.edge_page(run, id, cursor, PAGE)
   local list = {}

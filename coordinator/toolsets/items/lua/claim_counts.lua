@@ -1,6 +1,6 @@
 --[[
-purpose:   Counts the live claims, and those that have expired but are still on their items.
-guarantee: O(log n), exact at the server's present time; writes nothing.
+purpose:   Counts the live claims, and the expired ones still on their items.
+guarantee: O(log n), exact at the server's current time; writes nothing.
 args:      none
 reply:     {live, expired}
 errors:    none

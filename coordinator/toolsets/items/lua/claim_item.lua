@@ -1,13 +1,13 @@
 --[[
-purpose:   Claims and releases items for one agent in one step: first the claims in order, then the releases.
+purpose:   Claims and releases items for one agent atomically: first the claims in order, then the releases.
 guarantee: One winner per item among any number of callers. The agent's earlier claim is released only after a new
            one was acquired. One claim per agent: of several claimable entries the last is acquired and the others
-           are `superseded`, so an item that is reported as held is held.
+           are `superseded`, so every item reported as held is held.
 args:      request run.events_max agent wanted releases
            wanted = packed {id, ttl_ms, fence}, releases = packed {id, fence}; '' for none; fence 0 = none given
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}, '',
-           and if the item that was claimed cannot start: {role, number of unsatisfied blockers, some of them as {id,
-           role, needed role}}}; of new claims also role and whether it was abandoned
+           and if the claimed item cannot start: {role, number of unsatisfied blockers, some of them as {id,
+           role, needed role}}}; for new claims also role and whether it was abandoned
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
            waiter messages
@@ -22,8 +22,8 @@ local items = require 'items'
 local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
 local BLOCKERS_NAMED = 20
 
--- Decides about each claim in turn, without placing any. Returns the results so far, and of the one to be placed: its
--- item, its number and its ttl.
+-- Checks each claim in turn, without placing any. Returns the results so far; and of the claim to place: item, number
+-- and ttl.
 local function decide(run, agent, wanted)
   local results, winner, place, ttl = {}, nil, nil, nil
   for n, claim in ipairs(wanted) do
@@ -47,7 +47,7 @@ local function decide(run, agent, wanted)
   return results, winner, place, ttl
 end
 
--- Why an item that was claimed cannot start; nil if it can.
+-- Why a claimed item cannot start; nil if it can.
 local function why_blocked(run, item)
   if not item.nb and item.role ~= BLOCKED then return nil end
   local found = item.nb and graph.unsatisfied_blockers(run, item, BLOCKERS_NAMED) or {}
@@ -61,7 +61,7 @@ return function(run, request, agent, wanted, releases)
       claims.renew(run, winner, ttl)
       results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence}
     else
-      claims.sweep(run) -- not by a heartbeat, which concerns nobody else's claim
+      claims.sweep(run) -- not for a heartbeat, which affects no other claim
       if winner then
         winner = items.load_partly(run, winner.id)
         results[place] = claims.acquire(run, winner, agent, ttl)

@@ -1,8 +1,8 @@
 --[[
 purpose:   Completes or cancels items in a given order, a bounded number per call.
-guarantee: Each item is checked and changed in one step: claim, dependencies, gate, role. Items that depend on a
-           refused item are skipped. Each call has a record of its own, and the first call's record has the order, so
-           any process can go on after the last one. Parents do not follow: the root of a tree is never completed.
+guarantee: Each item is checked and changed atomically: claim, dependencies, gate, role. Items that depend on a
+           rejected item are skipped. Each call has its own record, and the first call's record has the order, so
+           any process can continue after the last one. No cascades: the root of a tree is never completed.
 args:      request run.events_max run.config run.labels trigger actor who budget plan position skipped
            who = packed {actor, verification}; plan = ids one after the other, 32 characters each (no id: not found);
            position, skipped (packed) = from the reply of the last call, or 1 and none
@@ -10,7 +10,7 @@ reply:     {done, next position, results, skipped ids, plan of the first call or
            results = JSON list of {id, title, outcome, detail}
            outcome: applied (detail label), gate (missing keys, phases), skipped (reason), claimed, waiting (count),
            not_found
-           (plan and results are texts, which pass through at little cost)
+           (plan and results are texts, which are cheap to pass through)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events transitions waiting
            wanted queue waiter messages
@@ -39,7 +39,7 @@ local function planned_ids(plan)
   return planned
 end
 
--- Appends what waits for an item to the list `skipped`, as far as it is planned; `skips` = the same as a set.
+-- Appends the planned dependents of an item to the list `skipped`; `skips` = the same as a set.
 local function skip_dependents(run, item, planned, skipped, skips)
   graph.each_edge(run, item.id, function(code, other)
     run.edges_visited = run.edges_visited + 1
@@ -50,8 +50,8 @@ local function skip_dependents(run, item, planned, skipped, skips)
   end)
 end
 
--- Completes or cancels an item, if nothing speaks against it. Returns the outcome, its detail, and whether what waits
--- for the item is to be skipped.
+-- Completes or cancels an item, if allowed. Returns the outcome, its detail, and whether the item's dependents are
+-- skipped.
 local function finish(run, item, trigger, author, is_skipped)
   if is_skipped then return 'skipped', 'dependency gate failed', true end
   if item.role == TERMINAL then return 'skipped', 'already terminal', false end

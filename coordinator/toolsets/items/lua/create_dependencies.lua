@@ -1,12 +1,12 @@
 --[[
 purpose:   Creates dependency edges, all or none.
 guarantee: No duplicate (from, to, type), no self-edge, no cycle among blocking edges, over the whole batch. The
-           readiness of every blocked item is updated in the same step, or recorded there as a debt.
+           readiness of every blocked item is updated in the same step, or recorded as a debt.
 args:      request run.events_max edges cyclic
            edges = packed list of {dependency id, from, to, code B|I|R, threshold mark}; cyclic = packed list of
            the positions of edges that the caller knows to close a cycle
-reply:     {failures {position, reason, end}, ids, far}; no failures if all were created. end = the end that is the
-           cause (from or to), else ''. far = {}; or {{position, blocker, blocked, levels of both}} if no edge was
+reply:     {failures {position, reason, end}, ids, far}; no failures if all were created. end = the end at fault
+           (from or to), else ''. far = {}; or {{position, blocker, blocked, levels of both}} if no edge was
            created because one needs a large repair of levels. Then failures covers the edges before it, and the
            caller makes the repair in slices (shift_levels.lua) and calls again
 errors:    REQUEST_ID_REUSED UNSETTLED
@@ -26,9 +26,9 @@ local neighbours = require 'neighbours'
 local EDGES_AT_ONCE = blockers.EDGES_AT_ONCE
 local TERMINAL = classes.TERMINAL
 
-local ITEM_EDGES_MAX = 600 -- of one item: they are all looked at when its role changes
+local ITEM_EDGES_MAX = 600 -- per item: all are read when its role changes
 
--- An item with the fields that edges are about, or nil.
+-- An item with the fields relevant to edges, or nil.
 local function load_end(run, id)
   local values = redis.call('HMGET', run.keys.item .. id, 'w', 'pa', 'g', 'y', 'nb', 'lv', 'h', 'ra', 'u')
   if not values[1] then return nil end
@@ -42,7 +42,7 @@ local function load_end(run, id)
   return item
 end
 
--- Why an item cannot have one more edge, or nil; then it is counted in `counts`, by item.
+-- Why an item cannot have one more edge; or nil, and the edge is counted in `counts`, by item.
 local function end_problem(run, id, counts)
   if not (run.loaded[id] or load_end(run, id)) then return items.absence_reason(id) end
   local count = (counts[id] or neighbours.edges_stored(run, id)) + 1
@@ -50,11 +50,11 @@ local function end_problem(run, id, counts)
   return count > ITEM_EDGES_MAX and 'too_many_edges' or nil
 end
 
--- Why there can be no such edge, whatever the levels, and which end is the cause, '' where it is the edge itself; nil
--- if there can. `batch` = {counts, seen}: what is known of the edges before it.
+-- Why an edge is invalid, regardless of levels, and the end at fault ('' for the edge itself); nil if it is valid.
+-- `batch` = {counts, seen}: the state after the previous edges.
 local function problem(run, edge, batch)
   local from, to, code = edge[2], edge[3], edge[4]
-  local resolved = string.sub(from, 1, 1) ~= '?' -- two prefixes that mean nothing look alike
+  local resolved = string.sub(from, 1, 1) ~= '?' -- two unresolved prefixes look alike
   if from == to and resolved then return 'self', '' end
   local reason = end_problem(run, from, batch.counts)
   if reason then return reason, 'from' end
@@ -66,8 +66,8 @@ local function problem(run, edge, batch)
   batch.seen[key] = true
 end
 
--- Checks the edges in turn. Returns the failures; and, where one needs a large repair of levels, that one as `far` of
--- the reply, else nil.
+-- Checks the edges in turn. Returns the failures; and an edge that needs a large repair of levels as `far` of the
+-- reply, else nil.
 local function check(run, edges, known_cyclic, order)
   local failures, batch = {}, {counts = {}, seen = {}}
   for n, edge in ipairs(edges) do
@@ -85,7 +85,7 @@ local function check(run, edges, known_cyclic, order)
   return failures
 end
 
--- Stores the edges, with the counts of what they block.
+-- Stores the edges, and updates counts of blockers.
 local function store(run, edges)
   local waits, waiting = {}, 0 -- by item: how many more blockers it waits for
   graph.store(run, edges)
@@ -107,7 +107,7 @@ return function(run, request, edges, cyclic)
     local order = levels.start()
     local failures, far = check(run, list, known_cyclic, order)
     if far then
-      levels.store(run, order) -- what is mended needs no repair when it comes again
+      levels.store(run, order) -- repaired levels need no repair in the next call
       return {failures, {}, {far}}, false
     end
     for n, edge in ipairs(list) do ids[n] = {edge[1], edge[2], edge[3]} end

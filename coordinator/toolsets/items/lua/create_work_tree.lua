@@ -1,9 +1,9 @@
 --[[
 purpose:   Creates a root, its children, edges between them and notes on them.
-guarantee: All or nothing: the parent is the only thing that can fail, and it is checked before anything is written.
-           Very many notes become a debt, which is settled before any item is changed. There can be no cycles: all
-           edges are between new items, and the caller has checked them and computed levels and blocker counts. It
-           makes the ids rise, so the items stay in their order.
+guarantee: All or nothing: only the parent check can fail, and it precedes all writes. Very many notes become a
+           debt, which is settled before any item is changed. There are no cycles: all edges are between new
+           items, and the caller has checked them and computed levels and blocker counts. Ids rise, so the items
+           keep their order.
 args:      request run.events_max run.config run.labels specs edges noted first_notes...
            specs = packed list of specs (modules/creation.lua), root first; edges = packed list of
            {id, from, to, code, mark}; first_notes = the notes in the form of debts (modules/debts.lua), in several
@@ -26,15 +26,15 @@ local serve = require 'serve'
 local MAX_DEPTH = items.MAX_DEPTH
 local HAND_OVERS_MAX = serve.HAND_OVERS_MAX
 
-local ITEMS_MANY = 50 -- a step that creates more than these is long enough: offering them to parked calls is owed
+local ITEMS_MANY = 50 -- above this, offering the items to parked calls becomes a debt
 
--- The root's depth, or nil and why the tree cannot stand there.
+-- The root's depth, or nil and why the parent cannot take the tree.
 local function root_depth(run, parent_id)
   if parent_id == '' then return 0 end
   local parent = items.load(run, parent_id)
   if not parent then return nil, items.absence_reason(parent_id) end
   local depth = parent.d + 1
-  if depth >= MAX_DEPTH then return nil, 'too_deep' end -- below the root there must be room for its children
+  if depth >= MAX_DEPTH then return nil, 'too_deep' end -- the root's children need room below it
   return depth
 end
 
@@ -62,7 +62,7 @@ local function link_all(run, edges)
   return ids
 end
 
--- Stores the notes, or leaves them as a debt if they come in several parts.
+-- Stores the notes, or records them as a debt if they come in several parts.
 local function note_all(run, parts)
   if #parts == 1 then
     notes.store_first(run, cmsgpack.unpack(parts[1])[3])

@@ -1,11 +1,11 @@
 --[[
 purpose:   Deletes edges by dependency id, by pair, or all of one item.
-guarantee: Both ends of an edge are deleted and the blocked item's readiness is updated in one step. For an item with
-           very many edges it takes several steps; the progress is recorded, so any process can go on from there.
+guarantee: Both ends of an edge are deleted and the blocked item's readiness is updated atomically. An item with
+           very many edges takes several steps; progress is recorded, so any process can continue.
 args:      request run.events_max mode first second codes before
            mode = id | pair | all; first, second = ids (second '' unless pair); codes = any of BIR;
            before = how many edges earlier steps have deleted
-reply:     {edges deleted, those of earlier steps included; first; second; whether these are all}
+reply:     {edges deleted, including earlier steps; first; second; whether done}
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item ranked beneath edges dependency owed leases agents holds lapsed abandoned notes note request events
            waiting wanted queue waiter messages
@@ -16,7 +16,7 @@ local events = require 'events'
 local items = require 'items'
 local unlink = require 'unlink'
 
--- Removes edges (fields and values in turn) that are stored at an item; returns how many.
+-- Removes edges (fields and values in turn) stored at an item; returns how many.
 local function drop(run, id, edges)
   if not edges[1] then return 0 end
   unlink.remove(run, items.load(run, id), edges)

@@ -1,12 +1,12 @@
 --[[
 purpose:   Deletes items, with `recursive` their subtrees, deepest first, a bounded number per step.
-guarantee: An item is deleted only if it has no children, so nothing is ever orphaned, even if others add items
-           meanwhile. If it has very many edges, some of these are deleted before it. If a step ends early, the progress
-           is recorded, so any process can go on from there. An id that is listed twice counts once.
+guarantee: An item is deleted only if it has no children, so nothing is orphaned, even by concurrent creates. If it
+           has very many edges, some are deleted before it. If a step ends early, progress is recorded, so any
+           process can continue. Repeated ids count once.
 args:      request run.events_max recursive budget ids state
            recursive = 1 or 0, ids = packed list, state = packed progress of the last step or ''
 reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
-           ids = the list to go on with, empty when done
+           ids = the remaining list, empty when done
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item text ranked beneath prefixes edges dependency owed leases agents holds lapsed abandoned notes note
            request events waiting wanted queue waiter messages
@@ -17,11 +17,11 @@ local erasure = require 'erasure'
 local index = require 'index'
 local items = require 'items'
 
-local EDGE_COST = 0.6 -- of an edge or a note, in items
+local EDGE_COST = 0.6 -- cost of an edge or a note, in items
 
 -- The state of a deletion in the table `work`: position, deleted, below, failures, met and list as in the reply;
--- listed = set of the ids in the list; gone = set of those in `met`; left = what is left of the budget of this step.
--- The list comes from the progress too: prefixes of items that are gone by now cannot be resolved again.
+-- listed = set of the ids in the list; gone = set of those in `met`; left = remaining budget of this step.
+-- The list is part of the progress, because prefixes of deleted items cannot be resolved again.
 local function start_work(ids, state, budget)
   local work = {position = 1, deleted = 0, below = 0, failures = {}, met = {}, listed = {}, gone = {}, left = budget}
   if state ~= '' then
@@ -36,7 +36,7 @@ local function start_work(ids, state, budget)
   return work
 end
 
--- Removes an item without children; false when the budget ends first.
+-- Removes an item without children; false if the budget is used up first.
 local function remove(run, work, item)
   local removed, more
   repeat
@@ -53,7 +53,7 @@ local function remove(run, work, item)
   return true
 end
 
--- Removes a subtree, what is deepest first; false when the budget ends first.
+-- Removes a subtree, deepest items first; false if the budget is used up first.
 local function remove_subtree(run, work, id)
   for _, child in ipairs(redis.call('ZRANGE', run.keys.ranked .. 'p' .. id, 0, math.ceil(work.left))) do
     if work.left <= 0 or not remove_subtree(run, work, child) then return false end
@@ -61,7 +61,7 @@ local function remove_subtree(run, work, id)
   return work.left > 0 and remove(run, work, items.load(run, id))
 end
 
--- Deals with the next id of the list.
+-- Handles the next id of the list.
 local function take_next(run, work, recursive)
   local id, refusal = work.list[work.position], nil
   if not items.load(run, id) then
@@ -75,7 +75,7 @@ local function take_next(run, work, recursive)
   work.position = work.position + 1
 end
 
--- The failures without those of ids that were refused for their children, and listed once more after these.
+-- The failures without those of ids that were rejected for their children and repeated after these.
 local function remaining_failures(work)
   local failures = {}
   for _, refusal in ipairs(work.failures) do

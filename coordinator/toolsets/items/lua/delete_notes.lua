@@ -1,6 +1,6 @@
 --[[
 purpose:   Deletes notes by id, then all notes of an item, or its note under a key.
-guarantee: A note is deleted together with its mark on the item. A note that is listed twice counts once.
+guarantee: A note is deleted together with its entry at the item. Repeated notes count once.
 args:      request run.events_max ids item key
            ids = packed list; item = id or ''; key = '' for all notes of the item
 reply:     {deleted, positions of unknown ids}
@@ -13,7 +13,7 @@ local batch = require 'batch'
 local change = require 'change'
 local events = require 'events'
 
--- Notes to be deleted, in the table `found`: seen = set of their ids; keys = their keys in Redis; by_item = by item the
+-- Notes to delete, in the table `found`: seen = set of their ids; keys = their keys in Redis; by_item = by item the
 -- keys under which it has them.
 local function add(run, found, id, item, key)
   if found.seen[id] then return end
@@ -23,7 +23,7 @@ local function add(run, found, id, item, key)
   events.emit(run, 'unnote', item, 'n', key)
 end
 
--- Adds the notes with these ids; returns the positions of those that there are not.
+-- Adds the notes with these ids; returns the positions of unknown ones.
 local function add_by_id(run, found, ids)
   local unknown = {}
   for n, id in ipairs(ids) do

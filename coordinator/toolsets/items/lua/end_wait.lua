@@ -1,14 +1,14 @@
 --[[
-purpose:   Ends a parked claim, because its time is over or its process stops. (Its client has left: leave_wait.lua.)
+purpose:   Ends a parked claim, because it has timed out or its process stops. (Client hung up: leave_wait.lua.)
 guarantee: Either the claim was placed before, and its reply is returned; or the waiter is removed, and no claim will
            be placed. With `keep` = 1, "nothing was found" is recorded as the answer to every call with the request.
-           Else the call stays parked for the other processes that hold it, if any, and a repeated call parks again.
+           Else the call stays parked for other processes that hold it, if any, and a retry parks again.
 args:      request run.events_max keep process
 reply:     as claim_next
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
            waiter messages
-full:      it removes what was parked
+full:      it removes a parked call
 --]]
 local change = require 'change'
 local waiters = require 'waiters'

@@ -1,12 +1,12 @@
 --[[
-purpose:   Puts expired claims back, for a caller that counts claims.
+purpose:   Puts back expired claims, for a caller that counts claims.
 guarantee: Bounded: at most 50 claims a call.
 args:      run.events_max
 reply:     whether none are left
 errors:    UNSETTLED
 writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
            waiter messages
-full:      it removes what has expired
+full:      it removes expired claims
 --]]
 local claims = require 'claims'
 local debts = require 'debts'

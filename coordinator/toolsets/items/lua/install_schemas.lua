@@ -1,6 +1,6 @@
 --[[
 purpose:   Installs a version of the note schemas in a project.
-guarantee: The version is stored completely or not at all; installing it again only renews its time to live.
+guarantee: The version is stored atomically; installing it again only renews its TTL.
 args:      version keep_seconds fields...
            fields = field and value in turn, as modules/schemas.lua describes
 reply:     number of fields

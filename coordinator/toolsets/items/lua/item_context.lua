@@ -1,8 +1,8 @@
 --[[
-purpose:   Reads an item for an agent that is about to work on it: notes and claim, and ancestors if wanted.
-guarantee: One consistent view. The claim is shown whether it is live or expired.
+purpose:   Reads an item for an agent about to work on it: notes, claim, and ancestors if wanted.
+guarantee: A consistent snapshot. The claim is shown whether it is live or expired.
 args:      id run.config with_ancestors
-           config = schema version, '' where none is configured; with_ancestors = 1 or 0
+           config = schema version, '' for none; with_ancestors = 1 or 0
 reply:     {title, role, tags, depth, schema inputs, ancestors, claim {holder, claimed at, expires,
            first claimed at, whether expired} or false, unsatisfied blockers {id, role, needed role}}
 errors:    NOT_FOUND
@@ -15,7 +15,7 @@ local notes = require 'notes'
 local read = require 'read'
 local views = require 'views'
 
--- The claim of an item as the reply shows it, or false.
+-- The claim of an item in the form of the reply, or false.
 local function claim_of(run, item)
   if not item.holder then return false end
   return {item.holder, item.claimed_at, item.expires, item.first_claimed_at, not claims.is_live(run, item)}

@@ -1,9 +1,9 @@
 --[[
-purpose:   Ends a parked claim whose client has hung up. If it was handed an item before that was noticed, gives the
-           item back and forgets the request, so that a repeated call claims anew.
-guarantee: The item stays claimed if another call with the request has got the reply or may still get it
-           (modules/handover.lua), or if the agent has renewed the claim since, which shows that it knows of it. The
-           call stays parked for other processes that hold it. Its releases are not undone.
+purpose:   Ends a parked claim whose client has hung up. If it was handed an item already, gives the item back and
+           deletes the record of the request, so that a retry claims again.
+guarantee: The item stays claimed if another call with the request got the reply or may still get it
+           (modules/handover.lua), or if the agent has renewed the claim since and so knows of it. The call stays
+           parked for other processes that hold it. Its releases are not undone.
 args:      request run.events_max process
 reply:     1: an item was given back, else 0
 errors:    REQUEST_ID_REUSED UNSETTLED
@@ -19,7 +19,7 @@ local serve = require 'serve'
 local settle = require 'settle'
 local waiters = require 'waiters'
 
--- Gives back the item of a recorded reply (unpacked), and forgets the request. Returns the reply of this operation.
+-- Gives back the item of a recorded reply (unpacked), and deletes the record. Returns the reply of this operation.
 local function give_back(run, request, reply)
   if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
   local claim, claimed_at = reply[2][1], reply[1]
@@ -31,7 +31,7 @@ local function give_back(run, request, reply)
   return debts.attach(run, 1)
 end
 
--- Made without `change`, because what it undoes is the record of the request.
+-- Does not use `change`, because it undoes the record of the request.
 return function(run, request, process)
   local stored, state = requests.recall(run, request)
   if not stored and state then return state end -- an error

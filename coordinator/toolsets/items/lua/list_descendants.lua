@@ -1,6 +1,6 @@
 --[[
 purpose:   Lists the items below an item, level by level.
-guarantee: One consistent view, so an item that is being moved is listed once. Ends soon after `most`.
+guarantee: A consistent snapshot, so a moving item is listed once. Ends soon after `most`.
 args:      id most
 reply:     list of ids
 errors:    none

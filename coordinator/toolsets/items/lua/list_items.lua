@@ -1,7 +1,7 @@
 --[[
-purpose:   Reads items of some roles for lists: with their notes (unless blocked), and ancestors if wanted.
-guarantee: Ends when about 500 notes were read; the caller goes on from there. Items that no longer exist, or no
-           longer have one of the roles, are left out.
+purpose:   Reads items of some roles for lists: with notes (unless blocked), and ancestors if wanted.
+guarantee: Ends after about 500 notes; the caller continues from there. Items that no longer exist, or no longer
+           have one of the roles, are left out.
 args:      roles run.config with_ancestors ids
            roles = their codes; config = schema version, '' if there are none; with_ancestors = 1 or 0;
            ids = packed list
@@ -17,7 +17,7 @@ local views = require 'views'
 
 local BLOCKED = classes.BLOCKED
 
-local NOTES_MAX = 500 -- read in one call
+local NOTES_MAX = 500 -- per call
 
 return function(run, roles, with_ancestors, ids)
   return read(run, function()

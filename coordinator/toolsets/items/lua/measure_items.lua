@@ -1,5 +1,5 @@
 --[[
-purpose:   Counts a project's items, and takes away the counts of claims that have ended.
+purpose:   Counts a project's items, and fetches and deletes the counts of ended claims.
 guarantee: O(log n) at any number of items. Each ended claim is reported to one caller only.
 args:      none
 reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
@@ -22,8 +22,8 @@ local function counts_by_role(run)
   return counts
 end
 
--- When the oldest of the ready items in the queue was created (ms), or 0. They stand by priority and complexity first:
--- the first of each such group is its oldest.
+-- When the oldest of the ready items in the queue was created (ms), or 0. They are ordered by priority and complexity
+-- first: the first of each such group is its oldest.
 local function oldest_ready(run)
   local key, oldest = run.keys.ranked .. '*', nil
   local first = (QUEUE * STATES + READY) * CLASS_SIZE

@@ -1,6 +1,6 @@
 --[[
-purpose:   Finds the best items of one role that can be worked on, in the selector's order; on request also those held
-           by claims.
+purpose:   Finds the best items of one role that can be worked on, in the selector's order; on request also those
+           held by claims.
 guarantee: Reads the head of the ranked index: O(log n + limit) at any number of items, if the selector has at most one
            filter. Items below held ones do not change that, if the selector has only role, priority, complexity,
            parent or ancestor. Expired claims are put back first, in a bounded batch; in a larger one if too few
@@ -8,14 +8,14 @@ guarantee: Reads the head of the ranked index: O(log n + limit) at any number of
 args:      run.events_max held packed_selector limit with_ancestors after
            held = 0: ready items, except those below a held one; 1: all held and ready items;
            packed_selector = packed (modules/selectors.lua); with_ancestors = 1 or 0; after = cursor of the last call,
-           or ''; the detail of NOT_FOUND is the field that names no item
+           or ''; the detail of NOT_FOUND is the field with the unknown item
 reply:     {rows, more, after}; row = {id, title, role, priority, complexity, summary, tags, parent,
-           claimed, ancestors}; more = whether to go on, with the cursor `after`. If that is '', the caller begins
-           anew, without these rows: claims have expired whose items may match
+           claimed, ancestors}; more = whether to continue, with the cursor `after`. If that is '', the caller starts
+           over, without these rows: claims have expired whose items may match
 errors:    NOT_FOUND UNSETTLED
 writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
            waiter messages
-full:      it reads; the few bytes that it writes do not matter
+full:      a read that writes only a few bytes
 --]]
 local claims = require 'claims'
 local classes = require 'classes'
@@ -29,7 +29,7 @@ local views = require 'views'
 local HELD, STATES = classes.HELD, classes.STATES
 local SWEEP_BATCH = claims.SWEEP_BATCH
 
-local SCAN_MAX = 200 -- of candidates that are looked at in one call, and of expired claims that are put back
+local SCAN_MAX = 200 -- candidates checked per call, and expired claims put back
 
 local function row_of(run, item, with_ancestors)
   return {
@@ -46,7 +46,7 @@ local function look(run, budget, held, selector, limit, with_ancestors, after)
   serve.parked_calls(run)
   local class_list = selection.claimable_classes(selector, true)
   if held then class_list[#class_list + 1] = selector.role * STATES + HELD end
-  local agent = not held and '' -- nobody's: nothing below a held item
+  local agent = not held and '' -- nobody: skip items below held ones
   local stopped = selection.select(run, selector, class_list, agent, after, SCAN_MAX, limit, function(item)
     if not item.nb then rows[#rows + 1] = row_of(run, item, with_ancestors) end
     return #rows == limit

@@ -1,6 +1,6 @@
 --[[
-purpose:   Reads what decides an item's next transition: its role, what its schema depends on, its unsatisfied blockers.
-guarantee: One consistent view. Edges (an item has 600 at most) are read only if a blocker is unsatisfied and the role
+purpose:   Reads the inputs of an item's next transition: role, schema inputs, unsatisfied blockers.
+guarantee: A consistent snapshot. Edges (an item has 600 at most) are read only if a blocker is unsatisfied and the role
            can move forward.
 args:      id
 reply:     {role, whether a blocked item has a role to return to, schema inputs without notes,

@@ -1,6 +1,6 @@
 --[[
 purpose:   Reads one item in full, with the counts of its children and the newest of them.
-guarantee: One consistent view; bounded by `limit`.
+guarantee: A consistent snapshot; bounded by `limit`.
 args:      id limit
 reply:     {full view, counts by role code, rows of children}
 errors:    NOT_FOUND

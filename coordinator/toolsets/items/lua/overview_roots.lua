@@ -1,13 +1,13 @@
 --[[
 purpose:   Reads the newest roots, each with the counts of its children and, if wanted, the newest children.
-guarantee: One consistent view of about `budget` rows; the caller goes on from there, with those that still are
-           roots. Writes nothing: claims that have expired but were not put back yet are counted as expired. If there
-           are very many of these, it only says so (`late`).
+guarantee: A consistent snapshot of about `budget` rows; the caller continues from there, with those still
+           roots. Writes nothing: expired claims that were not put back yet count as expired. If there are very
+           many of these, it only returns `late`.
 args:      limit ids shown budget
            limit = how many roots; ids = packed list of those left by the last call, or ''; shown = how many children
            of each to show, 0 for none
 reply:     {late, list of {row, counts by role code, {active, expired, unclaimed}, children {row, counts}}, ids left},
-           late = whether expired claims have to be put back first
+           late = whether expired claims must be put back first
 errors:    none
 writes:    none
 --]]
@@ -16,10 +16,10 @@ local read = require 'read'
 local tallies = require 'tallies'
 local views = require 'views'
 
-local LATE_MAX = 500 -- expired claims that were not put back yet
-local FINDING = 20 -- finding the newest of a scope costs about as much as so many rows
+local LATE_MAX = 500 -- expired claims not put back yet
+local FINDING = 20 -- cost of finding the newest of a scope, in rows
 
--- By parent, how many children have a claim that expired and was not put back yet; nil if there are LATE_MAX or more.
+-- By parent, how many children have an expired claim not put back yet; nil if there are LATE_MAX or more.
 local function late_by_parent(run)
   local agents = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, LATE_MAX)
   if #agents == LATE_MAX then return nil end
@@ -31,7 +31,7 @@ local function late_by_parent(run)
   return late
 end
 
--- The newest children of an item, `most` at most, as {row, counts}.
+-- The newest children of an item, at most `most`, as {row, counts}.
 local function newest_children(run, id, most)
   local list = {}
   for n, child in ipairs(most > 0 and merges.newest_of(run, 'p' .. id, most) or {}) do

@@ -1,7 +1,7 @@
 --[[
-purpose:   Counts a project's abandoned items, and lists those that have been so for longest.
-guarantee: O(log n + limit + late), where late = claims that have expired but were not put back yet, at most 500 of
-           which are looked at; writes nothing.
+purpose:   Counts a project's abandoned items, and lists the longest abandoned ones.
+guarantee: O(log n + limit + late), where late = expired claims not put back yet, of which at most 500 are read;
+           writes nothing.
 args:      limit
 reply:     {now, how many can be taken over, how many wait for a dependency, when the longest abandoned of the former
            was left (ms) or 0, list of {id, when it was left, whether it waits for a dependency}}
@@ -17,8 +17,7 @@ local WAITING_OFFSET = index.WAITING_OFFSET
 
 local LATE_MAX = 500
 
--- Adds the longest abandoned of those that wait for a dependency, or of those that do not, to the list; returns how
--- many there are in all.
+-- Adds the longest abandoned items that wait for a dependency, or that do not, to the list; returns their total number.
 local function add_noted(run, list, waits, most)
   local first = waits and WAITING_OFFSET or 0
   local last = first + WAITING_OFFSET - 1
@@ -27,8 +26,8 @@ local function add_noted(run, list, waits, most)
   return redis.call('ZCOUNT', run.keys.abandoned, first, last)
 end
 
--- Adds items with claims that have expired, but were not put back yet; returns how many of these do not wait for a
--- dependency, and how many do.
+-- Adds items with expired claims not put back yet; returns how many of these do not wait for a dependency, and how many
+-- do.
 local function add_late(run, list)
   local free, waiting = 0, 0
   local agents = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, LATE_MAX)
@@ -42,7 +41,7 @@ local function add_late(run, list)
   return free, waiting
 end
 
--- Those that can be taken over first, then by when they were left.
+-- Available ones first, then by when they were left.
 local function comes_before(one, other)
   if one[3] ~= other[3] then return other[3] end
   if one[2] ~= other[2] then return one[2] < other[2] end

@@ -1,6 +1,6 @@
 --[[
-purpose:   Reads what each of some items blocks.
-guarantee: One consistent view; for an unknown id, exists is false and the list is empty.
+purpose:   Reads the dependents of some items.
+guarantee: A consistent snapshot; for an unknown id, exists is false and the list is empty.
 args:      ids
            ids = packed list
 reply:     list of {id, exists, ids of items that it blocks}

@@ -1,13 +1,13 @@
 --[[
-purpose:   Reads the dependency edges of several items and, while the budget lasts, of items that blocking edges lead
-           to from there.
-guarantee: Ends when about 500 edges or 100 items were read.
+purpose:   Reads the dependency edges of several items and, within the budget, of items reached from there by
+           blocking edges.
+guarantee: Ends after about 500 edges or 100 items.
 args:      cursor follow ids known
-           cursor = where the first item's edges go on, '0' from their beginning; follow = 1 or 0;
+           cursor = position in the first item's edges, '0' from their beginning; follow = 1 or 0;
            ids = packed list; known = packed list of items not to be followed to
 reply:     {items of `ids` finished, cursor in the next one, list of {id, {field, value, field, value ...}}};
            items that do not exist are finished and not listed, one of `ids` with many edges is listed
-           page by page, one that was followed to only where one page holds its edges
+           page by page, a followed one only if one page holds its edges
 errors:    none
 writes:    none
 --]]
@@ -16,7 +16,7 @@ local read = require 'read'
 
 local EDGES_MAX, ITEMS_MAX, PAGE = 500, 100, 200
 
--- Appends the items that blocking edges lead to and that were not seen before.
+-- Appends the new items that blocking edges lead to.
 local function follow_edges(flat, list, seen)
   for n = 1, #flat, 2 do
     local code, other = string.sub(flat[n], 1, 1), string.sub(flat[n], 2)

@@ -1,6 +1,6 @@
 --[[
-purpose:   Reads what is shown of items that other items refer to. The caller sends bounded slices.
-guarantee: One consistent view; items that do not exist are left out.
+purpose:   Reads the heads of items that other items refer to. The caller sends bounded slices.
+guarantee: A consistent snapshot; items that do not exist are left out.
 args:      ids
            ids = packed list
 reply:     list of {id, title, role, priority}

@@ -1,6 +1,6 @@
 --[[
 purpose:   Reads one item in full, with its ancestors if wanted.
-guarantee: One consistent view.
+guarantee: A consistent snapshot.
 args:      id with_ancestors
 reply:     {full view, ancestors {id, title, depth}}
 errors:    NOT_FOUND

@@ -1,6 +1,6 @@
 --[[
 purpose:   Plain reads for the audit.
-guarantee: All of them see one moment; nothing is changed.
+guarantee: One consistent snapshot; changes nothing.
 args:      reads
            reads = packed list of {command, key without the project's prefix, further arguments ...}
 reply:     list of {replies of each command}; claims of items (field h) come in hex digits

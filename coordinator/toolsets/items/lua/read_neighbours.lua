@@ -1,6 +1,6 @@
 --[[
-purpose:   Reads what items block, or what blocks them, with the levels of these neighbours.
-guarantee: Ends when about 300 edges were read; the caller goes on from there.
+purpose:   Reads the dependents or the blockers of items, with their levels.
+guarantee: Ends after about 300 edges; the caller continues from there.
 args:      direction ids added
            direction = 1 what they block, -1 what blocks them; ids = packed list; added = packed {id -> list of ids
            that edges lead to which are not there yet}

@@ -4,7 +4,7 @@ guarantee: One consistent view of an item with up to a hundred notes and little 
            An item that does not exist has no notes.
 args:      id item role bodies ids
            id = note id or ''; item = id or ''; role = letter or '' for all; bodies = 1 or 0; ids = packed list of
-           notes left by the call before, or ''
+           notes left by the last call, or ''
 reply:     {list of {id, item, key, role letter, body, created, modified, actor, verification}, ids left}
 errors:    none
 writes:    none

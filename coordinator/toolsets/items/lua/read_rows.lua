@@ -16,8 +16,8 @@ local views = require 'views'
 
 local CLASS_SIZE = classes.CLASS_SIZE
 
--- Returns meets(id, values), which says whether an item is still one that the search asks for; the fields of it that
--- make the values; and which of these is its claim.
+-- Returns meets(id, values), which tells whether an item still matches the search; the fields for the values; and the
+-- index of the claim among these.
 local function compile(run, asked)
   local fields, test, field = conditions.compile(run, asked.conditions)
   local score_at, claim_at = field('w'), field('h')

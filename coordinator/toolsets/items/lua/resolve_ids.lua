@@ -1,6 +1,6 @@
 --[[
 purpose:   Finds the items whose ids begin with each of some hex prefixes (at least four digits).
-guarantee: Ids are kept in buckets by their first four digits, in order; at most ten matches a prefix.
+guarantee: Ids are kept in buckets by their first four digits, in order; at most ten matches per prefix.
 args:      prefixes
            prefixes = packed list of lower-case hex
 reply:     list of lists of {id, title}
@@ -10,7 +10,7 @@ writes:    none
 local items = require 'items'
 local read = require 'read'
 
-local MATCHES_MAX = 10 -- of one prefix
+local MATCHES_MAX = 10 -- per prefix
 
 local function matches_of(run, prefix)
   local bucket, rest = string.sub(prefix, 1, 4), string.sub(prefix, 5)

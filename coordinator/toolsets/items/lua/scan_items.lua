@@ -1,7 +1,7 @@
 --[[
-purpose:   Makes one slice of a search that has to look at the items themselves.
-guarantee: About `budget` items a call. The first call chooses the narrowest of the scopes offered. All sets of
-           the scope are walked together in order of rank. A change of role or claim does not change the rank, so an
+purpose:   Runs one slice of a search that has to read the items.
+guarantee: About `budget` items per call. The first call chooses the narrowest of the given scopes. All sets of the
+           scope are walked together in order of rank. A change of role or claim does not change the rank, so an
            item is seen exactly once if its priority and complexity stay the same.
 args:      asked state bound budget
            asked = packed map: scopes {name of the condition it answers or '', scopes}, classes, span
@@ -9,7 +9,7 @@ args:      asked state bound budget
            (modules/sorting.lua); state = packed reply up to `last`, or '';
            bound = packed {key, created} that listed items must not come after, or ''
 reply:     {choice, score, last, done, looked at, matches, listed {id, key, created}}
-           choice, score, last = where to go on; smaller keys come first, except for descending titles
+           choice, score, last = where to continue; smaller keys come first, except for descending titles
 errors:    none
 writes:    none
 --]]
@@ -24,14 +24,14 @@ local GROUP_SIZE, RANK_EPOCH = classes.GROUP_SIZE, classes.RANK_EPOCH
 
 local TEXT_UNIT = 2000 -- bytes of text that take as long as an item
 
--- Whether the search asks for expired claims and there are none.
+-- Whether the search is for expired claims and there are none.
 local function finds_nothing(run, asked)
   return asked.conditions.cl == 'expired'
     and redis.call('HEXISTS', run.keys.lapsed, '*') == 0
     and redis.call('ZCOUNT', run.keys.leases, '-inf', run.now) == 0
 end
 
--- The sets of the scopes that were chosen, or of the narrowest of those offered (choice 0), their size, and the choice.
+-- The sets of the chosen scopes, or of the narrowest given ones (choice 0), their size, and the choice.
 local function choose_sets(run, asked, choice)
   local sets, total, narrowest = nil, math.huge, choice
   for n, offer in ipairs(asked.scopes) do
@@ -43,8 +43,8 @@ local function choose_sets(run, asked, choice)
   return finds_nothing(run, asked) and {} or sets, total, narrowest
 end
 
--- What is to be done with each item on the walk: returns look(id, rank), and a table in which that counts. `limit` =
--- the bound, or false; `several` = whether an item may stand in more than one set.
+-- The visitor of the walk: returns look(id, rank), and its table of counts. `limit` = the bound, or false; `several` =
+-- whether an item may be in more than one set.
 local function looker(run, asked, limit, several)
   local fields, test, field = conditions.compile(run, asked.conditions)
   local key_of, after = sorting.compile(run, asked.sorting, asked.descending, field)
@@ -81,7 +81,7 @@ return function(run, asked, state, bound, budget)
     repeat
       done = not walks.step(walk, look)
       tally.spent = tally.spent + #sets / 4
-      local moved = walk.score > score or walk.last ~= last -- else the next call would do the same again
+      local moved = walk.score > score or walk.last ~= last -- otherwise the next call would repeat this one
     until done or (moved and tally.spent >= most)
     return {narrowest, walk.score, walk.last, done, tally.looked, tally.matched, tally.listed}
   end)

@@ -1,7 +1,7 @@
 --[[
-purpose:   Finds one page of a search that the ranked index answers by itself, and the total.
-guarantee: The page is one consistent view, found in time logarithmic in the number of items. A page far down takes
-           several calls; the reply says where to go on.
+purpose:   Finds one page of a search that the ranked index answers alone, and the total.
+guarantee: The page is one consistent view, found in time logarithmic in the number of items. A page at a large
+           offset takes several calls; the reply says where to continue.
 args:      scope class_list span order newest offset limit with_ancestors state
            scope, class_list, span as in modules/ranges.lua, span packed; order = a age, p priority, c complexity;
            newest = 1 newest (highest) first, or 0; state = packed `left` of the last call, or ''
@@ -21,7 +21,7 @@ local SKIPS_MAX = offsets.SKIPS_MAX
 
 local ROWS_MAX = 100 -- read in one call
 
--- The spans to read one after the other, a list of lists of spans, so that the items come in the order.
+-- The spans to read in turn, a list of lists of spans, so that the items come in order.
 local function spans_in_order(span, order, descending)
   if order == 'a' then return {{span}} end
   local first, last, from, to = unpack(span)
@@ -44,7 +44,7 @@ local function spans_in_order(span, order, descending)
   return list
 end
 
--- The ids of the page in an area (modules/offsets.lua) with `total` items; or nil and where the next call goes on.
+-- The ids of the page in an area (modules/offsets.lua) with `total` items; or nil and where the next call continues.
 local function find_page(area, total, span_lists, by_age, skip, wanted, state)
   local ids, left = {}, state ~= '' and cmsgpack.unpack(state) or {}
   for _, spans in ipairs(skip < total and span_lists or {}) do
@@ -64,7 +64,7 @@ local function find_page(area, total, span_lists, by_age, skip, wanted, state)
   return ids
 end
 
--- The rows of the first ids, the ancestors of each if they are wanted, and the ids beyond those.
+-- The rows of the first ids, the ancestors of each if wanted, and the remaining ids.
 local function rows_of(run, ids, with_ancestors)
   local rows, paths, more = {}, {}, {}
   for n, id in ipairs(ids) do

@@ -1,6 +1,6 @@
 --[[
-purpose:   Does what earlier operations have left undone (their debts), a bounded part per call.
-guarantee: What is done is removed from the debts in the same step, so any process can go on.
+purpose:   Settles debts of earlier operations, a bounded part per call.
+guarantee: Settled debts are removed in the same step, so any process can continue.
 args:      none
 reply:     whether no debts are left, as far as this call has seen
 errors:    none

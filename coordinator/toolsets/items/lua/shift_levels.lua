@@ -1,7 +1,7 @@
 --[[
 purpose:   Moves levels of items (modules/levels.lua), so that a new edge needs no repair.
-guarantee: An item is moved only if everything that it blocks stays above it, and everything that blocks it below it. So
-           the levels are a valid order of the graph after each step, wherever it ends.
+guarantee: An item is moved only if everything that it blocks stays above it, and everything that blocks it
+           below it. So the levels are a valid order of the graph after each step.
 args:      direction moves
            direction = 1 up, -1 down; moves = packed {id, level, id, level ..}, the furthest first
 reply:     {how many moves were handled, whether all of these items have their new level now}
@@ -10,7 +10,7 @@ writes:    item
 --]]
 local neighbours = require 'neighbours'
 
-local EDGES_MAX = 300 -- edges that one step looks at
+local EDGES_MAX = 300 -- edges read per step
 
 -- Whether the item's neighbours in the direction (1 or -1) stay beyond it at this level.
 local function fits(run, id, level, direction)

@@ -1,6 +1,6 @@
 --[[
-purpose:   Puts expired claims back and hands the items to parked callers. A process with parked calls runs it when the
-           earliest claim expires, and at least once a second to register as alive.
+purpose:   Puts expired claims back and hands the items to parked calls. A process with parked calls runs it when
+           the earliest claim expires, and at least once a second to register as alive.
 guarantee: Bounded: at most 100 claims a call.
 args:      run.events_max process alive_ms
 reply:     when the earliest live claim expires (ms), 0 if there is none; now; whether the process was
@@ -8,7 +8,7 @@ reply:     when the earliest live claim expires (ms), 0 if there is none; now; w
 errors:    none
 writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
            waiter alive messages
-full:      it removes what has expired
+full:      it removes expired claims
 --]]
 local claims = require 'claims'
 local debts = require 'debts'
@@ -24,7 +24,7 @@ return function(run, process, alive_ms)
     claims.sweep(run, SWEEP_MAX)
     serve.parked_calls(run)
   else
-    run.has_debts = true -- settle_debts goes on
+    run.has_debts = true -- settle_debts continues
   end
   local earliest = redis.call('ZRANGE', run.keys.leases, 0, 0, 'WITHSCORES')[2]
   return debts.attach(run, cmsgpack.pack({tonumber(earliest) or 0, run.now, was_alive}))

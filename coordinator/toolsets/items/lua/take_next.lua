@@ -1,15 +1,14 @@
 --[[
-purpose:   What a worker does between two items, in one step: completes the one that it has, claims the best one for a
-           selector and starts it.
-guarantee: If the completion is refused, nothing else happens. The claim and the start are those of claim_next and
-           advance_item, one after the other, and nobody comes between the three. The search is one call's: `more` means
-           that the caller has to go on with claim_next.
+purpose:   Completes a worker's item, claims the best one for a selector and starts it, in one step.
+guarantee: If the completion is rejected, nothing else happens. Claim and start are those of claim_next and
+           advance_item; the three are atomic. The search is that of one call: `more` means that the caller has to
+           continue with claim_next.
 args:      request run.events_max run.config run.labels agent ttl_ms packed_selector finished author
            finished = packed as an element of advance_item's changes, '' for none; author = packed {actor,
-           verification} of the start; the detail of NOT_FOUND is the field that names no item
+           verification} of the start; the detail of NOT_FOUND is the field with the unknown item
 reply:     {now, entry of the completion or false, claim or false, entry of the start or false}: the claim as that of
-           claim_next, or {more, '', 0, 0, 0}; entries as those of advance_item. An item that is in another role than
-           queue is not started, unless it was abandoned
+           claim_next, or {more, '', 0, 0, 0}; entries as those of advance_item. An item in another role than queue
+           is not started, unless it was abandoned
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
 writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events transitions waiting
            wanted queue waiter messages
@@ -24,14 +23,14 @@ local triggers = require 'triggers'
 
 local QUEUE = classes.QUEUE
 
-local SCAN_MAX = 200 -- of candidates that are looked at
+local SCAN_MAX = 200 -- candidates checked
 local MORE = {'more', '', 0, 0, 0}
 
--- The best item for a selector, or nil. What has become ready goes to parked calls before.
+-- The best item for a selector, or nil. Newly ready items go to parked calls first.
 local function find(run, selector, agent)
   local none_left = claims.sweep(run)
   serve.parked_calls(run)
-  if run.has_debts or not none_left then return nil end -- the indexes do not show everything yet
+  if run.has_debts or not none_left then return nil end -- the indexes are not up to date yet
   local some_abandoned = not run.nothing_else or run.abandoned_noted
   local class_list = selection.claimable_classes(selector, some_abandoned)
   local _, found = selection.select(run, selector, class_list, agent, nil, SCAN_MAX, 1, nil)

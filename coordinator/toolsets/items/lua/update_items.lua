@@ -1,7 +1,7 @@
 --[[
-purpose:   Updates items partially, each on its own.
-guarantee: An update is applied completely or not at all. Moving an item under another parent first checks cycles
-           and the depth of its whole subtree, and changes the subtree's depths in the same step. A subtree of more
+purpose:   Updates fields of items, each item atomically.
+guarantee: An update is applied completely or not at all. A move under another parent first checks cycles and the
+           depth of the whole subtree, and changes the subtree's depths in the same step. A subtree of more
            than 700 items can only be moved to the same depth.
 args:      request run.events_max run.config run.labels updates
            updates = packed list of {id, fields}; fields by letter as in modules/items.lua, p priority,
@@ -22,11 +22,11 @@ local schemas = require 'schemas'
 
 local NO_COMPLEXITY = classes.NO_COMPLEXITY
 
-local BY_LENGTH = {t = true, s = true} -- texts that are stored where their length puts them
-local BESIDE = {x = true, m = true, o = true} -- and those beside the item
+local BY_LENGTH = {t = true, s = true} -- texts stored inline or beside the item, by length
+local BESIDE = {x = true, m = true, o = true} -- texts always beside the item
 local NOT_STORED = {pa = true, p = true, c = true} -- set by a move, or part of the score
 
--- The item's score with the priority and the complexity that are given; nil leaves what is, false clears a complexity.
+-- The item's score with the given priority and complexity; nil keeps the current one, false clears a complexity.
 local function new_score(item, priority, complexity)
   if complexity == nil then complexity = classes.complexity_of(item.score) end
   priority = priority or classes.priority_of(item.score)
@@ -59,7 +59,7 @@ local function update(run, id, fields)
     if not shift then return {below, id, 0, false} end
   end
   local scopes_before, score_before = index.scopes_of(item), item.score
-  index.set_class(run, item, item.class) -- it may suit others now
+  index.set_class(run, item, item.class) -- it may match other selectors now
   items.set(item, 'score', new_score(item, fields.p, fields.c))
   set_fields(run, item, fields)
   if moves then reparent.apply(run, item, fields.pa, shift, below) end

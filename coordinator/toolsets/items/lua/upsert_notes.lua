@@ -1,7 +1,7 @@
 --[[
-purpose:   Writes notes by (item, key), each on its own.
-guarantee: A note and its mark on the item are stored in one step, so gates see it at once. The caller sends bounded
-           slices.
+purpose:   Writes notes by (item, key), each atomically.
+guarantee: A note and its entry at the item are stored in one step, so gates see it at once. The caller sends
+           bounded slices.
 args:      request run.events_max run.config run.labels new_notes
            new_notes = packed list of notes (modules/notes.lua)
 reply:     list of {reason or '', note id, item, role of the item, schema inputs, stored verification}
@@ -15,7 +15,7 @@ local items = require 'items'
 local notes = require 'notes'
 local schemas = require 'schemas'
 
-local NOTES_MAX = 500 -- of one item: they go and are listed with it
+local NOTES_MAX = 500 -- per item: they are deleted and listed with it
 
 -- Why a note cannot be written, or nil.
 local function problem(run, item_id, key)
@@ -40,7 +40,7 @@ return function(run, request, new_notes)
     if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     local results = {}
     for n, note in ipairs(cmsgpack.unpack(new_notes)) do results[n] = write(run, note) end
-    for _, result in ipairs(results) do -- when all are written: a gate looks at all notes of an item
+    for _, result in ipairs(results) do -- when all are written: a gate reads all notes of an item
       local item = result[1] == '' and items.load(run, result[3])
       result[5] = item and notes.schema_inputs(run, item) or {false, false, false, {}}
     end

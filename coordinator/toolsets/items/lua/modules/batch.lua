@@ -1,10 +1,10 @@
--- Writing for many items at once: a command for each key instead of one for each item and key.
+-- Batched writes for many items: one command per key instead of one per item and key.
 local batch = {}
 
-local ARGUMENTS_MAX = 2000 -- arguments of one command: Lua's stack takes some thousands
+local ARGUMENTS_MAX = 2000 -- arguments of one command: Lua's stack holds some thousands
 
--- A command on a key with a list of arguments, or with a list of keys (no key); in parts where the list is long.
--- Parts are of even length, so pairs stay together.
+-- A command on a key with a list of arguments, or with a list of keys (no key); in parts if the list is long.
+-- Parts have even lengths, so pairs stay together.
 function batch.call(command, key, list)
   for from = 1, #list, ARGUMENTS_MAX do
     local last = math.min(from + ARGUMENTS_MAX - 1, #list)
@@ -16,7 +16,7 @@ function batch.call(command, key, list)
   end
 end
 
--- The list under a key in a table of lists; an empty one is put there where there is none.
+-- The list under a key in a table of lists; created empty if missing.
 function batch.list_in(lists, key)
   local list = lists[key]
   if not list then

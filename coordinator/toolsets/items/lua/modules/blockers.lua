@@ -9,11 +9,11 @@ local QUEUE, TERMINAL = classes.QUEUE, classes.TERMINAL
 
 local blockers = {}
 
--- The most counts that a role change updates itself; further ones become debts. An operation on a list that has visited
--- more edges than this leaves the rest of its list to another call.
+-- The most counts that a role change updates itself; further ones become debts. An operation on a list stops after this
+-- many edges and leaves the rest of its list to another call.
 local EDGES_AT_ONCE = 50
 
--- Changes counts, {id -> by how many}, and the items' classes with them. Leaves out items that are deleted.
+-- Changes counts, {id -> by how many}, and the items' classes. Skips deleted items.
 function blockers.change_counts(run, counts)
   local moved = {}
   for id, by in pairs(counts) do
@@ -35,19 +35,19 @@ function blockers.change_counts(run, counts)
   index.add_all(run, moved)
 end
 
--- Whether an item has no unsatisfied blocker left, what is owed included.
+-- Whether an item has no unsatisfied blocker left, counting debts.
 function blockers.is_unblocked(run, item)
   return (item.nb or 0) + (run.owed_counts[item.id] or 0) == 0
 end
 
--- An item of which only id, count and title are needed, and which is not to change.
+-- A read-only item with only id, count and title.
 function blockers.load_count(run, id)
   local values = redis.call('HMGET', run.keys.item .. id, 'nb', 't')
   return {id = id, nb = values[1], t = values[2]}
 end
 
--- By which the counts of items change when the role of their blocker goes from `before` to `role`, by threshold; nil
--- where they stay.
+-- The change of the dependents' counts when the role of their blocker goes from `before` to `role`, by threshold; nil:
+-- none.
 local function changes_by_threshold(before, role)
   local changes = {}
   for needed = QUEUE, TERMINAL do
@@ -57,8 +57,8 @@ local function changes_by_threshold(before, role)
   return changes
 end
 
--- After the item's role went from `before` to item.role: moves the counts of everything it blocks. Returns the blocked
--- items that have no unsatisfied blocker now.
+-- After the item's role went from `before` to item.role: updates the counts of everything it blocks. Returns the
+-- dependents that have no unsatisfied blocker now.
 function blockers.update_dependents(run, item, before)
   if run.edgeless[item.id] then return {} end
   local edges = redis.call('HGETALL', run.keys.edges .. item.id)

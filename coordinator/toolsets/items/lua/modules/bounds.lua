@@ -1,19 +1,19 @@
--- An index of what is ready below each item. With it a search finds the best item that is not below a held one,
--- without looking at the items that are (modules/trees.lua).
+-- An index of the ready items below each item. With it a search finds the best item that is not below a held one,
+-- without reading the items that are (modules/trees.lua).
 --   beneath  per parent ('' for the roots): its children that have ready items below them, at any depth. One member
 --              per child and band, where a band is a role and a priority: the child's id and a character for the band.
 --              The score is a lower bound: no ready item of the band below the child has a lower score.
--- The operation that makes an item ready lowers the bounds above it at once. Bounds that are too low are not raised by
--- the operation that takes the item away, but by the next search that finds nothing there. A search also puts aside a
--- child that is held by a claim: it moves the bound to the held class and notes that in `k` of the item, until the
--- claim ends (`bounds.restore`). The bound may be missing meanwhile.
+-- The operation that makes an item ready lowers the bounds above it at once. Stale bounds that are too low are
+-- not raised by the operation that removes the item, but by the next search that finds nothing there. A search also
+-- puts aside a child that is held by a claim: it moves the bound to the held class and records that in `k` of the item,
+-- until the claim ends (`bounds.restore`). The bound may be missing meanwhile.
 local classes = require 'classes'
 
 local CLASS_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE
 
 local bounds = {}
 
--- Of the ready classes, by class and priority.
+-- Bands of the ready classes, by class and priority.
 local READY_BANDS = {
   0, 1, 2, 16, 17, 18, 24, 25, 26, 32, 33, 34, 40, 41, 42, 64, 65, 66,
 }
@@ -27,7 +27,7 @@ function bounds.band_of(member)
   return string.byte(member, 33) - 48
 end
 
--- Lowers the bounds of an item of this depth, and of all above it: an item of this score is ready below it.
+-- Lowers the bounds of an item of this depth and of its ancestors: an item of this score is ready below it.
 function bounds.lower(run, id, depth, score)
   local band = math.floor(score / PRIORITY_SIZE)
   local member = bound_member(id, band)
@@ -35,13 +35,13 @@ function bounds.lower(run, id, depth, score)
     run.known_bounds[member] = score
     local above = ''
     if depth > 0 then above = (run.loaded[id] or {pa = redis.call('HGET', run.keys.item .. id, 'pa')}).pa or '' end
-    -- Where the bound was as low before, so are those above.
+    -- If the bound was as low before, so are those above.
     if redis.call('ZADD', run.keys.beneath .. above, 'LT', 'CH', score, member) == 0 or depth == 0 then return end
     id, depth, member = above, depth - 1, bound_member(above, band)
   end
 end
 
--- All members that an item may have.
+-- All possible members of an item.
 local function bound_members(id)
   local list = {}
   for n, band in ipairs(READY_BANDS) do list[n] = bound_member(id, band) end
@@ -55,7 +55,7 @@ function bounds.remove(run, item, parent)
   redis.call('ZREM', run.keys.beneath .. (parent or ''), unpack(members))
 end
 
--- Moves the bounds of an item that has moved away from a parent. An item that is put aside gets them later.
+-- Moves the bounds of an item to its new parent. An item that is put aside gets them later.
 function bounds.move(run, item, from)
   local scores = redis.call('ZMSCORE', run.keys.beneath .. (from or ''), unpack(bound_members(item.id)))
   bounds.remove(run, item, from)
@@ -70,7 +70,7 @@ local function first_score(key, low, high)
   return tonumber(redis.call('ZRANGEBYSCORE', key, low, high, 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
 
--- Gives the bounds back to an item that was put aside.
+-- Restores the bounds of an item that was put aside.
 function bounds.restore(run, item)
   item.k = nil
   redis.call('HDEL', run.keys.item .. item.id, 'k')

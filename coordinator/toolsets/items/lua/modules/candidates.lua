@@ -9,7 +9,7 @@ local CLASS_SIZE, GROUP_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.GROUP_
 
 local candidates = {}
 
--- The scopes with the fewest items of a class among those that hold every match.
+-- The smallest scopes of a class that together hold every match.
 local function narrowest_scopes(run, selector, class)
   local best, best_size = {'*'}, math.huge
   local low, high = class * CLASS_SIZE, (class + 1) * CLASS_SIZE - 1
@@ -28,7 +28,7 @@ local function narrowest_scopes(run, selector, class)
   return best
 end
 
--- The ranges of scores in a class that may suit: {lowest, highest}.
+-- The ranges of scores in a class that may match: {lowest, highest}.
 function candidates.score_ranges(selector, class)
   local first, last = selector.priority or 0, selector.priority or 2
   local start = class * CLASS_SIZE
@@ -55,7 +55,7 @@ local function group_starts(key, low, high)
   return list
 end
 
--- Appends a part for each stretch of a range that may suit, from the position `from` on (nil: from its beginning).
+-- Appends a part for each stretch of a range that may match, from the position `from` on (nil: from its beginning).
 local function add_parts(parts, selector, key, range, from, wanted)
   local first_age, last_age = selectors.age_range(selector)
   local by_rank = selectors.orders_by_rank(selector)
@@ -75,8 +75,8 @@ local function add_parts(parts, selector, key, range, from, wanted)
   end
 end
 
--- The candidates of any selector in one class; `after` = {position, id} of the last one that was looked at, or nil;
--- `wanted` = how many are likely to be needed. Positions are scores, or ages (negative for newest first).
+-- The candidates of any selector in one class; `after` = {position, id} of the last one checked, or nil;
+-- `wanted` = how many are probably needed. Positions are scores, or ages (negative for newest first).
 function candidates.merged(run, selector, class, after, wanted)
   local parts, by_rank, down = {}, selectors.orders_by_rank(selector), selector.order == 'newest'
   for _, scope in ipairs(narrowest_scopes(run, selector, class)) do

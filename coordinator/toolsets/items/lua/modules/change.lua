@@ -1,11 +1,11 @@
--- The protocol of an operation that changes items; takes the place of the store's change.lua.
+-- The protocol of an operation that changes items; replaces the store's change.lua.
 local debts = require 'debts'
 local requests = require 'requests'
 local serve = require 'serve'
 local settle = require 'settle'
 
--- What answers the request without a change: the recorded reply, or an error reply if the request id was used for
--- something else. Else nil, and how far a long call with this request has come (packed), if it has begun.
+-- The answer to the request without a change: the recorded reply, or an error reply if the request id was used for
+-- another call. Else nil, and the progress of a long call with this request (packed), if any.
 local function recall(run, request, joined)
   local stored, state = requests.recall(run, request)
   if not stored then return state end
@@ -15,23 +15,22 @@ local function recall(run, request, joined)
 end
 
 -- In this order, in one atomic step:
---   1. A request that has been answered gets the same answer again, whatever has happened since. Nothing comes before
---      that: a repeated call must not have a second effect of any kind. `joined(stored, state)`, where an operation
---      gives it, is told of each such call.
---   2. What earlier operations owe is settled (modules/settle.lua), so that `body` sees the counts and indexes as if
---      these had done all of it at once. If there is too much, nothing else happens in this step: the caller repeats
---      the call. Settling may serve a parked call with this very request, so the record is looked for once more.
---   3. `body` makes the change. It returns the reply, a table; an error reply means that it has changed nothing, and is
---      not recorded, so that the call can be repeated when the reason is gone. A second value is the state letter of
---      the record (D by default), or `false`: the reply is not to be recorded. A reply recorded with 'P' is the
---      progress of a call that takes several steps: 1 lets it pass, and `body` gets it (packed, else nil) to go on from
---      there.
---   4. Items that have become ready go to parked calls that wait for them (modules/serve.lua): after the change,
---      because it makes them ready, and in the same step, so that no other call can take them first. A call that `body`
---      has parked just now may get one of them: its answer is the record, then.
---   5. The reply is recorded, after all that it depends on.
--- One command finds out that 1, 2 and 4 have nothing to do, as nearly always; and besides that there are no abandoned
--- items, and none of the further keys that an operation gives: run.nothing_else.
+--   1. An answered request gets the same answer again, whatever has happened since. This comes first, because a retry
+--      must not have any second effect. `joined(stored, state)`, if the operation passes it, is called for each such
+--      retry.
+--   2. Debts of earlier operations are settled (modules/settle.lua), so `body` sees counts and indexes as if these had
+--      done everything at once. If there are too many, nothing else happens in this step: the caller retries. Settling
+--      may serve a parked call with this same request, so the record is read once more.
+--   3. `body` makes the change. It returns the reply, a table; an error reply means that nothing was changed, and is
+--      not recorded, so the call can be retried once the reason is gone. A second value is the state letter of the
+--      record (D by default), or `false`: the reply is not recorded. A reply recorded with 'P' is the progress of a
+--      call of several steps: 1 lets it pass, and `body` gets it (packed, else nil) to continue.
+--   4. Newly ready items go to parked calls that wait for them (modules/serve.lua): after the change, which makes them
+--      ready, and in the same step, so that no other call can take them first. A call that `body` has just parked may
+--      get one of them: then its answer is the record.
+--   5. The reply is recorded, after everything it depends on.
+-- In the usual case one command shows that 1, 2 and 4 have nothing to do, that there are no abandoned items, and that
+-- none of the additional keys of the operation exist: run.nothing_else.
 return function(run, request, body, joined, ...)
   local record = run.keys.request .. request.id
   local answer, progress

@@ -9,12 +9,12 @@ function claim_record.pack(fence, expires, claimed_at, first_claimed_at, holder)
   return struct.pack(CLAIM_FORMAT, fence, expires, claimed_at, first_claimed_at) .. holder
 end
 
--- Of an item that nobody has claimed any more.
+-- The record of an unclaimed item.
 function claim_record.pack_fence(fence)
   return struct.pack(FENCE_FORMAT, fence)
 end
 
--- Sets on an item what its record says.
+-- Sets the fields of an item from its record.
 function claim_record.unpack(item, record)
   if #record > FENCE_BYTES then
     item.fence, item.expires, item.claimed_at, item.first_claimed_at = struct.unpack(CLAIM_FORMAT, record)
@@ -24,13 +24,13 @@ function claim_record.unpack(item, record)
   end
 end
 
--- 'unclaimed', 'claimed' or 'expired', by a record or nil.
+-- 'unclaimed', 'claimed' or 'expired', from a record or nil.
 function claim_record.status(run, record)
   if not record or #record == FENCE_BYTES then return 'unclaimed' end
   return struct.unpack('>I6', record, EXPIRES_AT) > run.now and 'claimed' or 'expired'
 end
 
--- The holder of a claim that is live, by a record or nil; nil where there is none.
+-- The holder of a live claim, from a record or nil; nil if there is none.
 function claim_record.live_holder(run, record)
   return claim_record.status(run, record) == 'claimed' and string.sub(record, HOLDER_AT) or nil
 end

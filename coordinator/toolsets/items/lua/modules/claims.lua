@@ -1,10 +1,10 @@
 -- Claims: one per agent, TTL by server time, and a fence that only rises per item. A claim is live while its
--- expiry lies ahead. A held class means a claim that was live when last looked at; `claims.sweep` takes items whose
+-- expiry lies ahead. A held class means a claim that was live when last checked; `claims.sweep` moves items whose
 -- claims have expired out of it, lazily and in bounded batches, so expiry is passive: no reaper is needed, only
--- processes with parked calls look for expired claims by themselves. The record of an expired claim stays on the item
--- ("lapsed") until somebody claims, releases or deletes it, and is counted for all and per parent. Times are in ms.
+-- processes with parked calls poll for expired claims. The record of an expired claim stays on the item ("lapsed")
+-- until the item is claimed, released or deleted, and is counted per project and per parent. Times are in ms.
 -- Events: release and expire show a agent, f fence; claim and renew also x expires; a claim that lets go of an
--- earlier one o that item, p that fence, in place of a release.
+-- earlier one o that item, p that fence, instead of a release.
 --   agents  agent -> the item whose claim it has, live or lapsed
 --   leases  agents by the expiry of their claims, those of held items only
 --   lapsed  scope ('*' or 'p' .. parent) -> lapsed claims in it
@@ -22,13 +22,13 @@ local HELD, REVIEW, STATES = classes.HELD, classes.REVIEW, classes.STATES
 local claims = {}
 
 local SWEEP_BATCH = 16
-local SWEEP_WRITES = 1500 -- of one sweep, roughly: items with many tags are put back a few at a time
+local SWEEP_WRITES = 1500 -- per sweep, roughly: items with many tags are put back a few at a time
 
 function claims.is_live(run, item)
   return item.holder and item.expires > run.now
 end
 
--- An item with its score, claim and count of blockers only, for less than `items.load_partly`; nil where there is none.
+-- An item with its score, claim and count of blockers only, for less than `items.load_partly`; nil if there is none.
 function claims.load(run, id)
   if run.loaded[id] then return run.loaded[id] end
   local values = redis.call('HMGET', run.keys.item .. id, 'w', 'h', 'nb')
@@ -38,7 +38,7 @@ function claims.load(run, id)
   return item
 end
 
--- Adds `by` to the counts of lapsed claims that an item's claim belongs to.
+-- Adds `by` to the counts of lapsed claims of an item.
 function claims.count_lapsed(run, item, by)
   for _, scope in ipairs({'*', 'p' .. (item.pa or '')}) do
     if redis.call('HINCRBY', run.keys.lapsed, scope, by) == 0 then redis.call('HDEL', run.keys.lapsed, scope) end
@@ -56,7 +56,7 @@ local function expire(run, item)
   events.emit(run, 'expire', item.id, 'a', item.holder, 'f', clock.whole(item.fence))
 end
 
--- `claims.sweep` where there is something to do.
+-- `claims.sweep` if there is work.
 local function sweep_batch(run, budget)
   local agents = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, budget)
   local ended, left = {}, SWEEP_WRITES
@@ -70,13 +70,13 @@ local function sweep_batch(run, budget)
   return redis.call('ZCOUNT', run.keys.leases, '-inf', run.now) == 0
 end
 
--- Moves the items of up to `budget` expired claims (SWEEP_BATCH, if not given) into classes that are not held. Returns
--- whether no more are left.
+-- Moves the items of up to `budget` expired claims (default SWEEP_BATCH) out of the held classes. Returns whether none
+-- are left.
 function claims.sweep(run, budget)
   return redis.call('ZCOUNT', run.keys.leases, '-inf', run.now) == 0 or sweep_batch(run, budget or SWEEP_BATCH)
 end
 
--- Removes the claim's record from the item and stores it. Returns whether the caller has to index the item anew.
+-- Removes the claim's record from the item and stores it. Returns whether the caller has to reindex the item.
 local function clear(run, item)
   local held = classes.is_held(item)
   if held then holds.record(run, item, math.min(item.expires, run.now), item.expires <= run.now) end
@@ -84,7 +84,7 @@ local function clear(run, item)
   item.holder, item.expires, item.claimed_at, item.first_claimed_at = nil, nil, nil, nil
   if not held then claims.count_lapsed(run, item, -1) end
   local moved = index.change_class(run, item, classes.unclaimed_class(item, item.role))
-  if not moved and item.role == REVIEW then index.note_abandoned(run, item) end -- its claim that lapsed is gone
+  if not moved and item.role == REVIEW then index.note_abandoned(run, item) end -- its lapsed claim is gone
   redis.call('HSET', run.keys.item .. item.id, 'w', item.score, 'h', claim_record.pack_fence(item.fence))
   if item.k then bounds.restore(run, item) end
   return moved
@@ -132,10 +132,10 @@ function claims.renew(run, item, ttl_ms)
   events.emit(run, 'renew', item.id, 'a', holder, 'f', clock.whole(item.fence), 'x', clock.whole(expires))
 end
 
--- Takes an item from the agent that had it before, whose claim is not live.
+-- Takes an item from its previous holder, whose claim is not live.
 local function take_from_holder(run, item)
   if not item.holder then return end
-  if classes.is_held(item) then -- not put back before: what is below it is within reach of another agent now
+  if classes.is_held(item) then -- not put back yet: the items below it are available to another agent now
     holds.record(run, item, item.expires, true)
     run.freed_ids[#run.freed_ids + 1] = item.id
   end
@@ -143,7 +143,7 @@ local function take_from_holder(run, item)
   redis.call('ZREM', run.keys.leases, item.holder)
 end
 
--- Notes an item as the agent's. Returns the one that it has the claim of so far, nil where there is none.
+-- Records an item as the agent's. Returns its previously claimed one, nil if there is none.
 local function change_item_of(run, agent, item)
   local id = redis.call('HGET', run.keys.agents, agent)
   redis.call('HSET', run.keys.agents, agent, item.id)
@@ -151,7 +151,7 @@ local function change_item_of(run, agent, item)
   return earlier and earlier.holder == agent and earlier or nil
 end
 
--- Stores the new claim of an item, and removes what is over with it.
+-- Stores the new claim of an item, and clears obsolete fields.
 local function store(run, item, claim_again)
   local key = run.keys.item .. item.id
   local claim = claim_record.pack(item.fence, item.expires, run.now, item.first_claimed_at, item.holder)
@@ -163,12 +163,12 @@ local function store(run, item, claim_again)
   if claim_again then redis.call('HSET', key, 'tk', clock.whole(item.fence)) end
 end
 
--- Places `agent`'s claim on an item that nobody holds, and lets go of the one the agent had. The fence rises; as it is
--- never below the time, it also rises above those that a restored or promoted server has no record of. `selector` =
--- what found the item, nil if the agent named it. Returns the claim as replies show it: {'success', id, expires, first
+-- Places `agent`'s claim on an unheld item, and ends the agent's earlier claim. The fence rises; as it is never below
+-- the time, it also rises above fences that a restored or promoted server has lost. `selector` = the selector that
+-- found the item, nil if the agent named it. Returns the claim as replies show it: {'success', id, expires, first
 -- claimed at, fence, role, whether it was taken over, abandoned}.
 function claims.acquire(run, item, agent, ttl_ms, selector)
-  local own, earlier, freed = item.holder == agent, nil, false -- earlier: the item that the agent lets go of
+  local own, earlier, freed = item.holder == agent, nil, false -- earlier: the item whose claim ends
   local taken_over = classes.is_left(item, item.role) and not (own and not selector)
   if item.holder and not classes.is_held(item) then claims.count_lapsed(run, item, -1) end
   if not own then
@@ -179,7 +179,7 @@ function claims.acquire(run, item, agent, ttl_ms, selector)
   item.fence, item.holder, item.claimed_at, item.expires = fence, agent, run.now, expires
   redis.call('ZADD', run.keys.leases, expires, agent)
   local moved = index.change_class(run, item, item.role * STATES + HELD)
-  -- Who names a role knows what it gets, and what a trigger does there.
+  -- A caller that names a role knows the role of its item, and the effect of triggers.
   store(run, item, taken_over and not (selector and selector.role))
   if earlier then freed = clear(run, earlier) end
   index.add_two(run, moved and item or nil, freed and earlier or nil)

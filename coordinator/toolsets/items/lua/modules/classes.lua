@@ -1,21 +1,21 @@
--- Where an item stands is one number, its score, of 52 bits (exact in a double):
+-- The rank of an item is one number, its score, of 52 bits (exact in a double):
 --   score = class * CLASS_SIZE + priority * PRIORITY_SIZE + complexity * GROUP_SIZE + ms from RANK_EPOCH to creation
 --   class = role * STATES + state    roles   0 queue  1 work  2 review  3 terminal  4 blocked
 --                                    states  0 ready (terminal: nobody holds it)  1 held by a claim
 --                                            2 abandoned (modules/index.lua) and ready  3 waiting for a dependency
 -- Scopes are everything ('*'), the parent's children ('p' .. parent, roots under 'p'), each tag ('g' .. tag)
--- and the type ('y' .. type). Each is one sorted set with the scores of its items: those of a class stand
--- together in it, best first, so the first of a ready class is the next item, counting is counting a range of
--- scores, and an item moves to another class by one new score per scope. Callers name classes by letters.
--- Equal scores are in the order of ids; the items of one call have one creation time and rising ids.
+-- and the type ('y' .. type). Each is one sorted set with the scores of its items: those of a class are
+-- contiguous, best first, so the first of a ready class is the next item, counting is counting a range of scores, and
+-- an item moves to another class by one new score per scope. Callers name classes by letters.
+-- Equal scores are ordered by id; the items of one call have one creation time and rising ids.
 local classes = {}
 
 local CLASS_LETTERS = 'qQ-1wWa2rRA3tT--bB-4'
 local QUEUE, WORK, REVIEW, TERMINAL, BLOCKED = 0, 1, 2, 3, 4
 local READY, HELD, ABANDONED, WAITING = 0, 1, 2, 3
-local STATES = 4 -- of each role
-local CLASS_SIZE, PRIORITY_SIZE = 2 ^ 47, 2 ^ 45 -- how many scores a class takes, and in it a priority
-local GROUP_SIZE = 2 ^ 41 -- and in that a complexity: a group, whose items stand in order of age
+local STATES = 4 -- per role
+local CLASS_SIZE, PRIORITY_SIZE = 2 ^ 47, 2 ^ 45 -- the sizes of a class and, within it, a priority
+local GROUP_SIZE = 2 ^ 41 -- and within that a complexity: a group, ordered by age
 local RANK_EPOCH = 1577836800000 -- 2020-01-01: leaves 41 bits of milliseconds, 69 years
 local NO_COMPLEXITY = 15 -- sorts after every real one
 
@@ -24,7 +24,7 @@ function classes.class_of_letter(letter)
   return string.find(CLASS_LETTERS, letter, 1, true) - 1
 end
 
--- What a score says: its role, priority, creation and complexity (these take it as a number, or as the stored text).
+-- Decodes a score (a number, or the stored text) into role, priority, creation and complexity.
 function classes.role_of(score)
   return math.floor(score / (STATES * CLASS_SIZE))
 end
@@ -38,13 +38,13 @@ function classes.created_of(score)
   return score % GROUP_SIZE + RANK_EPOCH
 end
 
--- False where there is none.
+-- False if there is none.
 function classes.complexity_of(score)
   local complexity = math.floor(score / GROUP_SIZE) % 16
   return complexity ~= NO_COMPLEXITY and complexity
 end
 
--- A score by its parts; `complexity` is NO_COMPLEXITY for none, `created` in ms.
+-- A score from its parts; `complexity` is NO_COMPLEXITY for none, `created` in ms.
 function classes.score_of(class, priority, complexity, created)
   return class * CLASS_SIZE + priority * PRIORITY_SIZE + complexity * GROUP_SIZE + created - RANK_EPOCH
 end
@@ -53,20 +53,20 @@ function classes.is_held(item)
   return item.class % STATES == HELD
 end
 
--- Whether items of a class can be worked on; nothing is to be done about a terminal one.
+-- Whether items of a class can be worked on; terminal ones cannot.
 function classes.is_ready_class(class)
   return class % STATES == READY and class ~= TERMINAL * STATES or class % STATES == ABANDONED
 end
 
--- Whether an item would be abandoned in a role if no claim on it were live: it was left in the middle. That is so in
--- work if anybody has claimed it, unless it came there by itself since (`u`); in review if the claim that lapsed was
--- placed after it came there, so it was its reviewer's. Fences tell when: they are never below the time.
+-- Whether an item would be abandoned in a role without a live claim. That is so in work if anybody has claimed it,
+-- unless a cascade or reopening took it there since (`u`); in review if the lapsed claim was placed after it came
+-- there, so it was its reviewer's. Fences show the time: they are never below it.
 function classes.is_left(item, role)
   if role == WORK then return item.fence ~= nil and not item.u end
   return role == REVIEW and item.holder ~= nil and item.fence >= tonumber(item.ra or classes.created_of(item.score))
 end
 
--- The class that an item has in a role while nobody holds it.
+-- The class of an unheld item in a role.
 function classes.unclaimed_class(item, role)
   if item.nb and role ~= TERMINAL then return role * STATES + WAITING end
   return role * STATES + (classes.is_left(item, role) and ABANDONED or READY)

@@ -1,7 +1,7 @@
--- The conditions of a search that the index cannot answer. They are a map, each optional: pa parent, d depth,
+-- The conditions of a search that the index cannot answer: a map of optional entries: pa parent, d depth,
 -- g tags (map), y type, m and r = {from, to} in ms for modified and role changed, cl status of its claim, q text in
--- folded form. fold = what each character outside ASCII folds to, as far as it matters for the text. A change that did
--- not happen yet counts as the creation.
+-- folded form. fold = case folding of the non-ASCII characters that matter for the text. A change that has not
+-- happened yet counts as the creation.
 local claim_record = require 'claim_record'
 local index = require 'index'
 
@@ -14,7 +14,7 @@ local function fold_case(text, fold)
   return text
 end
 
--- Whether the stored tags have any of those in a map.
+-- Whether the stored tags include any in a map.
 local function has_tag(tags, wanted)
   for tag in index.each_tag(tags or '') do
     if wanted[tag] then return true end
@@ -22,7 +22,7 @@ local function has_tag(tags, wanted)
   return false
 end
 
--- Whether the title or the summary, as far as the item has them itself, holds the text, and the bytes looked at.
+-- Whether the title or the summary, if stored inline, contains the text, and the bytes searched.
 local function contains_text(run, id, wanted, fold, title, summary)
   if not (title and summary) then
     local long = redis.call('HMGET', run.keys.text .. id, 't', 's')
@@ -40,15 +40,15 @@ local function is_number(value, wanted)
   return tonumber(value) == wanted
 end
 
--- Whether a time, or the creation where there is none, lies within a span {from, to}; in ms.
+-- Whether a time, or the creation if there is none, lies within a span {from, to}; in ms.
 local function in_span(value, span, created)
   local time = tonumber(value or created)
   return time >= span[1] and time <= span[2]
 end
 
--- Makes a test of the conditions that are asked for. Returns the stored fields that are needed; test(values, id,
--- created), which says whether an item with these values meets all, and how many bytes of text it took; and
--- field(name), which adds a field and says where its value is.
+-- Compiles the conditions. Returns the needed stored fields; test(values, id, created), which returns whether an item
+-- with these values matches, and how many bytes of text were searched; and field(name), which adds a field and returns
+-- the index of its value.
 function conditions.compile(run, asked)
   local fields, tests, at = {}, {}, {}
   local function field(name)

@@ -16,8 +16,8 @@ local AUTO_REOPEN = schemas.AUTO_REOPEN
 
 local creation = {}
 
-local TAG_ENTRIES_MAX = 500 -- of tags and types that one call writes for new items; where there are more all are owed
--- Fields of texts by their place in a spec: those in the item, beside it, and where their length puts them.
+local TAG_ENTRIES_MAX = 500 -- index entries of tags and types that one call writes for new items; more become a debt
+-- Fields of texts by their place in a spec: those in the item, beside it, and either by length.
 local TEXTS_IN_ITEM = {[8] = 'g', [9] = 'y', [10] = 'lb', [15] = 'q'}
 local TEXTS_BESIDE = {[12] = 'x', [13] = 'm', [14] = 'o'}
 local TEXTS_BY_LENGTH = {[3] = 't', [4] = 's'}
@@ -33,7 +33,7 @@ function creation.reopen_parent(run, parent)
   transitions.cascade_upwards(run, parent, 'cascade', {}, {})
 end
 
--- {depth, role} of a parent as this call first saw it, nil when there is none: all that a new child needs of it.
+-- {depth, role} of a parent as first read by this call, nil if there is none: all that a new child needs.
 local function load_parent(run, id)
   if not run.known_parents[id] then
     local depth, score = unpack(redis.call('HMGET', run.keys.item .. id, 'd', 'w'))
@@ -42,7 +42,7 @@ local function load_parent(run, id)
   return run.known_parents[id]
 end
 
--- Prepares for items to be created, with one creation time (ms). Finds out in one command whether all of them are new.
+-- Prepares the creation of items with one creation time (ms). One command checks whether all of them are new.
 function creation.begin(run, specs, created)
   local item_keys = {}
   for n, spec in ipairs(specs) do item_keys[n] = run.keys.item .. spec[1] end
@@ -81,10 +81,10 @@ local function store_item(run, spec, depth, created)
   return item
 end
 
--- Stores an item, to be indexed with the others by `creation.index_new`; returns it, or nil and the reason.
+-- Stores an item, to be indexed later by `creation.index_new`; returns it, or nil and the reason.
 function creation.create(run, spec)
   local id, parent_id = spec[1], spec[2]
-  if string.sub(id, 1, 1) == '?' then return nil, items.absence_reason(id) end -- the caller refuses it already
+  if string.sub(id, 1, 1) == '?' then return nil, items.absence_reason(id) end -- rejected by the caller already
   local parent = parent_id ~= '' and load_parent(run, parent_id)
   if parent_id ~= '' and not parent then return nil, 'parent_' .. items.absence_reason(parent_id) end
   local depth = parent and parent[1] + 1 or 0
@@ -99,7 +99,7 @@ function creation.create(run, spec)
   return item
 end
 
--- Puts the items that were created into their scopes.
+-- Adds the created items to their scopes.
 function creation.index_new(run)
   local tag_entries, tagged = 0, {}
   for _, item in ipairs(run.new_items) do

@@ -1,10 +1,10 @@
--- Debts: work that an operation leaves to be done in slices after it (modules/settle.lua), because all of it at once
--- would keep the server too long. A debt is stored in the same step as its cause. It is settled before any operation
--- relies on counts of blockers, looks for an item or writes notes, and before the caller of its cause is answered.
+-- Debts: work that an operation leaves for slices after it (modules/settle.lua), because all of it at once would block
+-- the server too long. A debt is stored in the same step as its cause. It is settled before any operation relies on
+-- counts of blockers, searches items or writes notes, and before the caller of its cause is answered.
 --   owed  packed debts in order, of three kinds:
---           {events kept, id, change, id, change ..}  changes of counts of blockers; 0 for new items that are still
---                                                     to be indexed by their tags and types
---           {events kept, 'offers', list of ids}      items that are to be offered to waiting calls
+--           {events kept, id, change, id, change ..}  changes of counts of blockers; 0 for new items not yet indexed
+--                                                     by tags and types
+--           {events kept, 'offers', list of ids}      items to offer to waiting calls
 --           {events kept, 'notes', list of notes}     first notes of new items (modules/notes.lua)
 local debts = {}
 
@@ -30,7 +30,7 @@ function debts.owe_counts(run, counts)
   if parts[1] then debts.store(run, parts) end
 end
 
--- Records as a debt that items are to be offered to parked calls.
+-- Records the offer of items to parked calls as a debt.
 function debts.owe_offers(run, ids)
   local parts = {}
   for first = 1, #ids, ITEMS_IN_PART do
@@ -40,7 +40,7 @@ function debts.owe_offers(run, ids)
   if parts[1] then debts.store(run, parts) end
 end
 
--- A reply as it is to be returned: by its form, Store.run sees whether this call has left debts, and settles them.
+-- Marks a reply if this call has left debts, so that Store.run settles them.
 function debts.attach(run, reply)
   return run.has_debts and {reply, 'owed'} or reply
 end

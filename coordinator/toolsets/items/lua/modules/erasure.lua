@@ -1,4 +1,4 @@
--- Removing items from the store, with all that belongs to them.
+-- Removes items from the store with all their data.
 local batch = require 'batch'
 local blockers = require 'blockers'
 local bounds = require 'bounds'
@@ -12,8 +12,8 @@ local EDGES_AT_ONCE = blockers.EDGES_AT_ONCE
 
 local erasure = {}
 
--- An edge through which the item waits, or nil. As long as that edge is there, the item cannot become ready while its
--- other edges are removed.
+-- A blocking edge of the item, or nil. While that edge exists, the item cannot become ready as its other edges are
+-- removed.
 local function spared_edge(run, item)
   if item.nb and not run.spared_edges[item.id] then
     graph.each_edge(run, item.id, function(code, other, value)
@@ -23,7 +23,7 @@ local function spared_edge(run, item)
   return run.spared_edges[item.id]
 end
 
--- Takes a field and its value out of a list of them.
+-- Removes a field and its value from a list.
 local function leave_out(edges, field)
   for n = 1, #edges, 2 do
     if edges[n] == field then
@@ -34,9 +34,9 @@ local function leave_out(edges, field)
   end
 end
 
--- Removes an item that has no children, with its claim, edges, notes and index entries; `erasure.finish` has to follow,
--- once for all items. Dependents lose a blocker and may become ready. If the item has very many edges, only some of
--- these are removed. Returns whether the item was removed, and how many edges and notes were.
+-- Removes an item that has no children, with its claim, edges, notes and index entries; `erasure.finish` must follow,
+-- once for all items. Dependents lose a blocker and may become ready. If the item has very many edges, only some are
+-- removed. Returns whether the item was removed, and how many edges and notes were.
 function erasure.erase(run, item)
   local id = item.id
   local edges = unlink.next_edges(run, id)
@@ -61,7 +61,7 @@ function erasure.erase(run, item)
   return true, #edges / 2 + #notes
 end
 
--- Removes the erased items from the scopes that they share with others.
+-- Removes the erased items from shared scopes.
 function erasure.finish(run)
   for scope, ids in pairs(run.left_in_scopes) do
     if string.sub(scope, 1, 1) ~= 'p' then batch.call('ZREM', run.keys.ranked .. scope, ids) end

@@ -13,7 +13,7 @@ local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
 
 local graph = {}
 
--- The code of the same edge as its other end holds it.
+-- The code of the same edge at its other end.
 function graph.code_at_other_end(code)
   return code < 'a' and string.lower(code) or string.upper(code)
 end
@@ -26,14 +26,14 @@ function graph.blocked_by_other(code)
   return code == 'b' or code == 'I'
 end
 
--- The blocker and what it blocks, of an edge as `graph.store` takes it; nil for one that does not block.
+-- The blocker and the blocked item of an edge in the form of `graph.store`; nil for RELATES_TO.
 function graph.blocking_ends(edge)
   local from, to, code = edge[2], edge[3], edge[4]
   if code == 'B' then return from, to end
   if code == 'I' then return to, from end
 end
 
--- The role that a blocker has to reach, by the value of the edge.
+-- The role that a blocker must reach, from the value of the edge.
 function graph.threshold_of(value)
   return tonumber(string.sub(value, 33, 33)) or TERMINAL
 end
@@ -65,19 +65,19 @@ function graph.unsatisfied_blockers(run, item, most)
   return list
 end
 
--- The same for an item that can still move forward, at no cost where no blocker is unsatisfied; else none.
+-- The same for an item that can still move forward, free if no blocker is unsatisfied; else none.
 function graph.unsatisfied_blockers_ahead(run, item)
   return item.nb and item.role < TERMINAL and graph.unsatisfied_blockers(run, item) or {}
 end
 
--- One page of an item's edges: the next cursor, then {field, value, field, value ...} as stored. A cursor stands inside
--- the edges of one item, '0' at either end; edges that do not change meanwhile come at least once. `count` is what a
--- page of many edges aims at; a hundred or so always come at once.
+-- One page of an item's edges: the next cursor, then {field, value, field, value ...} as stored. A cursor is a position
+-- in the edges of one item, '0' at either end; edges that do not change meanwhile come at least once. `count` is the
+-- target size of a page of many edges; about a hundred always come at once.
 function graph.edge_page(run, id, cursor, count)
   return unpack(redis.call('HSCAN', run.keys.edges .. id, cursor, 'COUNT', count))
 end
 
--- Stores a list of edges {id, from, to, code B I or R, threshold mark} at both ends; the caller sees to the blocked
+-- Stores a list of edges {id, from, to, code B I or R, threshold mark} at both ends; the caller updates the blocked
 -- items' counts.
 function graph.store(run, list)
   local ends, sizes = {}, {} -- by item: fields and values in turn, and how many these are

@@ -1,8 +1,7 @@
--- Hands items to parked calls (modules/waiters.lua), whose clients may have hung up unnoticed. So the record of a call
--- that waits has the state H, and its reply a fourth element, the holders: the processes whose clients may get it,
--- first the one that counts the claim. A process whose client turns out to be gone takes its name out, and the last of
--- them gives the item back (leave_wait.lua). A call that gets the reply later joins the holders, or makes the record
--- final (D).
+-- Hands items to parked calls (modules/waiters.lua), whose clients may have hung up unnoticed. So the record of a
+-- waiting call has the state H, and its reply a fourth element, the holders: the processes whose clients may get it,
+-- first the one that counts the claim. A process whose client has hung up removes its name, and the last one gives the
+-- item back (leave_wait.lua). A call that gets the reply later joins the holders, or makes the record final (D).
 local claims = require 'claims'
 local queues = require 'queues'
 local requests = require 'requests'
@@ -10,7 +9,7 @@ local waiters = require 'waiters'
 
 local handover = {}
 
--- Claims an item for a waiter as `queues.front` gives it, and answers its call. `waiter.selector` = what it asks for.
+-- Claims an item for a waiter from `queues.front`, and answers its call. `waiter.selector` = its selector.
 function handover.give(run, item, waiter)
   queues.leave(run, waiter)
   local claim = claims.acquire(run, item, waiter.agent, tonumber(waiter.ttl_ms), waiter.selector)
@@ -24,9 +23,9 @@ function handover.save_holders(run, request, reply, holders)
   redis.call('SET', run.keys.request .. request.id, request.fingerprint .. 'H' .. cmsgpack.pack(reply), 'KEEPTTL')
 end
 
--- Notes in a record of state H, whose packed reply is `stored`, that a further call gets that reply. `process` holds
--- the call, '' if it does not wait; `only` = '1': the process has no other call with the request, so one that it had
--- has got the reply.
+-- Records in a record of state H, with the packed reply `stored`, that another call gets that reply. `process` holds
+-- the call, '' if it does not wait; `only` = '1': the process has no other call with the request, so an earlier one
+-- got the reply.
 function handover.join(run, request, stored, process, only)
   local reply = cmsgpack.unpack(stored)
   local known = string.find(reply[4], process, 1, true)

@@ -1,11 +1,11 @@
 -- Finds the waiting calls of agents that hold an item above or below just freed items, because the items below those
--- may be within reach of these agents only.
+-- may be available only to these agents.
 local queues = require 'queues'
 
 local holders = {}
 
--- The next waiter of a queue, from the n-th on, whose agent holds something above or below freed items; nil where there
--- is none, or run.looks_left is used up. `around` = by id, true for freed items and false for what is above them.
+-- The next waiter of a queue, from the n-th on, whose agent holds something above or below freed items; nil if there
+-- is none, or run.looks_left is used up. `around` = by id, true for freed items and false for their ancestors.
 function holders.next(run, queue, n, around)
   while run.looks_left > 0 do
     local waiter = queues.at(run, queue, n)
@@ -21,7 +21,7 @@ function holders.next(run, queue, n, around)
   end
 end
 
--- Notes a freed item in `around` for `holders.next`.
+-- Adds a freed item to `around` for `holders.next`.
 function holders.note_freed(run, id, around)
   around[id] = true
   local above = redis.call('HGET', run.keys.item .. id, 'pa')

@@ -1,5 +1,4 @@
--- How long claims were held, and how many others failed meanwhile (losers), for metrics: measure_items.lua reads and
--- deletes it.
+-- Durations of claims, and failed claims on held items (losers), for metrics: measure_items.lua reads and deletes them.
 --   holds  claims that have ended since the last read, a field per way of ending (c item finished, r released,
 --            e expired) and bucket of duration. The value packs two sums: HOLD_ONE * number of claims + their ms.
 --            Claims that had losers are counted again under l and the bucket of losers, with the losers in place of ms
@@ -19,7 +18,7 @@ function holds.count_loser(run, item)
   item.lo = redis.call('HINCRBY', run.keys.item .. item.id, 'lo', 1)
 end
 
--- Records the losers of a claim that is over.
+-- Records the losers of an ended claim.
 local function record_losers(run, item)
   local lost, bucket = tonumber(item.lo), 1
   for n, bound in ipairs(LOSER_BUCKETS) do
@@ -37,12 +36,12 @@ local function duration_bucket(s)
     or s <= 3600 and 8 or s <= 14400 and 9 or s <= 43200 and 10 or 11
 end
 
--- Records a claim that is over, from its beginning to `ends` (ms); `expired` if nobody let go of it.
+-- Records an ended claim, from its beginning to `ends` (ms); `expired` if it was not released.
 function holds.record(run, item, ends, expired)
   local held = ends - item.first_claimed_at
   local bucket = duration_bucket(held / 1000)
   local kind = item.role == TERMINAL and 'c' or expired and 'e' or 'r'
-  -- Where nobody ever counts, the number overflows after half a million claims, and that is no reason to fail.
+  -- If nothing ever reads it, the number overflows after half a million claims; that must not fail.
   redis.pcall('HINCRBY', run.keys.holds, kind .. bucket, clock.whole(HOLD_ONE + held))
   if item.lo then record_losers(run, item) end
 end

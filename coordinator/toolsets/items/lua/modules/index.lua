@@ -1,9 +1,8 @@
--- Writes and reads the ranked index: in which scopes an item stands, and with which score (modules/classes.lua);
--- besides, the list of abandoned items. Functions that index an item use its present score; they store it on the item
--- only if they say so.
+-- Writes and reads the ranked index (scopes of items with their scores, see modules/classes.lua) and the list of
+-- abandoned items. Functions that index an item use its current score; they store it on the item only if documented.
 --   ranked     per scope: ids by their scores
 --   abandoned  abandoned items (`classes.is_left`, held by nobody) by when they were left (ms); those that wait for a
---              dependency stand WAITING_OFFSET further back
+--              dependency have WAITING_OFFSET added
 local batch = require 'batch'
 local bounds = require 'bounds'
 local classes = require 'classes'
@@ -31,7 +30,7 @@ function index.scopes_of(item)
   return list
 end
 
--- Puts an item, and another one with the same tags and type if that is given, into the scopes of these.
+-- Adds an item, and optionally another one with the same tags and type, to the scopes of these.
 local function index_tags_and_type(run, item, other)
   local ranked = run.keys.ranked
   if item.g then
@@ -52,12 +51,12 @@ local function index_tags_and_type(run, item, other)
   end
 end
 
--- Enters a ready item into the index of what is ready below its ancestors (modules/bounds.lua).
+-- Adds a ready item to the index of ready items below its ancestors (modules/bounds.lua).
 local function lower_bounds_above(run, item)
   if item.pa and classes.is_ready_class(item.class) then bounds.lower(run, item.pa, item.d - 1, item.score) end
 end
 
--- Puts an item into its scopes by its score, new or moved.
+-- Adds or moves an item in its scopes.
 function index.add(run, item)
   redis.call('ZADD', run.keys.ranked .. '*', item.score, item.id)
   redis.call('ZADD', run.keys.ranked .. 'p' .. (item.pa or ''), item.score, item.id)
@@ -65,7 +64,7 @@ function index.add(run, item)
   lower_bounds_above(run, item)
 end
 
--- The same for two items, each nil where there is none, with fewer commands.
+-- The same for two items, each may be nil, with fewer commands.
 function index.add_two(run, item, other)
   if not (item and other) then
     if item or other then index.add(run, item or other) end
@@ -88,7 +87,7 @@ function index.add_two(run, item, other)
   lower_bounds_above(run, other)
 end
 
--- Puts an item whose scopes may have changed into its present scopes, and removes it from former ones.
+-- Adds an item to its current scopes, and removes it from former ones.
 function index.reindex(run, item, scopes_before, score_before)
   local scopes_left = {}
   for _, scope in ipairs(scopes_before) do scopes_left[scope] = true end
@@ -101,7 +100,7 @@ function index.reindex(run, item, scopes_before, score_before)
   lower_bounds_above(run, item)
 end
 
--- Enters an item into abandoned, or takes it out, as its present state says.
+-- Adds an item to abandoned, or removes it, according to its state.
 function index.note_abandoned(run, item)
   if not item.fence then return end
   if classes.is_held(item) or not classes.is_left(item, item.role) then
@@ -114,19 +113,19 @@ function index.note_abandoned(run, item)
   run.abandoned_noted = true
 end
 
--- Sets the class of an item; if it is a ready class, the item will be handed out (modules/serve.lua).
+-- Sets the class of an item; in a ready class, the item will be handed out (modules/serve.lua).
 function index.set_class(run, item, class)
   item.class, item.role = class, math.floor(class / STATES)
   if classes.is_ready_class(class) then run.newly_ready[#run.newly_ready + 1] = item.id end
 end
 
--- Gives an item the class and the matching score, to be stored and indexed by the caller; false if it has that class.
+-- Sets class and score of an item, to be stored and indexed by the caller; false if it has that class already.
 function index.change_class(run, item, class)
   if item.class == class then return false end
   local before, role = item.class, item.role
   item.score = item.score + (class - before) * CLASS_SIZE
   index.set_class(run, item, class)
-  -- Not where it was held and is, or was never in a role in which there is anything to leave.
+  -- Not if it was held and still is, or was never in a role that can be abandoned.
   local matters = before % STATES ~= HELD or class % STATES ~= HELD
   if matters and (role == WORK or role == REVIEW or item.role == WORK or item.role == REVIEW) then
     index.note_abandoned(run, item)
@@ -134,7 +133,7 @@ function index.change_class(run, item, class)
   return true
 end
 
--- The same with the index; `items.save` is to follow.
+-- The same with the index; `items.save` must follow.
 function index.move_to_class(run, item, class)
   if index.change_class(run, item, class) then
     index.add(run, item)
@@ -156,7 +155,7 @@ function index.all_children_terminal(run, id)
   return redis.call('ZCOUNT', key, BLOCKED * STATES * CLASS_SIZE, '+inf') == 0
 end
 
--- Appends an entry of the index to those of its scope, scores and ids in turn; `sizes` = how many values these are.
+-- Appends an index entry to those of its scope, scores and ids in turn; `sizes` = numbers of values.
 local function add_entry(entries, sizes, scope, score, id)
   local list, size = entries[scope], sizes[scope] or 0
   if not list then
@@ -166,7 +165,7 @@ local function add_entry(entries, sizes, scope, score, id)
   list[size + 1], list[size + 2], sizes[scope] = score, id, size + 2
 end
 
--- Puts items into their scopes by their scores; with `without_tags` not into those of their tags and types.
+-- Adds items to their scopes; with `without_tags` not to those of their tags and types.
 function index.add_many(run, list, without_tags)
   local entries, sizes = {}, {}
   for _, item in ipairs(list) do

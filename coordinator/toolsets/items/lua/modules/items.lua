@@ -1,14 +1,14 @@
--- The stored layout of a work item: one small hash (listpack form: short field names, nothing stored that is a
--- default; all times in ms) and one entry per scope in the ranked index. Fields of the hash:
+-- The stored layout of a work item: one small hash (listpack encoding: short field names, defaults are
+-- not stored; all times in ms) and one entry per scope in the ranked index. Fields of the hash:
 --   w score (modules/classes.lua)  t title  s summary  pr previous role  lb status label  d depth
 --   pa parent  g tags  y type  q traits  ma modified  ra role changed  rv requires verification
 --   tl entry of its last transition in transitions, which has the entry of the one before
 --   nb unsatisfied blockers  lv graph level  k put aside (modules/bounds.lua)
 --   h record of its claim (modules/claim_record.lua)
---   u nobody has claimed it since a cascade or a reopening took it to its role (only where there was a claim before)
+--   u not claimed since a cascade or a reopening took it to its role (only if it was claimed before)
 --   tk fence of the claim that took it over while it was abandoned, until `start` (advance_item.lua)
---   lo how many claims on it failed while the present claim is held (modules/holds.lua)
--- Texts over INLINE_BYTES live in a second hash under the same letters, so that the first stays small, and so do always
+--   lo how many claims on it failed during the current claim (modules/holds.lua)
+-- Texts over INLINE_BYTES are in a second hash under the same letters, so that the first stays small; always there:
 --   x description  m metadata  o properties
 -- In Lua an `item` is a table. Its fields of one or two letters are the stored ones. Whole words are: its id; what
 -- w and h contain (score, class, role; fence and, with a claim, expires, claimed_at, first_claimed_at, holder); and
@@ -22,9 +22,9 @@ local CLASS_SIZE, STATES = classes.CLASS_SIZE, classes.STATES
 local items = {}
 
 local MAX_DEPTH = 3
-local INLINE_BYTES = 64 -- of a text in the item's own hash
+local INLINE_BYTES = 64 -- the longest text in the item's own hash
 
--- Sets the fields that follow from the stored score and the record of a claim (nil for none).
+-- Sets the fields derived from the stored score and the record of a claim (nil for none).
 function items.unpack_stored(item, score, claim)
   local class = math.floor(score / CLASS_SIZE)
   item.score, item.class, item.role = tonumber(score), class, math.floor(class / STATES)
@@ -35,7 +35,7 @@ end
 function items.load(run, id)
   local known = run.loaded[id]
   if known and not known.partial then return known end
-  redis.setresp(3) -- fields come as a table, not as a list to be made one
+  redis.setresp(3) -- returns fields as a table instead of a list
   local item = redis.call('HGETALL', run.keys.item .. id).map
   redis.setresp(2)
   if not item.w then return nil end
@@ -51,7 +51,7 @@ function items.load(run, id)
   return item
 end
 
--- The same at less cost, `partial`: only with the fields that claims, classes and scopes need.
+-- The same but cheaper, `partial`: only the fields that claims, classes and scopes need.
 function items.load_partly(run, id)
   if run.loaded[id] then return run.loaded[id] end
   local values = redis.call('HMGET', run.keys.item .. id, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo', 'ra', 'u')
@@ -67,14 +67,14 @@ function items.load_partly(run, id)
   return item
 end
 
--- The role of an item that exists.
+-- The role of an existing item.
 function items.load_role(run, id)
   local item = run.loaded[id]
   return item and item.role or classes.role_of(redis.call('HGET', run.keys.item .. id, 'w'))
 end
 
--- Why an id has no item. The caller replaces a prefix that it could not resolve by '?' .. reason, so that every element
--- of a batch reaches the operation, and a repeated call gets exactly the first answer.
+-- Why an id has no item. The caller replaces an unresolved prefix by '?' .. reason, so that every element of a batch
+-- reaches the operation, and a retry gets exactly the first answer.
 function items.absence_reason(id)
   return string.sub(id, 1, 1) == '?' and string.sub(id, 2) or 'not_found'
 end
@@ -113,12 +113,12 @@ function items.save(run, item)
   if gone then redis.call('HDEL', run.keys.item .. item.id, unpack(gone)) end
 end
 
--- modifiedAt rises strictly, by a millisecond where the clock did not.
+-- modifiedAt rises strictly, by a millisecond if the clock has not.
 function items.set_modified(run, item)
   items.set(item, 'ma', clock.whole(math.max(run.now, (item.ma or classes.created_of(item.score)) + 1)))
 end
 
--- Stores a text (t or s) where its length puts it; '' and false remove it. `items.save` is to follow.
+-- Stores a text (t or s) inline or beside the item, by length; '' and false remove it. `items.save` must follow.
 function items.set_text(run, item, field, value)
   local long = value and #value > INLINE_BYTES
   items.set(item, field, value and value ~= '' and not long and value)
@@ -129,7 +129,7 @@ function items.set_text(run, item, field, value)
   end
 end
 
--- A text (t, s), nil or false where there is none.
+-- A text (t, s), nil or false if there is none.
 function items.text_of(run, item, field)
   return item[field] or redis.call('HGET', run.keys.text .. item.id, field)
 end

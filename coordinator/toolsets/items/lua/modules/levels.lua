@@ -1,21 +1,22 @@
 -- Cycle check by levels: each item has a level (`lv`, 0 when absent) and every blocker's level is below
 -- that of what it blocks. An edge that already points upwards needs no search, nor does one from an item that
--- nothing blocks or to one that blocks nothing. Otherwise both repairs are tried in lockstep, raising what the edge
--- blocks or lowering what blocks it: the one that ends first is taken, and one that arrives at the edge's other end
--- has found a cycle. So building a graph in order costs O(1) an edge, and joining two the smaller one's size. One call
--- looks at a bounded number of edges for it; where that is not enough the caller moves levels in slices before.
+-- nothing blocks or to one that blocks nothing. Otherwise both repairs run in lockstep, raising the levels of what
+-- the edge blocks or lowering those of its blockers: the first to end is used, and one that reaches the edge's other
+-- end has found a cycle. So building a graph in order costs O(1) per edge, and joining two graphs the size of the
+-- smaller one. One call reads a bounded number of edges for it; if that is not enough, the caller first moves levels in
+-- slices.
 --
--- An `order` is what is known of the levels in one batch of new edges:
---   level, changed   by item: its level, and whether that is not stored yet
---   taken, ends      edges of the batch so far, blocker and blocked in turn, and how many these are
---   blocks, waits    items that are a blocker, or blocked, in one of them
+-- An `order` is the state of levels during one batch of new edges:
+--   level, changed   by item: its level, and whether that is unsaved
+--   taken, ends      accepted edges of the batch, blocker and blocked in turn, and their number
+--   blocks, waits    items that block, or are blocked, in one of them
 --   above, below     of the first `indexed` of them, by item: what it blocks, what blocks it
 local batch = require 'batch'
 local neighbours = require 'neighbours'
 
 local levels = {}
 
-local EDGES_MAX = 300 -- edges that one call looks at for repairs
+local EDGES_MAX = 300 -- edges that one call reads for repairs
 
 -- A new order.
 function levels.start()
@@ -37,7 +38,7 @@ local function set_level(order, id, level)
   order.level[id], order.changed[id] = level, true
 end
 
--- Enters the edges that were taken since into `above` and `below`.
+-- Adds the newly accepted edges to `above` and `below`.
 local function index_taken(order)
   local taken = order.taken
   for n = order.indexed + 1, order.ends, 2 do
@@ -48,11 +49,11 @@ local function index_taken(order)
 end
 
 -- A repair in steps: from `start`, which goes to `level`, in direction `step` (+1 raises what is blocked, -1 lowers
--- blockers). Each call of what it returns looks beyond one item, and gives 'more', 'done' or 'cycle' (`stop` was
+-- blockers). Each call of the returned function visits one item, and returns 'more', 'done' or 'cycle' (`stop` was
 -- reached), and the levels {id -> level} so far.
 local function repair(run, order, start, level, step, stop)
   local moved, queue, head = {[start] = level}, {start}, 1
-  local added = step > 0 and order.above or order.below -- edges of this batch, which are not stored yet
+  local added = step > 0 and order.above or order.below -- unsaved edges of this batch
   local function look(list, bound)
     run.edges_looked_at = run.edges_looked_at + 1 + #(list or {})
     for _, other in ipairs(list or {}) do
@@ -73,8 +74,8 @@ local function repair(run, order, start, level, step, stop)
   end
 end
 
--- Moves levels so that the edge points upwards: true; false where it would close a cycle, nil where that is too much
--- for this call.
+-- Moves levels so that the edge points upwards: true; false if it would close a cycle, nil if that is too much for this
+-- call.
 local function mend(run, order, blocker, blocked)
   index_taken(order)
   local up = repair(run, order, blocked, level_of(run, order, blocker) + 1, 1, blocker)
@@ -90,8 +91,8 @@ local function mend(run, order, blocker, blocked)
   return true
 end
 
--- Takes an edge into the order: true, the levels are mended in memory; false where it would close a cycle; nil and the
--- levels of both ends where the repair is too large for this call.
+-- Adds an edge to the order: true, the levels are repaired in memory; false if it would close a cycle; nil and the
+-- levels of both ends if the repair is too large for this call.
 function levels.try_edge(run, order, blocker, blocked)
   local low, high = level_of(run, order, blocker), level_of(run, order, blocked)
   if high <= low then
@@ -109,7 +110,7 @@ function levels.try_edge(run, order, blocker, blocked)
   return true
 end
 
--- Stores the levels that have changed.
+-- Stores the changed levels.
 function levels.store(run, order)
   for id in pairs(order.changed) do neighbours.store_level(run, id, order.level[id]) end
 end

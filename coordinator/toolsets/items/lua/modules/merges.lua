@@ -8,8 +8,8 @@ local CLASS_LETTERS, CLASS_SIZE, GROUP_SIZE = classes.CLASS_LETTERS, classes.CLA
 
 local merges = {}
 
-local LANE_READ_MAX = 16 -- items of a lane that are read at a time
-local SORTED_MAX = 128 -- items of a scope that are read and sorted at once: less work than merging their groups
+local LANE_READ_MAX = 16 -- items read from a lane at a time
+local SORTED_MAX = 128 -- items of a scope that are read and sorted directly: cheaper than merging their groups
 local EVERY_CLASS = {0, #CLASS_LETTERS * CLASS_SIZE / GROUP_SIZE - 1, 0, GROUP_SIZE - 1} -- as a span, from score 0 on
 
 -- Appends a lane for each group of a set that has items within the span, at the first of them.
@@ -29,7 +29,7 @@ function merges.add_lanes(lanes, set, span, newest)
     local group = math.floor(score / GROUP_SIZE)
     local age = score - group * GROUP_SIZE
     if (age - near) * step < 0 then
-      first = group -- its first item lies outside the span; maybe not all do
+      first = group -- its first item is outside the span; others may not be
     else
       if (far - age) * step >= 0 then
         local bound = group * GROUP_SIZE + far
@@ -47,7 +47,7 @@ local function advance_lane(lane, newest)
     local command = newest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE'
     lane.start = lane.start or lane.base + math.abs(lane.moment)
     lane.taken = (lane.taken or 1) + (flat and #flat / 2 or 0)
-    lane.read = math.min(2 * (lane.read or 1), LANE_READ_MAX) -- of many lanes most give one item or none
+    lane.read = math.min(2 * (lane.read or 1), LANE_READ_MAX) -- most of many lanes yield one item or none
     flat = redis.call(command, lane.key, lane.start, lane.bound, 'WITHSCORES', 'LIMIT', lane.taken, lane.read)
     if #flat == 0 then return false end
     lane.flat, lane.at = flat, 1
@@ -58,7 +58,7 @@ local function advance_lane(lane, newest)
   return true
 end
 
--- Restores the heap below position n: the lane that stands earliest is the first.
+-- Restores the heap below position n: the earliest lane is the first.
 local function sift_down(heap, n)
   while true do
     local child = 2 * n

@@ -1,16 +1,16 @@
--- What stands next to an item in the graph, and the item's level in it (modules/levels.lua).
+-- The neighbours of an item in the graph, and its level (modules/levels.lua).
 local graph = require 'graph'
 
 local neighbours = {}
 
--- How many edges of an item are stored.
+-- How many stored edges an item has.
 function neighbours.edges_stored(run, id)
   local count = run.counted[id] or redis.call('HLEN', run.keys.edges .. id)
   run.counted[id] = count
   return count
 end
 
--- What an item blocks (1) and what blocks it (-1), as stored: lists of ids. Read once for all edges of a batch.
+-- The stored ids that an item blocks (1), or that block it (-1). Read once for all edges of a batch.
 function neighbours.of(run, id)
   if not run.known[id] then
     local blocked, blockers = {}, {}
@@ -25,7 +25,7 @@ function neighbours.of(run, id)
   return run.known[id]
 end
 
--- 0 where none is stored.
+-- 0 if none is stored.
 function neighbours.load_level(run, id)
   return tonumber(redis.call('HGET', run.keys.item .. id, 'lv') or 0)
 end

@@ -1,5 +1,5 @@
--- Notes: one hash each, and per item one with an entry for each note, which is all that a gate has to read. A key is
--- unique per item; writing it again keeps id and creation time.
+-- Notes: one hash each, and per item one hash with an entry per note, which is all that a gate reads. A key is unique
+-- per item; writing it again keeps id and creation time.
 --   note   i item  k key  r role letter  b body  c created  m modified (ms)  a actor  v verification
 --   notes  key -> entry: note id (32 characters) .. role letter .. '1' if the body is not blank, else '0'
 local batch = require 'batch'
@@ -23,7 +23,7 @@ function notes.store(run, note)
   return id
 end
 
--- The same for a list of notes, of items that have none yet and under keys that differ; with an event of each.
+-- The same for a list of notes with different keys, of items without notes; with an event of each.
 function notes.store_first(run, list)
   local entries, time = {}, clock.whole(run.now) -- entries by item: keys and entries in turn
   for _, note in ipairs(list) do
@@ -39,7 +39,7 @@ function notes.store_first(run, list)
   for item_id, of_item in pairs(entries) do batch.call('HSET', run.keys.notes .. item_id, of_item) end
 end
 
--- What an item's schema depends on, and every {key, filled} of it unless `without_notes`: {type, tags, traits, notes}.
+-- The inputs of an item's schema, and {key, filled} of each note unless `without_notes`: {type, tags, traits, notes}.
 function notes.schema_inputs(run, item, without_notes)
   local list = {}
   if run.config ~= '' and not without_notes then

@@ -1,5 +1,5 @@
--- Finds the n-th item in an order of creation without reading those before it, by halving the range of moments and
--- counting. An area is {sets, span, newest}: where to look, and whether newest first. Sets and spans are those of
+-- Finds the n-th item in order of creation without reading those before it, by bisecting the range of moments and
+-- counting. An area is {sets, span, newest}: where to search, and whether newest first. Sets and spans are those of
 -- modules/ranges.lua, lanes and moments those of modules/merges.lua.
 local classes = require 'classes'
 local merges = require 'merges'
@@ -9,10 +9,10 @@ local GROUP_SIZE = classes.GROUP_SIZE
 
 local offsets = {}
 
-local SKIPS_MAX = 64 -- items that are passed over one by one
-local COUNTS_MAX = 50 -- counts in one call, more only for the first step of the search
+local SKIPS_MAX = 64 -- items skipped one by one
+local COUNTS_MAX = 50 -- counts per call, more only for the first step of the search
 
--- The lanes of some spans; where a moment is given, from it on.
+-- The lanes of some spans, from a moment on if given.
 function offsets.lanes_from(area, spans, moment)
   local lanes = {}
   for _, span in ipairs(spans) do
@@ -24,7 +24,7 @@ function offsets.lanes_from(area, spans, moment)
   return lanes
 end
 
--- How many items stand in the lanes before a moment.
+-- How many items of the lanes are before a moment.
 local function count_before(area, lanes, moment)
   local n, _, _, earliest, latest = 0, unpack(area.span)
   for _, lane in ipairs(lanes) do
@@ -35,7 +35,7 @@ local function count_before(area, lanes, moment)
   return n
 end
 
--- How many items some spans have, as far as they lie within the area's times.
+-- How many items of some spans lie within the area's times.
 function offsets.count_in_spans(area, spans)
   local _, _, earliest, latest = unpack(area.span)
   if not ranges.is_whole(area.span) then
@@ -50,7 +50,7 @@ function offsets.count_in_spans(area, spans)
   return n
 end
 
--- Between which moments the lanes are: the first, and one past the last.
+-- The range of moments of the lanes: the first, and one past the last.
 local function moment_range(area, lanes)
   local low, high, _, _, earliest, latest = math.huge, -math.huge, unpack(area.span)
   for _, lane in ipairs(lanes) do
@@ -65,11 +65,11 @@ end
 
 -- Finds a moment before which almost `skip` of the `size` items come, never more. Returns the moment and how many items
 -- come before it; when the budget is spent, nil and the state from which the next call continues (`left`; {} in the
--- first call). Tries in turn the moment that an even spread of items would give, and the middle.
+-- first call). Alternates between interpolation and bisection.
 function offsets.seek_moment(area, lanes, size, skip, left)
   local low, high, above, tries = unpack(left)
   local before, spent = low and count_before(area, lanes, low) or math.huge, 0
-  if before > skip then -- the first call, or items came in since
+  if before > skip then -- the first call, or items were added since
     low, high = moment_range(area, lanes)
     before, above, tries, spent = 0, size, 0, #lanes
   end

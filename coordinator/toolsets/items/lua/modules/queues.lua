@@ -1,17 +1,17 @@
 -- The queues of parked claims (modules/waiters.lua) during one call of an operation: each waiter is read once, and
--- those that are served or dropped are removed from their queues together at the end (`queues.flush`). A waiter is {id
--- of its request, order of arrival, queue, at = its number there}, with what the key waiter has once that has been read
+-- served or dropped ones are removed from their queues together at the end (`queues.flush`). A waiter is {id
+-- of its request, order of arrival, queue, at = its number there}, with the fields of the key waiter once read
 -- (`fingerprint` and `keep_ms` among it, which make it a request as in requests.lua). run.queue_states has the state of
--- each queue: its waiters by number, false where one has left; first = the first number that may be there still; last =
+-- each queue: its waiters by number, false if one has left; first = the first number that may still exist; last =
 -- whether all have been read; gone = ids of those that have left; places = where the queue is looked up, packed.
 local batch = require 'batch'
 
 local queues = {}
 
 local WAITERS_READ = 16 -- at a time
-local PASSED_MAX = 256 -- for one item below a held one, in search of its holder among the waiters
+local PASSED_MAX = 256 -- waiters checked for the holder above one item
 
--- Removes requests from a queue. If it is empty then, removes it from its places (packed, nil if unknown).
+-- Removes requests from a queue. If it is empty then, removes the queue from its places (packed, nil if unknown).
 function queues.remove(run, ids, queue, places)
   local keys = {}
   for n, id in ipairs(ids) do keys[n] = run.keys.waiter .. id end
@@ -34,7 +34,7 @@ local function is_process_alive(run, process)
   return known[process]
 end
 
--- Those of the processes that live, without `process`.
+-- The live processes, without `process`.
 function queues.other_processes(run, processes, process)
   local others = ''
   for other in queues.each_process(processes) do
@@ -43,13 +43,13 @@ function queues.other_processes(run, processes, process)
   return others
 end
 
--- The waiter was served or has to be dropped: it leaves its queue together with the others (`queues.flush`).
+-- Marks a waiter as served or dropped; it leaves its queue with the others (`queues.flush`).
 function queues.leave(run, waiter)
   local state = run.queue_states[waiter.queue]
   state[waiter.at], state.gone[#state.gone + 1] = false, waiter.id
 end
 
--- Reads what the key waiter has of a waiter. One whose time is over, or whose processes have died, leaves.
+-- Reads the key waiter of a waiter. One that has timed out, or whose processes have died, leaves.
 local function look_at(run, waiter, state)
   local processes, agent, ttl_ms, ends, fingerprint, keep_ms, releases, places =
     unpack(redis.call('HMGET', run.keys.waiter .. waiter.id, 'p', 'a', 't', 'u', 'f', 'k', 'r', 'w'))
@@ -60,7 +60,7 @@ local function look_at(run, waiter, state)
   if living == '' or tonumber(ends) <= run.now then queues.leave(run, waiter) end
 end
 
--- The n-th waiter of a queue that `queues.front` has opened; false where it has left, nil past the end.
+-- The n-th waiter of a queue opened by `queues.front`; false if it has left, nil past the end.
 function queues.at(run, queue, n)
   local state = run.queue_states[queue]
   if state[n] == nil and not state.last then
@@ -76,7 +76,7 @@ function queues.at(run, queue, n)
   return state[n]
 end
 
--- The first waiter of a queue, of an agent's where one is given; nil where there is none.
+-- The first waiter of a queue (of an agent, if given); nil if there is none.
 function queues.front(run, queue, agent)
   local state = run.queue_states[queue] or {first = 1, gone = {}}
   run.queue_states[queue] = state
@@ -94,7 +94,7 @@ function queues.front(run, queue, agent)
   end
 end
 
--- Whether it is known that nobody in a queue came before `order`.
+-- Whether certainly no waiter of a queue came before `order`.
 function queues.none_before(run, queue, order)
   local state = run.queue_states[queue]
   if not state then return false end

@@ -1,6 +1,6 @@
--- Where in the ranked index a search looks. Scores order by class, priority, complexity and age, so the items
--- of one class, priority and complexity (a group) stand together and in order of creation, and a range of
--- creation times is one range of scores in each group. A set is the part of a scope that one class takes:
+-- The parts of the ranked index that a search covers. Scores order by class, priority, complexity and age, so the items
+-- of one class, priority and complexity (a group) are contiguous and in order of creation, and a range of
+-- creation times is one range of scores in each group. A set is the part of a scope with one class:
 -- {key, base}; the rank of an item in it is its score less the base, the score at which the class begins.
 -- A span is {first group, last group, from, to}: groups are priority * 16 + complexity, times are ms since
 -- RANK_EPOCH.
@@ -12,7 +12,7 @@ local ranges = {}
 
 local LAST_GROUP = 2 * 16 + NO_COMPLEXITY
 
--- The sets of some scopes and classes (a text of letters) that have members: {key, base, size}; and their sizes' sum.
+-- The non-empty sets of some scopes and classes (a text of letters): {key, base, size}; and their sizes' sum.
 function ranges.sets(run, scopes_asked, class_list)
   local sets, total = {}, 0
   for _, scope in ipairs(scopes_asked) do

@@ -1,4 +1,4 @@
--- Moving an item, with all that is below it, under another parent or to the roots.
+-- Moves an item with its subtree under another parent or to the roots.
 local bounds = require 'bounds'
 local claims = require 'claims'
 local classes = require 'classes'
@@ -8,7 +8,7 @@ local MAX_DEPTH = items.MAX_DEPTH
 
 local reparent = {}
 
-local MOVED_MAX = 700 -- items below one that moves to another depth
+local MOVED_MAX = 700 -- descendants of an item that changes its depth
 
 -- The ids below an item by level; nil if there are more than MOVED_MAX in all.
 local function descendants(run, id)
@@ -27,8 +27,8 @@ local function descendants(run, id)
   return levels
 end
 
--- By how much the new parent changes the depth, the ids below that change with it (by level), and the parent; or nil
--- and the reason.
+-- The change of depth under the new parent, the descendants that change with it (by level), and the parent; or nil and
+-- the reason.
 function reparent.plan(run, item, parent_id)
   local above = parent_id ~= '' and items.load(run, parent_id)
   if parent_id ~= '' and not above then return nil, 'parent_' .. items.absence_reason(parent_id) end
@@ -52,7 +52,7 @@ function reparent.apply(run, item, parent_id, shift, below)
   if lapsed then claims.count_lapsed(run, item, 1) end
   items.set(item, 'd', item.d + shift)
   bounds.move(run, item, from)
-  run.freed_ids[#run.freed_ids + 1] = item.id -- what is below it may have come out from below a held one
+  run.freed_ids[#run.freed_ids + 1] = item.id -- its subtree may no longer be below a held item
   for level, ids in ipairs(below) do
     for _, id in ipairs(ids) do
       redis.call('HSET', run.keys.item .. id, 'd', item.d + level)

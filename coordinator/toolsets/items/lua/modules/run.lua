@@ -4,25 +4,25 @@
 local clock = require 'clock'
 local keys = require 'keys'
 
--- What few calls need is there when it is first asked for: a call is short, and to make all of it takes a tenth of it.
+-- Rarely needed tables are created on first use: creating all of them would take a tenth of a short call.
 local TABLES = {
-  blocked_again = true, -- ids of items that have got one more unsatisfied blocker, as a list
-  counted = true, known = true, -- by id: how many edges, and which neighbours an item has (modules/neighbours.lua)
+  blocked_again = true, -- ids of items with one more unsatisfied blocker, as a list
+  counted = true, known = true, -- by id: number of edges, and neighbours (modules/neighbours.lua)
   edgeless = true, -- by id: items that are known to have no edges
-  known_bounds = true, -- by member: the lowest bound that this call has stored or found (modules/bounds.lua)
+  known_bounds = true, -- by member: the lowest bound stored or read by this call (modules/bounds.lua)
   known_heads = true, known_paths = true, -- by id: heads of blockers, ancestors of parents (modules/views.lua)
   known_parents = true, new_items = true, -- by id; in order of creation (modules/creation.lua)
   known_processes = true, queue_states = true, -- by name; by queue (modules/queues.lua)
-  left_in_scopes = true, spared_edges = true, -- what is left to remove of deleted items (modules/erasure.lua)
-  owed_counts = true, -- by id: the change of the item's count of blockers that this call still owes
+  left_in_scopes = true, spared_edges = true, -- data of deleted items still to remove (modules/erasure.lua)
+  owed_counts = true, -- by id: the outstanding change of the item's count of blockers
 }
 local VALUES = {
-  abandoned_noted = false, -- whether this call has entered any abandoned items
+  abandoned_noted = false, -- whether this call has added abandoned items
   comparisons = 0, hand_overs = 0, -- of items with parked calls (modules/serve.lua)
   edges_looked_at = 0, -- for repairs of levels (modules/levels.lua)
   edges_visited = 0, -- of items whose role has changed in this call
-  looks_left = 256, -- at parked calls, in search of one holder (modules/holders.lua)
-  tag_entries_written = 0, -- entries in scopes of tags that this call has written one by one
+  looks_left = 256, -- remaining reads of parked calls in search of a holder (modules/holders.lua)
+  tag_entries_written = 0, -- entries in tag scopes written one by one by this call
 }
 local MADE_LATE = {
   __index = function(run, name)
@@ -38,14 +38,14 @@ return function(args, prefix)
   return setmetatable({
     keys = all, project = all.project, now = clock.now(),
     events_max = args.events_max, config = args.config, labels = args.labels,
-    loaded = {}, -- by id: one table per item and call, so that changes are seen everywhere in it
-    newly_ready = {}, -- ids that this call has put into a ready class (modules/serve.lua hands them out)
-    freed_ids = {}, -- items that this call has freed: what is below them may be claimed again (modules/serve.lua)
+    loaded = {}, -- by id: one table per item and call, so that all code of the call sees changes
+    newly_ready = {}, -- ids moved to a ready class by this call (modules/serve.lua hands them out)
+    freed_ids = {}, -- items freed by this call: their subtrees may be claimed again (modules/serve.lua)
     has_debts = false, -- whether this call has stored debts
     nobody_waits = false, -- whether it is known that no call is parked
-    nothing_else = false, -- and that there is nothing else that modules/change.lua looks for
-    -- Nil until they are needed, and forgotten when claims change, or calls come or go:
+    nothing_else = false, -- and that modules/change.lua found none of the other keys
+    -- Nil until needed, and cleared when claims change, or calls park or leave:
     -- known_holders  by scope and parent (modules/selectors.lua)    known_selectors  by place (modules/wanted.lua)
-    -- Of operations that create items: created  when, in ms    all_new  whether none of the new ones is there yet
+    -- Of operations that create items: created  when, in ms    all_new  whether none of the new ones exists yet
   }, MADE_LATE)
 end

@@ -1,25 +1,24 @@
--- Note schemas, from the configuration that the front-ends installed under its hash, run.config ('' where none is
--- configured).
+-- Note schemas, from the configuration that the front-ends installed under its hash, run.config ('' for none).
 --   schemas  per hash, each field packed: 's:' .. name = {lifecycle, default traits, notes}, 't:' .. trait = notes,
 --            'default' = name; a note is {key, role, required}
 local classes = require 'classes'
 
 local schemas = {}
 
-local MANUAL, PERMANENT, AUTO_REOPEN = 'M', 'P', 'R' -- lifecycles that differ from the usual one, 'A'
+local MANUAL, PERMANENT, AUTO_REOPEN = 'M', 'P', 'R' -- lifecycles other than the default, 'A'
 
--- Whether the configuration is not installed (any more): the front-end installs it and calls again.
+-- Whether the configuration is missing: then the front-end installs it and calls again.
 function schemas.is_missing(run)
   return run.config ~= '' and redis.call('EXISTS', run.keys.schemas .. run.config) == 0
 end
 
--- A field of the configuration, unpacked; false where there is none.
+-- A field of the configuration, unpacked; false if there is none.
 local function read_config(run, field)
   local packed = redis.call('HGET', run.keys.schemas .. run.config, field)
   return packed and cmsgpack.unpack(packed)
 end
 
--- The schema as configured: type first, then the first tag that names one, then the default. Nil where there is none.
+-- The schema as configured: type first, then the first tag that names one, then the default. Nil if there is none.
 local function load_base_schema(run, item)
   local found = item.y and read_config(run, 's:' .. item.y)
   if found then return found end
@@ -31,7 +30,7 @@ local function load_base_schema(run, item)
   return fallback and read_config(run, 's:' .. fallback)
 end
 
--- Adds to a schema the notes of a list (false for none) whose keys it does not have yet; `known` = its keys.
+-- Adds to a schema the notes of a list (false for none) with new keys; `known` = its keys.
 local function merge_notes(schema, known, list)
   for _, note in ipairs(list or {}) do
     local key, role = note[1], note[2]

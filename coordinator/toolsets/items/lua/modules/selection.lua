@@ -1,6 +1,6 @@
--- The best items for a selector (modules/selectors.lua), found a bounded number of candidates at a time. Candidates
--- come from one range of one scope if that is enough; else from a merge of ranges (modules/candidates.lua); or, if many
--- are below held items, from a walk of the tree that skips these as a whole (modules/trees.lua).
+-- The best items for a selector (modules/selectors.lua), found in bounded batches of candidates. Candidates come
+-- from one range of one scope if possible; else from a merge of ranges (modules/candidates.lua); or, if many are below
+-- held items, from a walk of the tree that skips these subtrees (modules/trees.lua).
 local candidates = require 'candidates'
 local classes = require 'classes'
 local clock = require 'clock'
@@ -15,28 +15,28 @@ local CLASS_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE
 
 local selection = {}
 
-local SKIP_COST = 0.3 -- what passing over an item below a held one costs, of what a look at an item does
-local SKIPS_MAX = 4 -- such items that are passed over one by one before a walk of the tree is tried
+local SKIP_COST = 0.3 -- cost of skipping an item below a held one, relative to checking an item
+local SKIPS_MAX = 4 -- such items skipped one by one before a walk of the tree is tried
 
--- The field of a selector that names an item which is not there; nil where there is none.
+-- The field of a selector with an unknown item; nil if there is none.
 function selection.missing_field(run, selector)
   if selector.parent and not items.load(run, selector.parent) then return 'parent' end
   if selector.ancestor and not items.load(run, selector.ancestor) then return 'ancestor' end
   return nil
 end
 
--- Where a call stopped, {position, id}, as text for the caller to bring back; '' for the beginning or end.
+-- The cursor of a call, {position, id}, as text; '' for the beginning or end.
 function selection.format_cursor(stopped)
   return stopped and clock.whole(stopped[1]) .. ':' .. stopped[2] or ''
 end
 
--- {position, id} of such a text, or nil.
+-- {position, id} of a cursor, or nil.
 function selection.parse_cursor(text)
   local position, id = string.match(text, '^(-?%d+):(.*)$')
   return position and {tonumber(position), id} or nil
 end
 
--- The only scope to look into, where there is no choice: with at most one filter by scope. Else false.
+-- The only scope to search, if there is no choice: with at most one filter by scope. Else false.
 local function single_scope(selector)
   local tags, parent = selector.tags, selector.parent
   if tags then return not (tags[2] or parent or selector.type) and 'g' .. tags[1] end
@@ -44,7 +44,7 @@ local function single_scope(selector)
   return parent and 'p' .. parent or '*'
 end
 
--- The candidates of one class; arguments as of `candidates.merged`.
+-- The candidates of one class; arguments as for `candidates.merged`.
 local function class_stream(run, selector, class, after, wanted)
   local one_range = selectors.orders_by_rank(selector) and not selector.complexity and not selectors.age_range(selector)
   local scope, priority = one_range and single_scope(selector), selector.priority
@@ -55,7 +55,7 @@ local function class_stream(run, selector, class, after, wanted)
   return streams.read(run.keys.ranked .. scope, low, high, wanted)
 end
 
--- The classes that a selector takes unclaimed items from; `some_abandoned` = whether there may be abandoned ones.
+-- The classes from which a selector takes unclaimed items; `some_abandoned` = whether there may be abandoned ones.
 function selection.claimable_classes(selector, some_abandoned)
   local role = selector.role or QUEUE
   if not some_abandoned then return {role * STATES + READY} end
@@ -66,7 +66,7 @@ function selection.claimable_classes(selector, some_abandoned)
   return {role * STATES + READY}
 end
 
--- Moves the stream of a class on; its scores become positions where the selector asks for the order of rank.
+-- Advances the stream of a class; its scores become positions if the selector asks for the order of rank.
 local function step(part)
   local score, id = part.next()
   if score and part.by_rank then score = selectors.position_of(part.selector, part.class, score) end
@@ -74,7 +74,7 @@ local function step(part)
   return score, id
 end
 
--- The candidates of one class or several, those together in one order, by positions as in modules/selectors.lua.
+-- The candidates of one or several classes in one order, by positions as in modules/selectors.lua.
 local function merged_classes(run, selector, class_list, after, wanted)
   local by_rank, parts = selectors.orders_by_rank(selector), {}
   for n, class in ipairs(class_list) do
@@ -86,31 +86,31 @@ local function merged_classes(run, selector, class_list, after, wanted)
   return function() return step(parts[1]) end
 end
 
--- A walk, where that is a way to what is asked for (role, priority, complexity, ancestor, by rank), else nil. Arguments
--- as of `trees.start`.
+-- A walk, if it supports the selector (role, priority, complexity, ancestor, by rank), else nil. Arguments as for
+-- `trees.start`.
 local function start_walk(run, selector, class_list, agent, after)
   if selector.parent or selector.type or selector.tags or selectors.age_range(selector) then return nil end
   if selector.changed_from or selector.changed_to or not selectors.orders_by_rank(selector) then return nil end
   return trees.start(run, selector, class_list, agent, after)
 end
 
--- Whether the item stands below one that keeps it from the agent. Less work than `items.load`.
+-- Whether a claim above the item keeps it from the agent. Cheaper than `items.load`.
 local function is_kept_from(run, agent, id, scope)
   local parent = redis.call('HGET', run.keys.item .. id, 'pa')
   return parent and selectors.is_shielded(run, {pa = parent}, agent, scope)
 end
 
 -- Calls visit(item) for matching items of the classes that no claim above them keeps from the agent ('' for nobody,
--- false: never mind such claims), in the wanted order, until it returns true, which is likely after `wanted` items, or
--- `budget` candidates were looked at; without `visit` until there is one. Returns {position, id} of the last one looked
--- at, nil when there are no more, and the item that it ended with.
+-- false: ignore such claims), in the wanted order, until it returns true, probably after `wanted` items, or until
+-- `budget` candidates were checked; without `visit` until the first match. Returns {position, id} of the last
+-- candidate, nil if there are no more, and the last item.
 function selection.select(run, selector, class_list, agent, after, budget, wanted, visit)
   local scope = selector.parent or selector.ancestor
   local load = (visit or selector.changed_from or selector.changed_to) and items.load or items.load_partly
   local stopped, found, walk
   local spent = 0
-  local skips_left = agent and (selector.ancestor and 0 or SKIPS_MAX) -- false where no walk is to be tried (any more)
-  local after_shielded = false -- where one item is below a held one, the next are likely to be
+  local skips_left = agent and (selector.ancestor and 0 or SKIPS_MAX) -- false: do not try a walk (again)
+  local after_shielded = false -- after one item below a held one, more are likely
   local next_candidate, last_position, last_id = nil, after and after[1], after and after[2]
   while true do
     if skips_left == 0 then
@@ -126,7 +126,7 @@ function selection.select(run, selector, class_list, agent, after, budget, wante
       stopped = walk and walk.over and {last_position or 0, last_id or ''} or nil
       break
     end
-    -- An item with two of the tags comes twice, one after the other.
+    -- An item with two of the tags comes twice in a row.
     if not last_position or streams.comes_before(last_position, last_id, position, id) then
       last_position, last_id = position, id
       if after_shielded and is_kept_from(run, agent, id, scope) then

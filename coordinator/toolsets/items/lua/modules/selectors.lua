@@ -1,10 +1,9 @@
 -- Selectors: which items a caller wants, and in which order. A selector is a map, each field optional: role (default:
--- what is on offer, that is ready items in queue and abandoned ones, the latter first where priorities are equal),
+-- offered items, that is ready ones in queue and abandoned ones, the latter first at equal priorities),
 -- parent, tags (any of them), priority, type, complexity (at most), created_from, created_to, changed_from, changed_to
--- (ms), ancestor, order ('priority' by default, 'oldest', 'newest'). A position is an item's place in the order of rank
--- that a selector asks for, whatever its class: an item that moves from one class to another stays where it is. With a
--- role that is the score without the class. Without one, priority comes first, then whether the item is abandoned, then
--- the rest of the score.
+-- (ms), ancestor, order ('priority' by default, 'oldest', 'newest'). A position is an item's place in the selector's
+-- order of rank, independent of its class: an item that moves to another class keeps it. With a role that is the score
+-- without the class. Without one, priority comes first, then whether the item is abandoned, then the rest of the score.
 local claim_record = require 'claim_record'
 local classes = require 'classes'
 local index = require 'index'
@@ -38,7 +37,7 @@ function selectors.is_below(run, item, ancestor)
   return false
 end
 
--- Whether everything but the role suits a selector.
+-- Whether an item matches a selector in all but the role.
 local function matches_all(run, item, selector)
   return (not selector.parent or item.pa == selector.parent)
     and (not selector.type or item.y == selector.type)
@@ -50,7 +49,7 @@ local function matches_all(run, item, selector)
     and (not selector.ancestor or selectors.is_below(run, item, selector.ancestor))
 end
 
--- Whether an item suits a selector. The empty selector is checked first, because it is cheap.
+-- Whether an item matches a selector. The empty selector is checked first, because it is cheap.
 function selectors.matches(run, item, selector)
   local right_role = item.role == (selector.role or QUEUE) or not selector.role and item.class % STATES == ABANDONED
   return right_role and (next(selector) == nil or matches_all(run, item, selector))
@@ -61,15 +60,15 @@ function selectors.orders_by_rank(selector)
   return not selector.order or selector.order == 'priority'
 end
 
--- Between which ages (ms since RANK_EPOCH) items were created that may suit; nil where any may.
+-- The range of creation (ms since RANK_EPOCH) of items that may match; nil if any.
 function selectors.age_range(selector)
   if not (selector.created_from or selector.created_to) then return nil end
   local low = math.max((selector.created_from or RANK_EPOCH) - RANK_EPOCH, 0)
   return low, math.min((selector.created_to or math.huge) - RANK_EPOCH, GROUP_SIZE - 1)
 end
 
--- The agent that holds something above the item and below `scope` (nil: anything above), nil when nobody does, false
--- when several do.
+-- The agent that holds an ancestor of the item below `scope` (nil: any ancestor), nil if nobody does, false if several
+-- do.
 function selectors.holder_above(run, item, scope)
   local parent = item.pa
   if not parent or parent == scope then return nil end
@@ -85,27 +84,27 @@ function selectors.holder_above(run, item, scope)
   return run.known_holders[place][1]
 end
 
--- Whether a claim above the item and below `scope` (nil: any above it) keeps it from the agent.
+-- Whether a claim on an ancestor below `scope` (nil: any ancestor) keeps the item from the agent.
 function selectors.is_shielded(run, item, agent, scope)
   local holder = selectors.holder_above(run, item, scope)
   return holder ~= nil and holder ~= agent
 end
 
--- The position of an item of a class, by its score.
+-- The position of an item of a class, from its score.
 function selectors.position_of(selector, class, score)
   local place = score % CLASS_SIZE
   if selector.role then return place end
   return place + math.floor(place / PRIORITY_SIZE) * PRIORITY_SIZE + (class == QUEUE * STATES and PRIORITY_SIZE or 0)
 end
 
--- The lowest score in a class from which on positions are at or after `position`.
+-- The lowest score in a class whose position is at or after `position`.
 function selectors.score_at(selector, class, position)
   if selector.role then return class * CLASS_SIZE + position end
   local priority, rest = math.floor(position / (2 * PRIORITY_SIZE)), position % (2 * PRIORITY_SIZE)
   if class == QUEUE * STATES then
     rest = math.max(rest - PRIORITY_SIZE, 0)
   else
-    rest = math.min(rest, PRIORITY_SIZE) -- what is on offer in queue comes after all abandoned ones of a priority
+    rest = math.min(rest, PRIORITY_SIZE) -- offered items in queue come after all abandoned ones of a priority
   end
   return class * CLASS_SIZE + priority * PRIORITY_SIZE + rest
 end

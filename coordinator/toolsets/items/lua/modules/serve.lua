@@ -1,5 +1,5 @@
--- Hands the items that an operation has made ready to the calls that wait for them. Every operation that may make an
--- item ready ends with `serve.parked_calls`; those that are made with `change` do so there.
+-- Hands newly ready items to the calls that wait for them. Every operation that may make an item ready ends with
+-- `serve.parked_calls`; `change` does so for its operations.
 local classes = require 'classes'
 local debts = require 'debts'
 local handover = require 'handover'
@@ -14,12 +14,12 @@ local MAX_DEPTH = items.MAX_DEPTH
 
 local serve = {}
 
-local BELOW_MAX = 100 -- items below freed ones that one call looks at
-local HAND_OVERS_MAX = 8 -- items that one call gives to parked callers; others are owed
-local COMPARISONS_MAX = 1000 -- of items with what is waited for, in one call
+local BELOW_MAX = 100 -- items below freed ones read per call
+local HAND_OVERS_MAX = 8 -- items handed to parked calls per call; others become a debt
+local COMPARISONS_MAX = 1000 -- comparisons of items with waiting selectors per call
 
--- Adds the ready items below a freed item to those newly ready: they were out of reach, and may be wanted now. Returns
--- what is left of `budget` after what it has looked at; negative if there are more.
+-- Adds the ready items below a freed item to the newly ready ones: they were not available, and may be wanted now.
+-- Returns the remaining budget; negative if there are more.
 local function find_ready_below(run, id, budget)
   local top = items.load(run, id)
   local list, at = {top and {id, tonumber(top.d)}}, 1
@@ -37,7 +37,7 @@ local function find_ready_below(run, id, budget)
   return budget
 end
 
--- The items of a list that nobody holds and nothing blocks, debts included; best first.
+-- The unheld and unblocked items of a list, counting debts; best first.
 local function ready_items(run, ids)
   local ready, seen = {}, {}
   for _, id in ipairs(ids) do
@@ -48,14 +48,14 @@ local function ready_items(run, ids)
     end
   end
   table.sort(ready, function(one, other)
-    local score, other_score = one.score % CLASS_SIZE, other.score % CLASS_SIZE -- whatever their classes
+    local score, other_score = one.score % CLASS_SIZE, other.score % CLASS_SIZE -- ignoring classes
     if score ~= other_score then return score < other_score end
     return one.id < other.id
   end)
   return ready
 end
 
--- Gives an item to the call that has waited longest for it.
+-- Gives an item to its longest waiting call.
 local function offer_item(run, item)
   local waiter = wanted.longest_waiter(run, item)
   if waiter then
@@ -64,16 +64,16 @@ local function offer_item(run, item)
   end
 end
 
--- Whether further items are to be owed.
+-- Whether further items become a debt.
 function serve.has_offered_enough(run)
   return run.hand_overs >= HAND_OVERS_MAX or run.comparisons > COMPARISONS_MAX
 end
 
--- `serve.parked_calls` where there is something to do.
+-- `serve.parked_calls` if there is work.
 local function offer_ready_items(run)
   local budget, around, later = BELOW_MAX, {}, {}
   run.known_holders, run.known_selectors = nil, {}
-  repeat -- who is given an item may let go of another one
+  repeat -- an agent that gets an item may release another one
     local freed = run.freed_ids
     run.freed_ids = {}
     for _, id in ipairs(freed) do

@@ -1,6 +1,5 @@
--- Settles debts (modules/debts.lua). Operations that depend on it do this first, and refuse (UNSETTLED: to be called
--- again) if there are more debts than one call can settle. So none of them acts between a change and what follows from
--- it.
+-- Settles debts (modules/debts.lua). Operations that depend on it do this first, and return UNSETTLED (to be called
+-- again) if there are more debts than one call can settle. So none of them sees a half-applied change.
 local blockers = require 'blockers'
 local index = require 'index'
 local items = require 'items'
@@ -9,9 +8,9 @@ local serve = require 'serve'
 
 local settle = {}
 
-local WRITES_MAX = 600 -- of a call, roughly; one that has paid for more than half of these does nothing else
+local WRITES_MAX = 600 -- per call, roughly; a call that has made more than half of these does nothing else
 
--- Changes the counts of blockers that a debt names. Returns how many writes it took.
+-- Applies the count changes of a debt. Returns the number of writes.
 local function pay_counts(run, debt)
   local counts, found, writes = {}, {}, 0
   for n = 2, #debt, 2 do
@@ -20,7 +19,7 @@ local function pay_counts(run, debt)
     if by ~= 0 then
       counts[id] = by
     elseif item then
-      found[#found + 1] = item -- was offered to parked callers when it was made
+      found[#found + 1] = item -- was offered to parked calls at its creation
     end
     writes = writes + 4 + #(item and index.scopes_of(item) or {})
   end
@@ -38,7 +37,7 @@ local function pay_offers(run, ids)
   return #ids
 end
 
--- Settles one debt, unpacked. Returns how many writes it took.
+-- Settles one debt, unpacked. Returns the number of writes.
 local function pay(run, debt)
   local kind, content = debt[2], debt[3]
   run.events_max = run.events_max or debt[1]
@@ -51,7 +50,7 @@ local function pay(run, debt)
   return writes
 end
 
--- `settle.debts` where something is owed.
+-- `settle.debts` if there are debts.
 local function pay_debts(run)
   local left, packed = WRITES_MAX, redis.call('LPOP', run.keys.owed)
   while packed do
@@ -61,7 +60,7 @@ local function pay_debts(run)
   return left > WRITES_MAX / 2 and redis.call('EXISTS', run.keys.owed) == 0
 end
 
--- Settles debts; returns whether none are left, so that the operation can go on.
+-- Settles debts; returns whether none are left, so that the operation can proceed.
 function settle.debts(run)
   return redis.call('EXISTS', run.keys.owed) == 0 or pay_debts(run)
 end

@@ -1,6 +1,6 @@
 -- Sort keys of a search: t title (ASCII case folded, else by code point), m modified, a created, p priority
--- (high is the greatest), c complexity (none comes last). Smaller keys come first, but for descending
--- titles; equal ones are in order of creation, newest first, then by id.
+-- (high is the greatest), c complexity (none comes last). Smaller keys come first, except for descending
+-- titles; equal ones are ordered by creation, newest first, then by id.
 local classes = require 'classes'
 
 local NO_COMPLEXITY = classes.NO_COMPLEXITY

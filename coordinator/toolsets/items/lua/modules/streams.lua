@@ -1,12 +1,11 @@
--- Streams: functions that give items one after the other, each with its position, from one sorted set or from several
--- in one order. At equal positions items come in the order of their ids, in whichever direction a set is read: that is
--- the order in which one call has made them.
+-- Streams: iterators over items with their positions, from one sorted set or from several in one order. At equal
+-- positions items are ordered by id, in either direction: that is the order in which one call has created them.
 local streams = {}
 
 local PAGE_MAX = 32 -- members read at a time
 
--- A stream of the members of a range of scores: (score, id). The first page has as many as are wanted: what is wanted
--- is likely to be at the beginning.
+-- A stream of the members of a range of scores: (score, id). The first page has as many as wanted: matches are
+-- likely at the beginning.
 function streams.read(key, low, high, wanted)
   local page, at, seen, size, left = {}, 1, 0, math.min(wanted, PAGE_MAX), true
   return function()
@@ -41,7 +40,7 @@ function streams.read_down(key, high, low, wanted)
     local last, stop = flat[#flat], #flat
     if stop < 2 * size then
       high = nil
-    else -- there may be more of the last score: these are left to the next page, or read by themselves
+    else -- there may be more of the last score: these are left to the next page, or read separately
       while stop > 0 and flat[stop] == last do stop = stop - 2 end
       high = stop > 0 and last or '(' .. last
       ties = stop == 0 and streams.read(key, last, last, size) or nil

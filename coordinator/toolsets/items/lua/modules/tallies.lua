@@ -1,4 +1,4 @@
--- Counts of an item's direct children from the scores that they are ranked by.
+-- Counts of an item's direct children, from their scores.
 local classes = require 'classes'
 
 local CLASS_SIZE, STATES = classes.CLASS_SIZE, classes.STATES
@@ -9,7 +9,7 @@ local tallies = {}
 -- {queue, work, review, terminal, blocked}, and how many of all are in a held class.
 function tallies.by_role(run, id)
   local key, counts, held = run.keys.ranked .. 'p' .. id, {0, 0, 0, 0, 0}, 0
-  local left = redis.call('ZCARD', key) -- to be found in further roles
+  local left = redis.call('ZCARD', key) -- remaining, in further roles
   for role = QUEUE, BLOCKED do
     if left == 0 then break end
     local start = role * STATES * CLASS_SIZE
@@ -21,8 +21,8 @@ function tallies.by_role(run, id)
   return counts, held
 end
 
--- {active, expired, unclaimed}, by what `tallies.by_role` returned and `late`: by parent, how many of the held children
--- have a claim that expired and was not put back yet.
+-- {active, expired, unclaimed}, from the result of `tallies.by_role` and `late`: by parent, how many held children
+-- have an expired claim that was not put back yet.
 function tallies.by_claim(run, id, counts, held, late)
   local all = counts[1] + counts[2] + counts[3] + counts[4] + counts[5]
   local expired = tonumber(redis.call('HGET', run.keys.lapsed, 'p' .. id) or 0)

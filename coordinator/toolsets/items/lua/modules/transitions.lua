@@ -1,6 +1,6 @@
--- Role changes with everything that follows from one, in the same step: dependents, cascades to ancestors, the entry in
--- the history, the event. Operations that use this module have the arguments run.config and run.labels.
--- `author` = {id, actor, verification, summary}: who is on record for a change, texts, '' for nobody.
+-- Role changes with all consequences in the same step: dependents, cascades to ancestors, history, event. Operations
+-- that use this module have the arguments run.config and run.labels.
+-- `author` = {id, actor, verification, summary}: the recorded author of a change, texts, '' for nobody.
 --   transitions  entries with the packed row {id, from, to, trigger, label before, label, summary, actor, verification,
 --                the entry of the item's transition before}
 local blockers = require 'blockers'
@@ -17,7 +17,7 @@ local HELD, STATES = classes.HELD, classes.STATES
 
 local transitions = {}
 
--- Where a trigger takes the item, or nil and why not.
+-- The role that a trigger leads to, or nil and why not.
 function transitions.target_role(item, trigger, schema)
   local role = item.role
   if trigger == 'reopen' then
@@ -28,7 +28,7 @@ function transitions.target_role(item, trigger, schema)
   if trigger == 'cancel' then return TERMINAL end
   if trigger == 'resume' then
     if role ~= BLOCKED then return nil, 'not_blocked' end
-    return tonumber(item.pr or QUEUE) -- an item that was created as blocked has no previous role
+    return tonumber(item.pr or QUEUE) -- an item created as blocked has no previous role
   end
   if role == BLOCKED then
     return nil, (trigger == 'block' or trigger == 'hold') and 'already_blocked' or 'blocked'
@@ -54,7 +54,7 @@ function transitions.label_after(run, item, to, trigger)
   return label
 end
 
--- Puts on record that the item went from a role to its present one; `items.save` is to follow.
+-- Records that the item went from a role to its current one; `items.save` must follow.
 function transitions.record(run, item, before, trigger, from_label, author)
   local row = {
     item.id, before, item.role, trigger, from_label or '', item.lb or '', author.summary, author.actor,
@@ -65,12 +65,12 @@ function transitions.record(run, item, before, trigger, from_label, author)
   events.emit(run, 'transition', item.id, 'g', trigger, 'f', before, 't', item.role, 'a', author.id)
 end
 
--- Changes the role and all that depends on it; returns the items that this leaves unblocked.
+-- Changes the role and everything that depends on it; returns the items that become unblocked.
 function transitions.change_role(run, item, to, trigger, label, author)
   local before, from_label = item.role, item.lb
   items.set(item, 'pr', to == BLOCKED and tostring(before))
   items.set(item, 'lb', label)
-  -- Later than the claim with which it comes to review, so that a reviewer's claim can be told from that.
+  -- Later than the claim with which it comes to review, to distinguish that from a reviewer's claim.
   items.set(item, 'ra', clock.whole(to == REVIEW and item.fence and math.max(run.now, item.fence + 1) or run.now))
   items.set(item, 'tk', nil)
   local by_itself = trigger == 'cascade' or before == TERMINAL or item.u
@@ -82,8 +82,8 @@ function transitions.change_role(run, item, to, trigger, label, author)
   return blockers.update_dependents(run, item, before)
 end
 
--- The role that the parent should get because `child` went to child.role by `trigger`, and its label; nil: none. Reads
--- as little of the parent as possible, because nearly always nothing follows.
+-- The role that the parent gets because `child` went to child.role by `trigger`, and its label; nil: none. Reads as
+-- little of the parent as possible, because usually there is no cascade.
 local function cascade_target(run, child, trigger)
   local id = child.pa
   if child.role == WORK then
@@ -92,7 +92,7 @@ local function cascade_target(run, child, trigger)
     if not index.all_children_terminal(run, id) or items.load_role(run, id) == TERMINAL then return nil end
     if not schemas.may_cascade(schemas.of(run, items.load(run, id))) then return nil end
     return TERMINAL, transitions.configured_label(run, 'cascade')
-  elseif trigger == 'reopen' and items.load_role(run, id) == TERMINAL then -- whatever the parent's lifecycle is
+  elseif trigger == 'reopen' and items.load_role(run, id) == TERMINAL then -- for any lifecycle of the parent
     return WORK, transitions.configured_label(run, 'start')
   end
 end
@@ -118,7 +118,7 @@ function transitions.cascade_upwards(run, child, trigger, cascades, unblocked_it
   end
 end
 
--- {id, title} of each, once; without those that a cascade has blocked again (`followed`: whether there were cascades).
+-- {id, title} of each, once; without those blocked again by a cascade (`followed`: whether there were cascades).
 function transitions.named_unblocked(run, unblocked_items, followed)
   local list, seen = {}, {}
   for _, item in ipairs(unblocked_items) do

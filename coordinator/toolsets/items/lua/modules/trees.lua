@@ -1,8 +1,8 @@
--- Walks: streams of candidates that are not below items held by others, best first. A walk goes down from the roots, or
--- an ancestor, to where the best candidates are. An item held by another agent is passed over once, with all that is
--- below it. A walk merges two kinds of streams of a set: children, each at its position, and bounds (`inner`), each for
--- what is below one child (modules/bounds.lua). When the turn of a bound comes, the items below that child are opened
--- as another stream. Bounds that turn out too low, or belong to held items, are mended at the end.
+-- Walks: streams of candidates that are not below items held by others, best first. A walk descends from the roots, or
+-- an ancestor, to the best candidates. An item held by another agent is skipped with its whole subtree. A walk merges
+-- two kinds of streams of a set: children, each at its position, and bounds (`inner`), each for the subtree of one
+-- child (modules/bounds.lua). When a bound comes first, the items below that child are opened as another stream. Bounds
+-- that are too low, or belong to held items, are corrected at the end.
 local bounds = require 'bounds'
 local candidates = require 'candidates'
 local claim_record = require 'claim_record'
@@ -15,22 +15,22 @@ local CLASS_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE
 
 local trees = {}
 
-local VISITS_MAX = 100 -- items that one call looks below
+local VISITS_MAX = 100 -- items whose children one call opens
 
--- By position; at equal ones, items that may have candidates below them come first, then the order is by id.
+-- By position; at equal ones, items that may have candidates below them come first, then by id.
 local function precedes(one, other)
   if one.position == other.position and one.inner ~= other.inner then return one.inner end
   return streams.comes_before(one.position, one.id, other.position, other.id)
 end
 
--- Moves a stream on. Returns whether it has something up to `last`; what stands after that is not asked for.
+-- Advances a stream. Returns whether it has more up to `last`.
 local function read_on(walk, stream)
   stream.score, stream.id = stream.next()
   stream.position = stream.id and selectors.position_of(walk.selector, stream.class, stream.score)
   return stream.id and stream.score <= stream.last
 end
 
--- Opens a stream of a set from `low` to `high`, if it has something up to `last`. Returns the set's first score.
+-- Opens a stream of a set from `low` to `high`, if it has members up to `last`. Returns the set's first score.
 local function open(walk, key, low, high, last, inner)
   local stream = {class = math.floor(low / CLASS_SIZE), key = key, last = last, inner = inner}
   stream.next = streams.read(key, low, high, 1)
@@ -43,17 +43,17 @@ local function open(walk, key, low, high, last, inner)
   return first
 end
 
--- Opens what stands below an item. Returns the first score of all.
+-- Opens the streams below an item. Returns the lowest score.
 local function open_below(run, walk, id, low, high, last)
   local child = open(walk, run.keys.ranked .. 'p' .. id, low, high, last, false)
   local under = open(walk, run.keys.beneath .. id, low, high, last, true)
   return child and math.min(child, under or child) or under
 end
 
--- Opens what is below the child at whose bound a stream stands, or notes that the child is to be put aside.
+-- Opens the streams below the child at a stream's current bound, or marks the child to be put aside.
 local function look_beneath(run, walk, stream)
   local id, low = string.sub(stream.id, 1, 32), bounds.band_of(stream.id) * PRIORITY_SIZE
-  if id == walk.own_id then return end -- was opened at the beginning, if it is within reach
+  if id == walk.own_id then return end -- opened at the beginning, if available
   local mend = {key = stream.key, member = stream.id}
   local holder = claim_record.live_holder(run, redis.call('HGET', run.keys.item .. id, 'h'))
   if holder and holder ~= walk.agent then
@@ -65,7 +65,7 @@ local function look_beneath(run, walk, stream)
   walk.mends[#walk.mends + 1] = mend
 end
 
--- The number of the stream whose turn it is; nil where there is none.
+-- The number of the first stream; nil if there is none.
 local function next_input(inputs)
   local at = inputs[1] and 1
   for n = 2, #inputs do
@@ -75,7 +75,7 @@ local function next_input(inputs)
 end
 
 -- The next candidate of a walk (position, id), positions as in modules/selectors.lua; nil at the end, or with walk.over
--- set when this call has done enough.
+-- set at this call's limit.
 function trees.next(run, walk)
   local inputs = walk.inputs
   while true do
@@ -84,7 +84,7 @@ function trees.next(run, walk)
     local stream = inputs[at]
     local position, id = stream.position, stream.id
     if stream.inner then
-      walk.over = walk.visits >= VISITS_MAX and #walk.mends > 0 -- a call that mends nothing would only be made again
+      walk.over = walk.visits >= VISITS_MAX and #walk.mends > 0 -- a call without corrections would only be repeated
       if walk.over then return nil end
       walk.visits = walk.visits + 1
       look_beneath(run, walk, stream)
@@ -97,7 +97,7 @@ function trees.next(run, walk)
   end
 end
 
--- Stores what a walk has found of bounds: to be called at its end, or when enough was found.
+-- Stores a walk's corrections of bounds: to be called at its end.
 function trees.mend(run, walk)
   for _, mend in ipairs(walk.mends) do
     local id = mend.aside

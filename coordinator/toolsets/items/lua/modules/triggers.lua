@@ -11,13 +11,13 @@ local BLOCKED = classes.BLOCKED
 
 local triggers = {}
 
--- What is returned of a transition that is not applied; `detail` is nil where the reason has none.
+-- The result of a rejected transition; `detail` is nil if the reason has none.
 local function refusal(run, item, reason, detail)
   local inputs = notes.schema_inputs(run, item)
   return {item.id, reason, item.role, item.role, false, detail or {}, {}, items.title_of(run, item), inputs}
 end
 
--- What is returned of one that is applied.
+-- The result of an applied one.
 local function applied(run, item, from, author, cascades, unblocked, blocked_again)
   return {item.id, '', from, item.role, item.lb or false, cascades, unblocked, items.title_of(run, item),
     notes.schema_inputs(run, item), author.verification, blocked_again}
@@ -27,7 +27,7 @@ local function waits_for_blockers(run, item)
   return refusal(run, item, 'dependencies', graph.unsatisfied_blockers(run, item))
 end
 
--- The first start of an agent that took over an abandoned item: the item stays in its role.
+-- The first start of an agent that took over an abandoned item: the item keeps its role.
 local function begin_again(run, item, trigger, author)
   if item.nb then return waits_for_blockers(run, item) end
   items.set(item, 'tk', nil)
@@ -56,10 +56,10 @@ local function apply(run, item, trigger, author)
   return applied(run, item, from, author, cascades, unblocked, run.blocked_again)
 end
 
--- Applies a trigger to the item of an id, with everything that follows from it, or says why not. `actor` = the trusted
--- id of who asks, '' for nobody; `actor_json`, `verification`, `summary` = what goes on record; `fence` = 0: none.
+-- Applies a trigger to an item, with all consequences, or returns why not. `actor` = the trusted id of the caller's
+-- actor, '' for nobody; `actor_json`, `verification`, `summary` = recorded; `fence` = 0: none.
 -- Returns {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification, blocked again};
--- of a refusal, its detail in place of the cascades (advance_item.lua).
+-- for a rejection, its detail in place of the cascades (advance_item.lua).
 function triggers.advance(run, id, trigger, actor, actor_json, verification, summary, fence)
   run.blocked_again = {}
   local item = items.load(run, id)

@@ -1,4 +1,4 @@
--- Removing dependency edges.
+-- Removes dependency edges.
 local batch = require 'batch'
 local blockers = require 'blockers'
 local graph = require 'graph'
@@ -29,7 +29,7 @@ function unlink.remove(run, near, edges, leaving)
   blockers.change_counts(run, counts)
 end
 
--- The edges of an item (fields and values in turn), or as many of them as are removed together.
+-- The edges of an item (fields and values in turn), at most as many as are removed together.
 function unlink.next_edges(run, id)
   local key = run.keys.edges .. id
   if redis.call('HLEN', key) <= EDGES_AT_ONCE then return redis.call('HGETALL', key) end

@@ -1,17 +1,17 @@
--- What replies show of items: all of one, a row of a list, or its head where it is only mentioned.
+-- Views of items in replies: full, a row of a list, or the head for mentions.
 local classes = require 'classes'
 
 local views = {}
 
 local TRANSITIONS_SHOWN = 10
 
--- The title of an item, by its id and the title in its hash (false where it is too long for that).
+-- The title of an item, from its id and the title in its hash (false if too long for that).
 local function title_of(run, id, stored)
   return stored or redis.call('HGET', run.keys.text .. id, 't')
 end
 
--- The last transitions of an item as {from, to, trigger, at, summary, actor, verification}, newest first: as many as
--- transitions still has, `most` at the most.
+-- The last transitions of an item as {from, to, trigger, at, summary, actor, verification}, newest first: at most
+-- `most` of those still in transitions.
 local function last_transitions(run, item, most)
   local list, id = {}, item.tl
   while id and #list < most do
@@ -25,7 +25,7 @@ local function last_transitions(run, item, most)
   return list
 end
 
--- Everything of an item that a full response shows, in the order of the reply struct (View in store/query.py).
+-- The full view of an item, in the order of the reply struct (View in store/query.py).
 function views.full(run, item)
   local long, score, created = {}, item.score, classes.created_of(item.score)
   local flat = redis.call('HGETALL', run.keys.text .. item.id)
@@ -39,8 +39,8 @@ function views.full(run, item)
   }
 end
 
--- What search and overview show of an item, in the order of the reply struct (ShortView in store/query.py): {id,
--- parent, title, role, label, priority, depth, tags, type, traits}; nil when there is none.
+-- The row of an item in search and overview, in the order of the reply struct (ShortView in store/query.py): {id,
+-- parent, title, role, label, priority, depth, tags, type, traits}; nil if there is none.
 function views.short(run, id)
   local parent, title, score, label, depth, tags, type_name, traits =
     unpack(redis.call('HMGET', run.keys.item .. id, 'pa', 't', 'w', 'lb', 'd', 'g', 'y', 'q'))
@@ -51,7 +51,7 @@ function views.short(run, id)
   }
 end
 
--- {title, role, priority} of an item that is only mentioned, or nil: a third of the cost of `items.load`.
+-- {title, role, priority} of a mentioned item, or nil: a third of the cost of `items.load`.
 function views.head(run, id)
   local head = run.known_heads[id]
   if head then return head end
@@ -63,7 +63,7 @@ function views.head(run, id)
 end
 
 -- {id, title, depth} of each ancestor (at most three) of the children of `parent`, root first and `parent` last; none
--- for nil or false. Each path is made once.
+-- for nil or false. Each path is built once.
 function views.ancestors(run, parent)
   if not parent then return {} end
   local path = run.known_paths[parent]

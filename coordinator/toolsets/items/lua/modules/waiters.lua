@@ -1,18 +1,17 @@
--- Parked claims. The operation that makes an item ready hands it to the waiter that has been parked longest among those
--- it suits: it places the claim for the waiter's agent, records the reply under the waiter's request, and publishes it
--- to the process that holds the call. So one item wakes one agent, nothing polls, and the death of a process does no
--- harm: the agent's retry finds the reply.
+-- Parked claims. The operation that makes an item ready hands it to the longest parked matching waiter: it places the
+-- claim for the waiter's agent, records the reply under the waiter's request, and publishes it to the process that
+-- holds the call. So one item wakes one agent, nothing polls, and a process may die: the agent's retry finds the reply.
 --
 -- A waiter has the id of its request; those with one selector queue in order of arrival:
 --   queue    queue: ids by order of arrival
---   waiter   p processes that hold the call (it may be repeated on several), one after the other  a agent  t ttl ms
+--   waiter   p processes that hold the call (retries may be on several), concatenated  a agent  t ttl ms
 --              u until (ms)  f fingerprint  k keep ms  r packed releases  q queue  w packed places
 --   waiting  queues by when the last call of each ends
 --   wanted   place: queue -> when its last call ends (ms, 13 digits) .. selector (packed)
 --   alive    process: it lives and can take a call
 -- A place is a scope and a class as in modules/classes.lua, or what is below an item at any depth ('a' .. id) and a
--- class: an item leads to the selectors that may suit it and to no others, however many there are. All these keys
--- expire some time after their calls, so those of dead processes do not stay.
+-- class: an item leads only to the selectors that may match it, however many there are. All these keys
+-- expire some time after their calls, so dead processes leave none.
 local classes = require 'classes'
 local clock = require 'clock'
 local holders = require 'holders'
@@ -23,17 +22,17 @@ local QUEUE, STATES = classes.QUEUE, classes.STATES
 local waiters = {}
 
 local WAKE_CHANNEL = 'fc:wake:'
-local GRACE = 10000 -- ms that a waiter outlives its call
+local GRACE = 10000 -- ms that a waiter is kept after its call
 
--- Publishes to the processes of a parked call, with its project and its request id: its packed reply, or '' for it to
--- ask again.
+-- Publishes to the processes of a parked call, with its project and its request id: its packed reply, or '' to make it
+-- retry.
 function waiters.publish(run, processes, id, reply)
   for process in queues.each_process(processes) do
     redis.call('PUBLISH', WAKE_CHANNEL .. process, run.project .. ' ' .. id .. reply)
   end
 end
 
--- The scopes that every item that suits a selector is in one of.
+-- Scopes such that every match of a selector is in one of them.
 local function scopes_of(selector)
   if selector.parent then return {'p' .. selector.parent} end
   if selector.ancestor then return {'a' .. selector.ancestor} end
@@ -44,22 +43,22 @@ local function scopes_of(selector)
   return scopes
 end
 
--- The places that every item that suits a selector leads to one of. What is abandoned leads to two: that of its role,
--- and that of selectors without a role.
+-- Places such that every match of a selector leads to one of them. Abandoned items lead to two: that of their role, and
+-- that of selectors without a role.
 local function places_of(selector)
   local places = scopes_of(selector)
   for n, scope in ipairs(places) do places[n] = scope .. ':' .. (selector.role or QUEUE) * STATES end
   return places
 end
 
--- Makes a key live until `ends` at least.
+-- Keeps a key until `ends` at least.
 local function extend_expiry(run, key, ends)
   if redis.call('PTTL', key) < ends - run.now then redis.call('PEXPIREAT', key, clock.whole(ends)) end
 end
 
--- Makes the first waiter of a queue ask again, because there may be an item for it that has not been looked at. If that
--- item is below freed items (`around` as for `holders.next`, else nil), it may be within reach of one agent only; so
--- the waiters of agents that hold an item around there ask again too.
+-- Makes the first waiter of a queue retry, because there may be an unchecked item for it. If that item is below freed
+-- items (`around` as for `holders.next`, else nil), it may be available to one agent only; so the waiters of agents
+-- that hold an item around there retry too.
 function waiters.wake(run, queue, around)
   local waiter = queues.front(run, queue, nil)
   while waiter do
@@ -69,7 +68,7 @@ function waiters.wake(run, queue, around)
   queues.flush(run)
 end
 
--- What a request is parked as, with the releases and places packed as stored; nil if it is not parked.
+-- The waiter of a request, with releases and places packed as stored; nil if it is not parked.
 function waiters.load(run, id)
   local processes, queue, releases, fingerprint, places, ends =
     unpack(redis.call('HMGET', run.keys.waiter .. id, 'p', 'q', 'r', 'f', 'w', 'u'))
@@ -78,7 +77,7 @@ function waiters.load(run, id)
     ends = tonumber(ends)}
 end
 
--- Enters a selector at its places, and its queue, as waited for until `ends` (ms) at least.
+-- Registers a selector at its places, and its queue, until `ends` (ms) at least.
 local function extend_queue(run, queue, packed_selector, places, ends)
   redis.call('ZREMRANGEBYSCORE', run.keys.waiting, '-inf', run.now)
   if (tonumber(redis.call('ZSCORE', run.keys.waiting, queue)) or 0) >= ends then return end
@@ -91,11 +90,11 @@ local function extend_queue(run, queue, packed_selector, places, ends)
   end
 end
 
--- Parks a call, or keeps it parked, at the end of its queue where it is new there, which is returned. `wait` in ms;
--- `waiter` = what it is parked as, or nil; `fields` = what the key waiter is to have besides processes, until, queue
--- and places, names and values in turn.
+-- Parks a call, at the end of its queue if it is new there, or keeps it parked; returns whether it is new. `wait` in
+-- ms; `waiter` = its waiter, or nil; `fields` = fields of the key waiter besides processes, until, queue and places,
+-- names and values in turn.
 function waiters.park(run, request, queue, packed_selector, wait, process, waiter, fields)
-  local until_ms = math.max(run.now + wait, waiter and waiter.ends or 0) -- of whoever waits longest for the answer
+  local until_ms = math.max(run.now + wait, waiter and waiter.ends or 0) -- the latest deadline of its calls
   local ends, places = until_ms + GRACE, places_of(cmsgpack.unpack(packed_selector))
   local id, new = request.id, not waiter or waiter.queue ~= queue
   run.nobody_waits = false
@@ -110,13 +109,13 @@ function waiters.park(run, request, queue, packed_selector, wait, process, waite
   return new
 end
 
--- Ends a parked call with a packed reply, which the caller records; `processes` = those that are told.
+-- Ends a parked call with a packed reply, which the caller records; `processes` = those to notify.
 function waiters.answer(run, id, waiter, processes, reply)
   queues.remove(run, {id}, waiter.queue, waiter.places)
   waiters.publish(run, processes, id, reply)
 end
 
--- Takes a process out of a parked call; nobody waits for its answer there any more.
+-- Removes a process from a parked call, because nobody waits there any more.
 function waiters.leave(run, id, waiter, process)
   local others = queues.other_processes(run, waiter.processes, process)
   if others ~= '' then

@@ -8,9 +8,9 @@ local CLASS_SIZE, GROUP_SIZE = classes.CLASS_SIZE, classes.GROUP_SIZE
 
 local walks = {}
 
-local SET_READ_MAX = 128 -- items of a set that are read at a time
+local SET_READ_MAX = 128 -- items read from a set at a time
 
--- Puts every set at its first item from walk.score on.
+-- Positions every set at its first item from walk.score on.
 local function rewind(walk)
   for _, set in ipairs(walk.sets) do
     set.at, set.flat = 1, {}
@@ -20,8 +20,8 @@ local function rewind(walk)
   end
 end
 
--- A walk over `sets` with `total` members that goes on after (score, last id) within the span, to look at
--- about `wanted` items. Of a set, `position` is how far it was read and `stop` where its class ends, `flat` what was
+-- A walk over `sets` with `total` members that continues after (score, last id) within the span, for about
+-- `wanted` items. Of a set, `position` is how far it was read and `stop` where its class ends, `flat` what was
 -- read last and `at` how far that was looked at, `full` whether there is more.
 function walks.start(sets, total, span, score, last, wanted)
   local walk = {sets = sets, total = total, span = span, score = score, last = last}
@@ -56,8 +56,8 @@ local function next_group(walk)
   return true
 end
 
--- Goes on with a walk: calls visit(id, rank) for a bounded number of items, those up to the nearest end of what was
--- read. False when the walk is over.
+-- Continues a walk: calls visit(id, rank) for a bounded number of items, up to the nearest end of the pages read.
+-- False at the end of the walk.
 function walks.step(walk, visit)
   local _, last_group, _, to = unpack(walk.span)
   local whole_groups = ranges.is_whole(walk.span)
@@ -79,7 +79,7 @@ function walks.step(walk, visit)
       set.at = set.at + 2
     end
   end
-  -- Many of one rank: what was read may end before the place where the walk stands.
+  -- Many of one rank: the page read may end before the walk's position.
   if end_score > walk.score or end_id > walk.last then walk.score, walk.last = end_score, end_id end
   if end_id ~= 'g' then return true end
   return not whole_groups and next_group(walk)

@@ -1,4 +1,4 @@
--- Decides which of the parked calls (modules/waiters.lua) gets an item.
+-- Decides which parked call (modules/waiters.lua) gets an item.
 local classes = require 'classes'
 local index = require 'index'
 local queues = require 'queues'
@@ -8,7 +8,7 @@ local QUEUE, STATES = classes.QUEUE, classes.STATES
 
 local wanted = {}
 
--- The selectors that calls wait for at a place, by queue.
+-- The waiting selectors at a place, by queue.
 local function selectors_at(run, place)
   if not run.known_selectors[place] then
     local found, flat = {}, redis.call('HGETALL', run.keys.wanted .. place)
@@ -25,7 +25,7 @@ local function selectors_at(run, place)
   return run.known_selectors[place]
 end
 
--- The places that an item leads to.
+-- The places of an item.
 local function places_around(run, item)
   local scopes, above, list, class = index.scopes_of(item), item.pa, {}, item.role * STATES
   while above do
@@ -39,14 +39,14 @@ local function places_around(run, item)
   return list
 end
 
--- The first waiter of a queue that may get an item for a selector, nil where nobody may.
+-- The first waiter of a queue that may get an item for a selector, nil if none may.
 local function first_that_may(run, queue, item, selector)
-  -- Whose alone it may be; nil for anybody's, false for nobody's.
+  -- The only agent that may get it; nil: any, false: none.
   local agent = selectors.holder_above(run, item, selector.parent or selector.ancestor)
   return agent ~= false and queues.front(run, queue, agent) or nil
 end
 
--- The waiter that has waited longest for an item, with its selector; nil: nobody waits for it.
+-- The longest waiting match for an item, with its selector; nil: none.
 function wanted.longest_waiter(run, item)
   local best
   for _, place in ipairs(places_around(run, item)) do
