@@ -1,4 +1,4 @@
-"""``fleet audit`` on a real store: silent agreement, named differences, clear refusals."""
+"""``fleet audit`` on a real store: consistency, differences, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fleet config check``: all that is wrong with a file, or what it means."""
+"""``fleet config check``: lists all problems of a file, or explains it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def checked(folder: Path, text: str, capsys: Out, code: int = 0) -> list[str]:
 
 
 def part(lines: list[str], title: str) -> list[str]:
-    """The lines of one part, without the indentation that all of them have."""
+    """The lines of one part, without their indentation."""
     found: list[str] = []
     for line in lines[lines.index(title) + 1 :]:
         if line and not line.startswith("  "):

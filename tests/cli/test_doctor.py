@@ -1,4 +1,4 @@
-"""``fleet doctor``: what it makes of a store, and the command itself."""
+"""``fleet doctor``: its checks of a store, and the command itself."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def verdicts(
     latency_ms: float = 0.1,
     offset: float = 0.0,
 ) -> dict[str, str]:
-    """What is not well."""
+    """The findings that are not ok."""
     found = store.check(GOOD_INFO | (info or {}), GOOD_CONFIG | (config or {}), latency_ms, offset)
     return {one.what: one.verdict for one in found if one.verdict != "ok"}
 
@@ -117,7 +117,7 @@ def test_a_fleet_on_its_embedded_server_passes(fleet: RunningFleet) -> None:
     found = json.loads(doctor(fleet, "--verbose", "--format", "json").stdout)
     assert {one["what"] for one in found} >= {"store.persistence", "store.eviction", "host.files", "settings.times"}
     assert f"key-space version {key_space.VERSION}" in [one["said"] for one in found if one["what"] == "store.keys"]
-    # Limit of open files and disk are those of whoever runs the tests, and a busy machine may be slow to answer.
+    # The file limit and the disk are those of this machine, and a busy machine may be slow.
     theirs = ("host.files", "host.disk", "store.latency")
     troubles = [one for one in found if one["verdict"] != "ok" and one["what"] not in theirs]
     assert not troubles, shown.stdout
@@ -219,7 +219,7 @@ def test_a_missing_store_is_reported(tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_a_clock_that_stepped_back_is_reported() -> None:
-    """It is behind the latest time that processes noted in the store."""
+    """It is behind the latest time recorded in the store."""
     now = int(time.time() * 1000)
     for ahead_ms, expected in ((-60_000, "ok"), (100, "ok"), (60_000, "fails")):
         found = store.check(GOOD_INFO, GOOD_CONFIG, 0.1, 0.0, moment_ms=now + ahead_ms)

@@ -1,4 +1,4 @@
-"""``fleet doctor identity``: what it tries, what it finds, and what it keeps to itself."""
+"""``fleet doctor identity``: its checks, its findings, and what it must not print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fleet drain`` on a running fleet: new work is turned away, work in progress is finished."""
+"""``fleet drain`` on a running fleet: new work is refused, work in progress finishes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def drain(fleet: RunningFleet, *arguments: str) -> subprocess.CompletedProcess[s
 
 @contextlib.contextmanager
 def draining(fleet: RunningFleet, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A drain that has something to wait for, and all that it says until its end."""
+    """A drain with work to wait for, and its output."""
     with subprocess.Popen(
         [sys.executable, "-m", "coordinator", "drain", "--data-dir", str(fleet.data_dir), *arguments],
         stdout=subprocess.PIPE,
@@ -80,7 +80,7 @@ def draining(fleet: RunningFleet, *arguments: str) -> Iterator[tuple[subprocess.
 
 
 def answer(fleet: RunningFleet, tool: str, **arguments: Any) -> Any:
-    """The structured content, also of a call that is turned away."""
+    """The structured content, also of a refused call."""
     with Http(fleet.port) as client:
         client.connection.request("POST", "/mcp", call_body(tool, arguments), MCP_HEADERS)
         return json.loads(client.connection.getresponse().read())["result"]["structuredContent"]
@@ -202,7 +202,7 @@ async def test_a_process_is_registered_while_it_runs(store: Store, monkeypatch: 
     following = asyncio.create_task(Drains(store).follow("fe-77", apply))
     try:
         await wait_until(known, what="the process to be known")
-        # It tells so again, so that it does not count as gone.
+        # It renews its registration, so that it does not expire.
         monkeypatch.setattr(drains, "NOTE_SECONDS", 0.0)
         await store.command("DEL", keys.processes.key(keys.FLEET))
         await wait_until(known, what="the process to be known again")

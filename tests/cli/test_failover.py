@@ -1,4 +1,4 @@
-"""A fleet whose Redis is watched by Sentinels, while its primary dies."""
+"""A fleet behind Sentinels whose primary dies."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_work_continues_on_the_new_primary(watched_servers: Watched, tmp_path: P
 
 
 def served(answer: dict[str, Any]) -> dict[str, Any] | None:
-    """The answer, unless the store was away."""
+    """The answer, unless the store was unavailable."""
     return None if answer.get("error", {}).get("code") == "store_unavailable" else answer
 
 

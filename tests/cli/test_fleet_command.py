@@ -25,7 +25,7 @@ from coordinator.settings.fields import Field, fields_of
 
 
 def fleet(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command as a user does, without FLEET_* of the surroundings."""
+    """Runs the command as a user does, without FLEET_* of the environment."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FLEET_")}
     return subprocess.run(
         [sys.executable, "-m", "coordinator", *arguments],
@@ -77,7 +77,7 @@ def test_wrong_usage_is_one_message_and_exit_code_2(
 
 @pytest.mark.usefixtures("no_settings_around")
 def test_no_flag_has_a_useless_negative(capsys: pytest.CaptureFixture[str]) -> None:
-    """The parser makes ``--no-once`` and ``--empty-role`` of its own accord, unless it is told not to."""
+    """By default the parser adds flags like ``--no-once`` and ``--empty-role``."""
     found: dict[str, list[str]] = {}
 
     def look(*path: str) -> None:
@@ -120,7 +120,7 @@ def test_a_closed_pipe_is_not_a_failure(unbuffered: str) -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_it_runs_without_standard_streams(closed: str, tmp_path: Path) -> None:
-    """As daemons are started by some. What it opens itself must not take their places."""
+    """As some supervisors start daemons. Other files must not get these descriptors."""
     output, failure = tmp_path / "out", tmp_path / "err"
     command = [sys.executable, "-m", "coordinator", "config", "example"]
     line = f'exec "$@" <{os.devnull} >{output} 2>{failure} {closed}'
@@ -164,7 +164,7 @@ def failing(error: BaseException) -> Callable[[], int]:
 
 @pytest.fixture
 def run_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], int]:
-    """Runs a command of the test's own through the real ``run``."""
+    """Runs a test's command through the real ``run``."""
 
     def run(command: Callable[..., Any]) -> int:
         app = App(name="fleet", result_action="return_value", exit_on_error=False, print_error=False)

@@ -1,4 +1,4 @@
-"""A front-end process as it begins."""
+"""The start and stop of a front-end process."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from tests.transport.rig import FakeStore, make_app
 
 
 class Told:
-    """Whoever waits for the process."""
+    """A fake lifecycle."""
 
     orphaned = False
     refused_reload: ReloadOutcome | None = None
     heard = False
 
     def begun(self) -> None:
-        """Nobody watches."""
+        """Ignored."""
 
     def ready(self) -> None:
         self.heard = True
 
     def on_reload(self, take: object) -> None:
-        """Nothing ever comes."""
+        """There are no reloads."""
 
 
 @pytest.mark.anyio
@@ -74,7 +74,7 @@ async def test_a_drain_by_an_operator_does_not_delay_it() -> None:
 
 @pytest.mark.anyio
 async def test_a_stop_while_it_waits_is_not_a_failure() -> None:
-    """SIGTERM between the first connection and the first look is an end like any other."""
+    """SIGTERM between the first connection and the first check is a normal stop."""
 
     class Signalled(FakeStore):
         async def ping(self) -> float:
@@ -110,7 +110,7 @@ async def test_it_serves_before_it_reports_ready() -> None:
 
 @contextlib.asynccontextmanager
 async def serving() -> AsyncIterator[tuple[McpServer, tuple[str, int]]]:
-    """A server and its address, until it ends."""
+    """A server and its address, until it stops."""
     sock = listening("127.0.0.1", 0)
     server, begun = McpServer(make_app(), Settings(), sock), asyncio.Event()
 
@@ -129,7 +129,7 @@ async def serving() -> AsyncIterator[tuple[McpServer, tuple[str, int]]]:
 async def test_connections_in_the_backlog_at_a_stop_are_answered() -> None:
     async with serving() as (server, address):
         with contextlib.ExitStack() as stack:
-            # The kernel makes these connections while this very step of the event loop lasts.
+            # The kernel completes these connections within this iteration of the event loop.
             clients = [stack.enter_context(socket.create_connection(address, 20)) for _ in range(5)]
             server.leave()
             for client in clients:
@@ -150,7 +150,7 @@ async def test_it_stops_even_if_it_cannot_accept() -> None:
                 server.leave()
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    # Whoever asks twice has ended it before its time to leave has come.
+    # A second signal has stopped it before.
     server.leave()
 
 

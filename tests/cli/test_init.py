@@ -1,4 +1,4 @@
-"""A command as process 1 of a container, here of a namespace of process ids."""
+"""A command as process 1 of a container, here of a PID namespace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BELOW = "import os, signal, subprocess, time\nfrom coordinator.cli.supervision.i
 
 
 def _namespace() -> list[str]:
-    """The command that runs another one as process 1, or nothing where that is not allowed."""
+    """The command that runs another one as process 1, or nothing if that is not allowed."""
     for more in ([], ["--user", "--map-root-user"]):
         command = ["unshare", *more, "--pid", "--fork", "--mount-proc", "--kill-child"]
         if (
@@ -40,7 +40,7 @@ class AsProcess1(RunningCommand):
 
     @property
     def pid(self) -> int:
-        """Of process 1, as seen from outside."""
+        """The id of process 1, as seen from outside."""
         (pid,) = children_of(self.process.pid)
         return pid
 
@@ -77,7 +77,7 @@ def test_elsewhere_nothing_is_forked() -> None:
 def test_orphans_are_reaped_but_not_children_of_the_command() -> None:
     code = """
 for _ in range(50):
-    # The shell ends before what it has started, which ends when the pipe is closed.
+    # The shell exits before its child, which exits when the pipe is closed.
     read, write = os.pipe()
     subprocess.run(["sh", "-c", "cat <&0 & exit 0"], stdin=read, check=True)
     os.close(read)

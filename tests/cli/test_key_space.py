@@ -1,4 +1,4 @@
-"""Processes of releases that lay keys out differently are not at work on the same store."""
+"""Processes of releases with different key-space versions do not share a store."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_an_unresponsive_store_does_not_prevent_a_start(alone: Store, monk
 
 
 async def test_a_process_is_not_ready_before_the_store_has_identity_and_version(alone: Store) -> None:
-    """Its store has all functions, but takes no writes yet."""
+    """Its store has all functions, but is read-only."""
     await alone.command("CONFIG", "SET", "min-replicas-to-write", 1)
     try:
         await key_space.settle(alone)

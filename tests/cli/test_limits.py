@@ -1,4 +1,4 @@
-"""Limits of the system: commands raise them for themselves, and get along with what they are given."""
+"""Resource limits: commands raise their file limit, and work with low ones."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def test_idle_clients_cannot_exhaust_a_low_file_limit(tmp_path: Path) -> None:
         for _ in range(5):
             with Http(fleet.port) as client:
                 assert client.call("query_items", operation="overview")["items"] == []
-        # The first one was told so, long before the time that a request may take to arrive.
+        # The oldest one was closed long before the arrival timeout.
         assert held[0].recv(100).startswith(b"HTTP/1.1 408 ")

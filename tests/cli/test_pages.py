@@ -1,4 +1,4 @@
-"""The code blocks of all pages, run as people run them: pasted into a shell or a prompt, beside a fleet like "make up".
+"""The code blocks of all pages, pasted into a shell or a prompt next to a fleet like that of "make up".
 
 tests/lint/test_pages.py sees to it that each block is run here or says why not. The examples of help pages are run,
 too.
@@ -36,7 +36,7 @@ async def checked(*arguments):
 
 Client.call_tool = checked
 """
-"""Pasted first: a call that is refused raises, also where a page does not look at its result."""
+"""Pasted first: a refused call raises, even if a page ignores its result."""
 
 
 def blocks(language: str) -> list[pages.Block]:

@@ -1,4 +1,4 @@
-"""No process serves from a Redis whose user is denied a command in the middle of a script."""
+"""No process serves from a Redis whose user lacks a command that scripts use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def url(alone: Store, own_server: EmbeddedServer) -> AsyncIterator[str]:
-    """Of a user that may not do all that scripts do."""
+    """The URL of a user that lacks commands of the scripts."""
     rights = "on >secret ~* &* +@all -lmove -hset"
     await alone.command("ACL", "SETUSER", "half", *rights.split())
     yield f"unix://half:secret@{parse(own_server.url).path}"

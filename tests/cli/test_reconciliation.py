@@ -1,12 +1,12 @@
-"""What the fleet counts is what has happened, by the recorded history, over 10,000 calls and kills of front-ends.
+"""The fleet's counters match the recorded history, over 10,000 calls and kills of front-ends.
 
-Agents claim, block, resume and release items; each call that its connection breaks under is made again with its
-request id until it is answered. So what must hold is exact:
+Agents claim, block, resume and release items; a call whose connection breaks is retried with its request id until it
+is answered. So the invariants are exact:
 
 * the history has every call once, whatever was killed;
-* while nobody is killed, each counter has grown by what the history and the clients say, to the one;
-* of calls that were under way on a front-end when it was killed, nobody knows whether they were counted, so over a
-  time with kills a counter may differ by one for each of them and no more.
+* without kills, each counter has grown exactly by the events in the history and in the clients' records;
+* calls in flight on a killed front-end may or may not be counted, so with kills a counter may differ by at most one for
+  each of them.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ CLIENTS, ITEMS = 8, 5
 ROUNDS = 46
 """Of six calls each, four of them with an event; calm phases take half as many, the rough one four times."""
 EFFECTS = ("success", "already_claimed", "busy")
-"""Counted where they are made, not when a call is repeated that has made them before."""
+"""Counted when they happen, not when a retried call replays them."""
 KILL_EVERY = 500
 """Calls between two kills."""
 
 
 class Ledger:
-    """What clients have asked for and been answered."""
+    """The clients' calls and answers."""
 
     def __init__(self) -> None:
         self.answered: Counter[str] = Counter()
         """Answers, by tool and by outcome."""
         self.broken = 0
-        """Calls without an answer: their connection broke under them."""
+        """Calls whose connection broke before the answer."""
         self.lock = threading.Lock()
         self.kill: threading.Semaphore = threading.Semaphore(0)
         self._calls = itertools.count(1)
@@ -65,7 +65,7 @@ class Ledger:
 
 
 class Client:
-    """One raw connection, made anew when it breaks."""
+    """One raw connection, reopened when it breaks."""
 
     def __init__(self, port: int, ledger: Ledger) -> None:
         self._port = port
@@ -73,7 +73,7 @@ class Client:
         self._socket: socket.socket | None = None
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """The structured answer; the same call again until there is one."""
+        """The structured answer; retries until there is one."""
         body = call_body(tool, arguments)
         data = call_head(len(body)) + body
         answer = wait_until_sync(lambda: self._attempt(data), what="the fleet to answer")
@@ -115,7 +115,7 @@ class Client:
 
 
 class Seen(NamedTuple):
-    """How things stand at a moment at which nobody calls."""
+    """A snapshot without calls in flight."""
 
     counters: dict[str, float]
     history: Counter[str]
@@ -172,7 +172,7 @@ class World:
         client.close()
 
     def kill_frontends(self, stop: threading.Event) -> int:
-        """Kills a front-end, one after the other, each time that the clients have got so far; returns how many."""
+        """Kills front-ends in turn, whenever the clients have made progress; returns how many."""
         killed = 0
         for number in itertools.count():
             while not self.ledger.kill.acquire(timeout=0.1):
@@ -190,20 +190,20 @@ class World:
 def world(tmp_path: Path) -> Iterator[World]:
     with RunningFleet(
         tmp_path / "fleet", "--port", "0", "--frontends", str(FRONTENDS), "--workers", "0",
-        FLEET_REQUEST_DEADLINE_MS="20000",  # on a busy machine, too, every call has its answer
+        FLEET_REQUEST_DEADLINE_MS="20000",  # generous, for a busy machine
     ) as fleet:  # fmt: skip
         fleet.wait_ready()
         yield World(fleet)
 
 
 def grown(before: Seen, after: Seen) -> tuple[dict[str, float], Counter[str], Counter[str]]:
-    """By how much counters, history and ledger have grown."""
+    """The growth of counters, history and ledger."""
     counters = {name: after.counters[name] - before.counters.get(name, 0.0) for name in after.counters}
     return counters, after.history - before.history, after.answered - before.answered
 
 
 def figures(counters: dict[str, float]) -> dict[str, float]:
-    """The counters that have a counterpart, by what they are to equal."""
+    """The counters with a counterpart, by the counterpart's name."""
     return {
         "success": counters["coordinator_claims_total{outcome=success}"],
         "already_claimed": counters["coordinator_claims_total{outcome=already_claimed}"],
@@ -218,7 +218,7 @@ def figures(counters: dict[str, float]) -> dict[str, float]:
 
 
 def expected(ledger: Counter[str]) -> dict[str, float]:
-    """What they are to equal, by the ledger."""
+    """The expected figures, by the ledger."""
     tools = {name: ledger[name] for name in ("claim_item", "advance_item", "query_items")}
     return {
         "success": ledger["success"],
@@ -231,7 +231,7 @@ def expected(ledger: Counter[str]) -> dict[str, float]:
 
 
 def happened(ledger: Counter[str]) -> dict[str, int]:
-    """The events that the answers are about."""
+    """The events that the answers report."""
     return {"claim": ledger["success"], "release": ledger["release"], "transition": ledger["transition"]}
 
 

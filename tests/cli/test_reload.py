@@ -1,4 +1,4 @@
-"""SIGHUP: every front-end goes by the new settings at once, and by the old ones where the new are wrong."""
+"""SIGHUP: every front-end applies the new settings at once, and keeps the old ones if the new are invalid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.fleets import MCP_HEADERS, Http, RunningCommand, RunningFleet
 from tests.support.wait import process_alive, wait_until_sync
 
 CONNECTIONS = 24
-"""How many are opened to be sure of having met each of two front-ends."""
+"""Connections to open to be sure to reach both front-ends."""
 
 
 def config(*keys: str, more: str = "") -> str:
@@ -43,7 +43,7 @@ class Configured:
         self.port = int(line.split("ready at ")[1].split()[0].rsplit(":", 1)[1])
 
     def write(self, text: str) -> str:
-        """Writes the file; the version of what it says, empty if it is wrong."""
+        """Writes the file; returns the version of its settings, empty if it is invalid."""
         self.path.write_text(text)
         try:
             return config_version(load_settings({}, {}, self.path).settings)
@@ -54,7 +54,7 @@ class Configured:
         self.command.process.send_signal(signal.SIGHUP)
 
     def reports(self) -> list[dict[str, Any]]:
-        """What /readyz says of the configuration on many connections; all have to be ready."""
+        """The configuration reports of /readyz on many connections; all have to be ready."""
         found = []
         for _ in range(CONNECTIONS):
             status, body = once(self.port, "/readyz")
@@ -63,7 +63,7 @@ class Configured:
         return found
 
     def wait_for(self, what: Callable[[dict[str, Any]], bool], words: str) -> dict[str, Any]:
-        """Waits until every front-end says so; the report of one."""
+        """Waits until the reports of all front-ends match; returns one of them."""
         wait_until_sync(lambda: all(what(report) for report in self.reports()), what=words)
         return self.reports()[0]
 
@@ -91,10 +91,10 @@ def running_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Configur
 
 @pytest.fixture
 def fleet(running_fleet: Configured) -> Configured:
-    """The fleet, with the settings that it started with."""
+    """The fleet, with its initial settings."""
     version, before = running_fleet.write(config("first")), reloads(running_fleet, "ok")
     running_fleet.hang_up()
-    # Both front-ends have to have taken it over: tests count what comes after.
+    # Both front-ends must have applied it, because tests count later reloads.
     wait_until_sync(lambda: reloads(running_fleet, "ok") == before + 2, what="the settings of the start")
     running_fleet.wait_for_version(version)
     return running_fleet
@@ -105,11 +105,11 @@ def reloads(fleet: Configured, outcome: str) -> float:
 
 
 def missing(client: Http, item: str) -> list[str]:
-    """The notes that ``item`` lacks for its start, which must be refused."""
+    """The missing notes in the refusal to start ``item``."""
     (result,) = client.call("advance_item", transitions=[{"itemId": item, "trigger": "start"}])["results"]
     assert not result["applied"]
     found = [note["key"] for note in result["missingNotes"]]
-    # Made from the schemas in Python, of what the script found with those in Redis.
+    # Built from the schemas in Python, from what the script found with those in Redis.
     assert all(note["description"] == "" for note in result["missingNotes"])
     assert f": {', '.join(found)}. Fill them" in result["error"]
     return found
@@ -208,14 +208,14 @@ def test_an_invalid_file_keeps_the_old_settings_and_is_reported(fleet: Configure
     report = fleet.wait_for(lambda report: "refused" in report, "the reason")
     problem = f"{fleet.path}:2: default: unknown schema of work_item_schemas 'nothing'; known: bug"
     assert report["version"] == version
-    # Anybody may read /readyz, so the folder is left out there.
+    # /readyz is public, so it omits the folder.
     assert f"{fleet.path.parent}/{report['refused']['reason']}" == problem
     fleet.command.wait_logged("settings not reloaded, the old ones stay in force", problem=problem)
     assert reloads(fleet, "refused") - before == 2
     with Http(fleet.port) as client:
         assert missing(client, new_bug(client)) == ["first"]
 
-    # A front-end that is started now begins with the old settings too, and knows why.
+    # A front-end that starts now also uses the old settings, and reports why.
     restart(fleet)
     again = fleet.wait_for(lambda report: "refused" in report, "the reason in the new front-end")
     assert (again["version"], again["refused"]) == (version, report["refused"])
@@ -245,7 +245,7 @@ def test_an_unreadable_file_is_rejected(tmp_path: Path) -> None:
 
 
 def restart(fleet: Configured) -> None:
-    """Kills a front-end and waits until there is another."""
+    """Kills a front-end and waits for its successor."""
     command = fleet.command
     assert isinstance(command, RunningFleet)
     killed = command.pid("fe-0")

@@ -1,4 +1,4 @@
-"""The example configurations of a roll-out are sound, and say what they do."""
+"""The example configurations of a roll-out are valid, and do what they say."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_stage_is_valid_and_explained(name: str, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("name", STAGES)
 def test_commented_out_settings_of_a_stage_are_valid_too(name: str, tmp_path: Path) -> None:
-    """Each setting that could be had by taking a comment sign away, in place of what it stands for."""
+    """Uncomments each commented-out setting, in place of its alternative."""
     text = (ROLLOUT / name).read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line.startswith("    # jwks_")]
     for line in lines:

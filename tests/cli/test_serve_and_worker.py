@@ -54,7 +54,7 @@ def test_one_front_end_is_one_process(start: Start, redis_url: str) -> None:
 
 
 def test_top_finds_front_ends_without_a_fleet_file(start: Start, tmp_path: Path, redis_url: str) -> None:
-    """As on the hosts and in the pods where runbooks ask for it."""
+    """As on the hosts and in the pods of the runbooks."""
     port, admin_port = str(free_port()), str(free_port())
     start("serve", "--frontends", "1", FLEET_REDIS_URL=redis_url, FLEET_PORT=port, FLEET_ADMIN_PORT=admin_port)
     look = ("top", "--once", "--interval", "0.2", "--data-dir", str(tmp_path / "data"))
@@ -87,7 +87,7 @@ def test_it_serves_even_if_it_cannot_print(tmp_path: Path, redis_url: str, where
 
 
 def test_supervised_front_ends_and_a_separate_worker(start: Start, redis_url: str) -> None:
-    """Different commands on one host count together, in slots of their own."""
+    """Different commands on one host share metrics, in separate slots."""
     serve = start("serve", "--port", "0", FLEET_REDIS_URL=redis_url)
     worker = start("worker", FLEET_REDIS_URL=redis_url)
     assert worker.stdout == "fleet worker w-0 ready\n"
@@ -115,7 +115,7 @@ def test_front_ends_exit_with_their_supervisor(start: Start, redis_url: str) -> 
     started = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
     children = [pid for pid in started if Path(f"/proc/{pid}/comm").read_text().startswith("fleet fe-")]
     assert len(children) == 2
-    # One that hangs gets no signal handled; it must not stay for ever either.
+    # A hung one handles no signal; it must exit too.
     os.kill(int(children[0]), signal.SIGSTOP)
     command.end(signal.SIGKILL)
     wait_until_sync(lambda: not process_alive(int(children[1])), what="the living front-end to end")
@@ -141,7 +141,7 @@ def test_a_worker_alone_can_be_probed_and_scraped(start: Start, redis_url: str) 
     assert (status, json.loads(body)["process"]) == (200, "w-0")
     assert once(port, "/mcp")[0] == 404
     numbers = scrape(port)
-    # What the alert about missing workers goes by, though no supervisor counts them.
+    # The alert about missing workers uses it, without a supervisor that counts them.
     assert numbers["coordinator_processes{role=worker}"] == 1
     second = fleet_command("worker", "--worker-port", str(port), FLEET_REDIS_URL=redis_url)
     assert second.returncode != 0
@@ -167,7 +167,7 @@ def test_a_worker_without_a_store_is_alive_but_not_ready(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("setting", ["FLEET_REDIS_URL", "FLEET_STEPS"])
 def test_a_worker_rejects_an_invalid_store_url_at_once(redis_url: str, setting: str, tmp_path: Path) -> None:
-    """Nothing that comes later would make sense of the URL."""
+    """Waiting could not make the URL valid."""
     wrong = "redis://:secret@localhost:6379/first"
     file = tmp_path / "fleet.yaml"
     file.write_text(f"steps: {{queue_url: '{wrong}'}}\n" if setting == "FLEET_STEPS" else "{}\n")

@@ -1,4 +1,4 @@
-"""What processes of a fleet had started before they died is reaped, whoever's session it is in."""
+"""Orphans of a fleet's processes are reaped, in any session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.fleets import START_SECONDS, environment
 
-# Ended in this order, the stranger first: it has a session of its own, the other that of its parent.
+# Exit in this order, the stranger first: it has its own session, the other one that of its parent.
 WORKER = """
 import subprocess, sys
 for own_session in (True, False):

@@ -1,6 +1,6 @@
-"""Leaders that stand still beyond their lease, in the middle of a round, and then go on with it.
+"""Leaders that are stopped beyond their lease, in the middle of a round, and then resume.
 
-Another process has taken over meanwhile. What the old leader goes on with must change nothing twice.
+Another process has taken over meanwhile. The old leader must not repeat any change.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 Start = Callable[..., RunningCommand]
 
 ONE_CLAIM = 2**44 + 1_000
-"""As ``modules/holds.lua`` counts a claim that was held for a second."""
+"""A hold of one second, as ``modules/holds.lua`` counts it."""
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def start(own_server: EmbeddedServer, tmp_path: Path) -> Iterator[Start]:
 
 @asynccontextmanager
 async def nobody_leads(store: Store, *tasks: str) -> AsyncIterator[None]:
-    """Keeps these tasks from being done, so that there is a long round to be made."""
+    """Blocks these tasks, so that a long round accumulates."""
     leases = LeaderLeases(store)
     for task in tasks:
         assert await leases.acquire(task, "the test", 600_000)
@@ -65,17 +65,17 @@ async def nobody_leads(store: Store, *tasks: str) -> AsyncIterator[None]:
 
 
 async def leader(store: Store, task: str) -> str:
-    """Who holds the task's lease; '' for nobody."""
+    """The holder of the task's lease; '' for none."""
     return (await store.command("GET", keys.leader_lease.key(keys.FLEET, task)) or b"").decode()
 
 
 async def lapse(store: Store, task: str) -> None:
-    """Lets the time pass in which the leader would have to renew the task's lease."""
+    """Lets the task's lease expire."""
     await store.command("PEXPIRE", keys.leader_lease.key(keys.FLEET, task), 1)
 
 
 async def left(store: Store, planted: Sequence[bytes]) -> int:
-    """How many of the planted keys are still to be dealt with."""
+    """The number of planted keys that are not processed yet."""
     count: int = await store.command("EXISTS", *planted)
     return count
 
@@ -90,7 +90,7 @@ async def in_its_round(store: Store, planted: Sequence[bytes]) -> None:
 
 
 async def all_done(store: Store, planted: Sequence[bytes]) -> None:
-    """Waits until nothing of what was planted is left."""
+    """Waits until all planted keys are processed."""
 
     async def none_left() -> bool:
         return not await left(store, planted)
@@ -110,7 +110,7 @@ async def led_by(store: Store, task: str, who: Callable[[str], bool]) -> str:
 
 @contextmanager
 def standing_still(command: RunningCommand) -> Iterator[None]:
-    """While this lasts the process stands still."""
+    """Stops the process (SIGSTOP) while the block runs."""
     pid = command.process.pid
     os.kill(pid, signal.SIGSTOP)
     os.waitpid(pid, os.WUNTRACED)
@@ -155,7 +155,7 @@ async def test_lost_steps_get_one_more_attempt(alone: Store, start: Start) -> No
     rig, projects = Rig(alone, Settings()), [f"p{number}" for number in range(500)]
     planted = [keys.step_leases.key(project) for project in projects]
     async with nobody_leads(alone, "sweep"):
-        # In a pool that no worker serves, so that what the sweep has done stays to be seen.
+        # In a pool without workers, so that the effect of the sweep stays visible.
         flows = [await rig.create(project=project, queue="elsewhere") for project in projects]
         for step in await rig.player("dead", pools=("elsewhere",)).take(len(projects)):
             await alone.command("ZADD", keys.step_leases.key(step.project), "XX", 1, step.step)
@@ -166,7 +166,7 @@ async def test_lost_steps_get_one_more_attempt(alone: Store, start: Start) -> No
         assert await left(alone, planted)
         new = start("worker")
         await all_done(alone, planted)
-    # The old leader leads again when it is through with its old round.
+    # The old leader leads again after its old round.
     new.wait_ready()
     assert new.end() == 0
     await led_by(alone, "sweep", lambda name: f".{old.process.pid}." in name)
@@ -200,6 +200,6 @@ async def test_the_copied_audit_has_every_entry_and_whole_lines(alone: Store, st
     copied = [json.loads(line)["id"] for line in file.read_bytes().splitlines()]
     entries = [entry.id for entry in await audit.read("default", count=100 * PAGE)]
     assert set(copied) >= set(entries)
-    # What the old leader had in hand may be there twice.
+    # The batch of the old leader may be there twice.
     assert len(copied) - len(set(copied)) <= PAGE
     assert await through()

@@ -66,7 +66,7 @@ def test_an_emptied_store_is_refused_until_it_is_accepted(own_server: EmbeddedSe
 
 
 def test_without_a_known_store_the_command_explains_instead_of(own_server: EmbeddedServer, tmp_path: Path) -> None:
-    """On a host of no process of the fleet, whose processes know what nobody tells this command."""
+    """On a host without processes of the fleet, which alone know the earlier store."""
     accept = "store", "accept", "--redis-url", own_server.url, "--data-dir"
     with redis.Redis(**parse(own_server.url).client_options()) as server:
         server.flushall()
@@ -79,7 +79,7 @@ def test_without_a_known_store_the_command_explains_instead_of(own_server: Embed
 
 
 async def serve_from(home: Path) -> None:
-    """What a fleet on the directory does first."""
+    """The first step of a fleet on the directory."""
     with EmbeddedServer(home) as server:
         settings = Settings(data_dir=str(home))
         await (await open_for_serving(settings, server.url)).close()
@@ -87,7 +87,7 @@ async def serve_from(home: Path) -> None:
 
 @pytest.mark.anyio
 async def test_a_data_directory_remembers_its_embedded_store(tmp_path: Path) -> None:
-    """Its data are replaced by those of another fleet while it does not run."""
+    """Its data is replaced by that of another fleet while it is stopped."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for home in (ours, theirs, ours):
         await serve_from(home)

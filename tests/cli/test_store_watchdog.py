@@ -1,4 +1,4 @@
-"""The embedded store is started again when it ends, and when it stands still; not while it loads its data."""
+"""The embedded store is restarted when it dies or hangs, but not while it loads its data."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_hung_store_is_restarted(supervisor: StoreSupervisor, monkeypatc
         return found
 
     monkeypatch.setattr(server, "sign_of_life", counted)
-    await wait_until(lambda: asked > 0, what="a sign of life")
+    await wait_until(lambda: asked > 0, what="a ping")
     with capture_logs() as logged:
         os.kill(pid, signal.SIGSTOP)
         await wait_until(lambda: supervisor.pid not in (pid, None) and server.poll() is None, what="another server")
@@ -62,7 +62,7 @@ async def test_a_hung_store_is_restarted(supervisor: StoreSupervisor, monkeypatc
 
 
 async def test_a_loading_store_is_not_killed(supervisor: StoreSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long it takes, also where it says nothing for a while."""
+    """However long it takes, even if it is silent for a while."""
     server, pid = supervisor._server, supervisor.pid
     signs = iter(["loading", None, None, "loading", None, None, None, "ready", "ready"])
     asked = asyncio.Event()

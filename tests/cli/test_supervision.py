@@ -1,4 +1,4 @@
-"""The parts of supervision that need no process: delays, ports, the state file, store failures."""
+"""The parts of supervision without processes: delays, ports, the state file, store failures."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class Alive:
 
 
 class Stage(Spawner):
-    """Starts nothing; the test says what a process reports."""
+    """Starts no process; the test writes its reports."""
 
     reports = -1
     process: Alive
 
     def __init__(self) -> None:
-        """Adopts nobody either."""
+        """Adopts no orphans either."""
 
     def start(self, slot: str, brief: IO[bytes], status: int, control: int) -> Alive:
         self.reports, self.process = os.dup(status), Alive()
@@ -111,7 +111,7 @@ def test_a_reserved_port_is_shared_by_front_ends_only() -> None:
 
 
 def test_a_port_with_lingering_connections_is_free() -> None:
-    """As after a restart: the connections that the last server closed linger for a minute."""
+    """As after a restart: connections closed by the last server stay in TIME_WAIT for a minute."""
     with socket.socket() as server, socket.socket() as client:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind(("127.0.0.1", 0))
@@ -153,7 +153,7 @@ def test_the_state_file_counts_only_while_its_owner_lives(tmp_path: Path) -> Non
     assert read_fleet(tmp_path) == fleet
     with pytest.raises(CommandFailed, match=r"in use by a running fleet \(process 1, http://127\.0\.0\.1:1\)"):
         FleetFile(tmp_path)
-    owner._lock.close()  # as when its owner is killed
+    owner._lock.close()  # as if its owner was killed
     assert read_fleet(tmp_path) is None
     successor = FleetFile(tmp_path)
     assert successor.previous == fleet

@@ -1,4 +1,4 @@
-"""Processes are copies of a template, and children of the supervisor all the same."""
+"""Processes are forks of a template, but children of the supervisor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
 
 
 def children(pid: int) -> dict[int, str]:
-    """The names of a process's children, ended ones too."""
+    """The names of a process's children, zombies included."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -57,7 +57,7 @@ def restarted(fleet: RunningFleet, slot: str, before: int) -> int | None:
 
 
 def kill(fleet: RunningFleet, slot: str) -> int:
-    """Kills a process; the id of the one that takes its place."""
+    """Kills a process; returns the id of its successor."""
     before = fleet.pid(slot)
     assert before is not None
     os.kill(before, signal.SIGKILL)
@@ -111,7 +111,7 @@ def test_no_process_survives_a_killed_supervisor(tmp_path: Path) -> None:
 
 
 def test_a_template_that_is_ready_too_late_exits_silently() -> None:
-    """Nobody waits for it any more; processes are started without it."""
+    """After the timeout, processes start without it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         command = [sys.executable, "-m", "coordinator.cli.supervision.template", str(theirs.fileno()), "worker"]

@@ -116,7 +116,7 @@ def test_the_password_of_a_url_is_not_shown(fleet: RunningFleet, path: str) -> N
 
 
 class Front(Quiet, BaseHTTPRequestHandler):
-    """Answers until it is told not to."""
+    """Answers until it is switched off."""
 
     status = 200
 
@@ -127,7 +127,7 @@ class Front(Quiet, BaseHTTPRequestHandler):
 
 
 class Next(Front):
-    """A fleet that comes later."""
+    """A later fleet."""
 
     status = 200
 
@@ -138,7 +138,7 @@ def test_it_survives_an_outage_and_a_moved_fleet(tmp_path: Path, monkeypatch: py
         fleet = Fleet(1, "1.0", first.url, True, "2026-01-01T00:00:00Z", str(data), "embedded", 2, ())
         file.write(fleet)
         arguments = ("--interval", "0.2", "--data-dir", str(data))
-        # As at a terminal, where every screen is drawn.
+        # As on a terminal, which shows every screen.
         with RunningCommand(tmp_path / "top", "top", *arguments, FORCE_COLOR="1", COLUMNS="200") as top:
             wait_until_sync(lambda: f"{first.url}   0 front-ends" in top.stdout, what="the first screen")
             monkeypatch.setattr(Front, "status", 503)
@@ -177,7 +177,7 @@ def test_without_a_fleet_it_gives_advice(tmp_path: Path) -> None:
 
 
 def test_another_server_on_the_port_is_not_taken_for_a_stopped_fleet(tmp_path: Path) -> None:
-    """Its numbers are still there; the port may be another fleet's by now."""
+    """Its metrics files are still there; the port may belong to another fleet by now."""
     run = tmp_path / "run" / "metrics"
     run.mkdir(parents=True)
     (run / "frontend-0.lock").touch()

@@ -1,4 +1,4 @@
-"""``fleet up`` with real processes: load spreads, what dies comes back, nothing is left behind."""
+"""``fleet up`` with real processes: load balancing, restarts, and cleanup."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Start = Callable[..., RunningFleet]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a fleet with a port of its own and returns it when it is ready."""
+    """Starts a fleet on its own port and returns it when it is ready."""
     running: list[RunningFleet] = []
 
     def begin(*arguments: str, data_dir: Path | None = None, **env: str) -> RunningFleet:
@@ -41,14 +41,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
-    """One fleet for all tests that leave it as they found it: two front-ends and a worker, ready."""
+    """One fleet for all tests that leave it unchanged: two front-ends and a worker, ready."""
     with RunningFleet(tmp_path_factory.mktemp("shared") / "fleet", "--port", "0", "--workers", "1") as fleet:
         fleet.wait_ready()
         yield fleet
 
 
 def patiently(port: int, tool: str, **arguments: Any) -> Any:
-    """A call as clients make it: tried again while a process or the store is away."""
+    """A call as clients make it: retried while a process or the store is unavailable."""
 
     def attempt() -> Any:
         with contextlib.suppress(OSError, AssertionError), Http(port) as client:
@@ -58,7 +58,7 @@ def patiently(port: int, tool: str, **arguments: Any) -> Any:
 
 
 def all_serve(port: int) -> bool:
-    """Whether every front-end answers: each gets some of so many connections."""
+    """Whether every front-end answers: each gets some of many connections."""
     with contextlib.suppress(OSError, AssertionError):
         for _ in range(20):
             with Http(port) as client:
@@ -157,7 +157,7 @@ def test_a_hung_process_is_killed_and_restarted(start: Start) -> None:
     roles = ("frontend", "worker")
     hangs = [f"coordinator_process_restarts_total{{cause=hung,role={role}}}" for role in roles]
     before_that = scrape(fleet.port)
-    # What begins later than at 0 has not risen, for who asks Prometheus.
+    # Prometheus sees no increase in a series that does not start at 0.
     assert [before_that[name] for name in hangs] == [0, 0]
     hung = {slot: pid for slot in ("fe-1", "w-0") if (pid := fleet.pid(slot)) is not None}
     assert len(hung) == 2
@@ -175,7 +175,7 @@ def test_a_hung_process_is_killed_and_restarted(start: Start) -> None:
     wait_until_sync(lambda: all_serve(fleet.port), what="both front-ends to answer")
     found = scrape(fleet.port)
     assert [found[name] for name in hangs] == [1, 1]
-    assert fleet.pid("fe-0") == well, "what answers is left alone"
+    assert fleet.pid("fe-0") == well, "a responsive process is not restarted"
 
 
 _HASTY = """
@@ -199,7 +199,7 @@ if Path({hold!r}).exists():
 
 
 def test_a_process_that_hangs_on_restart_is_killed(start: Start, tmp_path: Path) -> None:
-    """A fleet that stood once is watched as it was before it was ready: nobody else would miss a process."""
+    """A fleet that was ready once is also watched during restarts: nothing else would notice."""
     hold = tmp_path / "hold"
     (tmp_path / "sitecustomize.py").write_text(_HASTY)
     (tmp_path / "hanging.py").write_text(_HANGING.format(hold=str(hold)))
@@ -254,7 +254,7 @@ def test_a_store_that_lacks_memory_to_start_is_retried(start: Start) -> None:
     assert before is not None
     pages = int(Path(f"/proc/{supervisor}/statm").read_text(encoding="ascii").split()[0])
     soft, hard = resource.prlimit(supervisor, resource.RLIMIT_AS)
-    # Room for anything but the stack of another thread.
+    # Enough memory for anything but the stack of another thread.
     resource.prlimit(supervisor, resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 21), hard))
     os.kill(before, signal.SIGKILL)
     fleet.wait_logged("the embedded store does not start")
@@ -280,7 +280,7 @@ def test_nothing_outlives_a_killed_supervisor_and_the_next_fleet_finds_the_data(
     pids = fleet.pids
     assert len(pids) == 5
     fleet.end(signal.SIGKILL)
-    # At once, while the old processes may still be ending.
+    # At once, while the old processes may still be exiting.
     again = start("--workers", "0", "--frontends", "1", data_dir=fleet.data_dir)
     assert fleet.all_gone(pids)
     assert title_of(again, item) == "survives the supervisor"
@@ -294,7 +294,7 @@ frontend.GRACE_SECONDS = 3.0
 
 
 def test_a_request_in_flight_is_answered_during_the_drain(start: Start, tmp_path: Path) -> None:
-    # It listens on for long enough to be seen doing so on a busy machine, too.
+    # It keeps listening long enough to be observed on a busy machine.
     (tmp_path / "sitecustomize.py").write_text(_UNHURRIED)
     fleet = start("--workers", "1", "--frontends", "1", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     port, pids = fleet.port, fleet.pids
@@ -386,7 +386,7 @@ def test_a_process_that_does_not_exit_in_time_is_killed(start: Start) -> None:
 
 
 def test_processes_follow_a_moved_store(start: Start, tmp_path: Path) -> None:
-    """Where the path is too long for a socket the store listens on a port, another one after each start."""
+    """If the path is too long for a socket, the store listens on a port, which changes with each start."""
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
     fleet = start("--workers", "0", "--frontends", "1", data_dir=deep / "fleet")

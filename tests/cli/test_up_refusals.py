@@ -1,4 +1,4 @@
-"""What stops ``fleet up`` at the start: one clear sentence, an exit code, and nothing left running."""
+"""Failed starts of ``fleet up``: one clear sentence, an exit code, and no process left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def busy_port() -> Iterator[int]:
 
 
 def refused(done: subprocess.CompletedProcess[str], code: Exit) -> str:
-    """The sentence, without what is the same for all."""
+    """The message, without the common prefix."""
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
@@ -120,7 +120,7 @@ def test_processes_of_an_earlier_fleet_that_do_not_exit(tmp_path: Path, monkeypa
     first = FleetFile(tmp_path)
     process = Process("fe-0", "frontend", os.getpid(), True)
     first.write(Fleet(1, "0", "http://x", True, "", str(directory), "embedded", None, (process,)))
-    first._lock.close()  # as when its supervisor is killed
+    first._lock.close()  # as if its supervisor was killed
     monkeypatch.setattr(up, "LEFTOVER_SECONDS", 0.1)
     file = FleetFile(tmp_path)
     fleet = up._Up(load_settings({"data_dir": str(tmp_path)}, {}), file)

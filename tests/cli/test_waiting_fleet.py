@@ -1,4 +1,4 @@
-"""Claims that wait over a real fleet: two front-ends, real clients, kills and drains."""
+"""Waiting claims on a real fleet: two front-ends, real clients, kills and drains."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
 
 
 class Project:
-    """One project of the fleet, and what its store knows."""
+    """One project of the fleet, with access to its store."""
 
     def __init__(self, fleet: RunningFleet, url: str) -> None:
         self.fleet = fleet
@@ -71,7 +71,7 @@ class Project:
         return found
 
     async def parked(self, count: int) -> dict[str, str]:
-        """Waits until so many calls are parked."""
+        """Waits until ``count`` calls are parked."""
 
         def all_there() -> dict[str, str] | None:
             found = self.waiters()
@@ -83,11 +83,11 @@ class Project:
         return {}
 
     async def connect(self) -> Connection:
-        """A connection to whichever front-end takes it."""
+        """A connection to any front-end."""
         return Connection(self.path, *await asyncio.open_connection("127.0.0.1", self.fleet.port))
 
     async def post(self, tool: str, arguments: Json, version: str = "2025-06-18", accept: str = BOTH) -> Connection:
-        """A call on a connection of its own."""
+        """A call on a new connection."""
         connection = await self.connect()
         connection.send(tool, arguments, version, accept)
         return connection
@@ -101,7 +101,7 @@ class Project:
             connection.close()
 
     async def create(self, count: int) -> list[str]:
-        """Creates items, through whichever front-end answers."""
+        """Creates items, through any front-end."""
         arguments = creation(count)
 
         async def attempt() -> list[str] | None:
@@ -112,16 +112,16 @@ class Project:
         return await wait_until(attempt, what="items to be created") or []
 
     async def ready(self) -> list[str]:
-        """The items that anybody could claim."""
+        """The ready items."""
         found = await self.call("get_next_item", {"limit": 20})
         return [row["itemId"] for row in found["recommendations"]]
 
     def claims_made(self) -> int:
-        """How many claims there have ever been."""
+        """The total number of claims so far."""
         return sum(fields["k"] == "claim" for _, fields in self.store.xrange(keys.events.key(self.name)))
 
     async def differences(self) -> list[Any]:
-        """What the audit finds."""
+        """The differences that the audit finds."""
         url = find_running(self.fleet.data_dir)
         assert url is not None
         store = Store(url, timeout_ms=5000)
@@ -133,7 +133,7 @@ class Project:
 
 
 class Connection:
-    """One call, and its answer as it comes over the wire."""
+    """One call, and its answer from the wire."""
 
     def __init__(self, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._path = path
@@ -154,7 +154,7 @@ class Connection:
         self._writer.write("\r\n".join([f"POST {self._path} HTTP/1.1", *lines, "", ""]).encode() + body)
 
     def hang_up(self) -> None:
-        """The other side is told before this returns."""
+        """Closes the connection; the other side has the FIN when this returns."""
         self._writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
         self._writer.close()
 
@@ -179,7 +179,7 @@ class Connection:
 
 @pytest.fixture
 async def project(fleet: RunningFleet) -> AsyncIterator[Project]:
-    """A project on the fleet while all of it is up; afterwards nobody waits there and all is in order."""
+    """A project on the fleet when all of it is up; afterwards it must have no waiters and be consistent."""
     wait_until_sync(lambda: fleet.state.ready and all(one.ready for one in fleet.state.processes), what="the fleet")
     url = find_running(fleet.data_dir)
     assert url is not None
@@ -212,7 +212,7 @@ def waiting_claim(agent: str, request_id: str = "") -> Json:
 
 
 class Agent:
-    """An agent with the official client: waits for an item, and repeats its call when that fails."""
+    """An agent with the official client: waits for an item, and retries failed calls."""
 
     def __init__(self, project: Project, name: str, mode: Any) -> None:
         self.project = project
@@ -220,7 +220,7 @@ class Agent:
         self.mode = mode
         self.attempts = 0
         self.failures: list[str] = []
-        """Why attempts were made again."""
+        """The reasons of retries."""
         self.request_id = str(uuid.uuid4())
         self.task = asyncio.create_task(self._run())
         project.agents.append(self)
@@ -232,7 +232,7 @@ class Agent:
                 result = await client.call_tool(
                     "claim_item", waiting_claim(self.name, self.request_id), read_timeout_seconds=90
                 )
-        except Exception as error:  # whatever a client makes of a connection that is gone
+        except Exception as error:  # any error of a client with a broken connection
             self.failures.append(repr(error))
             return None
         content: Json = result.structured_content or {}
@@ -254,7 +254,7 @@ class Agent:
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 async def test_the_end_of_a_front_end(project: Project, fleet: RunningFleet, how: signal.Signals) -> None:
-    """Calls on the other one wait on and are served; those on the ended one are repeated, and get one item each."""
+    """Calls on the other one keep waiting and are served; those on the dead one are retried, and get one item each."""
     agents = [Agent(project, f"agent-{number}", ("auto", "legacy")[number % 2]) for number in range(16)]
     holders = await project.parked(len(agents))
     assert len(set(holders.values())) == 2, "both front-ends hold some"
@@ -269,13 +269,13 @@ async def test_the_end_of_a_front_end(project: Project, fleet: RunningFleet, how
     got = [await agent.item() for agent in agents]
     assert sorted(got) == sorted(first + items)
     assert project.claims_made() == len(agents)
-    # The older clients have a second connection, which may lead to the one that ended.
+    # The older clients have a second connection, which may lead to the dead one.
     again = [agent for agent in agents if agent.attempts > 1 and agent.mode == "auto"]
     repeated = {(holders[agent.name], tuple(agent.failures)) for agent in again}
     assert len({holder for holder, _ in repeated}) <= 1, (
         f"only calls on the front-end that ended are made again: {repeated}"
     )
-    # It may still be draining, and counts as ready until the supervisor has noticed: tests after this need both.
+    # It counts as ready until the supervisor notices its exit, and later tests need both front-ends.
     await wait_until(lambda: fleet.pid("fe-0") != ended, what="the supervisor to notice")
 
 
@@ -293,7 +293,7 @@ async def test_a_disconnected_client_gets_no_item(project: Project, mode: Any) -
 
 @pytest.mark.parametrize("others", [0, 1], ids=["nobody", "somebody"])
 async def test_an_item_assigned_right_after_a_disconnect_is_not_lost(project: Project, others: int) -> None:
-    """The front-end has not noticed when the item is handed over; it gives it back, to whoever waits next."""
+    """The front-end has not noticed yet when the item is assigned; it releases it to the next waiter."""
     forms = [("2025-06-18", BOTH), ("2025-06-18", "application/json"), ("2026-07-28", BOTH)]
     forms.append(("2026-07-28", "application/json"))
     for number in range(48):
@@ -326,7 +326,7 @@ async def test_an_item_assigned_right_after_a_disconnect_is_not_lost(project: Pr
 
 
 def spent(store: Any) -> Counter[str]:
-    """Commands that the store has carried out, those within scripts too."""
+    """Commands that the store has executed, including those in scripts."""
     stats = store.info("commandstats")
     return Counter({name.removeprefix("cmdstat_"): entry["calls"] for name, entry in stats.items()})
 
@@ -369,7 +369,7 @@ async def test_hundreds_of_waiting_calls_cost_almost_nothing(project: Project) -
 
 
 async def test_the_waiting_time_of_a_claim_is_not_latency(fleet: RunningFleet) -> None:
-    """Else agents that wait, as they are told to, would use up the budget of claims that take longer than 100 ms."""
+    """Otherwise waiting agents would use up the error budget of claims that take longer than 100 ms."""
     sums = (
         "coordinator_request_duration_seconds_sum{tool=claim_item",
         "coordinator_claim_wait_seconds_sum{end=in_vain",
@@ -397,7 +397,7 @@ async def test_the_waiting_time_of_a_claim_is_not_latency(fleet: RunningFleet) -
 
 
 async def test_waiting_steps_are_counted_without_workers(fleet: RunningFleet) -> None:
-    """The alert NoWorkers goes by that, and with the last worker goes whoever sweeps."""
+    """The alert NoWorkers uses it, and without workers nothing sweeps."""
     flow = {"start": {"name": "look", "tool": "get_next_item", "done": True}}
     async with Client(f"{fleet.state.base_url}/mcp") as agent:
         created = await agent.call_tool("workflow_create", {"name": "waits", "flow": flow})

@@ -1,8 +1,8 @@
-"""A server with all that the official conformance suite calls, behind the very same front.
+"""A server with all features that the official conformance suite uses, behind the product's front.
 
-Tools that only answer go through the coordinator's own handlers. What our tools never do
-(stream, ask back, serve prompts and resources) is added to the SDK's server of the endpoint,
-so that the front is shown to hand it through untouched.
+Tools that only answer go through the coordinator's own handlers. Features that our tools never use
+(streaming, elicitation, prompts, resources) are added to the SDK's server of the endpoint, to show
+that the front passes them through unchanged.
 
     python -m tests.transport.everything PORT
 """
@@ -200,7 +200,7 @@ async def _error(_call: Call, _arguments: Any) -> Answer:
 
 
 class Everything:
-    """The fixtures, and what they share."""
+    """The fixtures and their shared state."""
 
     def __init__(self) -> None:
         self.bus = InMemorySubscriptionBus()

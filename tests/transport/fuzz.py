@@ -1,8 +1,8 @@
 """Differential fuzz: the same request to the front with and without its fast path.
 
-Requests begin as good ones, in both protocol eras, and are then bent: headers, envelope,
-arguments, or the bytes of the body. Whatever comes of it, both fronts have to answer with
-the same status, the same content type and the same meaning.
+Requests start out valid, in both protocol eras, and are then mutated: headers, envelope,
+arguments, or the bytes of the body. Both fronts must answer with the same status, the same
+content type and the same meaning.
 
     python -m tests.transport.fuzz COUNT [SEED]
 """
@@ -42,7 +42,7 @@ _NAMES = ("add", "echo", "nothing", "fail", "broken", "tree", "Add", "nope", "",
 
 @dataclass
 class Case:
-    """One request, and how it was made."""
+    """One request, and its mutations."""
 
     method: str
     path: str
@@ -52,7 +52,7 @@ class Case:
 
 
 class Generator:
-    """Makes cases; the same seed makes the same ones."""
+    """Generates cases, deterministically by seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -87,7 +87,7 @@ class Generator:
             case.bent.append(bend.__name__.strip("_"))
         return case
 
-    # --- good material
+    # --- valid requests
 
     def _call(self) -> tuple[str, Any]:
         pick = self._random
@@ -138,7 +138,7 @@ class Generator:
         return {**made, **self._of_host()}
 
     def _of_host(self) -> dict[str, Any]:
-        """Keys of a host's own in ``_meta``."""
+        """Host-specific keys in ``_meta``."""
         pick = self._random
         if pick.random() < 0.5:
             return {}
@@ -146,7 +146,7 @@ class Generator:
         values = (*_ODD_VALUES[:13], "\U0001f600", {"turn": {"id": pick.random(), "tags": ["a", {}]}}, "x" * 5000)
         return {key: pick.choice(values) for key in pick.sample(keys, pick.randint(1, 3))}
 
-    # --- bending headers
+    # --- mutating headers
 
     def _drop_header(self, case: Case) -> None:
         if case.headers:
@@ -216,7 +216,7 @@ class Generator:
                 ("/mcp/nope", "/mcp/rig,flows", "/mcp/rig,gateway", "/p/BAD/mcp", "/p/p2/mcp/rig", "/x", "/mcp/rig,rig")
             )
 
-    # --- bending the message
+    # --- mutating the message
 
     def _edit(self, case: Case, change: Callable[[dict[str, Any]], None]) -> None:
         try:
@@ -225,7 +225,7 @@ class Generator:
             return
         if isinstance(message, dict):
             change(message)
-            # Surrogates pass as escapes, so that both kinds of body come up.
+            # Surrogates are escaped, so that both kinds of body occur.
             case.body = json.dumps(message, ensure_ascii=self._random.random() < 0.5).encode(errors="surrogatepass")
 
     def _inside(self, message: dict[str, Any], *path: str) -> Any:
@@ -273,7 +273,7 @@ class Generator:
                 if self._random.random() < 0.25:
                     given.pop(name, None)
                 elif self._random.random() < 0.3:
-                    # As some hosts encode arrays and objects.
+                    # Some hosts encode arrays and objects like this.
                     given[name] = json.dumps(given.get(name)) + self._random.choice(("", "", " ", "x"))
                 else:
                     given[name] = self._random.choice(_ODD_VALUES)
@@ -303,10 +303,10 @@ class Generator:
 
         self._edit(case, change)
 
-    # --- bending bytes
+    # --- mutating bytes
 
     def _spoil_host_key(self, case: Case) -> None:
-        """A value of a host's own key that not every parser reads."""
+        """A value of a host-specific key that not every parser accepts."""
         levels = self._random.choice((55, 58, 59, 60, 61, 62, 63, 64, 65, 300))
         odd = (
             b"NaN", b"-Infinity", b"1E400", b"9" * 400, b"9" * 5000, b"-" + b"9" * 4200, b"01", b"1.", b".5", b"tru",
@@ -319,7 +319,7 @@ class Generator:
         case.body = case.body.replace(b'"_meta":{', field.rstrip(b",") if b'"_meta":{}' in case.body else field, 1)
 
     def _repeat_key(self, case: Case) -> None:
-        """Two members of one name: parsers have to agree on which counts."""
+        """A duplicate key: parsers have to agree on which value counts."""
         keys = re.findall(rb'"(\w+)":', case.body)
         if keys:
             key = self._random.choice(keys)
@@ -406,7 +406,7 @@ _BENDS: tuple[Callable[[Generator, Case], None], ...] = (
 
 @dataclass
 class Report:
-    """What a run found."""
+    """The result of a run."""
 
     cases: int = 0
     hits: int = 0
@@ -424,7 +424,7 @@ _REQUEST_ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]+")
 
 
 def meaning(response: Response) -> tuple[Any, ...]:
-    """What of an answer has to be the same on both ways."""
+    """The parts of an answer that must be the same on both paths."""
     body: Any = _REQUEST_ID.sub(b"ID", response.plain)
     if response.content_type == "application/json" and body:
         body = json.loads(body)
@@ -445,12 +445,12 @@ async def run(count: int, seed: int, progress: Callable[[Report], None] | None =
     """Sends ``count`` requests to both fronts.
 
     Args:
-        progress: told about every thousandth.
+        progress: called after every thousandth.
     """
     generator, report = Generator(seed), Report()
     fast, slow = [make_app(fast=fast, with_settings={"allowed_origins": (PAGE,)}) for fast in (True, False)]
     with contextlib.ExitStack() as quiet:
-        # One of the tools is broken on purpose, which is logged each time.
+        # One of the tools is intentionally broken, which is logged each time.
         quiet.enter_context(capture_logs())
         logging.disable()
         quiet.callback(logging.disable, logging.NOTSET)
@@ -475,7 +475,7 @@ async def _answer(app: FrontEnd, case: Case) -> Response:
 
 
 def main() -> None:
-    """Runs from the command line; the exit code tells whether there were differences."""
+    """Runs from the command line; the exit code is 1 if there were differences."""
     count, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
     report = asyncio.run(run(count, seed, lambda report: print(report, flush=True)))
     print(report, dict(report.statuses), dict(report.reasons), *report.differences[:20], sep="\n")

@@ -1,4 +1,4 @@
-"""A front-end that authenticates its callers, as the tests of who comes in use it."""
+"""A front-end that authenticates its callers, for tests of authorization."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Front:
     """A front with an authenticator, a token file and a fake verifier.
 
     Args:
-        origins: of the pages that may call it.
+        origins: the allowed origins of pages.
     """
 
     def __init__(self, folder: Path, rig: Rig, origins: tuple[str, ...] = (), **auth: Any) -> None:

@@ -1,4 +1,4 @@
-"""A front behind a real server on a real port, in a thread of the test's own process."""
+"""A front behind a real server on a real port, in a thread of the test process."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Live:
         return self.server.config.http_protocol_class
 
     def stop(self) -> None:
-        """Begins the end of the server."""
+        """Starts the shutdown of the server."""
         self.server.should_exit = True
 
     @property
     def url(self) -> str:
-        """Of the default endpoint."""
+        """The URL of the default endpoint."""
         return f"http://127.0.0.1:{self.port}/mcp"
 
 
@@ -53,7 +53,7 @@ class Live:
 def serving(
     make: Callable[[], FrontEnd], head_limit: int = 16_384, arrival_seconds: float = 30.0, keep_alive: int = 30
 ) -> Iterator[Live]:
-    """Serves what ``make`` makes (in the server's thread) until the block ends."""
+    """Serves the application of ``make`` (created in the server's thread) until the block ends."""
     sock = socket.create_server(("127.0.0.1", 0))
     servers: list[_Server] = []
     apps: list[FrontEnd] = []
@@ -83,6 +83,6 @@ def serving(
 
 
 def open_gate(rig: Rig, gate: str = "g") -> None:
-    """Opens a gate in the loop that waits at it."""
+    """Opens a gate, in the event loop that waits for it."""
     opened: Any = rig.gates.pop(gate)
     opened._loop.call_soon_threadsafe(opened.set)

@@ -36,7 +36,7 @@ class Node:
 
     directory: Path
     home: Path
-    """Where programs keep what they remember."""
+    """The home directory of programs."""
 
     def run(
         self, script: str | Path, arguments: Sequence[str], timeout: float = 120
@@ -54,14 +54,14 @@ class Node:
         )
 
     def own(self, name: str) -> Path:
-        """A script of ours, where it finds the packages."""
+        """One of our scripts, copied to where it finds the packages."""
         copy = self.directory / name
         shutil.copyfile(_SOURCE / name, copy)
         return copy
 
 
 def unpacked(package: str, digest: str) -> Path:
-    """The files of one package alone, without what it depends on.
+    """The files of one package, without its dependencies.
 
     Args:
         package: name and version.
@@ -84,14 +84,14 @@ def unpacked(package: str, digest: str) -> Path:
 
 @contextlib.contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Two test sessions in one checkout take turns."""
+    """Serialises test sessions in one checkout."""
     with (directory / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def installed(home: Path) -> Node:
-    """Node with the packages, which are fetched if they are not there yet."""
+    """Node with the packages, which are installed if missing."""
     digest = hashlib.sha256(b"".join((_SOURCE / name).read_bytes() for name in _INSTALLED)).hexdigest()[:16]
     directory = _HOME / digest
     directory.mkdir(parents=True, exist_ok=True)

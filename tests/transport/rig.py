@@ -103,12 +103,12 @@ class Wait(Arguments):
 
 @dataclass
 class Rig:
-    """The toolset's state: what happened, and gates that tests open."""
+    """The toolset's state: recorded calls, and gates that tests open."""
 
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     """Tool, project and request id of each call."""
     callers: list[str | None] = field(default_factory=list)
-    """Who made each call, as far as he was known."""
+    """The caller of each call, if known."""
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     waiting: set[str] = field(default_factory=set)
 
@@ -186,18 +186,18 @@ def dotted_toolset() -> Toolset:
 
 
 def flows_toolset() -> Toolset:
-    """A toolset whose plain names are what the other's would become without a prefix."""
+    """A toolset whose plain names would collide with the other's unprefixed ones."""
     tools = tuple(Tool(name, "Plain.", Nothing, (Pong,), _dotted) for name in ("workflow_get", "add"))
     return Toolset("flows", "Flows", "Plain.", tools)
 
 
 class Hooks:
-    """Notes what the transport reports."""
+    """Records the reports of the transport."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, str]] = []
         self.turned_away: list[tuple[str, str, str]] = []
-        """Those of ``requests`` that took no time."""
+        """Those of ``requests`` without a duration."""
         self.paths: list[str] = []
         self.refused: list[str] = []
 
@@ -216,12 +216,12 @@ class Hooks:
 
 
 def open_to_all(settings: Settings) -> Authenticator:
-    """An authenticator that knows no tokens, and lets everybody in."""
+    """An authenticator that knows no tokens, and admits everybody."""
     return Authenticator(settings, lambda wanted: NoopVerifier(), FleetClock(), lambda outcome: None)
 
 
 class FakeStore:
-    """A store that readiness can ask."""
+    """A store for the readiness check."""
 
     scripts_loaded = True
     error: Exception | None = None
@@ -253,7 +253,7 @@ class Response(msgspec.Struct):
 
     @property
     def plain(self) -> bytes:
-        """The body without its coding."""
+        """The decompressed body."""
         return gzip.decompress(self.body) if self.headers.get("content-encoding") == "gzip" else self.body
 
     @property
@@ -357,7 +357,7 @@ def legacy(
     version: str | None = "2025-11-25",
     **headers: str | None,
 ) -> tuple[list[tuple[str, str]], bytes]:
-    """Headers and body of a request of a revision with a handshake; without a version it has no header for one."""
+    """Headers and body of a request of a revision with a handshake; without a version it has no version header."""
     names = {**_HEADERS, **({} if version is None else {"mcp-protocol-version": version})}
     body = {"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params is not None else {})}
     return _merged(names, headers), msgspec.json.encode(body)

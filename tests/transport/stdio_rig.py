@@ -31,7 +31,7 @@ async def nobody() -> None:
 
 
 def main() -> None:
-    """Serves until the client leaves."""
+    """Serves until the client disconnects."""
     streams = claim_standard_streams()
     toolset = LoudRig().toolset()
     deadline_ms = int(sys.argv[1]) if sys.argv[1:] else 60_000

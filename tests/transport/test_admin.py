@@ -1,4 +1,4 @@
-"""What operators ask on a port of their own."""
+"""The admin port."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_other_names_are_rejected(host: str) -> None:
 
 async def test_names_that_the_operator_allows() -> None:
     assert (await ask("/metrics", ("host", "fleet.example:9"), hosts=("fleet.example",))).status == 200
-    # An address needs nobody's leave here.
+    # An address needs no permission here.
     assert (await ask("/metrics", ("host", "10.0.0.1:9"), hosts=("fleet.example",))).status == 200
 
 

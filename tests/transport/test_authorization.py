@@ -1,4 +1,4 @@
-"""Who comes in over HTTP: challenges, metadata, permissions, and the same on every way that a request can take."""
+"""Authorization over HTTP: challenges, metadata and permissions, the same on both paths."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_the_sdk_never_sees_a_token(front: Front, monkeypatch: pytest.Monk
 async def test_a_missing_token_is_challenged(front: Front, request_made: Any) -> None:
     response = await ask(front, None, request_made)
     assert response.status == 401
-    # Not an error: he could not know (RFC 6750, 3.1).
+    # No error code without a token (RFC 6750, 3.1).
     assert challenge(response) == {"scope": "rig", "resource_metadata": f"{RESOURCE}{WELL_KNOWN}/mcp"}
     assert response.json["error"]["message"] == "a bearer token is required"
     assert front.hooks.refused == ["missing"]
@@ -110,7 +110,7 @@ async def test_a_bad_token_is_an_error(front: Front, token: str, reason: str, wo
 
 
 async def test_a_challenge_stays_one_header_whatever_a_reason_holds(front: Front) -> None:
-    """Reasons may name what is in documents of others."""
+    """Reasons may quote foreign documents."""
     front.authenticators.verifier.outcomes[JWT] = Outcome(status="rejected", verifier="jwks", reason='"a\\b"\r\nx: ü')
     response = await ask(front, JWT)
     assert response.status == 401
@@ -120,7 +120,7 @@ async def test_a_challenge_stays_one_header_whatever_a_reason_holds(front: Front
 
 @pytest.mark.parametrize("scheme", ["Basic", "Digest"])
 async def test_other_schemes_count_as_no_token(front: Front, scheme: str) -> None:
-    """Whatever follows them, and however long their name: here a token that is known, behind one as long as Bearer."""
+    """Even with a valid token behind a scheme name as long as Bearer."""
     assert (await ask(front, front.all)).status == 200
     headers, body = modern("tools/call", ADD)
     response = await send(front.app, "POST", "/mcp", [*headers, ("authorization", f"{scheme} {front.all}")], body)
@@ -140,7 +140,7 @@ async def test_two_tokens_are_rejected(front: Front) -> None:
 
 @pytest.mark.parametrize(("text", "status"), [("no token", 401), ("x" * 2_049, 200)])
 async def test_the_fast_path_admits_only_tokens_that_the_slow_path_admits(front: Front, text: str, status: int) -> None:
-    """Digests in a file are somebody's word: what they are of need not be a token, nor a short one."""
+    """Digests in a token file may belong to malformed or overlong tokens."""
     entry = TokenEntry(id="odd", sha256=digest_of(text.encode()).hex(), kind="user", permissions=("*",))
     front.authenticator._take((*front.authenticator._entries, entry))
     for _ in range(2):
@@ -194,7 +194,7 @@ async def test_permissions_gate_whole_endpoints(front: Front) -> None:
         response = await ask(front, front.flows, request)
         assert response.status == 403
         assert challenge(response)["error"] == "insufficient_scope"
-    # One of several toolsets is enough to come in, and then only that one can be used.
+    # One permitted toolset of several gives access to the endpoint, but only to that toolset.
     listed = await ask(front, front.flows, modern("tools/list"), "/mcp/rig,gateway")
     assert listed.status == 403
     both = await ask(front, front.flows, modern("tools/list"), "/mcp/gateway,flows")
@@ -209,7 +209,7 @@ async def test_the_list_shows_what_the_caller_may_use(front: Front) -> None:
     for make in (modern, legacy):
         listed = await ask(front, front.reader, make("tools/list", {}))
         assert [tool["name"] for tool in listed.json["result"]["tools"]] == ["add"]
-    # So nobody else may be shown it.
+    # So caches must not share it.
     assert everything.json["result"]["cacheScope"] == "private"
 
 
@@ -220,7 +220,7 @@ async def test_projects_are_gated(front: Front) -> None:
             response = await ask(front, front.alpha, path=path)
             assert response.status == 403
             assert "is not for the project" in response.json["error"]["message"]
-            # No scope would help, so the client is not sent to get one.
+            # No scope would help, so the challenge names none.
             assert "www-authenticate" not in response.headers
     assert {project for _, project, _ in front.rig.calls} == {"alpha"}
     assert set(front.hooks.refused) == {"project"}
@@ -368,7 +368,7 @@ async def test_operators_need_no_token(front: Front) -> None:
     assert ready.json["auth"] == {"mode": "required", "file": {"entries": 5}, "verifier": {"state": "full"}}
 
 
-# --- what is remembered
+# --- caches
 
 
 async def test_no_cache_holds_a_token(front: Front) -> None:
@@ -385,7 +385,7 @@ async def test_no_cache_holds_a_token(front: Front) -> None:
 
 
 def contents(thing: Any, depth: int = 6) -> Any:
-    """What an object holds, as deep as it goes."""
+    """The content of an object, recursively."""
     if depth == 0:
         return None
     if isinstance(thing, dict):
@@ -457,7 +457,7 @@ def live(tmp_path: Path, rig: Rig) -> Iterator[tuple[Live, Front]]:
 
 
 def shortcuts(live: Live) -> list[Any]:
-    """Callers of the requests that are answered without being parsed, as they come."""
+    """Callers of the requests that are answered without parsing, in order."""
     protocol: Any = live.protocol
     taken: list[Any] = []
     start = protocol._start
@@ -480,7 +480,7 @@ def test_a_known_head_with_a_token_is_not_parsed_again(live: tuple[Live, Front],
             client.send(raw(make("tools/call", ADD, number), (name, f"Bearer {token}")))
             status, _, body = client.answer()
             assert (status, json.loads(body)["id"], total(body)) == (200, number, 5)
-    # The host was learnt at the first request, the head at the second; the token is no part of it.
+    # The host was cached at the first request, the head at the second; the token is not part of it.
     assert taken == ["agent-1", "reader", "agent-1"]
     protocol: Any = server.protocol
     assert not protocol.known
@@ -532,7 +532,7 @@ def test_a_refused_request_keeps_the_connection_usable(live: tuple[Live, Front])
             client.send(raw((headers, body), ("authorization", f"Bearer {front.all}")))
             status, _, answered = client.answer()
             assert (status, total(answered)) == (200, 5)
-        # More than one at once, good and bad.
+        # Pipelined, valid and invalid.
         good = raw((headers, body), ("authorization", f"Bearer {front.all}"))
         client.send(good + raw((headers, body)) + good)
         assert [client.answer()[0] for _ in range(3)] == [200, 401, 200]

@@ -1,4 +1,4 @@
-"""Calls that wait end with what let them in."""
+"""Waiting calls end when their authorization does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_a_waiting_call_ends_when_its_token_is_revoked(front: Front, make:
     assert b"no such token is known here" in refused.body
     assert front.hooks.refused == ["unknown"]
     assert front.rig.waiting == {"stays"}
-    # It has been looked at too by now, and goes on.
+    # It has been rechecked too by now, and continues.
     front.rig.gates["stays"].set()
     assert b'"ok":true' in (await stays).body.replace(b" ", b"")
 

@@ -110,7 +110,7 @@ def test_the_typescript_client_reports_missing_authorization(guarded: Guarded, n
 
 
 async def test_a_client_finds_the_issuer(guarded: Guarded) -> None:
-    """As the official client goes about it: challenge, metadata, the check that the resource is ours, issuers."""
+    """As the official client does: challenge, metadata, the check of the resource, issuers."""
     url = guarded.live.url
     async with httpx2.AsyncClient(trust_env=False) as http:
         challenged = await http.post(url, json={})
@@ -118,10 +118,10 @@ async def test_a_client_finds_the_issuer(guarded: Guarded) -> None:
         assert extract_scope_from_www_auth(challenged) == "rig"
         named = extract_resource_metadata_from_www_auth(challenged)
         places = build_protected_resource_metadata_discovery_urls(named, url)
-        # The challenge's own, then the well-known ones; all of them answer.
+        # The challenge's URL, then the well-known ones; all of them answer.
         assert len(places) == 3
         for place in places:
-            # The front of a test does not know its port.
+            # A test's front does not know its port.
             found = await handle_protected_resource_response(
                 await http.get(place.replace(":8420", f":{guarded.live.port}"))
             )

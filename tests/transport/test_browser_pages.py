@@ -1,4 +1,4 @@
-"""Pages in a real browser call a front: the Inspector's, and one of the test's own."""
+"""Pages in a real browser call a front: the Inspector's, and a page of the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.transport.nodejs import unpacked
 from tests.transport.rig import Rig, call, legacy, make_app, modern
 
 INSPECTOR = "@modelcontextprotocol/inspector@1.0.3"
-"""The last one whose page can call a server itself; those of version 2 have their own process do it."""
+"""The last version whose page calls servers directly; version 2 uses a proxy process."""
 DIGEST = "lDHHqkkFV3bsZynM58rmP78NY2FYXcnBoQav3icfMCU+6lEPX/83pyenYyz8SNByH+V2KNWBg7GKIZ25fou16A=="
 ADD = call("add", {"left": 2, "right": 3})
 BROWSERS_OWN = ("host", "accept-encoding", "connection", "content-length")
@@ -42,13 +42,13 @@ class _Blank(Quiet, BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    """The origin of the test's own page."""
+    """The origin of the test's page."""
     with LocalServer(_Blank) as server:
         yield server.url
 
 
 def fetch(page: Page, url: str, request: Any = None, method: str = "POST", **more: str) -> dict[str, Any]:
-    """What a request of the page comes to."""
+    """The result of a request of the page."""
     headers, body = request or ([], None)
     given = {name: value for name, value in [*headers, *more.items()] if name not in BROWSERS_OWN}
     found: dict[str, Any] = page.evaluate(FETCH, [url, method, given, body and body.decode()])

@@ -52,7 +52,7 @@ async def test_outcomes_are_reported(logged: list[Any]) -> None:
 
 
 class Full:
-    """Turns every call away, or has it wait for ever."""
+    """Sheds every call, or lets it wait for ever."""
 
     def __init__(self, waits: bool) -> None:
         self._waits = waits
@@ -72,7 +72,7 @@ class Full:
 
 
 async def test_shed_calls_have_no_duration() -> None:
-    """Calls that are turned away within microseconds are no fast calls."""
+    """Calls that are shed within microseconds must not count as fast calls."""
     _, hooks, rig, tools = make()
     calls = Calls(10_000, hooks, cast(Admission, Full(waits=False)))
     add, arguments = tools["add"], Add(left=1)
@@ -135,7 +135,7 @@ async def test_a_call_past_the_deadline_is_cancelled_and_reported() -> None:
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
-    # The task is as good as new.
+    # The task is usable again.
     assert not (await calls.run(tools["add"], CALL, Add(left=1), "fast")).failed
 
 
@@ -212,7 +212,7 @@ async def test_cancellation_from_outside_is_passed_on_at_the_deadline_too() -> N
     loop = asyncio.get_running_loop()
 
     def cancel_too() -> None:
-        # Each turn of the loop: in the one after the deadline, this comes before the task learns of it.
+        # In each loop iteration: in the one after the deadline, this runs before the task is cancelled.
         if running.cancelling():
             running.cancel()
         else:
@@ -256,7 +256,7 @@ async def test_the_path_is_reported_with_each_call(rig: Rig) -> None:
     await send(app, "POST", "/mcp", *legacy("tools/call", call("add", {"left": "1"})))
     await send(app, "POST", "/mcp", *legacy("tools/call", call("add", {})))
     await send(app, "POST", "/mcp", *legacy("tools/list", {}))
-    # The first came from a host that was not known yet.
+    # The first came with an unknown host.
     assert hooks.requests == [
         ("add", "ok", "sdk"),
         ("add", "ok", "fast"),

@@ -1,4 +1,4 @@
-"""The official conformance suite, against a fixture server behind the very same front."""
+"""The official conformance suite, against a fixture server behind the product's front."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def results(node: Node, live: Live, tmp_path_factory: pytest.TempPathFactory) ->
     found: Results = {}
     for version in VERSIONS:
         out = tmp_path_factory.mktemp(version)
-        # The suite means localhost by its name.
+        # The suite requires the name localhost.
         url = live.url.replace("127.0.0.1", "localhost")
         node.run(SUITE, ["server", "--url", url, "--suite", "all", "--spec-version", version, "-o", str(out)])
         found[version] = {}

@@ -1,4 +1,4 @@
-"""What browsers need so that a page may call a front: preflights, and headers on every answer."""
+"""CORS: preflights, and headers on every answer."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_requests_without_an_allowed_origin_get_no_cors_headers(app: Front
         for _ in range(2):
             response = await send(app, "POST", "/mcp", [*headers, *more], body)
             assert response.status == 200
-            # A cache must not give one page what was sent to another.
+            # A cache must not share an answer between origins.
             assert response.headers["vary"] == "origin"
             assert "access-control-allow-origin" not in response.headers
 

@@ -1,4 +1,4 @@
-"""Time limits that share one timer: who is ended by them, and what is left of them."""
+"""Deadlines that share one timer: which tasks are cancelled, and cleanup."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.support.wait import wait_until
 pytestmark = pytest.mark.anyio
 
 INTERVAL = 0.0123
-"""Of nothing else in these tests, so that the timers can be told from others."""
+"""An interval that no other timer of these tests has."""
 
 
 async def limited(deadlines: Deadlines, seconds: float, gate: asyncio.Event) -> bool:
-    """Waits, but not for longer than that; returns whether that was too long."""
+    """Waits for the gate with a deadline; returns whether it expired."""
     task = deadlines.start(perf_counter() + seconds)
     try:
         await gate.wait()
@@ -69,6 +69,6 @@ async def test_tasks_share_timers_and_leave_nothing_behind(monkeypatch: pytest.M
     await wait_until(lambda: len(over) == len(planned), what="the last sweep")
     left = [weakref.ref(task) for task in tasks]
     tasks.clear()
-    await asyncio.sleep(0)  # a turn of the loop, which knows the task that ended last until then
+    await asyncio.sleep(0)  # one loop iteration, until the loop drops the last task
     gc.collect()
     assert not [task for one in left if (task := one()) is not None]

@@ -1,4 +1,4 @@
-"""What the fast path takes, what it leaves, and what it remembers."""
+"""What the fast path takes, declines and caches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADD = call("add", {"left": 2, "right": 3})
 
 
 async def taken(app: FrontEnd, headers: Any, body: Any, path: str = "/mcp") -> bool:
-    """Whether the fast path answers, once it knows the client."""
+    """Whether the fast path answers, after a first request of the client."""
     assert (await send(app, "POST", path, headers, body)).status == 200
     before = app.fast_path.counts["hit"]
     assert (await send(app, "POST", path, headers, body)).status == 200
@@ -165,7 +165,7 @@ async def test_both_paths_answer_alike() -> None:
     report = await fuzz.run(3_000, seed=20_260_728)
     assert report.differences == []
     assert report.hits >= 0.4 * report.cases, report
-    # The run has met every kind of answer and every reason to leave a call to the SDK.
+    # The run has covered every kind of answer and every reason to decline.
     assert {200, 202, 400, 403, 404, 405, 406, 413, 421, 431} <= set(report.statuses)
     assert {"envelope", "client", "meta", "header", "host", "repeated header", "version"} <= set(report.reasons)
 

@@ -1,4 +1,4 @@
-"""Requests whose head has been seen before, answered without parsing it again."""
+"""Requests with a cached head are answered without parsing it again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADD = call("add", {"left": 2, "right": 3})
 
 
 class Watched:
-    """A live front that tells how requests were taken."""
+    """A live front that records which path requests took."""
 
     def __init__(self, live: Live) -> None:
         self.live = live
@@ -40,7 +40,7 @@ class Watched:
         live.app.fast_path.plan = planning  # type: ignore[method-assign]
         self.short = 0
         self.connection: Any = None
-        """The one that was last taken the short way."""
+        """The last connection that answered from the cache."""
         protocol: Any = live.protocol
         start = protocol._start
 
@@ -51,7 +51,7 @@ class Watched:
 
         protocol._start = starting
         self.received = 0
-        """Bytes that came."""
+        """Bytes received."""
         receive = protocol.data_received
 
         def receiving(connection: Any, data: bytes) -> None:
@@ -64,13 +64,13 @@ class Watched:
         return self.short + self.planned > count
 
     def send(self, client: Client, data: bytes) -> None:
-        """Sends what the server takes as one piece, and waits until it has."""
+        """Sends data that the server receives as one piece, and waits until it has."""
         upto = self.received + len(data)
         client.send(data)
         wait_until_sync(lambda: self.received >= upto, what="that all is received")
 
     def parsed(self) -> int:
-        """How many requests were since the last time."""
+        """How many requests were parsed since the last call."""
         planned, self.planned = self.planned, 0
         return planned
 
@@ -87,7 +87,7 @@ def watched(rig: Rig) -> Iterator[Watched]:
 
 
 def warm(watched: Watched, *requests: Any) -> None:
-    """Makes heads known."""
+    """Puts heads into the cache."""
     with Client(watched.live.port) as client:
         for request in (*requests, *requests):
             client.send(raw(request))
@@ -171,7 +171,7 @@ def test_a_known_head_with_another_body_is_decoded_again(watched: Watched) -> No
 
 @pytest.mark.parametrize("known", [False, True], ids=["anonymous", "callers"])
 def test_a_body_is_read_to_its_last_byte(tmp_path: Path, known: bool) -> None:
-    """Also where what has come of it is all of a message, but for blanks."""
+    """Even if the part received so far is a whole message without trailing blanks."""
     front = Front(tmp_path, Rig(), mode="optional")
     headers, body = modern("tools/call", ADD)
     request = raw((headers, body + b"  "), *(bearer(front.all) if known else []))
@@ -255,7 +255,7 @@ def test_pipelined_requests_on_known_heads_are_answered_in_order(watched: Watche
             client.send(raw(late))
             wait_until_sync(lambda: rig.waiting == {"g"})
             if number == 3:
-                # Comes while the answer to a known head is under way.
+                # Arrives while the answer to a known head is in flight.
                 for following in range(5):
                     client.send(raw(modern("tools/call", ADD, 10 + following)))
                 client.send(raw(modern("tools/list", {}, 20)))
@@ -264,7 +264,7 @@ def test_pipelined_requests_on_known_heads_are_answered_in_order(watched: Watche
         for following in range(5):
             assert json.loads(client.answer()[2])["id"] == 10 + following
         assert json.loads(client.answer()[2])["id"] == 20
-        # One alone that waited leaves the connection open for the next.
+        # A single buffered request leaves the connection usable.
         warm(watched, modern("tools/call", ADD, 30))
         client.send(raw(late))
         wait_until_sync(lambda: rig.waiting == {"g"})
@@ -320,7 +320,7 @@ def test_unread_answers_do_not_accumulate(tmp_path: Path, known: bool) -> None:
                 client.send(request)
                 assert client.answer()[0] == 200
             watched.parsed()
-            # The short way is taken until the kernel takes no more.
+            # Answers come from the cache until the kernel's buffer is full.
             for sent in range(1, 3_000):
                 client.send(request)
                 wait_until_sync(partial(watched.took_more_than, sent))
@@ -355,7 +355,7 @@ def test_a_closed_connection_leaves_no_timer(watched: Watched) -> None:
 
 
 def test_a_known_request_cancels_the_idle_timers(watched: Watched) -> None:
-    """That of a new connection, and the one that begins after an answer on the usual way."""
+    """That of a new connection, and the one after an answer through uvicorn."""
     request = modern("tools/call", ADD)
     warm(watched, request)
     before = watched.short
@@ -444,7 +444,7 @@ def test_shutdown_waits_for_calls_of_disconnected_clients(rig: Rig) -> None:
 
 
 def refused(port: int) -> bool:
-    """Whether nobody listens any more."""
+    """Whether the port refuses connections."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=60).close()
     except ConnectionRefusedError:
@@ -508,7 +508,7 @@ async def test_the_wire_answers_like_the_sdk(watched: Watched) -> None:
 
 
 async def differences(port: int, slow: FrontEnd, case: fuzz.Case) -> list[str]:
-    """Where the answers to the request, sent several times on one connection, are not those of the SDK."""
+    """Differences between the SDK's answer and those to the request, sent several times on one connection."""
     expected = fuzz.meaning(await send(slow, case.method, case.path, case.headers, case.body))
     with Client(port) as client:
         answers = []
@@ -519,7 +519,7 @@ async def differences(port: int, slow: FrontEnd, case: fuzz.Case) -> list[str]:
 
 
 def sendable(case: fuzz.Case) -> bool:
-    """Whether HTTP has a way to send this, on a connection that is kept, to have the application answer it."""
+    """Whether the case can be sent over a keep-alive connection and reach the application."""
     names = {name for name, _ in case.headers}
     plain = all(byte >= 32 and byte != 127 for _, value in case.headers for byte in value.replace(b"\t", b""))
     return (

@@ -1,4 +1,4 @@
-"""The checks of head and body."""
+"""The checks of a request's head and body."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What hosts and clients of today send, replayed: each recorded tool call takes the fast path, and so do its like.
+"""Replays the requests of current hosts and clients: recorded tool calls and mutations of them take the fast path.
 
-``hosts`` has the recordings; its README says how they were made. Each answer is compared with the one of a front
-without a fast path.
+``hosts`` has the recordings; its README says how they were made. Each answer is compared with that of a front without
+a fast path.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RECORDINGS = {
     for path in sorted((Path(__file__).parent / "hosts").glob("*.json"))
 }
 MUTATIONS = 25
-"""Of each recorded call."""
+"""Mutations of each recorded call."""
 CLIENT = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 
@@ -53,7 +53,7 @@ class Fronts(NamedTuple):
     project: str
 
     async def answers(self, method: str, path: str, headers: Headers, body: bytes) -> list[Response]:
-        """Of both, which have to mean the same."""
+        """The answers of both, which must be equivalent."""
         path = path.replace("/mcp", f"/p/{self.project}/mcp", 1) if path == "/mcp" else path
         both = [await send(front, method, path, headers, body) for front in (self.fast, self.slow)]
         assert meaning(both[0]) == meaning(both[1])
@@ -69,7 +69,7 @@ async def fronts(store: Store, project: str) -> AsyncIterator[Fronts]:
         for fast in (True, False)
     ]
     for front in made:
-        # The name of a server is let in once by the slow path. Hosts begin with other requests than calls.
+        # The slow path admits a host name first. Hosts do not start with calls.
         assert (await send(front, "GET", "/healthz", [("host", "127.0.0.1:8420")])).status == 200
     yield Fronts(made[0], made[1], project)
     for front in made:
@@ -101,7 +101,7 @@ async def test_every_recorded_call_takes_the_fast_path(fronts: Fronts, host: str
 
 
 class Mutator:
-    """Makes other requests that a host may well send out of a recorded one."""
+    """Mutates a recorded request into others that the host could send."""
 
     def __init__(self, seed: str) -> None:
         self._pick = random.Random(seed)
@@ -127,7 +127,7 @@ class Mutator:
         return given, text.encode()
 
     def _extra(self) -> dict[str, Any]:
-        """Keys that nobody here knows."""
+        """Unknown keys."""
         pick = self._pick
         values: tuple[Any, ...] = (
             None, True, pick.random(), 10**20, "", "ü" * 30, [[], {}], {"a": {"b": [1, None]}}, "\U0001f600", -1.5e-7,

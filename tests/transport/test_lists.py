@@ -1,4 +1,4 @@
-"""tools/list over HTTP: as the setting says, the same for everybody, compressed for those who take it."""
+"""tools/list over HTTP: follows the setting, is the same for every client, and is compressed if accepted."""
 
 from __future__ import annotations
 

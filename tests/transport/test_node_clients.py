@@ -30,7 +30,7 @@ def live() -> Iterator[Live]:
 
 @contextmanager
 def hit_rate(live: Live, besides: int = 0) -> Iterator[None]:
-    """Asserts that the fast path answers at least 98 of 100 calls, ``besides`` those meant to miss it."""
+    """Asserts that the fast path answers at least 98 of 100 calls, not counting ``besides`` intended misses."""
     before = live.app.fast_path.counts.copy()
     yield
     made = live.app.fast_path.counts - before
@@ -41,7 +41,7 @@ def hit_rate(live: Live, besides: int = 0) -> Iterator[None]:
 
 @pytest.mark.parametrize("era", ["auto", "legacy", "2026-07-28"])
 def test_the_official_client(node: Node, live: Live, era: str) -> None:
-    # Wrong arguments and an unknown tool are not for the fast path.
+    # The fast path declines wrong arguments and an unknown tool.
     with hit_rate(live, besides=2):
         done = node.run(node.own("client.mjs"), [live.url, era, str(CALLS)])
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Raw HTTP: what the protocol demands of a server, rule by rule, on both ways through the front."""
+"""Raw HTTP: the requirements of the protocol, rule by rule, on both paths of the front."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ async def test_a_handshake_needs_no_session(front: FrontEnd, version: str) -> No
     assert response.status == 200
     assert "mcp-session-id" not in response.headers
     result = response.json["result"]
-    # The one revision with batches, which are refused here, is not agreed on.
+    # The one revision with batches, which are not supported, is not negotiated.
     assert result["protocolVersion"] == (version if version != "2025-03-26" else "2025-11-25")
     assert result["serverInfo"]["name"] == "fleet-coordinator"
     assert result["instructions"] == "How to use rig."
@@ -399,7 +399,7 @@ async def test_bodies_are_bounded(rig: Rig) -> None:
             headers, body = make("tools/call", call("echo", {"text": "x" * 3000}))
             response = await send(app, "POST", "/mcp", headers, [body[:1000], body[1000:], b""])
             assert response.status == 200
-        # What is announced as too large is not waited for.
+        # A body that is announced as too large is not read.
         headers, _ = modern("tools/call", ADD)
         for length in ("99999", "0" * 5_000 + "99999"):
             response = await send(app, "POST", "/mcp", [*headers, ("content-length", length)], [])

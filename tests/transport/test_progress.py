@@ -1,4 +1,4 @@
-"""Callers that sent a progress token hear of their calls that wait; others do not."""
+"""Waiting calls send progress to callers with a progress token only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Projects that nobody has written to, and those that are not on the list: the same on the fast path and off it."""
+"""Unwritten projects, and those that are not on the list: the same on both paths."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def fronts(store: Store) -> AsyncIterator[Fronts]:
 
 @pytest.fixture
 def neighbour(project: str, onlooker: redis.Redis) -> Iterator[str]:
-    """A project with items whose name is much like that of the test's project."""
+    """A project with items and a name similar to that of the test's project."""
     name = f"{project}x"
     yield name
     onlooker.delete(*onlooker.keys(f"fc:{{{name}}}:*"))
@@ -80,7 +80,7 @@ def neighbour(project: str, onlooker: redis.Redis) -> Iterator[str]:
 
 
 def hint_in(result: dict[str, Any]) -> str | None:
-    """What a result says, the same in the text and in the structured content, unless that is a list."""
+    """The hint of a result, the same in the text and in the structured content, unless that is a list."""
     texts, structured = [block["text"] for block in result["content"]], result.get("structuredContent")
     said = [text.removeprefix("hint: ") for text in texts if text.startswith("hint: ")]
     if isinstance(structured, dict):
@@ -97,9 +97,9 @@ async def test_reads_of_an_unwritten_project_carry_a_hint(
     fronts: Fronts, project: str, toolset: str, tool: str, arguments: Any, era: Any
 ) -> None:
     for result in await fronts.call(f"/p/{project}/mcp/{toolset}", tool, arguments, era):
-        # The navigator keeps nothing in a project, so nothing is ever written there.
+        # The navigator stores nothing in a project.
         expected = "" if toolset == "navigator" else f"nobody has written to the project '{project}' yet"
-        # By chance, the name of another test's project may be much like this one's.
+        # The project of another test may happen to have a similar name.
         assert (hint_in(result) or "").partition("; did you mean ")[0] == expected
 
 
@@ -186,7 +186,7 @@ LISTED = {"projects": ("alpha", "beta")}
 
 
 async def refusals(path: str, tool: dict[str, Any], token: str | None = None, front: Front | None = None) -> str:
-    """How a call is refused, the same on the fast path and off it, and again once both know the path."""
+    """The refusal of a call, the same on both paths, and again once both have cached the request path."""
     found = set()
     for fast in (True, False):
         app = front.make(fast=fast) if front is not None else make_app(with_settings=LISTED, fast=fast)

@@ -67,7 +67,7 @@ async def test_a_call_is_cancelled_when_its_client_gives_up(mode: Any) -> None:
             assert (await client.call_tool("add", {"left": 1})).structured_content == {"sum": 2}
             if mode != "legacy":
                 await wait_until(lambda: not rig.waiting, what="the call's end")
-        # A client of an older revision holds on to the call's stream until it leaves.
+        # A client of an older revision keeps the call's stream open until it disconnects.
         await wait_until(lambda: not rig.waiting and not live.app.in_flight, what="the call's end")
         assert rig.calls[0][0] == "watch"
 

@@ -1,4 +1,4 @@
-"""Results in a form of their own (``Reply``): the same on both ways, in both eras."""
+"""Results in a custom form (``Reply``): the same on both paths, in both eras."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def answers(form: Reply | ToolFailure, arguments: dict[str, Any], era: Any
 
 @pytest.mark.parametrize("era", [modern, legacy])
 @pytest.mark.parametrize("name", FORMS)
-async def test_both_ways_give_the_form(name: str, era: Any) -> None:
+async def test_both_paths_return_the_form(name: str, era: Any) -> None:
     form = FORMS[name]
     result = await answers(form, {"left": 1}, era)
     assert result["isError"] == form.is_error
@@ -84,7 +84,7 @@ async def test_a_list_is_the_exact_list_as_text() -> None:
 
 
 @pytest.mark.parametrize("era", [modern, legacy])
-async def test_failures_look_as_the_toolset_says(era: Any) -> None:
+async def test_failures_have_the_toolsets_form(era: Any) -> None:
     result = await answers(ToolFailure("conflict", "as told"), {"left": 1}, era)
     assert result["isError"]
     assert result["content"] == [{"type": "text", "text": "conflict: as told"}]

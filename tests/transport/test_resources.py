@@ -57,7 +57,7 @@ async def test_a_toolset_without_any_does_not_offer_them(live: Live, mode: Any) 
             await client.read_resource(FACTS.uri)
 
 
-async def test_caches_may_keep_them_where_all_get_the_same(make_front: Callable[..., Front]) -> None:
+async def test_they_are_cacheable_if_all_callers_get_the_same(make_front: Callable[..., Front]) -> None:
     guarded, open_to_all = make_front(verifier=KEYS), make_app()
     for method, params in (("resources/list", {}), ("resources/read", {"uri": FACTS.uri})):
         for front, token, scope in ((open_to_all, None, "public"), (guarded, guarded.all, "private")):
@@ -66,7 +66,7 @@ async def test_caches_may_keep_them_where_all_get_the_same(make_front: Callable[
     await open_to_all.aclose()
 
 
-async def test_a_toolset_that_is_not_permitted_is_not_read(make_front: Callable[..., Front]) -> None:
+async def test_resources_of_unpermitted_toolsets_are_hidden(make_front: Callable[..., Front]) -> None:
     front = make_front(verifier=KEYS)
     reading = modern("resources/read", {"uri": FACTS.uri})
     assert (await ask(front, front.reader, reading, "/mcp/gateway")).status == 403
@@ -74,7 +74,7 @@ async def test_a_toolset_that_is_not_permitted_is_not_read(make_front: Callable[
     assert refused["message"] == "Unknown resource: rig://facts; there are: none"
 
 
-def test_who_may_use_the_reading_tools_of_their_toolset_may_read_them() -> None:
+def test_permission_for_reading_tools_includes_resources() -> None:
     both = endpoint("/mcp/gateway,flows")
 
     def readable(*permissions: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Calls that are one too many are answered at once, without a task, and exactly as on the usual way."""
+"""Calls over capacity are shed at once, without a task, with the same answer on both paths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAKES = pytest.mark.parametrize("make", [modern, legacy])
 
 
 class Watcher:
-    """Counts who is turned away."""
+    """Counts shed calls."""
 
     def __init__(self) -> None:
         self.turned_away: Counter[tuple[str, str]] = Counter()
@@ -43,7 +43,7 @@ class Watcher:
 
 
 class Busy:
-    """A live front that can be made to have more to do than it can."""
+    """A live front that can be put over capacity."""
 
     def __init__(self, live: Live, rig: Rig, admission: Admission, watcher: Watcher) -> None:
         self.port = live.port
@@ -57,7 +57,7 @@ class Busy:
         return self._admission.in_flight
 
     def flood(self, lasts: bool = True) -> None:
-        """As if more calls came than can be let in, as seen by everybody but critical ones."""
+        """Simulates calls over capacity, for all but critical ones."""
         self._admission.in_flight = 500 if lasts else 0
         for each in (Criticality.SHEDDABLE, Criticality.NORMAL, Criticality.READ):
             surplus = self._admission._surplus[each]
@@ -81,7 +81,7 @@ def busy() -> Iterator[Busy]:
 
 @pytest.mark.parametrize("more", [(), (("x-request-id", "given"),), (("mcp-session-id", "s"),)])
 @MAKES
-def test_every_call_gives_its_place_back(busy: Busy, make: Any, more: tuple[tuple[str, str], ...]) -> None:
+def test_every_call_releases_its_slot(busy: Busy, make: Any, more: tuple[tuple[str, str], ...]) -> None:
     with Client(busy.port) as client:
         for params in (ADD, ADD, ADD, call("broken"), call("fail", {"code": "over_capacity"})):
             client.send(raw(make("tools/call", params), *more))
@@ -120,7 +120,7 @@ def test_shed_answers_are_the_same_on_known_heads(busy: Busy, make: Any) -> None
     busy.flood()
     with Client(busy.port) as client:
         answers = []
-        for _ in range(3):  # the first has a head that nobody has seen before
+        for _ in range(3):  # the first has a new head
             client.send(raw(make("tools/call", NOTHING, 7)))
             answers.append(json.loads(client.answer()[2]))
     assert answers[0] == answers[1] == answers[2]
@@ -144,7 +144,7 @@ UNUSUAL = ("mcp-param-of-somebody", "1")
 
 
 class Wordy(Rig):
-    """Two of its tools tell failures in words of their own."""
+    """Two of its tools have their own form of failures."""
 
     def toolset(self, name: str = "rig") -> Toolset:
         def worded(tool: Tool) -> Tool:
@@ -161,7 +161,7 @@ def test_cached_shed_answers_are_used_only_for_matching_calls() -> None:
         for make in (modern, legacy)
     ]
     with busy_with(Wordy()) as busy, Client(busy.port) as client:
-        for request in asked:  # so that their heads are known
+        for request in asked:  # makes their heads known
             client.send(raw(request))
             assert client.answer()[0] == 200
         busy.flood()
@@ -178,7 +178,7 @@ def test_cached_shed_answers_are_used_only_for_matching_calls() -> None:
 @MAKES
 @pytest.mark.parametrize("tool", ["nothing", "watch"])
 def test_a_call_on_the_slow_path_is_shed_early(busy: Busy, make: Any, tool: str) -> None:
-    """An unusual head, or a tool that waits: both are the SDK's server's, where a call costs ten times as much."""
+    """An unusual head, or a tool that waits: both go to the SDK's server, where a call costs ten times as much."""
     asked = call(tool, {"gate": "g"} if tool == "watch" else {})
     busy.rig.gates["g"] = asyncio.Event()
     busy.rig.gates["g"].set()
@@ -229,7 +229,7 @@ def test_invalid_calls_are_reported_under_load_too(busy: Busy, make: Any, wrong:
 
 @MAKES
 def test_requests_without_an_answer_are_not_shed_with_one(busy: Busy, make: Any) -> None:
-    """A notification, and a client that does not take the form of an answer."""
+    """A notification, and a client that does not accept the media type of the answer."""
     headers, body = make("tools/call", NOTHING)
     message = json.loads(body)
     del message["id"]

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": str(ROOT),
-    # On a busy machine, too, calls have their answers.
+    # Generous, for a busy machine.
     "FLEET_REDIS_TIMEOUT_MS": "10000",
     "FLEET_REQUEST_DEADLINE_MS": "20000",
 }
@@ -53,7 +53,7 @@ def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def exchange(command: Sequence[str], messages: Sequence[Any], answers: int) -> tuple[list[Any], str]:
-    """So many lines of what a server answers on stdout, and all that it says on stderr."""
+    """The first ``answers`` lines of a server's stdout, and all of its stderr."""
     lines = "".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in messages)
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=ROOT
@@ -168,7 +168,7 @@ async def work(client: Any, title: str) -> list[str]:
 
 
 async def test_local_agents_share_one_store_that_survives_its_owner(tmp_path: Path) -> None:
-    """The first starts the embedded store; who stays keeps it up when the first has gone."""
+    """The first starts the embedded store; the other one restarts it after the first has exited."""
     command = fleet_stdio(tmp_path / "data")
     parameters = StdioServerParameters(command=command[0], args=command[1:], env=ENVIRONMENT, cwd=str(ROOT))
     started, leave = asyncio.Event(), asyncio.Event()
@@ -188,7 +188,7 @@ async def test_local_agents_share_one_store_that_survives_its_owner(tmp_path: Pa
         await first
 
         async def found() -> list[str] | None:
-            # The first one's store has ended; until there is another, calls fail and say when to come back.
+            # The first one's store has stopped; until there is another, calls fail with a retry delay.
             answer = await second.call_tool("get_next_item", {"limit": 20})
             if answer.is_error:
                 assert answer.structured_content["error"]["kind"] == "shedding"
@@ -201,9 +201,9 @@ async def test_local_agents_share_one_store_that_survives_its_owner(tmp_path: Pa
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 async def test_a_failed_store_is_restarted_under_its_agents(tmp_path: Path, number: signal.Signals) -> None:
-    """The session that started it watches it; the others find the new one."""
+    """The session that started it supervises it; the others reconnect."""
     command = fleet_stdio(tmp_path / "data", "--watchdog-seconds", "2")
-    # Not patient: a store that stands still is to be noticed by calls before it is replaced.
+    # A short timeout: calls must notice a hung store before it is restarted.
     environment = {**ENVIRONMENT, "FLEET_REDIS_TIMEOUT_MS": "2000"}
     parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd=str(ROOT))
     async with (
@@ -304,7 +304,7 @@ def claim(number: int, agent: str, *, wait_ms: int, **more: Any) -> dict[str, An
 
 
 def piped(command: Sequence[str], messages: Sequence[Any], directory: Path) -> dict[Any, Any]:
-    """The answers to the messages in a file, by request; the process ends on its own, and well."""
+    """The answers to the messages in a file, by request; the process exits by itself with code 0."""
     file = directory / "in.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in messages))
     with file.open("rb") as lines:
@@ -317,7 +317,7 @@ def piped(command: Sequence[str], messages: Sequence[Any], directory: Path) -> d
 
 
 def test_requests_from_a_file_are_answered(tmp_path: Path) -> None:
-    """Though the input ends while all of it is still in flight. Of two claims of one item, one would have to wait."""
+    """Although the input ends while all calls are in flight. Of two claims of one item, one would have to wait."""
     command = fleet_stdio(tmp_path / "data")
     created = {"operation": "create", "items": [{"title": "one"}]}
     assert set(piped(command, [*HELLO, call(2, "manage_items", created)], tmp_path)) == {1, 2}
@@ -351,7 +351,7 @@ def test_calls_in_flight_continue_up_to_the_request_deadline(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("end", ["its input ends", "a signal comes"])
 async def test_no_item_goes_to_a_claim_whose_session_ends(tmp_path: Path, end: str) -> None:
-    """The store is another session's, and goes on."""
+    """The store belongs to another session, and keeps running."""
     command = fleet_stdio(tmp_path / "data")
     parameters = StdioServerParameters(command=command[0], args=command[1:], env=ENVIRONMENT, cwd=str(ROOT))
     async with Client(stdio_client(parameters), mode="2026-07-28", read_timeout_seconds=60) as other:

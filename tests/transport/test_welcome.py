@@ -39,7 +39,7 @@ async def test_a_program_gets_plain_text(app: FrontEnd) -> None:
 async def test_it_takes_get_and_head_only(app: FrontEnd) -> None:
     response = await send(app, "POST", "/", [HOST])
     assert (response.status, response.headers["allow"]) == (405, "GET, HEAD")
-    # MCP clients that were given the server's address instead of an endpoint's see this message.
+    # MCP clients with the server's address instead of an endpoint's get this message.
     assert "/ takes GET only; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp" in response.body.decode()
     assert (await send(app, "GET", "/", [("host", "evil.example")])).status == 421
 

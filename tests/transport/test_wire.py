@@ -1,4 +1,4 @@
-"""What only a socket shows: pieces, pipelines, upgrades, slow and endless clients."""
+"""Tests over sockets: partial data, pipelining, upgrades, slow and endless clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.transport.rig import Rig, call, legacy, make_app, modern
 ADD = call("add", {"left": 2, "right": 3})
 H2C = [("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "AAEAAEAAAAIAAAABAAMAAABk")]
 LARGEST_READING = 262_144
-"""Bytes that uvloop takes at a time."""
+"""Bytes that uvloop reads at a time."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ class Client:
         return self._held == b"" and self._socket.recv(1) == b""
 
     def reset(self) -> None:
-        """Breaks the connection off, without a farewell."""
+        """Resets the connection."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def _more(self) -> None:
@@ -92,7 +92,7 @@ def test_pipelined_requests_are_answered_in_order(live: Live) -> None:
     requests = []
     for number in range(20):
         make = (modern, legacy)[number % 2]
-        # Every third has to take the slow path.
+        # Every third takes the slow path.
         left: Any = str(number) if number % 3 == 0 else number
         requests.append(raw(make("tools/call", call("add", {"left": left, "right": 0}), number)))
     with Client(live.port) as client:
@@ -112,20 +112,20 @@ def test_pipelined_data_is_not_read_before_the_answers(monkeypatch: pytest.Monke
             complete(protocol)
             waiting.append(len(protocol.pipeline))
 
-        # The parser of a connection looks for its callbacks when it is made.
+        # A parser binds its callbacks when it is created.
         monkeypatch.setattr(live.protocol, "on_headers_complete", noting)
         with Client(live.port) as client:
             sending = threading.Thread(target=client.send, args=(request * 5_000,))
             sending.start()
             assert [client.answer()[0] for _ in range(5_000)] == [405] * 5_000
             sending.join()
-    # What one reading brings is there at once, beside what was kept before it.
+    # The data of one read is added to the buffer at once.
     assert max(waiting) <= (AHEAD_BYTES + LARGEST_READING) // len(request) + 1
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3])
 def test_a_disconnect_is_noticed_behind_pipelined_data(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
-    # A sign of life that cannot be delivered tells it too.
+    # A keep-alive message that cannot be delivered would reveal it too.
     monkeypatch.setattr(_streamable_http_modern, "_SSE_PING_INTERVAL", 3600.0)
     rig = Rig()
     waiting = raw(modern("tools/call", call("watch", {"gate": "g"})))
@@ -184,7 +184,7 @@ def test_encoded_bodies_are_rejected(live: Live, name: str, value: str, status: 
 
 
 def test_trailers_are_not_headers(live: Live) -> None:
-    """What comes after the body may have passed proxies that look at heads only."""
+    """Trailers may have passed proxies that check only heads."""
     headers, body = modern("tools/call", ADD)
     trailers = b"host: evil.example\r\norigin: https://evil.example\r\nmcp-name: other\r\n"
     chunks = b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailers)
@@ -224,7 +224,7 @@ def test_expect_100_continue_is_answered(live: Live) -> None:
 
 @pytest.mark.parametrize("make", [modern, legacy])
 def test_an_upgrade_is_declined_and_the_request_answered(live: Live, make: Any) -> None:
-    """Java's HTTP client asks for HTTP/2 in this way and keeps the connection."""
+    """Java's HTTP client offers HTTP/2 like this and keeps the connection."""
     request = make("tools/call", ADD)
     with Client(live.port) as client:
         client.send(raw(request, *H2C) + raw(request))
@@ -260,7 +260,7 @@ def test_a_websocket_upgrade_is_declined(live: Live) -> None:
 
 @pytest.mark.parametrize("more", [(), H2C])
 def test_connect_is_refused(live: Live, more: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """The parser takes each CONNECT for an upgrade, whatever its headers: parsing it again leads nowhere."""
+    """The parser treats each CONNECT as an upgrade, whatever its headers: parsing it again is useless."""
     request = raw(modern("tools/call", ADD))
     with Client(live.port) as client:
         client.send(raw(([("host", "localhost")], b""), *more, method="CONNECT") + request)
@@ -305,7 +305,7 @@ def test_an_endless_head_is_cut_off(live: Live) -> None:
         client.send(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 20_000)
         assert client.answer()[0] == 431
         assert client.closed()
-    # The bound is for one head, not for a connection.
+    # The limit is per head, not per connection.
     with Client(live.port) as client:
         for _ in range(10):
             client.send(raw(modern("tools/call", ADD), ("x-padding", "a" * 5_000)))
@@ -381,7 +381,7 @@ def test_idle_clients_cannot_lock_others_out(monkeypatch: pytest.MonkeyPatch) ->
         for part in (b"", data[:20], data[:-20]) * 60:
             silent.append(open_ones.enter_context(Client(live.port)))
             silent[-1].send(part)
-        # The first ones were closed long before their time, and a request finds its way.
+        # The oldest ones were closed long before their timeout, and a request is served.
         for one in silent[:100]:
             assert one.answer()[0] == 408
             assert one.closed()
@@ -389,7 +389,7 @@ def test_idle_clients_cannot_lock_others_out(monkeypatch: pytest.MonkeyPatch) ->
             client.send(data)
             assert total(client.answer()[2]) == 5
         assert len(kind.unfinished) <= 50
-        # Neither a connection that has waited its turn nor the youngest of the slow ones pays for it.
+        # Neither a connection with a waiting call nor the youngest of the slow ones is closed.
         idle.send(data)
         assert total(idle.answer()[2]) == 5
         silent[-1].send(data[-20:])
@@ -400,7 +400,7 @@ def test_a_waiting_call_does_not_count_as_idle(monkeypatch: pytest.MonkeyPatch, 
     with serving(lambda: make_app(rig)) as live, Client(live.port) as waiting, contextlib.ExitStack() as open_ones:
         kind: Any = live.protocol
         monkeypatch.setattr(kind, "most_unfinished", 3)
-        # Behind its request, it has sent the beginning of another one.
+        # It has pipelined the beginning of another request.
         waiting.send(raw(modern("tools/call", call("watch", {"gate": "g"}))) + b"POST /mcp")
         wait_until_sync(lambda: "g" in rig.waiting, what="the call waits")
         silent = [open_ones.enter_context(Client(live.port)) for _ in range(8)]
@@ -430,7 +430,7 @@ def test_an_absolute_target_counts_as_the_host(live: Live, target: str, status: 
     own = f"127.0.0.1:{live.port}"
     head, rest = raw(modern("tools/call", ADD)).split(b"\r\n", 1)
     request = head.replace(b"/mcp", target.format(own=own).encode()) + b"\r\n" + rest
-    # The second time it would take the fast path; and a foreign Host does not matter then.
+    # The second one could take the fast path; the Host header must not matter either.
     for data in (request, request, request.replace(b"host: 127.0.0.1:8420", b"host: evil.example")):
         with Client(live.port) as client:
             client.send(data)
@@ -490,7 +490,7 @@ def test_a_disconnect_between_pipelined_answers_is_harmless(
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         client.connect(("127.0.0.1", live.port))
-        # The second is being answered, the third has come, when the client leaves.
+        # The second is being answered, the third has arrived, when the client disconnects.
         client.sendall(large + raw(modern("tools/list")) + raw(modern("tools/list")))
         assert paused.wait(60)
         wait_until_sync(lambda: live.app.in_flight == 1)
@@ -501,7 +501,7 @@ def test_a_disconnect_between_pipelined_answers_is_harmless(
 
 
 def test_a_client_counts_as_connected_when_file_descriptors_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking at its connection takes a file. It would be told of an item that has been given back."""
+    """Checking its connection needs a file descriptor. Otherwise it would get an item that was released."""
     ours, theirs = socket.socketpair()
     protocol = object.__new__(BoundedHttpProtocol)
     protocol.transport = SimpleNamespace(is_closing=lambda: False, get_extra_info=lambda name: ours)  # type: ignore[assignment]
@@ -546,6 +546,6 @@ def test_a_connection_that_is_reset_leaves_no_timer(live: Live, monkeypatch: pyt
         client.send(raw(modern("ping")))
         client.answer()
         client.reset()
-    # Connections of the tests before may end here too.
+    # Connections of earlier tests may close here too.
     wait_until_sync(lambda: any(isinstance(why, ConnectionResetError) for why, _ in lost))
     assert [timer for _, timer in lost if timer is not None] == []
