@@ -109,7 +109,7 @@ class Attempt:
                 spec = await load(self.step)
             if spec is None:
                 self.outcome = "failed"
-                why = "what the flow was created with is gone"
+                why = "the spec of the flow is gone"
                 return self._report(FAILED, failure_json(why, "gone"), Plan(error=why))
             if outcome is None:
                 outcome = await self._prepare_and_execute(kind, spec)
@@ -120,7 +120,7 @@ class Attempt:
                 if self._task.cancelling():
                     raise
                 # Nobody cancelled this task. The tool cancelled itself, or something that it waited for.
-                outcome = Failure("what the tool waited for was cancelled", "cancelled")
+                outcome = Failure("the call that the tool waited for was cancelled", "cancelled")
         except Exception as error:
             _log.warning("step failed unexpectedly", step=self.step.job_id, exc_info=True)
             outcome = Failure(f"the step failed unexpectedly: {type(error).__name__}", "unexpected")
@@ -198,7 +198,7 @@ class Attempt:
             try:
                 text = step.arguments if step.verdict == "recorded" else result_json(outcome.value)
             except Exception:
-                outcome = Failure("the tool returned what cannot be written as JSON", "invalid_result")
+                outcome = Failure("the tool returned a value that is not JSON", "invalid_result")
         if isinstance(outcome, Failure):
             outcome = presentable(outcome)
             text = failure_json(outcome.message, outcome.type)
@@ -209,7 +209,7 @@ class Attempt:
         try:
             plan = _sound(kind.planner.plan(step, spec, outcome))
         except Exception:
-            _log.exception("what follows a step could not be planned", step=step.job_id)
+            _log.exception("the successors of a step could not be planned", step=step.job_id)
             plan = Plan(error=f"what follows step {step.key!r} could not be planned")
         self.outcome = "ok" if isinstance(outcome, Success) else "failed"
         return self._report(DONE if self.outcome == "ok" else FAILED, text, plan)

@@ -21,7 +21,7 @@ import msgspec
 HEAD = struct.Struct("!I")
 """The header of each message, in either direction: its length in bytes."""
 _PR_SET_PDEATHSIG = 1
-TOO_DEEP = "the callable returned what is nested too deep to be kept"
+TOO_DEEP = "the callable returned a value that is nested too deep"
 BAD_ARGUMENTS = "VALIDATION_ERROR"
 """The type of a failure of a call with wrong arguments; the callable was not called."""
 _KEY = "idempotency_key"

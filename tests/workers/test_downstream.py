@@ -264,7 +264,7 @@ async def test_a_dead_server_is_not_contacted_on_every_call(
 async def test_answers_that_violate_the_protocol_are_errors(made: list[DownstreamServer]) -> None:
     server = DownstreamServer("it", raw("plain"))
     made.append(server)
-    with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
+    with pytest.raises(CallRefused, match="gave an answer that violates the protocol"):
         await call(server, "odd")
     with pytest.raises(CallRefused, match="the disk is full"):
         await call(server, "full")
@@ -276,7 +276,7 @@ async def test_answers_that_violate_the_protocol_are_errors(made: list[Downstrea
     assert result.content[0].text == "fine"  # type: ignore[union-attr]
     server = DownstreamServer("it", raw("odd"))
     made.append(server)
-    with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
+    with pytest.raises(CallRefused, match="gave an answer that violates the protocol"):
         await server.tools()
 
 
@@ -355,7 +355,7 @@ async def test_unreadable_answers_over_stdio_block_nobody(made: list[DownstreamS
     made.append(server)
     async with asyncio.timeout(60):
         for tool in ("string", "half", "neither"):
-            with pytest.raises(CallRefused, match="answered with what the protocol does not know"):
+            with pytest.raises(CallRefused, match="gave an answer that violates the protocol"):
                 await call(server, tool)
         # Stray output is not an answer, and an invalid byte in a text breaks none.
         assert await call(server, "chatty") == ""
@@ -363,7 +363,7 @@ async def test_unreadable_answers_over_stdio_block_nobody(made: list[DownstreamS
         assert server._session is not None
         assert not server._session.ended
         for tool in ("unfinished", "unnamed"):
-            with pytest.raises(ConnectionFailed, match="lost during the call: the server answered with what"):
+            with pytest.raises(ConnectionFailed, match="lost during the call: the server gave an answer that"):
                 await call(server, tool)
             assert await call(server, "plain") == "fine"
 

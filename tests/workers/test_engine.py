@@ -471,7 +471,7 @@ async def test_a_flow_whose_spec_is_gone_fails(bench: Bench) -> None:
     assert taken.results == [1]
     await bench.store.command("DEL", keys.run_spec.key("default", str(flow)))
     bench.start()
-    assert (await bench.ended(flow)).row.error == "what the flow was created with is gone"
+    assert (await bench.ended(flow)).row.error == "the spec of the flow is gone"
     assert bench.tools.began["start"] == 0
 
 

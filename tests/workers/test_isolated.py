@@ -119,7 +119,12 @@ async def test_files_in_the_working_directory_are_not_imported(
         (f"{HERE}:raises", {"text": ""}, "ValueError", "ValueError"),
         (f"{HERE}:add", {"a": 1}, "args: required: b", "VALIDATION_ERROR"),
         (f"{HERE}:no_json", {}, "Encoding objects of type object is unsupported", "TypeError"),
-        (f"{HERE}:deep", {"levels": 100_000}, "the callable returned what is nested too deep", "invalid_result"),
+        (
+            f"{HERE}:deep",
+            {"levels": 100_000},
+            "the callable returned a value that is nested too deep",
+            "invalid_result",
+        ),
         (f"{HERE}:missing", {}, "has no attribute 'missing'", "AttributeError"),
         ("no_such_module:f", {}, "No module named 'no_such_module'", "ModuleNotFoundError"),
         (f"{HERE}:ends", {"code": 3}, "the process of the callable ended with code 3", "crashed"),

@@ -149,7 +149,7 @@ class DownstreamServer:
             # The result does not match the tool's own output schema.
             raise CallRefused(self.without_secrets(str(error))) from None
         except ValueError:
-            raise CallRefused(f"the connection {self.name!r} answered with what the protocol does not know") from None
+            raise CallRefused(f"the connection {self.name!r} gave an answer that violates the protocol") from None
         finally:
             session.calls -= 1
             if session.ended and not session.calls:

@@ -25,7 +25,7 @@ GRACE_SECONDS = 2.0
 """How long a server may take to end after its stdin was closed, and again after SIGTERM."""
 _FLUSH_SECONDS = 0.5
 _CHUNK = 65_536
-_UNKNOWN = "the server answered with what the protocol does not know"
+_UNKNOWN = "the server gave an answer that violates the protocol"
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
