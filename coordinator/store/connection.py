@@ -26,7 +26,7 @@ this."""
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
 _PING = hiredis.pack_command(("PING",))
 _Push = hiredis.PushNotification
-UNHEARD = "was silent for too long"
+SILENT = "was silent for too long"
 _MISSING = object()
 """What the parser returns if it has no whole reply yet. None and False would not do: they are replies."""
 
@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
 
     def drop(self, why: str) -> None:
         """Ends the connection at once; waiting calls fail. ``why`` completes "the store ..."."""
-        self._end(why, clean=why is UNHEARD)  # calls that arrive meanwhile may wait for the next connection
+        self._end(why, clean=why is SILENT)  # calls that arrive meanwhile may wait for the next connection
         if self._transport is not None:
             self._transport.abort()
 
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._strict and self._loop.time() - self._proven > self._fresh:
-            self.drop(UNHEARD)
+            self.drop(SILENT)
             return
         reader = self._reader
         reader.feed(data)
@@ -237,7 +237,7 @@ class Connection(asyncio.Protocol):
             marks.popleft()
         unheard = now - self._proven
         if unheard > self._fresh and (self._strict or not self._waiting):
-            self.drop(UNHEARD)
+            self.drop(SILENT)
             return
         if not self._waiting:
             if not self._watched:

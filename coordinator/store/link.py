@@ -39,7 +39,7 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.store.address import Address
 from coordinator.store.clients import Resolver, confirmed
-from coordinator.store.connection import MAX_IN_FLIGHT, UNHEARD, Connection, over_capacity
+from coordinator.store.connection import MAX_IN_FLIGHT, SILENT, Connection, over_capacity
 from coordinator.store.errors import ServerError, StoreChanged, StoreError, StoreTooOld, StoreUnreachable
 from coordinator.store.identity import Ask
 from coordinator.store.replies import changed, unavailable
@@ -198,7 +198,7 @@ class Link:
     def _submit_anew(self, command: bytes) -> asyncio.Future[Any]:
         """Replaces a stale connection before it is given another call."""
         if self._connection is not None:
-            self._connection.drop(UNHEARD)
+            self._connection.drop(SILENT)
         return self.submit(command)
 
     def _lost(self, connection: Connection, why: str, clean: bool) -> None:

@@ -240,12 +240,12 @@ class Store:
         """Why writes to a paused primary could be acknowledged after a failover; empty: they cannot. They cannot if
         this process drops a silent server before Sentinels can call it down.
         """
-        patience = await clients.down_after(self._address, self._timeout)
-        if patience is None or FRESH * self._timeout < patience:
+        limit = await clients.down_after(self._address, self._timeout)
+        if limit is None or FRESH * self._timeout < limit:
             return ""
         return (
             f"redis_timeout_ms is {round(self._timeout * 1000)}, and the Sentinels' down-after-milliseconds "
-            f"{round(patience * 1000)}: it has to be over {FRESH} times the former, or writes to a paused primary "
+            f"{round(limit * 1000)}: it has to be over {FRESH} times the former, or writes to a paused primary "
             "can be acknowledged and lost"
         )
 

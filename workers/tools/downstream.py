@@ -15,7 +15,7 @@ from coordinator.toolsets.caller import Caller
 from workers.downstream.failures import CallRefused, ConnectionFailed
 from workers.downstream.server import DownstreamServer, content_of
 from workers.tools.results import failure_of, value_of
-from workers.tools.retrying import Retrying, TurnedAway
+from workers.tools.retrying import RetryableFailure, Retrying
 from workers.tools.source import Source, SourceFailed, StepTool
 
 
@@ -80,7 +80,7 @@ class ServerTools(Source):
             failure = failure_of(result.structured_content, texts)
             failure = msgspec.structs.replace(failure, message=server.without_secrets(failure.message))
             if _nothing_done(result.structured_content):
-                raise TurnedAway(failure)
+                raise RetryableFailure(failure)
             return failure
         content = content_of(result) if len(texts) != len(result.content) else None
         return Success(value_of(result.structured_content, texts, content))

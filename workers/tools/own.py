@@ -21,7 +21,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Call, Reply, Tool, Toolset
 from workers.tools.results import failure_of, value_of
-from workers.tools.retrying import Retrying, TurnedAway
+from workers.tools.retrying import RetryableFailure, Retrying
 from workers.tools.source import Source, StepTool
 
 _log = structlog.get_logger(__name__)
@@ -100,7 +100,7 @@ class OwnTools(Source):
             # Calling again is safe: every call that changes something has a request id here, so a call that was carried
             # out is answered from the record.
             if failure.kind == "shedding" or failure.code == "conflict":
-                raise TurnedAway(failed) from None
+                raise RetryableFailure(failed) from None
             return failed
         except Exception:
             _log.exception("tool failed", tool=tool.name, step=step.job_id)

@@ -19,7 +19,7 @@ PER_CALL, PER_SECOND = 0.1, 0.5
 """How many retries each call, and each second, adds to the budget."""
 
 
-class TurnedAway(Retryable):
+class RetryableFailure(Retryable):
     """A call had no effect, and the same call may succeed later."""
 
     def __init__(self, failure: Failure) -> None:
@@ -34,9 +34,9 @@ class Retrying:
         self._policy = RetryPolicy(Budget(monotonic, PER_SECOND, PER_CALL), SECONDS)
 
     async def __call__(self, attempt: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """Calls ``attempt`` until it does not raise ``TurnedAway``, as long as budget and time allow."""
+        """Calls ``attempt`` until it does not raise ``RetryableFailure``, as long as budget and time allow."""
         try:
             outcome: Outcome = await self._policy.retrying()(attempt)
-        except TurnedAway as last:
+        except RetryableFailure as last:
             return last.failure
         return outcome
