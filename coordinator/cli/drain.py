@@ -81,13 +81,18 @@ def drain(
     url = running_url(loaded.settings)
     try:
         queue_url = loaded.settings.steps.queue_url or url
-        return asyncio.run(_drain(url, queue_url, loaded.settings.redis_timeout_ms, scope, wait, end))
+        return asyncio.run(drain_scope(url, queue_url, loaded.settings.redis_timeout_ms, scope, wait, end))
     except KeyboardInterrupt:
         told = f"if {scope} was asked to take no new work, that holds until `{ending(scope)}`"
         raise CommandFailed(f"interrupted; {told}") from None
 
 
-async def _drain(url: str, queue_url: str, timeout_ms: int, scope: str, wait: float, end: bool) -> int:
+async def drain_scope(url: str, queue_url: str, timeout_ms: int, scope: str, wait: float, end: bool) -> int:
+    """Begins a drain and waits for what is in hand, or ends a drain; returns the exit code.
+
+    Raises:
+        CommandFailed: the store cannot be used, or no process is in the scope.
+    """
     store = await open_store(url, timeout_ms)
     try:
         drains = Drains(store)
@@ -157,7 +162,7 @@ async def _until_idle(client: redis.asyncio.Redis, scope: str, wait: float) -> i
         return f"steps of {', '.join(busy)}" if busy else ""
 
     # A worker first has to notice the drain, and then to publish its state.
-    return await _until_nothing(in_hand, 2 * (LOOK_SECONDS + RENEW_SECONDS), wait, "steps end by their timeout")
+    return await until_nothing(in_hand, 2 * (LOOK_SECONDS + RENEW_SECONDS), wait, "steps end by their timeout")
 
 
 async def workers_of(client: redis.asyncio.Redis, scope: str) -> tuple[list[str], list[str]]:
@@ -182,10 +187,10 @@ async def _until_done(store: Store, wait: float) -> int:
         return f"{_told(left.claims, 'claim')}; {_told(left.steps, 'step')}" if left.total else ""
 
     ends = "claims end by their time to live, and steps by their timeout"
-    return await _until_nothing(in_hand, 2 * LOOK_SECONDS, wait, ends)
+    return await until_nothing(in_hand, 2 * LOOK_SECONDS, wait, ends)
 
 
-async def _until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, wait: float, ends: str) -> int:
+async def until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, wait: float, ends: str) -> int:
     """Waits until no work is in progress, and prints what is left meanwhile.
 
     Args:

@@ -79,6 +79,10 @@ class FleetFile:
     def close(self) -> None:
         """Removes the file and releases the directory."""
         self._path.unlink(missing_ok=True)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Gives up the directory and leaves the file, as the end of a supervisor that is killed does."""
         self._lock.close()
 
 

@@ -136,7 +136,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             QueueDepth(store, StepStore(store, Handoff.of(settings)), recorder, name),
         )
         measuring = [asyncio.create_task(one.run(), name=type(one).__name__.lower()) for one in measurements]
-        probe = asyncio.create_task(_watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
+        probe = asyncio.create_task(watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
         try:
             async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
                 await _run(server, sock, app, lifecycle, settings.drain_seconds)
@@ -255,8 +255,8 @@ async def announce(app: FrontEnd, lifecycle: Lifecycle, port: int) -> None:
     _log.info("front-end ready", port=port)
 
 
-async def _watch(server: McpServer, app: FrontEnd, recorder: Recorder, admission: Admission, metrics_dir: Path) -> None:
-    """Samples the lag of the event loop and the resources of this process."""
+async def watch(server: McpServer, app: FrontEnd, recorder: Recorder, admission: Admission, metrics_dir: Path) -> None:
+    """Samples the lag of the event loop and the resources of this process, until it is cancelled."""
     loop = asyncio.get_running_loop()
     told, shown = loop.time(), False
     while True:

@@ -71,7 +71,7 @@ class _Up:
         Raises:
             CommandFailed: it cannot start; nothing is left running.
         """
-        await self._wait_for_leftovers()
+        await wait_for_leftovers(self._file.previous)
         with reserved(self._settings) as self._settings:
             clear_free_slots(self._metrics_dir)
             try:
@@ -105,20 +105,6 @@ class _Up:
     def reload(self) -> None:
         """Rereads the settings and applies them in all front-ends."""
         self._settings = apply_reload(self._reader.read(), self._settings, self._supervisor)
-
-    async def _wait_for_leftovers(self) -> None:
-        """Waits for the exit of the processes of a killed supervisor."""
-        previous = self._file.previous
-        if previous is None:
-            return
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + LEFTOVER_SECONDS
-        directory = Path(previous.metrics_dir)
-        while left := [one for one in previous.processes if not slot_is_free(directory, one.slot)]:
-            if loop.time() > deadline:
-                named = ", ".join(f"{one.slot} (process {one.pid})" for one in left)
-                raise CommandFailed(f"processes of an earlier fleet still run: {named}; end them first", Exit.DATA_DIR)
-            await asyncio.sleep(0.05)
 
     async def _start_store(self) -> None:
         """Starts the embedded store, or checks that the given one can be used."""
@@ -190,3 +176,24 @@ class _Up:
             self._file.write(fleet)
         except OSError as error:
             _log.warning("cannot write the fleet's state", error=str(error))
+
+
+async def wait_for_leftovers(previous: Fleet | None) -> None:
+    """Waits for the end of the processes of a supervisor that was killed.
+
+    Args:
+        previous: what it told about its fleet, if there was one.
+
+    Raises:
+        CommandFailed: they do not end.
+    """
+    if previous is None:
+        return
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + LEFTOVER_SECONDS
+    directory = Path(previous.metrics_dir)
+    while left := [one for one in previous.processes if not slot_is_free(directory, one.slot)]:
+        if loop.time() > deadline:
+            named = ", ".join(f"{one.slot} (process {one.pid})" for one in left)
+            raise CommandFailed(f"processes of an earlier fleet still run: {named}; end them first", Exit.DATA_DIR)
+        await asyncio.sleep(0.05)

@@ -208,7 +208,7 @@ async def test_a_store_that_stops_answering_is_reported(
     monkeypatch.setattr(key_space, "noted", noted)
     monkeypatch.setattr(command, "ANSWER_SECONDS", 0.05 if error is None else 30.0)
     with pytest.raises(CommandFailed, match=f"^the store does not answer: {why}$") as failed:
-        await command._check_store(redis_url, 5000)
+        await command.check_store(redis_url, 5000)
     assert failed.value.code == Exit.STORE_UNREACHABLE
 
 

@@ -266,9 +266,9 @@ async def test_a_lost_store_ends_the_wait(
     monkeypatch.setattr(module, "ANSWER_SECONDS", 0.05)
     why = "connection lost" if ends else "no answer"
     with pytest.raises(CommandFailed, match=f"cannot read {at}: {why}") as failed:
-        await module._drain(redis_url, redis_url, 5000, scope, 300, end=False)
+        await module.drain_scope(redis_url, redis_url, 5000, scope, 300, end=False)
     assert failed.value.code == Exit.STORE_UNREACHABLE
-    assert await module._drain(redis_url, redis_url, 5000, scope, 0, end=True) == Exit.OK
+    assert await module.drain_scope(redis_url, redis_url, 5000, scope, 0, end=True) == Exit.OK
 
 
 @pytest.mark.anyio
@@ -301,7 +301,7 @@ async def test_a_scan_that_began_before_all_processes_drained_is_repeated(capsys
             pass
         return next(looks)
 
-    assert await module._until_nothing(in_hand, settled, 300, "") == Exit.OK
+    assert await module.until_nothing(in_hand, settled, 300, "") == Exit.OK
     assert capsys.readouterr().out == "in progress: 1 claim\nno work is in progress\n"
 
 
@@ -316,7 +316,7 @@ async def test_unchanged_work_in_progress_is_printed_once(
     async def in_hand() -> str:
         return next(looks)
 
-    assert await module._until_nothing(in_hand, 0, 300, "") == Exit.OK
+    assert await module.until_nothing(in_hand, 0, 300, "") == Exit.OK
     assert capsys.readouterr().out == "in progress: 2 claims\nin progress: 1 claim\nno work is in progress\n"
 
 

@@ -29,7 +29,7 @@ line, end = os.pipe()
 worker = subprocess.Popen(
     [sys.executable, "-c", sys.argv[1]], stdin=line, stdout=subprocess.PIPE, start_new_session=True
 )
-fleet._started[worker.pid] = worker
+fleet.note(worker)
 assert list(linux.ended_children()) == []
 linux.Path = real
 pids = map(int, worker.stdout.read().split())
@@ -54,7 +54,8 @@ assert not fleet.reap_orphans()
 print(left())
 again = subprocess.Popen(["true"], start_new_session=True)
 names[again.pid] = "namesake"
-fleet._started[again.pid] = worker  # whose number it has been given
+worker.pid = again.pid  # it has been given the number of the worker
+fleet.note(worker)
 os.waitid(os.P_PID, again.pid, os.WEXITED | os.WNOWAIT)
 spawner.UNREAPED_SECONDS = 60.0
 assert fleet.reap_orphans()

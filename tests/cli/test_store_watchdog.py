@@ -22,8 +22,13 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def supervisor(tmp_path: Path) -> AsyncIterator[StoreSupervisor]:
-    supervisor = StoreSupervisor(EmbeddedServer(tmp_path), lambda: None, watchdog_seconds=2)
+def server(tmp_path: Path) -> EmbeddedServer:
+    return EmbeddedServer(tmp_path)
+
+
+@pytest.fixture
+async def supervisor(server: EmbeddedServer) -> AsyncIterator[StoreSupervisor]:
+    supervisor = StoreSupervisor(server, lambda: None, watchdog_seconds=2)
     await supervisor.start()
     yield supervisor
     await supervisor.stop()
@@ -76,7 +81,7 @@ async def test_a_loading_store_is_not_killed(supervisor: StoreSupervisor, monkey
 
     monkeypatch.setattr(store_supervisor, "PROBE_SECONDS", 0.01)
     monkeypatch.setattr(server, "sign_of_life", says)
-    supervisor._watchdog_seconds = 0.01
+    supervisor.watchdog_seconds = 0.01
     async with asyncio.timeout(60):
         await asked.wait()
     assert supervisor.pid == pid
@@ -87,12 +92,12 @@ async def test_a_store_that_cannot_start_is_not_reported_as_hung(monkeypatch: py
     class NoServer(EmbeddedServer):
         looks = kills = 0
 
-        def poll(self) -> int | None:
-            self.looks += 1
-            return super().poll()
+        def start(self) -> str:
+            return ""
 
         @property
         def pid(self) -> int | None:
+            """Only the watchdog asks for it."""
             self.looks += 1
             return None
 
@@ -102,8 +107,8 @@ async def test_a_store_that_cannot_start_is_not_reported_as_hung(monkeypatch: py
     monkeypatch.setattr(store_supervisor, "START_SECONDS", 0.0)
     server = NoServer("nowhere")
     monkeypatch.setattr(server, "sign_of_life", lambda: None)
-    watching = asyncio.create_task(StoreSupervisor(server, lambda: None, watchdog_seconds=0.01)._kill_frozen())
-    await wait_until(lambda: server.looks > 20 or watching.done(), what="some looks at it")
-    watching.cancel()
-    await asyncio.wait([watching])
+    supervisor = StoreSupervisor(server, lambda: None, watchdog_seconds=0.01)
+    await supervisor.start()
+    await wait_until(lambda: server.looks > 20, what="some looks at it")
+    await supervisor.stop()
     assert server.kills == 0

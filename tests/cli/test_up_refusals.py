@@ -16,7 +16,6 @@ from coordinator.cli import up
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.metrics import SharedCells
-from coordinator.settings import load_settings
 from tests.support.fake_redis import GREETING, INTRODUCTION, FakeRedis, Peer, bulk
 from tests.support.fleets import environment, fleet_command
 
@@ -123,10 +122,9 @@ def test_processes_of_an_earlier_fleet_that_do_not_exit(tmp_path: Path, monkeypa
     first._lock.close()  # as if its supervisor was killed
     monkeypatch.setattr(up, "LEFTOVER_SECONDS", 0.1)
     file = FleetFile(tmp_path)
-    fleet = up._Up(load_settings({"data_dir": str(tmp_path)}, {}), file)
     with pytest.raises(CommandFailed, match=rf"earlier fleet still run: fe-0 \(process {os.getpid()}\)") as caught:
-        anyio.run(fleet._wait_for_leftovers)
+        anyio.run(up.wait_for_leftovers, file.previous)
     assert caught.value.code == Exit.DATA_DIR
     earlier.close()
-    anyio.run(fleet._wait_for_leftovers)
+    anyio.run(up.wait_for_leftovers, file.previous)
     file.close()

@@ -55,7 +55,7 @@ def doctor(
     url, timeout_ms = running_url(loaded.settings), loaded.settings.redis_timeout_ms
     file = identity_file(loaded.settings.data_dir, url)
     expected = StoreIdentity(file.read(), loaded.settings.store_id, accepted=file.accepted())
-    findings += asyncio.run(_check_store(url, timeout_ms, expected))
+    findings += asyncio.run(check_store(url, timeout_ms, expected))
     findings += asyncio.run(_check_queues(loaded.settings.steps.queue_url or url, timeout_ms))
     shown = [finding for finding in findings if verbose or finding.verdict != "ok"]
     if format == "json":
@@ -78,7 +78,12 @@ async def _check_queues(url: str, timeout_ms: int) -> list[Finding]:
         await opened.close()
 
 
-async def _check_store(url: str, timeout_ms: int, expected: StoreIdentity | None = None) -> list[Finding]:
+async def check_store(url: str, timeout_ms: int, expected: StoreIdentity | None = None) -> list[Finding]:
+    """What is found about the store.
+
+    Raises:
+        CommandFailed: it does not answer, or has another key space.
+    """
     opened = await open_store(url, timeout_ms)
     try:
         async with asyncio.timeout(ANSWER_SECONDS):

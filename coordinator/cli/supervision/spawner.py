@@ -126,8 +126,12 @@ class Spawner:
             control: descriptor that the process reads the outcomes of reloads from.
         """
         process = self._process(slot, brief, status, control)
-        self._started[process.pid] = process
+        self.note(process)
         return process
+
+    def note(self, process: Process) -> None:
+        """Counts a process as started here: its orphans are reaped, and it is left to its own ``poll``."""
+        self._started[process.pid] = process
 
     def _process(self, slot: str, brief: IO[bytes], status: int, control: int) -> Process:
         """A fork of the template, or a new interpreter if there is no template."""

@@ -41,7 +41,8 @@ class StoreSupervisor:
         self._server = server
         self._on_moved = on_moved
         self._on_change = on_change
-        self._watchdog_seconds = watchdog_seconds
+        self.watchdog_seconds = watchdog_seconds
+        """May be changed while it runs, unless it was 0."""
         self._hung = False
         self._backoff = Backoff()
         self._tasks: list[asyncio.Task[None]] = []
@@ -66,7 +67,7 @@ class StoreSupervisor:
         await asyncio.to_thread(self._server.start)
         recorder().processes("store", 1)
         self._tasks = [asyncio.create_task(self._watch(), name="store-supervisor")]
-        if self._watchdog_seconds:
+        if self.watchdog_seconds:
             self._tasks.append(asyncio.create_task(self._kill_frozen(), name="store-watchdog"))
 
     async def stop(self) -> None:
@@ -109,7 +110,7 @@ class StoreSupervisor:
         loop = asyncio.get_running_loop()
         pid, alive_at, silent, loaded = self._server.pid, loop.time(), 0, True  # ``start`` has waited for it
         while True:
-            await asyncio.sleep(min(self._watchdog_seconds / 4, PROBE_SECONDS))
+            await asyncio.sleep(min(self.watchdog_seconds / 4, PROBE_SECONDS))
             if self._server.pid is None or self._server.poll() is not None or self._server.pid != pid:
                 pid, alive_at, silent, loaded = self._server.pid, loop.time(), 0, False
                 continue
@@ -117,7 +118,7 @@ class StoreSupervisor:
                 alive_at, silent, loaded = loop.time(), 0, sign == "ready"
                 continue
             silent += 1
-            patience = self._watchdog_seconds if loaded else max(self._watchdog_seconds, START_SECONDS)
+            patience = self.watchdog_seconds if loaded else max(self.watchdog_seconds, START_SECONDS)
             if silent < 2 or loop.time() - alive_at < patience or self._server.poll() is not None:
                 continue
             _log.error("the embedded store hangs, killing it", pid=pid, seconds=round(loop.time() - alive_at, 1))

@@ -118,14 +118,14 @@ class Child:
         self._status, self._said = read, b""
         self._control, self._unsent = control, b""
         self._silent_looks = 0
-        asyncio.get_running_loop().add_reader(read, self._listen)
+        asyncio.get_running_loop().add_reader(read, self.listen)
         return True
 
     def ended(self) -> bool:
         """Whether the process has exited; True once for each process."""
         if self._process is None or self._process.poll() is None:
             return False
-        self._listen()
+        self.listen()
         self._hang_up()
         status = self._process.returncode or 0
         self._process = None
@@ -158,7 +158,7 @@ class Child:
         if self._process is None:
             return 0.0
         self._silent_looks += 1
-        self._listen()
+        self.listen()
         # The first call may come right after a heartbeat, and the next one is due a beat later.
         return max(self._silent_looks - 2, 0) * BEAT_SECONDS
 
@@ -185,8 +185,8 @@ class Child:
         if not self._unsent:
             asyncio.get_running_loop().remove_writer(self._control)
 
-    def _listen(self) -> None:
-        """Reads the reports of the process."""
+    def listen(self) -> None:
+        """Reads the reports of the process, without waiting. The event loop calls it when there are some."""
         if self._status < 0:
             return
         try:
