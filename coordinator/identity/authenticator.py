@@ -241,12 +241,13 @@ class Authenticator:
                     self._take(())
             elif asked or path != self._path or stamp_of(path) != self._stamp:
                 try:
-                    await self._read(path)
+                    await self.read(path)
                 except Exception:
                     # Go on watching: otherwise no token could be revoked any more.
                     _log.exception("the token file was not read")
 
-    async def _read(self, path: Path) -> None:
+    async def read(self, path: Path) -> None:
+        """Reads a token file and replaces the entries by what it says. If it is wrong, they stay as they are."""
         before = stamp_of(path)
         try:
             # In a thread, because a big YAML file takes seconds.

@@ -66,10 +66,13 @@ class JwksVerifier:
     def __init__(self, settings: VerifierSettings, resolver: KeyResolver, clock: FleetClock) -> None:
         self._settings = settings
         self._algorithms = frozenset(settings.algorithms)
-        self._resolver = resolver
-        self._clock = clock
+        self.resolver = resolver
+        """Finds the keys of tokens."""
+        self.clock = clock
+        """The time that tokens are judged by."""
         self._background: tuple[asyncio.Task[None], ...] = ()
-        self._proofs = ProofCache()
+        self.proofs = ProofCache()
+        """The tokens that were verified."""
         self._recorder = recorder()
         # For the few algorithms that take almost a millisecond, which would hold up other calls. They release the
         # interpreter's lock, so a thread helps. For the other algorithms, changing threads would cost more.
@@ -77,10 +80,10 @@ class JwksVerifier:
 
     async def start(self) -> None:
         """Loads the fleet's time and its copies of the keys, and keeps both fresh from now on."""
-        await self._clock.look()
-        await self._resolver.start()
+        await self.clock.look()
+        await self.resolver.start()
         self._background = (
-            asyncio.create_task(self._clock.follow(), name="fleet's time"),
+            asyncio.create_task(self.clock.follow(), name="fleet's time"),
             asyncio.create_task(self._show_ages(), name="identity"),
         )
 
@@ -91,12 +94,12 @@ class JwksVerifier:
         if len(token) > jws.MAX_TOKEN:
             return _TOO_LONG
         name = ProofCache.name(token)
-        proof = self._proofs.get(name)
+        proof = self.proofs.get(name)
         if proof is not None:
             outcome = self._again(proof)
             if outcome is not None:
                 return outcome
-            self._proofs.drop(name)
+            self.proofs.drop(name)
         began = time.perf_counter()
         try:
             outcome = await self._verify(token, name)
@@ -115,7 +118,7 @@ class JwksVerifier:
 
     def report(self) -> dict[str, Any]:
         """The sources of keys and their state."""
-        return self._resolver.report()
+        return self.resolver.report()
 
     async def aclose(self) -> None:
         """Ends what runs in the background."""
@@ -123,18 +126,18 @@ class JwksVerifier:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         self._executor.shutdown(wait=False)
-        await self._resolver.aclose()
+        await self.resolver.aclose()
 
     async def _show_ages(self) -> None:
         """Refreshes the metrics about the age of keys, until it is cancelled."""
         while True:
-            for kind, age in self._resolver.ages().items():
+            for kind, age in self.resolver.ages().items():
                 self._recorder.key_age(kind, age)
             await asyncio.sleep(_BEAT_SECONDS)
 
     def _again(self, proof: Proof) -> Outcome | None:
         """The outcome of a proof that was verified before; None: it has to be verified again."""
-        now = self._clock.now()
+        now = self.clock.now()
         cache = proof.cache
         if not proof.begins <= now <= proof.ends or not cache.answers or cache.left_alone:
             return None
@@ -147,20 +150,20 @@ class JwksVerifier:
             proof.keys = cache.keys
         if proof.issuer != self._expected():
             return None
-        self._resolver.used(cache)
+        self.resolver.used(cache)
         return proof.outcome if cache.fresh else _verified(proof)
 
     async def _verify(self, text: str, name: bytes) -> Outcome:
-        token = jws.read(text, self._resolver.max_kid)
+        token = jws.read(text, self.resolver.max_kid)
         if token.algorithm not in self._algorithms:
             raise BadToken("policy", "the signature algorithm ('alg') is not one of those that are accepted")
-        found = await self._resolver.resolve(token.kid, token.algorithm, token.claims)
+        found = await self.resolver.resolve(token.kid, token.algorithm, token.claims)
         match = await self._signer(token, found)
         issuer = self._expected()
         if issuer is None:
             raise BadToken("network", "the issuer is not known yet: the discovery document could not be fetched")
         stated = self._settings
-        valid = claims.check(token.claims, self._clock.now(), issuer, stated.audience, stated.longest_seconds)
+        valid = claims.check(token.claims, self.clock.now(), issuer, stated.audience, stated.longest_seconds)
         proof = Proof(
             cache=match.cache,
             keys=match.keys,
@@ -173,12 +176,12 @@ class JwksVerifier:
             ends=valid.ends,
         )
         proof.outcome = _verified(proof, fresh=True)
-        self._proofs.keep(name, proof)
+        self.proofs.keep(name, proof)
         return proof.outcome if match.cache.fresh else _verified(proof)
 
     def _expected(self) -> str | None:
         """The issuer that tokens must name; empty: any; None: not known yet."""
-        return self._settings.issuer or self._resolver.issuer
+        return self._settings.issuer or self.resolver.issuer
 
     async def _signer(self, token: Token, found: Sequence[CandidateKey]) -> CandidateKey:
         """The candidate that made the signature.

@@ -91,37 +91,42 @@ class KeyCache:
         self._cooldown = max(cooldown, _SHORTEST)
         self._period = RENEW_AT * ttl if remote is not None else min(RENEW_AT * ttl, FILE_LOOK_SECONDS)
         self._version = 0
-        self._fetched: float | None = None
-        self._next_ask = 0.0
+        self.fetched: float | None = None
+        """When the source gave these keys, by the monotonic clock; None: it has given none."""
+        self.next_ask = 0.0
+        """From when on the source may be asked again, by the monotonic clock."""
         self._began = 0.0
-        self._asked = -math.inf
-        self._renewing: asyncio.Task[None] | None = None
+        self.asked = -math.inf
+        """When the source last answered or failed, by the monotonic clock."""
+        self.renewing: asyncio.Task[None] | None = None
+        """The renewal under way, if there is one."""
         self._answered = asyncio.Event()
         """Cleared while an answer of the source, or of the process that is asking it, is outstanding."""
         self._answered.set()
         self._keeping: asyncio.Task[None] | None = None
-        self._waiting = 0
+        self.waiting = 0
+        """How many calls wait for the source."""
         self._recorder = recorder()
 
     @property
     def loaded(self) -> bool:
         """Whether the source has ever given anything."""
-        return self._fetched is not None
+        return self.fetched is not None
 
     @property
     def age(self) -> float:
         """Seconds since the source gave these keys."""
-        return time.monotonic() - self._fetched if self._fetched is not None else 0.0
+        return time.monotonic() - self.fetched if self.fetched is not None else 0.0
 
     @property
     def fresh(self) -> bool:
         """Whether the keys are within their time to live."""
-        return self._fetched is not None and time.monotonic() - self._fetched <= self._ttl
+        return self.fetched is not None and time.monotonic() - self.fetched <= self._ttl
 
     @property
     def answers(self) -> bool:
         """Whether tokens may be verified with the keys now."""
-        return self._fetched is not None and (self._stale_on_error or self.fresh)
+        return self.fetched is not None and (self._stale_on_error or self.fresh)
 
     @property
     def left_alone(self) -> bool:
@@ -135,16 +140,16 @@ class KeyCache:
 
     def asked_since(self, moment: float) -> bool:
         """Whether the source answered, or failed, after a moment of the monotonic clock."""
-        return self._asked >= moment
+        return self.asked >= moment
 
     def loaded_since(self, moment: float) -> bool:
         """Whether the source gave these keys after a moment of the monotonic clock."""
-        return self._fetched is not None and self._fetched >= moment
+        return self.fetched is not None and self.fetched >= moment
 
     @property
     def may_ask(self) -> bool:
         """Whether asking the source, or waiting for the process that is asking it, can help now."""
-        return not self._answered.is_set() or time.monotonic() >= self._next_ask
+        return not self._answered.is_set() or time.monotonic() >= self.next_ask
 
     async def start(self) -> None:
         """Loads the fleet's copy, and keeps the keys fresh in the background from now on.
@@ -155,7 +160,7 @@ class KeyCache:
         ends = time.monotonic() + START_SECONDS
         while not self.loaded and not self.trouble and time.monotonic() < ends:
             self.renew_soon()
-            await self._answer_within(ends - time.monotonic())
+            await self.answer_within(ends - time.monotonic())
             if not self.loaded:
                 await asyncio.sleep(_LOOKS[0])
         self._keeping = asyncio.create_task(self._keep_fresh(), name=f"keys {self.source.kind}")
@@ -168,20 +173,20 @@ class KeyCache:
 
     async def ask(self) -> None:
         """Renews the keys, if that is allowed now, and waits for that, at most ``WAIT_SECONDS``."""
-        if not self.may_ask or self._waiting >= MOST_WAITING:
+        if not self.may_ask or self.waiting >= MOST_WAITING:
             return
-        if self._renewing is not None and self._answered.is_set():
+        if self.renewing is not None and self._answered.is_set():
             # The source has answered, and the last renewal only has to inform the other processes.
-            await asyncio.wait([self._renewing], timeout=WAIT_SECONDS)
+            await asyncio.wait([self.renewing], timeout=WAIT_SECONDS)
         self.renew_soon(demanded=self.fresh)
         left = self._began + WAIT_SECONDS - time.monotonic()
         if left <= 0 or self._answered.is_set():
             return
-        self._waiting += 1
+        self.waiting += 1
         try:
-            await self._answer_within(left)
+            await self.answer_within(left)
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
 
     def renew_soon(self, demanded: bool = False) -> None:
         """Begins to renew the keys, unless that is under way or not allowed yet.
@@ -189,27 +194,27 @@ class KeyCache:
         Args:
             demanded: a call needs a key that is not among them, though they are still fresh.
         """
-        if self._renewing is None and time.monotonic() >= self._next_ask:
+        if self.renewing is None and time.monotonic() >= self.next_ask:
             self._began = time.monotonic()
             self._answered.clear()
-            self._renewing = asyncio.create_task(self._renew(demanded), name=f"renew {self.source.kind}")
-            self._renewing.add_done_callback(self._renewed)
+            self.renewing = asyncio.create_task(self._renew(demanded), name=f"renew {self.source.kind}")
+            self.renewing.add_done_callback(self._renewed)
 
     def renew_if_due(self) -> None:
         """As ``renew_soon``, if the keys are near the end of their time to live, or a file may have changed."""
-        if self._fetched is None or self.trouble or self.age >= self._period:
+        if self.fetched is None or self.trouble or self.age >= self._period:
             self.renew_soon()
 
     async def aclose(self) -> None:
         """Stops what runs in the background."""
-        tasks = [task for task in (self._keeping, self._renewing) if task is not None]
+        tasks = [task for task in (self._keeping, self.renewing) if task is not None]
         self._keeping = None
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _answer_within(self, seconds: float) -> None:
+    async def answer_within(self, seconds: float) -> None:
         """Waits until the source has answered or failed, or the time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -217,22 +222,22 @@ class KeyCache:
 
     def _has_answered(self) -> None:
         """The source has answered or failed: releases the calls that wait for it."""
-        self._asked = time.monotonic()
+        self.asked = time.monotonic()
         self._answered.set()
 
     async def _keep_fresh(self) -> None:
         while True:
             self.renew_if_due()
-            if self._renewing is not None:
-                await asyncio.wait([self._renewing])
+            if self.renewing is not None:
+                await asyncio.wait([self.renewing])
             await asyncio.sleep(self._due())
 
     def _due(self) -> float:
         """Seconds until the keys should be renewed or asked for again, with jitter."""
         now = time.monotonic()
-        wait, spread = self._next_ask - now, self._cooldown
-        if self._fetched is not None and not self.trouble:
-            wait, spread = max(wait, self._fetched + self._period - now), self._period
+        wait, spread = self.next_ask - now, self._cooldown
+        if self.fetched is not None and not self.trouble:
+            wait, spread = max(wait, self.fetched + self._period - now), self._period
         return max(wait, 0.0) + random.uniform(0.01, 0.01 + 0.05 * spread)
 
     async def _renew(self, demanded: bool) -> None:
@@ -249,7 +254,7 @@ class KeyCache:
                 await self._watch()
             self._has_answered()
             return
-        self._next_ask = time.monotonic() + self._cooldown
+        self.next_ask = time.monotonic() + self._cooldown
         await self._load(rest=self._cooldown if demanded else self._cooldown * SHORT_REST)
 
     async def _lease_fetch(self, lease: float) -> FetchReply | None:
@@ -286,7 +291,7 @@ class KeyCache:
                 return
             self._take(loaded, (answer.now - answer.fetched) / 1000, answer.fetched)
         # While another process is asking the source, its answer is worth waiting for.
-        self._next_ask = time.monotonic() + answer.wait_ms / 1000 if answer.verdict == "wait" else 0.0
+        self.next_ask = time.monotonic() + answer.wait_ms / 1000 if answer.verdict == "wait" else 0.0
         self._note(answer.trouble, answer.kind or "network")
 
     async def _load(self, rest: float) -> None:
@@ -303,10 +308,10 @@ class KeyCache:
             return
         self._recorder.key_fetch(self.source.kind, "ok")
         if loaded is None:
-            self._fetched = time.monotonic()
+            self.fetched = time.monotonic()
         else:
             self._take(loaded, 0.0, self._version)
-        self._next_ask = began + rest
+        self.next_ask = began + rest
         self._note("", "network")
         self._has_answered()
         if self._shared is not None and loaded is not None:
@@ -318,7 +323,7 @@ class KeyCache:
         if not self.keys.same_as(loaded.keys):
             self.keys = loaded.keys
         self.issuer = loaded.issuer
-        self._fetched = time.monotonic() - max(age, 0.0)
+        self.fetched = time.monotonic() - max(age, 0.0)
         self._version = version
         for problem in loaded.keys.skipped:
             _log.debug("a key is unusable", source=self.source.label, problem=problem)
@@ -359,8 +364,8 @@ class KeyCache:
         self.trouble, self.trouble_kind = trouble, kind
 
     def _renewed(self, task: asyncio.Task[None]) -> None:
-        self._renewing = None
+        self.renewing = None
         self._answered.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a defect in the renewal of keys", source=self.source.label, exc_info=error)
-            self._next_ask = time.monotonic() + self._cooldown
+            self.next_ask = time.monotonic() + self._cooldown

@@ -97,7 +97,8 @@ class StaticKeyResolver:
     max_kid = jws.MAX_KID
 
     def __init__(self, caches: Sequence[KeyCache], issued_by: KeyCache | None) -> None:
-        self._caches = tuple(caches)
+        self.caches = tuple(caches)
+        """The keys of each source."""
         self._issued_by = issued_by
         self._unknown = UnknownKeys()
 
@@ -110,22 +111,22 @@ class StaticKeyResolver:
 
     async def start(self) -> None:
         """Starts every source."""
-        await asyncio.gather(*(cache.start() for cache in self._caches))
+        await asyncio.gather(*(cache.start() for cache in self.caches))
 
     async def resolve(self, kid: str | None, algorithm: str, claims: Mapping[str, Any]) -> Sequence[CandidateKey]:
         """The keys of this name in all sources; for a token that names no key, the only suitable one."""
         began = time.monotonic()
-        await _renew_left_alone(self._caches)
+        await _renew_left_alone(self.caches)
         found = self._look(kid, algorithm)
         if not found:
-            _refuse_known(self._caches, kid, algorithm)
+            _refuse_known(self.caches, kid, algorithm)
             name = ("", kid or "")
             if name not in self._unknown:
-                await _ask(self._caches, lambda: bool(self._look(kid, algorithm)), began)
+                await _ask(self.caches, lambda: bool(self._look(kid, algorithm)), began)
                 found = self._look(kid, algorithm)
             if not found:
-                _refuse_known(self._caches, kid, algorithm)
-                raise _absence(self._caches, self._unknown, name, began)
+                _refuse_known(self.caches, kid, algorithm)
+                raise _absence(self.caches, self._unknown, name, began)
         if self.issuer is None and self._issued_by is not None:
             await self._issued_by.ask()
         return found
@@ -135,18 +136,18 @@ class StaticKeyResolver:
 
     def ages(self) -> dict[str, float]:
         """Every source."""
-        return ages(self._caches)
+        return ages(self.caches)
 
     def report(self) -> dict[str, Any]:
         """Every source."""
-        return {"state": state(self._caches), "sources": [described(cache) for cache in self._caches]}
+        return {"state": state(self.caches), "sources": [described(cache) for cache in self.caches]}
 
     async def aclose(self) -> None:
         """Stops every source."""
-        await asyncio.gather(*(cache.aclose() for cache in self._caches))
+        await asyncio.gather(*(cache.aclose() for cache in self.caches))
 
     def _look(self, kid: str | None, algorithm: str) -> list[CandidateKey]:
-        caches = [cache for cache in self._caches if cache.answers]
+        caches = [cache for cache in self.caches if cache.answers]
         if kid is None:
             suiting = [
                 CandidateKey(cache, cache.keys, key) for cache in caches for key in cache.keys.suiting(algorithm)
@@ -173,7 +174,8 @@ class DidKeyResolver:
         self._trust = trust
         self._new_cache = new_cache
         self._loose = loose
-        self._known: OrderedDict[str, KeyCache] = OrderedDict()
+        self.known: OrderedDict[str, KeyCache] = OrderedDict()
+        """The keys of issuers whose documents were found, the least recently used first."""
         self._sought: OrderedDict[str, KeyCache] = OrderedDict()
         self._unknown = UnknownKeys()
         self._closing: set[asyncio.Task[None]] = set()
@@ -224,22 +226,22 @@ class DidKeyResolver:
 
     def report(self) -> dict[str, Any]:
         """The number of known issuers and their overall state, but not their names."""
-        return {"state": state(self._in_use()), "issuers": len(self._known), "sought": len(self._sought)}
+        return {"state": state(self._in_use()), "issuers": len(self.known), "sought": len(self._sought)}
 
     async def aclose(self) -> None:
         """Stops every issuer's cache."""
-        await asyncio.gather(*(cache.aclose() for cache in (*self._known.values(), *self._sought.values())))
+        await asyncio.gather(*(cache.aclose() for cache in (*self.known.values(), *self._sought.values())))
         if self._closing:
             await asyncio.wait(self._closing)
 
     def _in_use(self) -> list[KeyCache]:
         """The known issuers whose keys are used. Unused keys are not renewed, and their age is no problem."""
-        return [cache for cache in self._known.values() if not cache.left_alone]
+        return [cache for cache in self.known.values() if not cache.left_alone]
 
     async def _cache_of(self, issuer: str) -> KeyCache:
-        cache = self._known.get(issuer)
+        cache = self.known.get(issuer)
         if cache is not None:
-            self._known.move_to_end(issuer)
+            self.known.move_to_end(issuer)
             return cache
         cache = self._sought.get(issuer)
         if cache is None:
@@ -252,8 +254,8 @@ class DidKeyResolver:
     def _settle(self, issuer: str, cache: KeyCache) -> None:
         """Counts an issuer as known once its document was found."""
         if cache.loaded and self._sought.pop(issuer, None) is not None:
-            self._known[issuer] = cache
-            self._bound(self._known)
+            self.known[issuer] = cache
+            self._bound(self.known)
 
     def _bound(self, caches: OrderedDict[str, KeyCache]) -> None:
         if len(caches) > MOST_ISSUERS:

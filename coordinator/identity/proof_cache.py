@@ -43,10 +43,11 @@ class ProofCache:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._held: OrderedDict[bytes, Proof] = OrderedDict()
+        self.held: OrderedDict[bytes, Proof] = OrderedDict()
+        """By the hash of the token, the oldest first."""
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self.held)
 
     @staticmethod
     def name(token: str) -> bytes:
@@ -55,15 +56,15 @@ class ProofCache:
 
     def get(self, name: bytes) -> Proof | None:
         """The proof of exactly this token."""
-        return self._held.get(name)
+        return self.held.get(name)
 
     def keep(self, name: bytes, proof: Proof) -> None:
         """Keeps a proof in place of the oldest."""
-        self._held[name] = proof
-        self._held.move_to_end(name)
-        if len(self._held) > self._most:
-            self._held.popitem(last=False)
+        self.held[name] = proof
+        self.held.move_to_end(name)
+        if len(self.held) > self._most:
+            self.held.popitem(last=False)
 
     def drop(self, name: bytes) -> None:
         """Forgets a proof."""
-        self._held.pop(name, None)
+        self.held.pop(name, None)

@@ -61,7 +61,7 @@ class SsrfGuard:
         host = parts.hostname or ""
         port = parts.port or (80 if parts.scheme == "http" else 443)
         found: list[ResolvedUrl] = []
-        for address in await _resolve(host, port):
+        for address in await addresses_of(host, port):
             if not self.allowed(address):
                 raise Refused("has an address that is not public")
             literal = f"[{address}]" if address.version == 6 else str(address)
@@ -91,7 +91,12 @@ def _public(address: Address) -> bool:
     return not any(address.version == network.version and address in network for network in _RESERVED)
 
 
-async def _resolve(host: str, port: int) -> list[Address]:
+async def addresses_of(host: str, port: int) -> list[Address]:
+    """The addresses of a host, as the system resolves it.
+
+    Raises:
+        Refused: it has none.
+    """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

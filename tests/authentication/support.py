@@ -53,6 +53,11 @@ class Tokens:
         token_edit.add(self.path, entry)
         return token
 
+    def add_digest(self, id: str, secret: bytes) -> None:
+        """An entry for anything, also for what is no token."""
+        entry = TokenEntry(id=id, sha256=digest_of(secret).hex(), kind="user", permissions=("*",))
+        token_edit.add(self.path, entry)
+
     def revoke(self, id: str) -> None:
         assert token_edit.remove(self.path, lambda entry: entry.id == id)
 

@@ -381,7 +381,7 @@ async def test_hosts_at_one_address_share_no_connection(
     async def here(host: str, port: int) -> list[IPv4Address]:
         return [IPv4Address("127.0.0.1")]
 
-    monkeypatch.setattr(ssrf, "_resolve", here)
+    monkeypatch.setattr(ssrf, "addresses_of", here)
     monkeypatch.setattr(rest, "SsrfGuard", lambda: ssrf.SsrfGuard(allow_loopback=True))
     web.speak_tls(certificate)
     port, client = web.url.rpartition(":")[2], rest.RestClient()
@@ -398,7 +398,7 @@ async def test_an_address_that_does_not_answer_is_skipped(web: Web, monkeypatch:
     async def two(host: str, port: int) -> list[IPv4Address]:
         return [IPv4Address("127.0.0.2"), IPv4Address("127.0.0.1")]
 
-    monkeypatch.setattr(ssrf, "_resolve", two)
+    monkeypatch.setattr(ssrf, "addresses_of", two)
     monkeypatch.setattr(rest, "CONNECT_SECONDS", 2.0)
     monkeypatch.setattr(rest, "SsrfGuard", lambda: ssrf.SsrfGuard(allow_loopback=True))
     port, client = int(web.url.rpartition(":")[2]), rest.RestClient()

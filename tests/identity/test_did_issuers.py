@@ -72,12 +72,12 @@ def token(signer: Signer, did: str | None, kid: str | None = None, **claims: Any
 
 def leave_alone(verifier: JwksVerifier, did: str, seconds: float) -> KeyCache:
     """Backdates the last use of an issuer's keys."""
-    resolver = verifier._resolver
+    resolver = verifier.resolver
     assert isinstance(resolver, DidKeyResolver)
-    cache = resolver._known[did]
-    assert cache._fetched is not None
-    cache._fetched -= seconds
-    cache._asked -= seconds
+    cache = resolver.known[did]
+    assert cache.fetched is not None
+    cache.fetched -= seconds
+    cache.asked -= seconds
     return cache
 
 
@@ -245,13 +245,13 @@ async def test_unused_issuers_are_not_reported_as_stale(
         assert said(await verifier.verify(presented)) == ("verified", None)
     leave_alone(verifier, unused, 9_000)
     assert verifier.report() == {"state": "ok", "issuers": 2, "sought": 0}
-    assert verifier._resolver.ages()["did"] < 9_000
+    assert verifier.resolver.ages()["did"] < 9_000
     site.kill()
     await verifier.verify(token(TWO, unused))
     assert verifier.report()["state"] == ("stale" if stale_on_error else "unavailable")
     for did in (used, unused):
         leave_alone(verifier, did, 9_000)
-    assert (verifier.report()["state"], verifier._resolver.ages()) == ("ok", {"did": 0.0})
+    assert (verifier.report()["state"], verifier.resolver.ages()) == ("ok", {"did": 0.0})
 
 
 @pytest.mark.parametrize("mode", ["hang", "drop", "redirect", "404", "html"])
@@ -309,7 +309,7 @@ async def test_an_address_that_does_not_answer_is_skipped(
     async def resolve(*_: Any) -> list[ssrf.Address]:
         return [ip_address("127.0.0.2"), ip_address("127.0.0.1")]
 
-    monkeypatch.setattr(ssrf, "_resolve", resolve)
+    monkeypatch.setattr(ssrf, "addresses_of", resolve)
     patience(30.0)
     with silent("127.0.0.2", site.port):
         outcome = await trusting(make_verifier, did).verify(token(ONE, did))
@@ -355,9 +355,9 @@ async def test_the_least_recently_used_issuer_is_evicted_first(
     verifier = trusting(make_verifier, *dids)
     for did in (*dids[:3], dids[0], dids[3]):
         assert said(await verifier.verify(token(ONE, did, sub=f"{did} {time.time_ns()}"[-400:]))) == ("verified", None)
-    resolver = verifier._resolver
+    resolver = verifier.resolver
     assert isinstance(resolver, DidKeyResolver)
-    assert list(resolver._known) == [dids[2], dids[0], dids[3]]
+    assert list(resolver.known) == [dids[2], dids[0], dids[3]]
 
 
 async def test_issuers_are_asked_once_for_the_whole_fleet(

@@ -47,7 +47,7 @@ def let_ask(fleet: redis.Redis, *verifiers: JwksVerifier) -> None:
     """As if the cooldown had passed."""
     for verifier in verifiers:
         fleet.delete(keys.key_fetch_lease.key(keys.FLEET, remote(verifier).name))
-        only_cache(verifier)._next_ask = 0.0
+        only_cache(verifier).next_ask = 0.0
 
 
 def events(fleet: redis.Redis) -> list[tuple[str, str]]:
@@ -125,7 +125,7 @@ async def test_a_process_waits_for_a_fetch_by_another(
     copies, source = KeyCopies(store), remote(first)
     assert (await copies.lease_fetch(source, 0, 30_000)).verdict == "ask"  # the other process is us
     waiting = asyncio.create_task(second.verify(OLD.token()))
-    await wait_until(lambda: only_cache(second)._renewing is not None)
+    await wait_until(lambda: only_cache(second).renewing is not None)
     await copies.keep(source, Loaded(key_set(jwks(OLD))), 1_000)
     assert (await waiting).status == "verified"
     assert key_server.count() == 0
@@ -138,7 +138,7 @@ async def test_a_process_that_starts_meanwhile_waits_for_it_too(
     copies, source = KeyCopies(store), remote(second)
     assert (await copies.lease_fetch(source, 0, 30_000)).verdict == "ask"
     starting = asyncio.create_task(second.start())
-    await wait_until(lambda: only_cache(second)._renewing is not None)
+    await wait_until(lambda: only_cache(second).renewing is not None)
     await copies.keep(source, Loaded(key_set(jwks(OLD))), 1_000)
     await starting
     assert (await second.verify(OLD.token())).status == "verified"
@@ -320,7 +320,7 @@ async def test_the_store_s_clock_decides(
     for verifier in (behind, ahead):
         await verifier.start()
         assert (await verifier.verify(token)).status == "verified"
-        assert abs(verifier._clock.now() - real()) < 60
+        assert abs(verifier.clock.now() - real()) < 60
     assert (await alone.verify(token)).failure == "claims"
 
 

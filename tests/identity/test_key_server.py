@@ -56,18 +56,18 @@ def misbehave(server: KeyServer, trouble: str) -> None:
 
 
 def only_cache(verifier: JwksVerifier) -> KeyCache:
-    resolver = verifier._resolver
+    resolver = verifier.resolver
     assert isinstance(resolver, StaticKeyResolver)
-    (only,) = resolver._caches
+    (only,) = resolver.caches
     return only
 
 
 def grow_old(verifier: JwksVerifier, seconds: float) -> None:
     """Backdates the fetch of the keys."""
     aging = only_cache(verifier)
-    assert aging._fetched is not None
-    aging._fetched -= seconds
-    aging._next_ask = 0.0
+    assert aging.fetched is not None
+    aging.fetched -= seconds
+    aging.next_ask = 0.0
 
 
 @pytest.fixture
@@ -81,13 +81,13 @@ def tireless(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
 def waiters(monkeypatch: pytest.MonkeyPatch) -> set[Any]:
     """The tasks that wait for a key server."""
     found: set[Any] = set()
-    wait = KeyCache._answer_within
+    wait = KeyCache.answer_within
 
     async def noted(cache: KeyCache, seconds: float) -> None:
         found.add(asyncio.current_task())
         await wait(cache, seconds)
 
-    monkeypatch.setattr(KeyCache, "_answer_within", noted)
+    monkeypatch.setattr(KeyCache, "answer_within", noted)
     return found
 
 
@@ -264,7 +264,7 @@ async def test_known_keys_answer_while_thousands_of_unknown_ones_arrive(
     assert waiters, "those whose key is unknown"
     assert {(o.status, o.failure) for o in await flood} == {("unavailable", "network")}
     assert len(waiters) <= key_cache.MOST_WAITING
-    assert only_cache(warm)._waiting == 0
+    assert only_cache(warm).waiting == 0
     assert key_server.count() == before + 1
 
 
@@ -304,14 +304,14 @@ async def test_a_source_is_not_asked_during_its_cooldown(key_server: KeyServer, 
     key_server.serve(jwks(OLD))
     verifier = make_verifier(key_server.url(), cooldown=300)
     assert (await verifier.verify(OLD.token())).status == "verified"
-    assert only_cache(verifier)._next_ask < time.monotonic() + 11, "one more request allowed"
-    only_cache(verifier)._next_ask = 0.0  # as if a little had passed
+    assert only_cache(verifier).next_ask < time.monotonic() + 11, "one more request allowed"
+    only_cache(verifier).next_ask = 0.0  # as if a little had passed
     for n in range(50):
         assert (await verifier.verify(Signer(f"made-up-{n}").token())).failure == "crypto"
     assert key_server.count() == 2
-    assert only_cache(verifier)._next_ask > time.monotonic() + 11, "not so soon again for a missing key"
+    assert only_cache(verifier).next_ask > time.monotonic() + 11, "not so soon again for a missing key"
     key_server.misbehave("answer", status=500)
-    only_cache(verifier)._next_ask = 0.0  # as if the cooldown had passed
+    only_cache(verifier).next_ask = 0.0  # as if the cooldown had passed
     for n in range(50):
         assert (await verifier.verify(Signer(f"other-{n}").token())).failure == "network"
     assert key_server.count() == 3

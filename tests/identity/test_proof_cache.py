@@ -10,7 +10,7 @@ import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coordinator.identity import key_cache
+from coordinator.identity import jws, key_cache
 from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.proof_cache import ProofCache
 from coordinator.metrics.throttled import ThrottledWarnings
@@ -41,9 +41,9 @@ def test_the_oldest_proof_is_evicted_first() -> None:
 async def test_no_token_is_kept(verifier: JwksVerifier) -> None:
     token = GOOD.token()
     assert (await verifier.verify(token)).status == "verified"
-    (name,) = verifier._proofs._held
+    (name,) = verifier.proofs.held
     assert name == ProofCache.name(token)
-    assert token not in repr(verifier._proofs._held)
+    assert token not in repr(verifier.proofs.held)
 
 
 async def test_a_proof_is_verified_once(verifier: JwksVerifier, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ async def test_clocks_may_differ_by_a_minute(
     verifier: JwksVerifier, monkeypatch: pytest.MonkeyPatch, name: str, seconds: int, good: bool
 ) -> None:
     now = int(time.time())
-    monkeypatch.setattr(verifier._clock, "now", lambda: float(now))
+    monkeypatch.setattr(verifier.clock, "now", lambda: float(now))
     times: Json = {"exp": now + 600, name: now + seconds}
     token = GOOD.token(**times)
     for _ in range(2):  # the second time from the cache
@@ -300,7 +300,7 @@ async def test_a_verified_token_ends_when_it_expires(verifier: JwksVerifier, mon
     token = GOOD.token(exp=start + 10)
     for later, good in ((0, True), (69, True), (71, False)):
         now = float(start + later)
-        monkeypatch.setattr(verifier._clock, "now", lambda now=now: now)
+        monkeypatch.setattr(verifier.clock, "now", lambda now=now: now)
         assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
 
 
@@ -311,7 +311,7 @@ async def test_a_verified_token_has_not_begun_when_the_clock_is_set_back(
     token = GOOD.token(nbf=start, exp=start + 1_000)
     for earlier, good in ((0, True), (59, True), (61, False)):
         now = float(start - earlier)
-        monkeypatch.setattr(verifier._clock, "now", lambda now=now: now)
+        monkeypatch.setattr(verifier.clock, "now", lambda now=now: now)
         assert said(await verifier.verify(token)) == (("verified", None) if good else ("rejected", "claims"))
 
 
