@@ -79,6 +79,16 @@ class Connection(asyncio.Protocol):
         self._sweeper: asyncio.TimerHandle | None = None
 
     @property
+    def transport(self) -> asyncio.Transport | None:
+        """Set once the connection is made."""
+        return self._transport
+
+    @property
+    def closed(self) -> bool:
+        """Whether the transport is closed."""
+        return self._closed.is_set()
+
+    @property
     def in_flight(self) -> int:
         """Calls without a reply, cancelled ones included."""
         return len(self._waiting)

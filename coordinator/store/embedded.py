@@ -98,7 +98,7 @@ class EmbeddedServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = threading.Event()
         self._url = ""
-        self._served = False
+        self.served = False
         """Whether it has served before, so that there is data."""
 
     def start(self) -> str:
@@ -130,7 +130,7 @@ class EmbeddedServer:
         except BaseException:
             self.stop()
             raise
-        self._served = True
+        self.served = True
         return self._url
 
     def stop(self, timeout: float = LEAVE_SECONDS) -> None:
@@ -206,7 +206,7 @@ class EmbeddedServer:
     def _own(self) -> None:
         """Creates the directory and takes its owner lock."""
         data = self.data_dir / "redis"
-        if self._served and not (data.is_dir() and any(data.iterdir())):
+        if self.served and not (data.is_dir() and any(data.iterdir())):
             # An unmounted volume, for example: with an empty store, everything acknowledged would seem lost.
             raise DataDirUnusable(f"the data in {data} is gone: restore it, or start again with an empty store")
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -229,14 +229,14 @@ class EmbeddedServer:
     def _launch(self, binary: server_binary.Binary) -> None:
         password = _password(self.data_dir)
         with self._server_lock() as server_lock:
-            endpoint, settings = self._endpoint()
+            endpoint, settings = self.endpoint()
             self._url = _url(endpoint, password)
             said_before = self.log.stat().st_size if self.log.exists() else 0
             self._process = process = self._spawn(binary, server_lock.fileno())
         # Settings go through stdin, because every user can read a command line. If the server has ended already,
         # _await_ready reports it.
         with contextlib.suppress(BrokenPipeError), cast("IO[bytes]", process.stdin) as stdin:
-            stdin.write(self._config(settings, password).encode())
+            stdin.write(self.config(settings, password).encode())
         self._await_ready(process, said_before)
 
     def _server_lock(self) -> IO[str]:
@@ -257,7 +257,7 @@ class EmbeddedServer:
             time.sleep(0.01)
         return lock
 
-    def _endpoint(self) -> tuple[str | int, list[tuple[str, str]]]:
+    def endpoint(self) -> tuple[str | int, list[tuple[str, str]]]:
         """A socket path or a free port, and the settings for it."""
         path = self.data_dir / "redis.sock"
         port_file = self.data_dir / "redis.port"
@@ -270,7 +270,12 @@ class EmbeddedServer:
         port_file.write_text(f"{port}\n", encoding="ascii")
         return port, [("port", str(port)), ("bind", "127.0.0.1")]
 
-    def _config(self, settings: list[tuple[str, str]], password: str) -> str:
+    def config(self, settings: list[tuple[str, str]], password: str) -> str:
+        """The server's configuration file.
+
+        Args:
+            settings: those of the endpoint.
+        """
         settings = [
             *settings,
             ("requirepass", password),
@@ -303,7 +308,7 @@ class EmbeddedServer:
                 with open(self.log, "ab") as output:
                     result.append(
                         subprocess.Popen(
-                            _dying_with_parent([str(binary.path), "-"]),
+                            dying_with_parent([str(binary.path), "-"]),
                             stdin=subprocess.PIPE,
                             stdout=output,
                             stderr=output,
@@ -331,7 +336,7 @@ class EmbeddedServer:
     def _await_ready(self, process: subprocess.Popen[bytes], said_before: int) -> None:
         deadline = time.monotonic() + READY_SECONDS
         pause, loading = 0.005, False
-        while (state := _state(self._url)) != "ready":
+        while (state := state_of(self._url)) != "ready":
             if state == "loading":
                 deadline = time.monotonic() + READY_SECONDS
                 if not loading:
@@ -356,7 +361,7 @@ class _PortTaken(ServerFailed):
 def find_running(data_dir: Path | str) -> str | None:
     """The URL (with password) of the server that runs on a data directory, or None."""
     url = known_url(data_dir)
-    return url if url is not None and _state(url) is not None else None
+    return url if url is not None and state_of(url) is not None else None
 
 
 def known_url(data_dir: Path | str) -> str | None:
@@ -386,7 +391,7 @@ def _client(url: str) -> redis.Redis:
     )
 
 
-def _state(url: str) -> Literal["ready", "loading"] | None:
+def state_of(url: str) -> Literal["ready", "loading"] | None:
     client = _client(url)
     try:
         client.ping()
@@ -444,7 +449,7 @@ def _unusable(directory: Path, error: OSError) -> str:
     return f"the data directory {directory} cannot be used: {error.strerror or error}{at}"
 
 
-def _dying_with_parent(command: list[str]) -> list[str]:
+def dying_with_parent(command: list[str]) -> list[str]:
     """The command, wrapped so that the kernel sends it SIGTERM when its parent dies (Linux only).
 
     A small program does this before it executes the command, because running code between fork and exec is unsafe in

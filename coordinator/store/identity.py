@@ -70,7 +70,7 @@ class StoreIdentity:
         self._accepts = accept == "auto"
         self._keep = keep
         self._accepted = accepted
-        self._latest = 0
+        self.latest = 0
         """The latest server time (ms) that the store has acknowledged."""
         self._refused = ""
 
@@ -97,7 +97,7 @@ class StoreIdentity:
             _log.info("the store is served again", identity=identity)
         if identity:
             self._adopt(identity, accepted)
-        if moment < self._latest:
+        if moment < self.latest:
             await self._went_back(ask, moment)
 
     async def establish(self, ask: Ask) -> None:
@@ -158,11 +158,11 @@ class StoreIdentity:
 
     def saw(self, moment: int) -> None:
         """Notes that the store has acknowledged this time (ms)."""
-        self._latest = moment
+        self.latest = moment
 
     def _adopt(self, identity: str, accepted: int) -> None:
         if identity != self.known:
-            self._latest = 0
+            self.latest = 0
         elif accepted <= self._accepted:
             return
         self.known, self._accepted = identity, max(accepted, self._accepted)
@@ -177,8 +177,8 @@ class StoreIdentity:
         raise StoreChanged(why)
 
     async def _went_back(self, ask: Ask, moment: int) -> None:
-        lost = self._latest - moment
-        self._latest = moment
+        lost = self.latest - moment
+        self.latest = moment
         recorder().store_went_back()
         _log.error(
             "the store has gone back in time: its last acknowledged writes are lost; it is still served",

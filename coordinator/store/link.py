@@ -115,6 +115,16 @@ class Link:
         return self._connection is not None
 
     @property
+    def connection(self) -> Connection | None:
+        """The live connection."""
+        return self._connection
+
+    @property
+    def refusing(self) -> bool:
+        """Whether calls fail at once: there is no connection, and there was no quick way to another."""
+        return self.submit == self._refuse
+
+    @property
     def in_flight(self) -> int:
         """Calls without a reply."""
         return len(self._parked) + (self._connection.in_flight if self._connection else 0)
@@ -222,21 +232,22 @@ class Link:
                 if attempts:
                     pause = min(_PAUSE_FIRST * 2 ** min(attempts, 16), PAUSE_MOST) * random.uniform(0.5, 1.0)
                     if pause > _PAUSE_CALLS_WAIT:
-                        self._give_up_for_now()
+                        self.give_up_for_now()
                     await asyncio.sleep(pause)
                 attempts += 1
                 try:
                     self._use(await self._connect())
                 except StoreChanged as error:
                     self._changed = str(error)
-                    self._give_up_for_now()
+                    self.give_up_for_now()
                 except Exception as error:  # a resolver may raise anything, and there must be a next attempt
                     # Callers must not learn the store's address.
                     self._why, self._changed = "cannot be reached", ""
                     (_log.warning if attempts == 1 else _log.debug)("no connection to the store", reason=str(error))
-                    self._give_up_for_now()
+                    self.give_up_for_now()
 
-    def _give_up_for_now(self) -> None:
+    def give_up_for_now(self) -> None:
+        """Lets calls fail at once until there is a connection again."""
         self.submit = self._refuse
         self._fail_parked()
 

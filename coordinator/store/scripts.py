@@ -106,6 +106,10 @@ class Script(Generic[R]):
         """Every script that this process has made and still holds, by name."""
         return sorted(cls._all, key=lambda script: (script.library.package, script.name))
 
+    def forget(self) -> None:
+        """Takes the script out of those that are registered, so that no store loads it any more."""
+        Script._all.discard(self)
+
     def pack(self, key: bytes, args: tuple[str | bytes | int, ...]) -> bytes:
         """The FCALL command in wire format; ``key`` is the packed partition prefix (``pack_key``).
 

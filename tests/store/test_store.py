@@ -110,9 +110,21 @@ async def test_a_bad_project_name_is_the_callers_mistake(store: Store) -> None:
 
 async def test_cached_project_names_are_bounded(store: Store, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "MAX_CACHED_KEYS", 3)
-    for number in range(10):
-        assert await store.run(ECHO, f"{project}-{number}", "text", number) == ("text", number, [])
-    assert len(store._keys) <= 3
+    packed, pack_key = list[str](), store_module.pack_key
+
+    def noted(name: str) -> bytes:
+        packed.append(name)
+        return pack_key(name)
+
+    monkeypatch.setattr(store_module, "pack_key", noted)
+    for _ in range(2):
+        packed.clear()
+        for number in range(10):
+            assert await store.run(ECHO, f"{project}-{number}", "text", number) == ("text", number, [])
+        assert len(packed) >= 10 - 3, "those of before are forgotten"
+    again = len(packed)
+    assert await store.run(ECHO, f"{project}-9", "text", 9) == ("text", 9, [])
+    assert len(packed) == again, "the last one is not"
 
 
 async def test_a_script_stays_in_its_scope(store: Store) -> None:
@@ -129,7 +141,7 @@ async def functions(store: Store) -> set[str]:
 
 async def test_scripts_are_loaded_when_the_store_is_opened(store: Store) -> None:
     assert store.scripts_loaded
-    assert {script.library.name for script in (ECHO, store_module._CHECK)} <= await functions(store)
+    assert {script.library.name for script in (ECHO, store_module.CHECK)} <= await functions(store)
 
 
 async def test_garbage_of_scripts_is_collected_in_small_steps(store: Store) -> None:
@@ -164,14 +176,14 @@ async def test_a_deleted_version_is_loaded_again_when_it_is_called(store: Store,
 
 async def test_a_library_deleted_under_load_is_loaded_again_once(store: Store, project: str) -> None:
     await store.command("FUNCTION", "DELETE", BUMP.library.name)
-    send, loads = store._link.submit, 0
+    send, loads = store.link.submit, 0
 
     def submit(command: bytes) -> asyncio.Future[object]:
         nonlocal loads
         loads += command.startswith(b"*4\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD")
         return send(command)
 
-    store._link.submit = submit
+    store.link.submit = submit
     texts = [str(number) for number in range(100)]
     echoed = asyncio.gather(*(store.run(ECHO, project, text, 1) for text in texts))
     counts = await asyncio.gather(*(store.run(BUMP, project, "count") for _ in range(100)))
@@ -207,7 +219,7 @@ async def test_flushed_functions_fail_no_calls_under_load(store: Store, project:
 
 async def test_functions_flushed_between_load_and_call_are_loaded_again(store: Store, project: str) -> None:
     await store.command("FUNCTION", "FLUSH")
-    send, loads = store._link.submit, 0
+    send, loads = store.link.submit, 0
 
     def submit(command: bytes) -> asyncio.Future[object]:
         nonlocal loads
@@ -218,7 +230,7 @@ async def test_functions_flushed_between_load_and_call_are_loaded_again(store: S
                 send(b"*2\r\n$8\r\nFUNCTION\r\n$5\r\nFLUSH\r\n")
         return future
 
-    store._link.submit = submit
+    store.link.submit = submit
     assert await store.run(BUMP, project, "count") == 1
     assert await store.run(BUMP, project, "count") == 2
 
@@ -227,7 +239,7 @@ async def test_functions_flushed_between_load_and_call_are_loaded_again(store: S
 def uncompilable() -> Iterator[Script[object]]:
     script = Script(FAULTY, "uncompilable")
     yield script
-    Script._all.discard(script)  # tracebacks may hold it beyond the test
+    script.forget()  # tracebacks may hold it beyond the test
 
 
 async def test_a_script_that_does_not_compile_fails_the_open(
@@ -306,7 +318,7 @@ async def test_a_lost_connection_is_replaced_and_the_next_call_succeeds(store: S
 
 
 def _connected_for_the(store: Store, times: int) -> bool:
-    return store._link.connects == times
+    return store.link.connects == times
 
 
 async def test_the_redis_client_reads_data_written_by_scripts(store: Store, project: str) -> None:
