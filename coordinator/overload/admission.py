@@ -78,7 +78,7 @@ class _Waiting:
         self.admitted: asyncio.Future[None] = loop.create_future()
 
 
-class _Surplus:
+class Surplus:
     """Whether more calls of a class arrive than can be admitted. While that lasts, none of them waits.
 
     A surplus begins when a call has waited as long as it may without being admitted. It ends when, over a tenth of a
@@ -144,11 +144,13 @@ class Admission:
         self.waiting = 0
         """Calls in the queue."""
         self._queues: tuple[deque[_Waiting], ...] = tuple(deque() for _ in _CLASSES)
-        self._surplus = tuple(_Surplus() for _ in _CLASSES)
+        self.surplus = tuple(Surplus() for _ in _CLASSES)
+        """By criticality."""
         self._sweeper: asyncio.TimerHandle | None = None
         # Kept here because not every event loop's handles know when they are due.
         self._sweep_due = 0.0
-        self._actors, self._projects = Shares(), Shares()
+        self.actors, self.projects = Shares(), Shares()
+        """Who has the calls that are at work or wait."""
         self._shed_in_a_row = 0
         self.configure(settings)
 
@@ -182,7 +184,7 @@ class Admission:
         critical = criticality is _CRITICAL
         if not critical and 2 * self.in_flight >= self.limit.value:
             self._check_shares(criticality, actor, project)
-        surplus = self._surplus[criticality]
+        surplus = self.surplus[criticality]
         # Calls that wait in lower classes do not hold this one up: its class may fill more of the limit.
         if self.in_flight < self._class_limits[criticality] and (
             critical or not self.waiting or not any(self._queues[criticality:])
@@ -201,7 +203,7 @@ class Admission:
         Returns:
             Milliseconds after which the call may be repeated; 0: it may ``enter``.
         """
-        surplus = self._surplus[criticality]
+        surplus = self.surplus[criticality]
         if not surplus.lasts or self.in_flight < self._class_limits[criticality]:
             return 0
         surplus.arrived(True, self._clock())
@@ -228,10 +230,10 @@ class Admission:
         """
         if self.waiting >= self._settings.queue_most and not self._displace(criticality):
             if criticality is not _CRITICAL:
-                self._surplus[criticality].begin(self._clock())
+                self.surplus[criticality].begin(self._clock())
             raise self._shed(criticality, "over_capacity", "too many calls are in progress and waiting here")
         now = self._clock()
-        last_surplus = max(each.seen for each in self._surplus)
+        last_surplus = max(each.seen for each in self.surplus)
         relapse = criticality is not _CRITICAL and now - last_surplus < _RELAPSE_SECONDS
         seconds = self._queue_seconds * (_RELAPSE_SHARE if relapse else 1.0)
         one = _Waiting(criticality, Ticket(actor, project, True), now, seconds)
@@ -290,9 +292,9 @@ class Admission:
         return ticket
 
     def _check_shares(self, criticality: Criticality, actor: str, project: str) -> None:
-        if self._actors.exceeds(actor, self._most_of_actor):
+        if self.actors.exceeds(actor, self._most_of_actor):
             raise self._shed(criticality, "actor_quota", "this agent has more calls in progress here than its share")
-        if self._projects.exceeds(project, self._most_of_project):
+        if self.projects.exceeds(project, self._most_of_project):
             raise self._shed(criticality, "actor_quota", "this project has more calls in progress here than its share")
 
     def _admit_waiting(self) -> None:
@@ -342,7 +344,7 @@ class Admission:
             return
         gave_up = self._clock()
         for lower in _CLASSES[: criticality + 1]:
-            self._surplus[lower].begin(gave_up)
+            self.surplus[lower].begin(gave_up)
             for one in tuple(self._queues[lower]):
                 self._time_out(one)
 
@@ -377,12 +379,12 @@ class Admission:
         self._give_back_shares(one.ticket)
 
     def _take_shares(self, ticket: Ticket) -> None:
-        self._actors.take(ticket.actor)
-        self._projects.take(ticket.project)
+        self.actors.take(ticket.actor)
+        self.projects.take(ticket.project)
 
     def _give_back_shares(self, ticket: Ticket) -> None:
-        self._actors.give_back(ticket.actor)
-        self._projects.give_back(ticket.project)
+        self.actors.give_back(ticket.actor)
+        self.projects.give_back(ticket.project)
 
     def _barred(self, criticality: Criticality, parks: bool, open_for: float | None) -> ToolFailure | None:
         """Why a call is shed independently of its caller.

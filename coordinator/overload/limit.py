@@ -54,7 +54,8 @@ class AdaptiveLimit:
     def __init__(self, least: int, most: int, target_ms: float, now: float) -> None:
         self._set(max(most // 4, ENOUGH))
         self.configure(least, most, target_ms)
-        self._usual = 0.0
+        self.usual = 0.0
+        """Seconds that calls usually take, where the store is not the reason; 0: nothing is known."""
         self._began = now
         self._sum = 0.0
         self._count = 0
@@ -92,14 +93,14 @@ class AdaptiveLimit:
         lag = self._lag_sum / self._lag_count if self._lag_count else 0.0
         # The time spent waiting for the event loop is not the store's.
         took = max(0.0, self._sum / self._count - _LAGS_PER_ANSWER * lag)
-        if not self._usual:
+        if not self.usual:
             # The first answers may be unusually slow.
-            self._usual = min(took, self._target)
-        if took < self._usual:
-            self._usual += _DOWN * (took - self._usual)
+            self.usual = min(took, self._target)
+        if took < self.usual:
+            self.usual += _DOWN * (took - self.usual)
         elif 2 * self._peak < self._limit or self._limit <= self._least:
-            self._usual += _UP * (took - self._usual)
-        excess = took / max(self._target, TOLERANCE * self._usual)
+            self.usual += _UP * (took - self.usual)
+        excess = took / max(self._target, TOLERANCE * self.usual)
         if excess > 1:
             self._set(max(self._least, self._limit * max(0.5, 1 / excess)))
         elif LAG_SECONDS < lag < FOREIGN_SECONDS and self._limit >= (enough := self._enough):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -189,6 +190,11 @@ class FastPath:
     def counts(self) -> Counter[str]:
         """``hit`` and the reasons for misses."""
         return self.misses + Counter(hit=self.hits)
+
+    @property
+    def remembered(self) -> dict[str, Collection[Any]]:
+        """What it has learned from requests, by kind; none of it grows without limit or holds secrets."""
+        return {"plans": self._plans, "headers": self._names, "clients": self._clients, "metas": self._metas}
 
     def forget(self) -> None:
         """Clears the caches, because what is served at which path has changed."""

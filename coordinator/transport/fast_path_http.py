@@ -69,7 +69,8 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         super().__init__(*args, **kwargs)
         self._task: asyncio.Task[None] | None = None
         self._leaving = False
-        self._idle_timer: asyncio.TimerHandle | None = None
+        self.idle_timer: asyncio.TimerHandle | None = None
+        """Closes the connection when it has been idle for too long."""
         self._used = 0.0
         self._default_headers: list[tuple[bytes, bytes]] = []
         self._default_head = b""
@@ -86,7 +87,7 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
                 if len(data) == end + known.body and not self.flow.write_paused and self.front.authorization.anonymous:
                     parsed = self.front.fast_path.parse(known.plan, data[end:])
                     if type(parsed) is ParsedCall:
-                        self._start(parsed, known.plan, None)
+                        self.start_call(parsed, known.plan, None)
                         return
             elif self.bearers and self._take_bearer(data, end):
                 return
@@ -114,12 +115,12 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         parsed = self.front.fast_path.parse(known.plan, data[end:])
         if type(parsed) is not ParsedCall or not parsed.access.permits(grant.caller):
             return False
-        self._start(parsed, known.plan, grant.caller)
+        self.start_call(parsed, known.plan, grant.caller)
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        if self.idle_timer is not None:
+            self.idle_timer.cancel()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -162,10 +163,11 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
                 known.clear()
             known[rest] = _Known(plan, int(length))
 
-    def _start(self, parsed: ParsedCall, plan: Plan, caller: Caller | None) -> None:
+    def start_call(self, parsed: ParsedCall, plan: Plan, caller: Caller | None) -> None:
+        """Begins a call that was taken without uvicorn's parser; None: the caller is anonymous."""
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
-        if self._arriving is not None:
+        if self.arriving is not None:
             self._arrived()
         entered = self.front.enter(parsed, plan, caller)
         if not isinstance(entered, tuple):
@@ -219,15 +221,15 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
 
     def _begin_idle(self) -> None:
         self._used = self.loop.time()
-        if self._idle_timer is None and not self.transport.is_closing():
-            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
+        if self.idle_timer is None and not self.transport.is_closing():
+            self.idle_timer = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
 
     def _close_if_idle(self) -> None:
         """Closes a connection that has been idle for too long. One timer per connection; not one per answer."""
-        self._idle_timer = None
+        self.idle_timer = None
         rest = self._used + self.timeout_keep_alive - self.loop.time()
         if rest > 0 or self._task is not None:
-            self._idle_timer = self.loop.call_later(max(rest, 1.0), self._close_if_idle)
+            self.idle_timer = self.loop.call_later(max(rest, 1.0), self._close_if_idle)
         elif self._is_idle() and self.timeout_keep_alive_task is None:
             self.transport.close()
 

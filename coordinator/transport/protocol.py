@@ -62,7 +62,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._head_bytes = 0
-        self._arriving: asyncio.TimerHandle | None = None
+        self.arriving: asyncio.TimerHandle | None = None
+        """Ends the time in which a request has to arrive, while one is expected."""
         self._data = b""
         self._reparse = b""
         self._progressed = False
@@ -123,7 +124,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         cycle = self.cycle
         if cycle.more_body and not cycle.response_complete:
             self._expect()
-        elif self._arriving is not None:
+        elif self.arriving is not None:
             self._arrived()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -135,7 +136,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not self.url.startswith(_OWN_TARGETS) and self.parser.get_method() != b"CONNECT":
             self._take_absolute_target()
         scope: Any = self.scope
-        scope[GONE] = self._is_gone
+        scope[GONE] = self.is_gone
         super().on_headers_complete()
         if not self.pipeline:
             self._answering = self.cycle
@@ -222,8 +223,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._reparse = b"".join([*head, b"\r\n", rest])
 
     def _expect(self) -> None:
-        if self._arriving is None:
-            self._arriving = self.loop.call_later(self.arrival_seconds, self._late)
+        if self.arriving is None:
+            self.arriving = self.loop.call_later(self.arrival_seconds, self.expire)
             self.unfinished[self] = None
             if len(self.unfinished) > self.most_unfinished:
                 self._make_room()
@@ -237,13 +238,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 return
 
     def _arrived(self) -> None:
-        if self._arriving is not None:
-            self._arriving.cancel()
-            self._arriving = None
+        if self.arriving is not None:
+            self.arriving.cancel()
+            self.arriving = None
             self.unfinished.pop(self, None)
 
-    def _late(self) -> None:
-        self._arriving = None
+    def expire(self) -> None:
+        """Ends the time in which a request has to arrive; called by the timer."""
+        self.arriving = None
         self.unfinished.pop(self, None)
         if self._owes_answer():
             self._expect()  # reading may be paused on our side

@@ -189,7 +189,7 @@ async def test_a_call_cancelled_just_before_another_ends_keeps_no_share() -> Non
         front.admission.leave(ticket)
     await asyncio.gather(given_up, return_exceptions=True)
     assert (front.admission.in_flight, front.admission.waiting) == (0, 0)
-    assert len(front.admission._actors) == len(front.admission._projects) == 0
+    assert len(front.admission.actors) == len(front.admission.projects) == 0
 
 
 def test_an_agent_gets_at_most_its_share_while_others_call() -> None:
@@ -245,7 +245,7 @@ def test_parked_calls_do_not_enlarge_a_share_afterwards() -> None:
         ticket = front.enter(NORMAL, "greedy", "one", parks=True)
         assert ticket is not None
         front.admission.leave(ticket)
-    assert len(front.admission._actors) == len(front.admission._projects) == 0
+    assert len(front.admission.actors) == len(front.admission.projects) == 0
 
 
 def test_calls_to_a_failing_store_are_paused() -> None:
@@ -490,7 +490,7 @@ def test_capacity_is_never_lost_nor_given_twice(calls: list[tuple[Criticality, i
             front.admission.leave(ticket)
         await wait_until(lambda: front.admission.in_flight == 0)
         assert front.admission.waiting == 0
-        assert len(front.admission._actors) == len(front.admission._projects) == 0
+        assert len(front.admission.actors) == len(front.admission.projects) == 0
 
     asyncio.run(story())
 
@@ -511,7 +511,7 @@ def test_refusal_before_entering_equals_refusal_at_entering(state: str, parks: b
     elif state == "surplus":
         front.fill(CRITICAL, 8)
         for each in (SHEDDABLE, NORMAL, READ):
-            front.admission._surplus[each].begin(front.now)
+            front.admission.surplus[each].begin(front.now)
     refusal = front.admission.refusal(criticality, parks=parks)
     counted = front.watcher.shed_calls.copy()
     if state == "draining":

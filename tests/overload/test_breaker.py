@@ -97,12 +97,12 @@ def free_places(breaker: Breaker, now: float) -> int:
 def test_earlier_probes_are_ignored_once_one_has_failed() -> None:
     breaker = opened()
     for answers in ((False,), (True, True, False)):
-        now = breaker._until
+        now = half_open()
         assert free_places(breaker, now) == 3
         for ok in answers:
             breaker.ended(ok, now)
         assert breaker.state == "open"
-    now = breaker._until
+    now = half_open()
     assert free_places(breaker, now) == 3
     breaker.ended(True, now)
     assert str(breaker.state) == "half-open"

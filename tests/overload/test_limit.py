@@ -88,7 +88,7 @@ def test_one_slow_answer_among_many_changes_nothing() -> None:
 def test_a_store_with_constant_latency_becomes_usual() -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     run(limit, 0.0, 300, 80.0)
-    assert limit._usual > 0.040
+    assert limit.usual > 0.040
     assert limit.value == MOST
 
 
@@ -102,7 +102,7 @@ def test_the_first_response_times_count_as_usual_up_to_the_target() -> None:
 def test_response_times_at_low_concurrency_become_usual() -> None:
     limit = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0)
     run(limit, 0.0, 300, 90.0, wanted=10)
-    assert limit._usual > 0.080
+    assert limit.usual > 0.080
 
 
 def test_a_permanently_slower_store_regains_its_limit() -> None:
@@ -162,7 +162,7 @@ def test_a_lasting_queue_does_not_become_usual() -> None:
     for n in range(40_000):  # more than three minutes of a store that slows down under load
         now = 10 + n * STEP
         limit.sample(limit.value * 0.0002, limit.value, now)
-    assert limit._usual < 0.002
+    assert limit.usual < 0.002
     assert limit.value * 0.2 < 20
 
 

@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import uvicorn
 import uvloop

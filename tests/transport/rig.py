@@ -111,6 +111,8 @@ class Rig:
     """The caller of each call, if known."""
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     waiting: set[str] = field(default_factory=set)
+    loop: asyncio.AbstractEventLoop | None = None
+    """That of those who wait at gates."""
 
     def toolset(self, name: str = "rig") -> Toolset:
         def tool(name: str, arguments: type[Struct], result: type[Struct], handler: Any, **more: Any) -> Tool:
@@ -164,6 +166,7 @@ class Rig:
         return Size(nodes=size(given))
 
     async def wait(self, _call: Call, given: Wait) -> Pong:
+        self.loop = asyncio.get_running_loop()
         self.waiting.add(given.gate)
         try:
             await self.gates.setdefault(given.gate, asyncio.Event()).wait()

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from coordinator.identity.token_file import TokenEntry, digest_of
 from coordinator.identity.verifier import Outcome
 from coordinator.settings import Settings
 from coordinator.settings.auth import Auth
@@ -402,7 +401,7 @@ async def test_a_revoked_token_is_refused_on_both_paths(front: Front) -> None:
     for _ in range(3):
         assert (await ask(front, front.all)).status == 200
     front.tokens.revoke("agent-1")
-    await front.authenticator._read(front.tokens.path)
+    await front.authenticator.read(front.tokens.path)
     for _ in range(2):
         assert (await ask(front, front.all)).status == 401
         assert (await ask(front, front.reader)).status == 200
@@ -460,13 +459,13 @@ def shortcuts(live: Live) -> list[Any]:
     """Callers of the requests that are answered without parsing, in order."""
     protocol: Any = live.protocol
     taken: list[Any] = []
-    start = protocol._start
+    start = protocol.start_call
 
     def starting(connection: Any, parsed: Any, plan: Any, caller: Any) -> None:
         taken.append(caller and caller.id)
         start(connection, parsed, plan, caller)
 
-    protocol._start = starting
+    protocol.start_call = starting
     return taken
 
 

@@ -128,9 +128,7 @@ async def test_its_caches_are_bounded(app: FrontEnd) -> None:
             response = await send(app, "POST", f"/p/p{number}/mcp", [*headers, (f"x-{number}", "1")], body)
             assert response.status == 200
     assert fast.counts["hit"] == 600
-    for memo in (fast._names, fast._clients, app._endpoints._paths):
-        assert 0 < len(memo) <= 4_096
-    for few in map(len, (fast._names, fast._clients, fast._metas, fast._plans)):
+    for few in map(len, fast.remembered.values()):
         assert 0 < few <= 256
 
 
@@ -138,7 +136,8 @@ async def test_its_caches_are_bounded(app: FrontEnd) -> None:
 async def test_heads_with_secret_or_varying_headers_are_not_cached(app: FrontEnd, name: str) -> None:
     headers, body = legacy("tools/call", ADD)
     assert await taken(app, [*headers, (name, "Bearer secret")], body)
-    assert "secret" not in repr(app.fast_path._plans)
+    assert bool(app.fast_path.remembered["plans"]) == (name == "authorization")
+    assert "secret" not in repr(app.fast_path.remembered)
 
 
 async def test_long_client_descriptions_are_not_cached(app: FrontEnd) -> None:
@@ -147,7 +146,8 @@ async def test_long_client_descriptions_are_not_cached(app: FrontEnd) -> None:
     headers, body = modern("tools/call", {**ADD, "_meta": {**meta(), "io.modelcontextprotocol/clientInfo": long}})
     assert not await taken(app, headers, body)
     assert await taken(app, *modern("tools/call", ADD))
-    assert sum(map(len, fast._clients | fast._metas)) < 10_000
+    assert fast.remembered["clients"]
+    assert sum(map(len, (*fast.remembered["clients"], *fast.remembered["metas"]))) < 10_000
 
 
 async def test_deep_client_descriptions_are_refused_as_on_the_slow_path(app: FrontEnd) -> None:

@@ -42,14 +42,14 @@ class Watched:
         self.connection: Any = None
         """The last connection that answered from the cache."""
         protocol: Any = live.protocol
-        start = protocol._start
+        start = protocol.start_call
 
         def starting(connection: Any, parsed: Any, plan: Any, caller: Any) -> None:
             self.short += 1
             self.connection = connection
             start(connection, parsed, plan, caller)
 
-        protocol._start = starting
+        protocol.start_call = starting
         self.received = 0
         """Bytes received."""
         receive = protocol.data_received
@@ -349,7 +349,7 @@ def test_a_closed_connection_leaves_no_timer(watched: Watched) -> None:
         for _ in range(3):
             client.send(raw(modern("tools/call", ADD)))
             assert total(client.answer()[2]) == 5
-        timer = watched.connection._idle_timer
+        timer = watched.connection.idle_timer
         assert not timer.cancelled()
     wait_until_sync(timer.cancelled)
 
@@ -363,7 +363,7 @@ def test_a_known_request_cancels_the_idle_timers(watched: Watched) -> None:
         client.send(raw(request))
         assert total(client.answer()[2]) == 5
         connection = watched.connection
-        assert connection._arriving is None
+        assert connection.arriving is None
         client.send(raw(request, ("x-request-id", "given")))
         assert total(client.answer()[2]) == 5
         wait_until_sync(lambda: connection.timeout_keep_alive_task is not None)

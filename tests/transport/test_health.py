@@ -50,11 +50,11 @@ async def test_not_ready_without_a_store() -> None:
     assert response.json["checks"]["redis"]["reason"] == "nobody answers"
 
 
-async def test_not_ready_while_the_store_takes_no_writes(alone: Store) -> None:
+async def test_not_ready_while_the_store_takes_no_writes(alone: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
     app = make_app(store=alone)
     assert (await get(app, "/readyz")).status == 200
     await alone.command("CONFIG", "SET", "min-replicas-to-write", 1)
-    app._health._checked_at = float("-inf")
     response = await get(app, "/readyz")
     await alone.command("CONFIG", "SET", "min-replicas-to-write", 0)
     assert (response.status, response.json["checks"]["redis"]["ok"]) == (503, False)
@@ -68,7 +68,10 @@ async def test_not_ready_without_scripts() -> None:
     assert (response.status, response.json["checks"]["scripts"]["ok"]) == (503, False)
 
 
-async def test_a_defect_in_a_check_is_not_ready_and_does_not_stay(logged: list[Any]) -> None:
+async def test_a_defect_in_a_check_is_not_ready_and_does_not_stay(
+    logged: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
     store = FakeStore()
     store.error = RuntimeError("secret")
     app = make_app(store=store)
@@ -77,7 +80,6 @@ async def test_a_defect_in_a_check_is_not_ready_and_does_not_stay(logged: list[A
     assert b"secret" not in response.body
     assert logged[-1]["event"] == "readiness check failed"
     store.error = None
-    app._health._checked_at = float("-inf")
     assert (await get(app, "/readyz")).status == 200
 
 
@@ -88,7 +90,7 @@ async def test_concurrent_probes_share_one_check(monkeypatch: pytest.MonkeyPatch
     answers = await asyncio.gather(*(get(app, "/readyz") for _ in range(20)))
     assert {answer.status for answer in answers} == {200}
     assert store.pings == 1
-    app._health._checked_at -= 61
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
     await get(app, "/readyz")
     assert store.pings == 2
 
@@ -103,13 +105,14 @@ async def test_a_disconnected_probe_does_not_cancel_the_shared_check() -> None:
             return seconds
 
     def render() -> bytes:
+        rendering.set()
         scraped.wait(60)
         return b"# metrics\n"
 
     store = SlowStore()
     app = make_app(store=store, render_metrics=render)
     pairs = [[asyncio.create_task(get(app, path)) for _ in range(2)] for path in ("/readyz", "/metrics")]
-    await wait_until(lambda: store.pings and app._health._rendering is not None)
+    await wait_until(lambda: store.pings and rendering.is_set())
     for left, _ in pairs:
         left.cancel()
         await asyncio.wait([left])

@@ -177,13 +177,13 @@ async def test_keys_specific_to_a_call_are_not_cached(fronts: Fronts) -> None:
     request = next(request for host, request in CALLS if host == "python-mcp-2")
     headers = list(request["headers"].items())
     await fronts.answers("POST", request["path"], headers, bytes_of(request["body"]))
-    remembered = set(fast._metas)
+    remembered = set(fast.remembered["metas"])
     assert len(remembered) == 1
     for number in range(300):
         meta = {**request["body"]["params"]["_meta"], "example.com/call": number}
         body = {**request["body"], "params": {**request["body"]["params"], "_meta": meta}}
         await fronts.answers("POST", request["path"], headers, bytes_of(body))
-    assert fast._metas == remembered
+    assert fast.remembered["metas"] == remembered
     assert fast.hits == 301
 
 

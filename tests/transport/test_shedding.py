@@ -60,7 +60,7 @@ class Busy:
         """Simulates calls over capacity, for all but critical ones."""
         self._admission.in_flight = 500 if lasts else 0
         for each in (Criticality.SHEDDABLE, Criticality.NORMAL, Criticality.READ):
-            surplus = self._admission._surplus[each]
+            surplus = self._admission.surplus[each]
             surplus.begin(time.monotonic() + 3600)
             surplus.lasts = lasts
 

@@ -334,13 +334,13 @@ def test_a_refusal_does_not_overtake_answers(pieces: int, behind: bytes, status:
 def test_the_arrival_timeout_excludes_the_time_of_earlier_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     rig, late = Rig(), list[int]()
     with serving(lambda: make_app(rig), arrival_seconds=0.1) as live:
-        expire: Any = live.protocol._late  # type: ignore[attr-defined]
+        expire: Any = live.protocol.expire  # type: ignore[attr-defined]
 
         def noting(protocol: Any) -> None:
             expire(protocol)
             late.append(1)
 
-        monkeypatch.setattr(live.protocol, "_late", noting)
+        monkeypatch.setattr(live.protocol, "expire", noting)
         following = raw(modern("tools/call", call("echo", {"text": "x" * 500_000})))
         with Client(live.port) as client:
             client.send(raw(modern("tools/call", call("late", {"gate": "g"}))))
@@ -510,12 +510,12 @@ def test_a_client_counts_as_connected_when_file_descriptors_run_out(monkeypatch:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with ours, theirs:
-        assert not protocol._is_gone()
+        assert not protocol.is_gone()
         with monkeypatch.context() as patching:
             patching.setattr("os.dup", none_left)
-            assert not protocol._is_gone()
+            assert not protocol.is_gone()
         theirs.close()
-        assert protocol._is_gone()
+        assert protocol.is_gone()
 
 
 def test_draining_tells_clients_to_connect_elsewhere() -> None:
