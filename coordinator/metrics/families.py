@@ -22,12 +22,14 @@ class Family(dict[tuple[str, ...], Bound]):
         make: makes a cell: ``Cells.number`` or ``Cells.histogram``.
     """
 
-    __slots__ = ("_allowed", "_closed", "_make", "_metric")
+    __slots__ = ("_closed", "_make", "allowed", "metric")
 
     def __init__(self, metric: Metric, make: Callable[[Metric, Mapping[str, str]], Bound]) -> None:
-        self._metric = metric
+        self.metric = metric
+        """The declaration."""
         self._make: Callable[[Metric, Mapping[str, str]], Bound] = make
-        self._allowed = [set(label.values) for label in metric.labels]
+        self.allowed = [set(label.values) for label in metric.labels]
+        """The values that each label may have, or has had so far."""
         self._closed = [bool(label.values) for label in metric.labels]
 
     def __call__(self, *values: str) -> Bound:
@@ -35,13 +37,13 @@ class Family(dict[tuple[str, ...], Bound]):
 
     def declare(self, label: str, values: Iterable[str]) -> None:
         """Closes an open label: from now on other values than these count as ``other``."""
-        at = [one.name for one in self._metric.labels].index(label)
-        self._allowed[at].update(values)
+        at = [one.name for one in self.metric.labels].index(label)
+        self.allowed[at].update(values)
         self._closed[at] = True
 
     def start_at_zero(self) -> None:
         """Binds every allowed combination, so that rates exist before the first event."""
-        for values in product(*map(sorted, self._allowed)):
+        for values in product(*map(sorted, self.allowed)):
             self(*values)
 
     def __missing__(self, values: tuple[str, ...]) -> Bound:
@@ -49,15 +51,15 @@ class Family(dict[tuple[str, ...], Bound]):
         if named != values:
             # Not stored under the wrong values: a stream of these must not grow the dictionary.
             return self[named]
-        labels = {label.name: value for label, value in zip(self._metric.labels, named, strict=True)}
-        self[named] = bound = self._make(self._metric, labels)
+        labels = {label.name: value for label, value in zip(self.metric.labels, named, strict=True)}
+        self[named] = bound = self._make(self.metric, labels)
         return bound
 
     def _admit(self, at: int, value: str) -> str:
-        allowed = self._allowed[at]
+        allowed = self.allowed[at]
         if value in allowed or value == OTHER:
             return value
-        if self._closed[at] or len(allowed) >= self._metric.labels[at].limit:
+        if self._closed[at] or len(allowed) >= self.metric.labels[at].limit:
             return OTHER
         allowed.add(value)
         return value

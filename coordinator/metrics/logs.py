@@ -132,14 +132,15 @@ def _without_exception(record: logging.LogRecord) -> bool:
     return True
 
 
-_warn = ThrottledWarnings()
+warn = ThrottledWarnings()
+"""Logs what talkative libraries say."""
 
 
 def _seldom(record: logging.LogRecord) -> bool:
     """Logs a library's warning as one of our throttled ones."""
     if record.levelno != logging.WARNING or record.exc_info:
         return True
-    _warn(f"{record.name}:{record.lineno}", record.getMessage(), library=record.name)
+    warn(f"{record.name}:{record.lineno}", record.getMessage(), library=record.name)
     return False
 
 

@@ -11,6 +11,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from coordinator.metrics import catalogue
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
@@ -100,6 +101,10 @@ class Recorder:
         self.hot = HotItems(time.monotonic)
         self._cpu_seen = 0.0
         self._config: Cell | None = None
+
+    def families(self) -> dict[str, Family[Any]]:
+        """The cells by the name of their metric: what this process alone has recorded."""
+        return {one.metric.name: one for one in vars(self).values() if isinstance(one, Family)}
 
     def start_frontend(self, tools: Iterable[str], scripts: Iterable[str]) -> None:
         """Starts the counters of a front-end at zero. From now on, other tools and scripts count as ``other``."""

@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 
-from coordinator.metrics import recorder
+from coordinator.metrics.catalogue import CLAIM_CONFLICTS, CLAIMS
 from tests.items.client import Client, actor, fresh_id
 from tests.items.parked import LONG_MS, Fronts
 from tests.items.selectors import call_of
+from tests.support.counts import counted
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
 
 
 def claims(outcome: str = "success") -> float:
-    return recorder()._claims[outcome,].value
+    return counted(CLAIMS, outcome)
 
 
 def conflicts(kind: str) -> float:
-    return recorder()._conflicts(kind).value
+    return counted(CLAIM_CONFLICTS, kind)
 
 
 def claim(agent: str, item: str, **more: Any) -> dict[str, Any]:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import coordinator.toolsets.items
 from coordinator.errors import ToolFailure
 from coordinator.metrics import MemoryCells, Recorder, recorder
-from coordinator.metrics.catalogue import CLAIM_HOLD, CLAIM_LOSERS
+from coordinator.metrics.catalogue import AGENTS_WAITING, CLAIM_HOLD, CLAIM_LOSERS, ITEMS, OLDEST_READY
 from coordinator.store import Script, Store, keys
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.metrics import ItemMetrics
 from coordinator.toolsets.items.rules.recount import claim_of
-from coordinator.toolsets.items.store.measures import _MEASURE, EMPTY_SECONDS, MeasureStore
+from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, MEASURE, MeasureStore
 from tests.items.client import Client, actor, fresh_id
 from tests.items.moments import lapse, server_time
 from tests.items.parked import Fronts
 from tests.support.between import before
+from tests.support.counts import by_bucket, counted
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +62,7 @@ async def backdate(tools: Client, item: str, seconds: float) -> None:
 
 def waiting() -> float:
     """Claims that wait in this process, as its metrics have it."""
-    return recorder()._agents_waiting(recorder().slot).value
+    return counted(AGENTS_WAITING, recorder().slot)
 
 
 async def release(tools: Client, agent: str, item: str) -> None:
@@ -72,16 +70,31 @@ async def release(tools: Client, agent: str, item: str) -> None:
     assert result["releaseResults"][0]["outcome"] == "success"
 
 
-def test_scripts_count_in_the_buckets_of_the_catalogue() -> None:
-    text = (Path(coordinator.toolsets.items.__file__).parent / "lua" / "modules" / "holds.lua").read_text()
-    assert tuple(sorted({float(bound) for bound in re.findall(r"\bs <= (\d+)", text)})) == CLAIM_HOLD.buckets
+async def test_scripts_count_in_the_buckets_of_the_catalogue(tools: Client) -> None:
+    for bucket, bound in enumerate(CLAIM_HOLD.buckets):
+        for more in (0, 1):
+            item = await tools.add()
+            await tools.claim("ann", item)
+            await lapse(tools, item)
+            key = keys.item.key(tools.project, item.replace("-", ""))
+            over = claim_of({"h": (await tools.store.command("HGET", key, "h")).hex()})
+            assert over is not None
+            held_ms = round(bound * 1000) + more
+            await tools.store.command("HSET", key, "h", over._replace(first=over.expires - held_ms).packed())
+            await tools.claim(f"next-{held_ms}", item)
+            assert await held(tools) == {"expired": ({bucket + more: 1}, held_ms / 1000)}
 
 
-def test_scripts_count_losers_in_the_buckets_of_the_catalogue() -> None:
-    text = (Path(coordinator.toolsets.items.__file__).parent / "lua" / "modules" / "holds.lua").read_text()
-    found = re.search(r"local LOSER_BUCKETS = \{([\d, ]+)\}", text)
-    assert found is not None
-    assert (0.0, *map(float, found[1].split(","))) == CLAIM_LOSERS.buckets
+async def test_scripts_count_losers_in_the_buckets_of_the_catalogue(tools: Client) -> None:
+    item = await tools.add()
+    for bucket, bound in enumerate(CLAIM_LOSERS.buckets[1:], 1):
+        for more in (0, 1):
+            await tools.claim("ann", item)
+            losers = round(bound) + more
+            await tools.store.command("HSET", keys.item.key(tools.project, item.replace("-", "")), "lo", losers)
+            await release(tools, "ann", item)
+            reached = bucket + 1 if losers > bound and bucket + 1 <= len(CLAIM_LOSERS.buckets) else bucket
+            assert await lost(tools) == ({reached: 1}, losers)
 
 
 @pytest.mark.every_store
@@ -104,7 +117,7 @@ async def test_the_oldest_ready_item_is_found_whatever_its_rank(tools: Client) -
     await tools.add(role="work")
     chosen.shuffle(items)
     ready = {}
-    base = (await tools.store.run(_MEASURE, tools.project)).now
+    base = (await tools.store.run(MEASURE, tools.project)).now
     for number, item in enumerate(items):
         # As if they had been created minutes apart, in another order than their rank's.
         inner, created = item.replace("-", ""), base - number * 60_000
@@ -115,7 +128,7 @@ async def test_the_oldest_ready_item_is_found_whatever_its_rank(tools: Client) -
             await tools.store.command("ZADD", keys.ranked.key(tools.project, scope), score, inner)
         ready[item] = created
     for number, item in enumerate(reversed(items)):
-        assert (await tools.store.run(_MEASURE, tools.project)).oldest == min(ready.values())
+        assert (await tools.store.run(MEASURE, tools.project)).oldest == min(ready.values())
         age = (await MeasureStore(tools.store).measure(tools.project)).oldest_seconds
         assert age >= (base - ready[item]) / 1000
         await tools.claim(f"agent-{number}", item)
@@ -336,17 +349,17 @@ class Process:
     @property
     def shown(self) -> tuple[float, float, float]:
         """Items in the queue and in work, and the age of the oldest."""
-        recorder = self.recorder
-        return recorder._items("queue").value, recorder._items("work").value, recorder._oldest_ready().value
+        queued, working = (counted(ITEMS, role, of=self.recorder) for role in ("queue", "work"))
+        return queued, working, counted(OLDEST_READY, of=self.recorder)
 
     @property
     def held(self) -> float:
-        return sum(self.recorder._holds("released").counts())
+        return sum(by_bucket(CLAIM_HOLD, "released", of=self.recorder))
 
     @property
     def losers(self) -> list[float]:
         """Claims that ended, by the bucket of how many lost each."""
-        return self.recorder._losers().counts()
+        return by_bucket(CLAIM_LOSERS, of=self.recorder)
 
 
 async def test_one_process_measures_all_projects_until_another_takes_over(alone: Store) -> None:
@@ -371,7 +384,6 @@ async def test_one_process_measures_all_projects_until_another_takes_over(alone:
     first.metrics.stop()
     await first.metrics.run()
     assert await second.round()
-    first.metrics._stopping.clear()
     assert not await first.round()
     assert (first.shown, second.shown[:2], first.held, second.held) == ((0, 0, 0), (6, 2), 2, 1)
 

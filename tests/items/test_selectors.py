@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from coordinator.metrics import recorder
+from coordinator.metrics.catalogue import RESTARTS_OF_OPERATIONS
 from coordinator.store import keys
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client, Json, fresh_id
 from tests.items.moments import lapse, ms
 from tests.items.parked import Fronts
 from tests.items.selectors import call_of, take
+from tests.support.counts import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -380,14 +381,13 @@ async def test_a_search_that_begins_again_is_counted(tools: Client, tool: str) -
     agents = [f"agent-{number}" for number in range(len(items))]
     await asyncio.gather(*(tools.claim(agent, item) for agent, item in zip(agents, items, strict=True)))
     await asyncio.gather(*(lapse(tools, item) for item in items))
-    counted = recorder()._restarted(tool)
-    before = counted.value
+    before = counted(RESTARTS_OF_OPERATIONS, tool)
     for again in (1, 0):
         if tool == "claim_item":
             assert (await take(tools, "agent", {"tags": "none-such"}))["outcome"] == "no_match"
         else:
             assert await tools.next(tags="none-such") == []
-        assert counted.value == before + 1, "once, for both" if not again else "the first"
+        assert counted(RESTARTS_OF_OPERATIONS, tool) == before + 1, "once, for both" if not again else "the first"
 
 
 async def test_what_comes_up_behind_a_long_look_is_recommended(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.errors import ToolFailure
-from coordinator.metrics import recorder
+from coordinator.metrics.catalogue import CLAIM_WAIT
 from coordinator.settings import Settings
 from coordinator.store import keys
 from tests.items.client import Client, Json, fresh_id
@@ -18,6 +18,7 @@ from tests.items.moments import lapse
 from tests.items.parked import LONG_MS, Fronts, Parked
 from tests.items.selectors import call_of, take
 from tests.support.between import before
+from tests.support.counts import by_bucket
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -457,7 +458,7 @@ async def test_all_at_once(fronts: Fronts) -> None:
 
 def waits(end: str) -> int:
     """Claims of this process that waited and ended like this."""
-    return round(sum(recorder()._claim_waits(end).counts()))
+    return round(sum(by_bucket(CLAIM_WAIT, end)))
 
 
 async def test_waits_are_counted_by_how_they_end(fronts: Fronts) -> None:

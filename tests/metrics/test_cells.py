@@ -7,6 +7,7 @@ import fcntl
 import json
 import mmap
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -302,13 +303,14 @@ def test_changes_from_many_threads_all_count(tmp_path: Path) -> None:
 def test_a_full_disk_loses_only_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = SharedCells(tmp_path, "fe-0")
     kept = cells.number(REQUESTS, {"tool": "kept", "outcome": "ok"})
-
-    def no_space(self: object, *rest: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("coordinator.metrics.cells._File._grow", no_space)
-    for number in range(1000):
-        cells.number(REQUESTS, {"tool": f"t{number}", "outcome": "ok"}).inc()
+    (file,) = tmp_path.glob("*.db")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size, limits[1]))  # no file grows beyond it
+    try:
+        for number in range(1000):
+            cells.number(REQUESTS, {"tool": f"t{number}", "outcome": "ok"}).inc()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     kept.inc()
     seen = samples(Exposition(tmp_path).text())
     assert seen["coordinator_requests_total{outcome=ok,tool=kept}"] == 1

@@ -100,7 +100,7 @@ def test_lines_of_libraries_are_formatted_the_same_way() -> None:
 def test_clients_cannot_flood_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("coordinator.metrics.throttled.time.monotonic", lambda: now)
-    monkeypatch.setattr(logs, "_warn", ThrottledWarnings())
+    monkeypatch.setattr(logs, "warn", ThrottledWarnings())
     out = io.StringIO()
     logs.configure("info", "json", stream=out)
     structlog.configure(cache_logger_on_first_use=False)  # the logger of throttled warnings is that of other tests too

@@ -13,7 +13,6 @@ import pytest
 
 from coordinator.metrics import Recorder, SharedCells
 from coordinator.metrics.catalogue import CATALOGUE, SLOT
-from coordinator.metrics.families import Family
 from coordinator.metrics.metric import Label, Metric
 from coordinator.store import Script
 from tests.support.contracts import toolsets
@@ -73,11 +72,9 @@ def use_everything(recorder: Recorder) -> set[str]:
     recorder.start_frontend(names, scripts)
     recorder.build("1")
     used = {"coordinator_build_info"}
-    for family in vars(recorder).values():
-        if not isinstance(family, Family):
-            continue
-        metric = family._metric
-        for values in product(*map(possible, [metric] * len(metric.labels), metric.labels, family._allowed)):
+    for family in recorder.families().values():
+        metric = family.metric
+        for values in product(*map(possible, [metric] * len(metric.labels), metric.labels, family.allowed)):
             family(*values)
         used.add(metric.name)
     return used

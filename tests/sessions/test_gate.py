@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from coordinator.definitions import Definitions
-from coordinator.metrics import recorder
+from coordinator.metrics.catalogue import CHECKPOINTS
 from coordinator.store import keys
 from tests.sessions import lab
 from tests.sessions.client import Answer, Sessions
 from tests.sessions.conftest import Make
 from tests.sessions.shown import payload, unsigned
+from tests.support import counts
 
 pytestmark = pytest.mark.anyio
 
@@ -464,11 +465,11 @@ async def test_the_last_answer_is_shown_for_every_way_of_answering(sessions: Ses
 
 async def test_checkpoint_calls_are_counted_by_outcome(make: Make) -> None:
     outcomes = ("yielded", "option_id", "auto_advance", "condition_not_met", "early", "closed")
-    counts = {outcome: recorder()._checkpoints(outcome) for outcome in outcomes}
-    before = {outcome: count.value for outcome, count in counts.items()}
+    before = {outcome: counts.counted(CHECKPOINTS, outcome) for outcome in outcomes}
 
     def counted() -> dict[str, float]:
-        return {outcome: more for outcome, count in counts.items() if (more := count.value - before[outcome])}
+        now = {outcome: counts.counted(CHECKPOINTS, outcome) for outcome in outcomes}
+        return {outcome: more for outcome in outcomes if (more := now[outcome] - before[outcome])}
 
     sessions = make(least_seconds=60)
     pending = await Pending.at(sessions)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from coordinator.metrics import Recorder
+from coordinator.metrics.catalogue import STEPS_QUEUED
 from coordinator.metrics.cells import MemoryCells
 from coordinator.steps.queue_depth import QueueDepth
 from tests.steps.rig import Rig
+from tests.support.counts import counted
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +24,7 @@ class Process:
     async def round(self) -> float:
         """Its metric after a round."""
         await self.depth.round()
-        return self.recorder._steps_queued().value
+        return counted(STEPS_QUEUED, of=self.recorder)
 
 
 async def test_one_process_counts_the_steps_of_all_projects_until_it_ends(rig: Rig) -> None:

@@ -92,7 +92,8 @@ class _Reply(msgspec.Struct, array_like=True):
     ended: list[str]
 
 
-_MEASURE = Script(LIBRARY, "measure_items", _Reply)
+MEASURE = Script(LIBRARY, "measure_items", _Reply)
+"""For ``MeasureStore``."""
 _ABANDONED = Script(LIBRARY, "read_abandoned", Abandoned)
 
 
@@ -109,7 +110,7 @@ class MeasureStore:
 
     async def measure(self, project: str) -> Measures:
         """Measures a project. Each ended claim is reported once."""
-        reply = await self._store.run(_MEASURE, project)
+        reply = await self._store.run(MEASURE, project)
         roles = dict(zip(ROLE_NAMES, reply.roles, strict=True))
         oldest = max(0.0, (reply.now - reply.oldest) / 1000) if reply.oldest else 0.0
         counts: dict[str, dict[int, int]] = {end: {} for end in ENDS.values()}
