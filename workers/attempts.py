@@ -45,7 +45,6 @@ class Attempt:
     """
 
     __slots__ = (
-        "_expiry",
         "_grace",
         "_kind",
         "_on_stuck",
@@ -55,6 +54,7 @@ class Attempt:
         "abandoned",
         "began",
         "deadline",
+        "expiry",
         "interrupted",
         "outcome",
         "span",
@@ -81,7 +81,8 @@ class Attempt:
         self._seconds = 0.0
         self._task = task
         self._on_stuck = on_stuck
-        self._expiry: asyncio.TimerHandle | None = None
+        self.expiry: asyncio.TimerHandle | None = None
+        """The timer of its timeout, from the first time that it has one."""
         self._grace: asyncio.TimerHandle | None = None
 
     def interrupt(self, why: Interruption) -> None:
@@ -125,7 +126,7 @@ class Attempt:
             _log.warning("step failed unexpectedly", step=self.step.job_id, exc_info=True)
             outcome = Failure(f"the step failed unexpectedly: {type(error).__name__}", "unexpected")
         finally:
-            for timer in (self._expiry, self._grace):
+            for timer in (self.expiry, self._grace):
                 if timer is not None:
                     timer.cancel()
         if self.interrupted is not None:
@@ -176,8 +177,8 @@ class Attempt:
 
     def suspend(self) -> None:
         """Suspends the timeout until ``restart``, while the attempt waits for a child process to run in."""
-        if self._expiry is not None:
-            self._expiry.cancel()
+        if self.expiry is not None:
+            self.expiry.cancel()
         self.deadline = 0.0
 
     def restart(self) -> None:
@@ -186,11 +187,11 @@ class Attempt:
 
     def _expire_in(self, seconds: float) -> None:
         """Interrupts the attempt in ``seconds`` from now, unless another limit is set before."""
-        if self._expiry is not None:
-            self._expiry.cancel()
+        if self.expiry is not None:
+            self.expiry.cancel()
         self._seconds = seconds
         self.deadline = monotonic() + seconds
-        self._expiry = self._task.get_loop().call_later(seconds, self.interrupt, "timeout")
+        self.expiry = self._task.get_loop().call_later(seconds, self.interrupt, "timeout")
 
     def _conclude(self, kind: RunKind, spec: Any, outcome: Outcome) -> Report:
         step, text = self.step, ""

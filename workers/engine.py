@@ -420,7 +420,7 @@ class Engine:
     async def finish(self) -> None:
         """Waits until all steps are done and reported, then ends the slots."""
         await self._emptied(None)
-        await self._end()
+        await self.end()
 
     async def drain(self, seconds: float) -> None:
         """Drains: takes no more steps, lets attempts end within ``seconds``, and gives back the others.
@@ -432,9 +432,10 @@ class Engine:
         for attempt in list(self.held.values()):
             attempt.interrupt("drain")
         await self._emptied(GRACE_SECONDS)
-        await self._end()
+        await self.end()
 
-    async def _end(self) -> None:
+    async def end(self) -> None:
+        """Ends the slots, without waiting for what is in hand and without reporting it."""
         tasks = [*self._slot_tasks, *self._store_calls]
         for task in tasks:
             task.cancel()

@@ -27,7 +27,7 @@ MAX_REPLY_BYTES = 64 * 1024 * 1024
 _LAST_WORDS_SECONDS = 1.0
 """How long to wait for the answer of a child that has ended already."""
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
+decode_reply = msgspec.json.Decoder().decode
 
 
 class _Child:
@@ -71,7 +71,7 @@ class _Child:
         await self._writer.drain()
         answer = await self._answer(self._reader)
         try:
-            reply = _decode(answer)
+            reply = decode_reply(answer)
         except RecursionError:
             raise CallFailed(TOO_DEEP, "invalid_result") from None
         if "error" in reply:
@@ -142,7 +142,8 @@ class IsolatedCalls:
     def __init__(self, most: int) -> None:
         self._places = asyncio.Semaphore(most or os.cpu_count() or 1)
         self._idle: list[_Child] = []
-        self._all: set[_Child] = set()
+        self.children: set[_Child] = set()
+        """Those that may still run, busy or not."""
         self._ending: set[asyncio.Task[str]] = set()
 
     async def call(self, target: str, arguments: Mapping[str, Any], idempotency_key: str) -> Any:
@@ -175,7 +176,7 @@ class IsolatedCalls:
 
     async def close(self) -> None:
         """Ends all children."""
-        for child in list(self._all):
+        for child in list(self.children):
             self._end(child)
         self._idle.clear()
         if self._ending:
@@ -188,15 +189,15 @@ class IsolatedCalls:
                 return child
             # It ended by itself, some time ago. Killing it is not safe: another process may have its id by now.
             child.hang_up()
-            self._all.discard(child)
+            self.children.discard(child)
         child = _Child()
         await child.start()
-        self._all.add(child)
+        self.children.add(child)
         return child
 
     def _end(self, child: _Child) -> None:
         child.kill()
-        self._all.discard(child)
+        self.children.discard(child)
         ending = asyncio.get_running_loop().create_task(child.ended(), name="child-ends")
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)

@@ -68,7 +68,8 @@ class Sweeper:
         self._held = held
         self._lost_reply = lost_reply
         self._on_outbox = on_outbox
-        self._slow_at = 0.0
+        self.slow_at = 0.0
+        """When all projects are swept next, by ``monotonic``."""
         self._reclaim_at = inf
         self._active_until: dict[str, float] = {}
         """Until when a project counts as active, by ``monotonic``: the store's clock may be set forward meanwhile."""
@@ -108,9 +109,9 @@ class Sweeper:
         Raises:
             ToolFailure: ``store_full``, but only after every project was tried; others as ``StepStore`` says.
         """
-        slow = monotonic() >= self._slow_at
+        slow = monotonic() >= self.slow_at
         if slow:
-            self._slow_at = monotonic() + SLOW_SECONDS
+            self.slow_at = monotonic() + SLOW_SECONDS
         queued, lost, idle, full = 0, 0, [], None
         listed = await self._steps.projects.ages(0 if slow else ACTIVE_SECONDS)
         now = monotonic()

@@ -76,8 +76,8 @@ async def test_the_timeout_of_an_attempt_starts_when_a_child_process_is_free(
     waiting, running = (bench.engine.held[f"{flow}-{flow + 1}-1"] for flow in (second, first))
     assert running.deadline > 0
     assert waiting.deadline == 0
-    assert waiting._expiry is not None
-    assert waiting._expiry.cancelled()
+    assert waiting.expiry is not None
+    assert waiting.expiry.cancelled()
     # The second finds a file that has an end.
     pipe.unlink()
     pipe.touch()
@@ -129,7 +129,7 @@ async def test_an_attempt_whose_slot_ends_reports_nothing(store: Store, monkeypa
     bench.start()
     flow = await bench.create(chain({"tool": "hang"}))
     await wait_until(lambda: bench.tools.began["start"] == 1, what="the call")
-    await bench.engine._end()
+    await bench.engine.end()
     assert not bench.engine.stuck
     await bench.stop()
     assert (await bench.flow(flow)).steps[0].status == "running"

@@ -153,7 +153,7 @@ async def test_a_dead_server_is_restarted(made: list[DownstreamServer]) -> None:
     os.kill(second["pid"], signal.SIGKILL)
     # It died between calls, so no call fails.
     await wait_until(lambda: not process_alive(second["pid"]))
-    await wait_until(lambda: server._session is None or server._session.ended)
+    await wait_until(lambda: server.session is None or server.session.ended)
     third = await call(server, "facts")
     assert third["pid"] != second["pid"]
     await server.close()
@@ -245,11 +245,12 @@ async def test_a_dead_server_is_not_contacted_on_every_call(
     made: list[DownstreamServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(downstream, "FIRST_PAUSE_SECONDS", 60.0)
-    tried: list[str] = []
+    tried = 0
     original = Session.open
 
     async def counted(session: Any) -> None:
-        tried.append(session._name)
+        nonlocal tried
+        tried += 1
         await original(session)
 
     monkeypatch.setattr(Session, "open", counted)
@@ -258,7 +259,7 @@ async def test_a_dead_server_is_not_contacted_on_every_call(
     for _ in range(3):
         with pytest.raises(ConnectionFailed, match="nobody answers"):
             await call(server, "add")
-    assert tried == ["it"]
+    assert tried == 1
 
 
 async def test_answers_that_violate_the_protocol_are_errors(made: list[DownstreamServer]) -> None:
@@ -360,8 +361,8 @@ async def test_unreadable_answers_over_stdio_block_nobody(made: list[DownstreamS
         # Stray output is not an answer, and an invalid byte in a text breaks none.
         assert await call(server, "chatty") == ""
         assert await call(server, "latin") == "caf\N{REPLACEMENT CHARACTER}"
-        assert server._session is not None
-        assert not server._session.ended
+        assert server.session is not None
+        assert not server.session.ended
         for tool in ("unfinished", "unnamed"):
             with pytest.raises(ConnectionFailed, match="lost during the call: the server gave an answer that"):
                 await call(server, tool)
@@ -454,7 +455,7 @@ async def test_a_server_that_never_answers_is_terminated(tmp_path: Path, closed:
     asked = asyncio.create_task(server.tools())
     pid = int(await wait_until(lambda: (file := tmp_path / "pid").exists() and file.read_text().strip()))
     if closed == "while it is given up":
-        await wait_until(lambda: any(one.ended for one in server._sessions))
+        await wait_until(lambda: any(one.ended for one in server.sessions))
     assert process_alive(pid)
     await server.close()
     await asyncio.gather(asked, return_exceptions=True)

@@ -497,10 +497,25 @@ async def test_a_step_whose_flow_is_gone_is_dropped(bench: Bench) -> None:
 
 async def test_an_evicted_spec_is_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workers.engine.SPECS_MOST", 1)
+    reads, read, gate = Counter[str](), bench.steps.spec, asyncio.Event()
+
+    async def counted(project: str, run: str) -> bytes | None:
+        reads[run] += 1
+        return await read(project, run)
+
+    async def waits(step: StepRun, arguments: Any) -> None:
+        await gate.wait()
+
+    monkeypatch.setattr(bench.steps, "spec", counted)
+    bench.tools.tools["waits"] = waits
     bench.start()
-    flows = [await bench.create(chain(*({"args": {"value": 1}} for _ in range(5)))) for _ in range(6)]
-    for flow in flows:
-        assert (await bench.ended(flow)).row.status == "completed"
+    first = await bench.create(chain({"tool": "waits"}, {"args": {"value": 1}}))
+    await wait_until(lambda: bench.tools.began["start"] == 1, what="the first step")
+    second = await bench.create(chain(*({"args": {"value": 1}} for _ in range(5))))
+    assert (await bench.ended(second)).row.status == "completed"
+    gate.set()
+    assert (await bench.ended(first)).row.status == "completed"
+    assert reads == {str(first): 1}, "both had come with their first steps"
 
 
 def test_specs_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,10 +82,10 @@ async def test_a_child_stays_for_the_next_call_and_is_replaced_in_time(
 async def test_a_child_that_ended_between_calls_fails_none(calls: IsolatedCalls) -> None:
     pid, _, _ = await calls.call(f"{HERE}:who", {}, "k")
     os.kill(pid, signal.SIGKILL)
-    await wait_until(lambda: not any(child.alive for child in calls._all))
+    await wait_until(lambda: not any(child.alive for child in calls.children))
     other, _, _ = await calls.call(f"{HERE}:who", {}, "k")
     assert other != pid
-    assert len(calls._all) == 1  # a process id that may be reused is not signalled
+    assert len(calls.children) == 1  # a process id that may be reused is not signalled
 
 
 async def test_no_more_children_than_allowed(calls: IsolatedCalls) -> None:
@@ -156,7 +156,7 @@ async def test_an_answer_nested_too_deeply_for_the_worker(
         raise RecursionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(workers.isolated, "_decode", overwhelmed)
+        patch.setattr(workers.isolated, "decode_reply", overwhelmed)
         with pytest.raises(CallFailed, match="nested too deep"):
             await calls.call(f"{HERE}:deep", {"levels": 10}, "k")
     assert await calls.call(f"{HERE}:add", {"a": 1, "b": 1}, "k") == 2

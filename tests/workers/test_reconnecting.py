@@ -85,7 +85,7 @@ def test_invalid_commands_do_not_end_the_subscription(known: Known) -> None:
 def test_no_loss_of_redis_ends_the_subscription(known: Known, error: Exception) -> None:
     known.worker._pubsub_exception_handler(error, None, None)
     with pytest.raises(ZeroDivisionError):
-        known.worker._pubsub_exception_handler(ZeroDivisionError(), None, None)
+        known.worker.pause_listening(ZeroDivisionError())
 
 
 class Nobody:

@@ -95,7 +95,7 @@ async def test_a_clock_set_forward_delays_no_step(watched: Watched) -> None:
     # An hour forward: recent notes look old, and are not renewed for a while.
     await bench.store.command("ZINCRBY", keys.step_projects.key(keys.FLEET), -3600, "default")
     for attempt, slow_at in ((2, inf), (3, 0.0), (4, inf)):
-        watched.sweeper._slow_at = slow_at
+        watched.sweeper.slow_at = slow_at
         await bench.steps.take(1)
         await watched.expire(flow + 1)
         await watched.sweeper.round()
@@ -217,7 +217,7 @@ async def test_projects_are_cleaned_up_rarely_and_dropped_when_empty(
     assert sorted(await bench.steps.projects.ages()) == ["default", "idle"]
     watched.left = 0
     monkeypatch.setattr(workers.sweeper, "SLOW_SECONDS", 0.0)
-    watched.sweeper._slow_at = 0.0
+    watched.sweeper.slow_at = 0.0
     await watched.sweeper.round()
 
     async def dropped() -> bool:

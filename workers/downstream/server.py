@@ -74,9 +74,10 @@ class DownstreamServer:
         self._connection = connection
         self._filled = Interpolator(environment)
         self._on_change = on_change
-        self._session: Session | None = None
+        self.session: Session | None = None
+        """The one that was opened last."""
         self._opening: asyncio.Task[Session] | None = None
-        self._sessions: set[Session] = set()
+        self.sessions: set[Session] = set()
         """Sessions whose servers may still run: the present one, one being opened, and those that are ending."""
         self._pause = 0.0
         self._not_before = 0.0
@@ -108,8 +109,8 @@ class DownstreamServer:
     async def finish(self) -> None:
         """Accepts no more calls, and closes when those under way have been answered."""
         self._closed = True
-        if self._session is not None:
-            await self._session.finish()
+        if self.session is not None:
+            await self.session.finish()
         await self.close()
 
     async def close(self) -> None:
@@ -118,10 +119,10 @@ class DownstreamServer:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])
-        ending = (one.close(patience=0) for one in self._sessions if one is not self._session)
+        ending = (one.close(patience=0) for one in self.sessions if one is not self.session)
         await asyncio.gather(*ending)
-        if self._session is not None:
-            await self._session.close()
+        if self.session is not None:
+            await self.session.close()
 
     async def _asked(self, ask: Callable[[Client], Awaitable[_R]], listing: bool = False) -> _R:
         """Asks the server. If it does not know the session any more, asks once again over a new one."""
@@ -183,8 +184,8 @@ class DownstreamServer:
             listing: whether the caller is about to list the tools. Otherwise ``on_change`` is called after a new
                 session was opened, because its tools may have changed.
         """
-        if self._session is not None and not self._session.ended:
-            return self._session
+        if self.session is not None and not self.session.ended:
+            return self.session
         opening = self._opening
         if opening is None and not self._closed:
             now = asyncio.get_running_loop().time()
@@ -203,7 +204,7 @@ class DownstreamServer:
     async def _open(self, listing: bool) -> Session:
         loop = asyncio.get_running_loop()
         session = Session(self.name, self._connection, self._filled, self._changed, self._on_change is not None)
-        self._sessions = {one for one in self._sessions if not one.closed} | {session}
+        self.sessions = {one for one in self.sessions if not one.closed} | {session}
         try:
             await session.open()
         except ConnectionFailed as failure:
@@ -214,7 +215,7 @@ class DownstreamServer:
             raise ConnectionFailed(f"the connection {self.name!r} does not work: {self._reason}") from None
         else:
             self._pause = 0.0
-            self._session = session
+            self.session = session
             if not listing:
                 self._changed()
             return session

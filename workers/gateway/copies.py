@@ -78,13 +78,13 @@ class AuditCopies:
         for project in {OWN_PROJECT, *await self._steps.projects.ages()}:
             # Renewed before each page: if this process was paused, its successor may have copied the rest.
             while entries := await self._audit.read(project, await self._audit.copied(project)):
-                await asyncio.to_thread(_append, file, project, entries)
+                await asyncio.to_thread(append_entries, file, project, entries)
                 await self._audit.note_copied(project, entries[-1].position)
                 if len(entries) < PAGE:
                     break
 
 
-def _append(file: Path, project: str, entries: Sequence[Entry]) -> None:
+def append_entries(file: Path, project: str, entries: Sequence[Entry]) -> None:
     """Appends all lines or none. If the disk gets full, the part that was written is removed again.
 
     Raises:
