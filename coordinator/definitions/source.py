@@ -104,7 +104,7 @@ class Definitions:
         with self._lock:
             return self._current or self._reload(self._look())
 
-    def _poll(self, last: Seen) -> Seen:
+    def poll(self, last: Seen) -> Seen:
         """Polls the folders, and reads the changes if they have settled. Returns what this poll has seen.
 
         Args:
@@ -261,7 +261,7 @@ def _watch(definitions: weakref.ref[Definitions], stop: threading.Event, seconds
                 owner._load()
                 last = ()
             else:
-                last = owner._poll(last)
+                last = owner.poll(last)
         except Exception:
             # A defect must not end the thread.
             _log.exception("looking for changed definitions failed")

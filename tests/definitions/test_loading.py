@@ -142,8 +142,9 @@ def test_a_text_without_front_matter_stays_as_it_is(tree: Tree, read: Read) -> N
     ]
     for number, text in enumerate(texts):
         tree.write(f"one/resources/{number:02}-x.md", text)
-    for resource in read().folders["one"].resources:
-        assert resource.front == (None, None, resource.text)
+    resources = read().folders["one"].resources
+    assert [resource.text for resource in resources] == texts
+    assert [resource.front for resource in resources] == [(None, None, text) for text in texts]
 
 
 @pytest.mark.parametrize(

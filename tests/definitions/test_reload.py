@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import logging
 import multiprocessing
 import os
 import resource
@@ -22,6 +23,7 @@ from tests.support.wait import wait_until_sync
 from tests.support.workflows import Tree
 
 POLL = 0.02
+READ = "definitions read from"
 
 
 @pytest.fixture
@@ -92,9 +94,9 @@ def test_files_that_still_change_are_not_read(tree: Tree) -> None:
     seen: Any = ()
     for number in range(3):
         tree.activity("one", "05", "growing", more=f"notes[1]: {'x' * number}\n")
-        seen = definitions._poll(seen)
+        seen = definitions.poll(seen)
         assert definitions.current is first
-    definitions._poll(seen)
+    definitions.poll(seen)
     assert "growing" in definitions.current.workflows["one"].activities
 
 
@@ -106,11 +108,11 @@ def test_a_file_that_keeps_changing_delays_no_others(tree: Tree) -> None:
     seen: Any = ()
     for number in range(4):
         tree.activity("one", "02", "b", more=f"notes[1]: {'x' * number}\n")
-        seen = definitions._poll(seen)
+        seen = definitions.poll(seen)
     found = definitions.current.workflows["one"].activities
     assert list(found) == ["a", "b", "c"]
     assert "notes" not in found["b"].data
-    seen = definitions._poll(seen)
+    seen = definitions.poll(seen)
     assert definitions.current.workflows["one"].activities["b"].data["notes"] == ["xxx"]
 
 
@@ -150,7 +152,7 @@ def test_polling_unchanged_folders_reads_nothing(tree: Tree, monkeypatch: pytest
     monkeypatch.setattr(files, "scan", lambda root: pytest.fail("nothing has changed"))
     seen: Any = ()
     for _ in range(3):
-        seen = definitions._poll(seen)
+        seen = definitions.poll(seen)
 
 
 def test_a_lasting_problem_is_logged_once(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
@@ -257,12 +259,12 @@ def test_a_defect_does_not_end_the_polling(
 ) -> None:
     failed = threading.Event()
 
-    def fail(_: Definitions) -> Any:
+    def fail(_: object) -> bool:
         failed.set()
         raise RuntimeError
 
     with monkeypatch.context() as defect:
-        defect.setattr(Definitions, "_look", fail)
+        defect.setattr(files, "is_folder", fail)
         assert failed.wait(60)
     tree.activity("one", "03", "c")
     wait_until_sync(lambda: "c" in live.current.workflows["one"].activities, what="a new activity")
@@ -274,7 +276,7 @@ def test_polling_pauses_and_ends_on_close(tree: Tree) -> None:
     definitions = Definitions([tree.root], poll_seconds=3600)
     definitions.start()
     (thread,) = (one for one in threading.enumerate() if one.name == "definitions" and one not in threads)
-    wait_until_sync(lambda: definitions._current is not None, what="the first reading, at once")
+    wait_until_sync(lambda: READ in caplog.text, what="the first reading, at once")
     definitions.close()
     thread.join(60)
     assert not thread.is_alive()
@@ -286,7 +288,7 @@ def test_nothing_is_read_before_it_is_needed(tree: Tree, monkeypatch: pytest.Mon
     definitions = Definitions([tree.root], poll_seconds=POLL)
     assert not {*threading.enumerate()} - threads  # other threads may end meanwhile
     definitions.start()
-    wait_until_sync(lambda: definitions._current is not None, what="reading in the background")
+    wait_until_sync(lambda: READ in caplog.text, what="reading in the background")
     assert list(definitions.current.workflows) == ["one"]
     definitions.close()
 

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.store import Store
 from coordinator.toolsets.flows.contract.reads import StepRow
-from coordinator.toolsets.flows.tools.reads import _fitting
+from coordinator.toolsets.flows.tools.reads import fitting_steps
 from coordinator.toolsets.pages import ANSWER_CHARS
 from tests.flows.client import Flows, gate
 
@@ -37,12 +37,12 @@ def length(rows: list[StepRow]) -> int:
 def test_a_small_answer_is_unchanged() -> None:
     rows = [row(number, {"n": "x" * 100}) for number in range(50)]
     before = msgspec.json.encode(rows)
-    assert msgspec.json.encode(_fitting(rows)) == before
+    assert msgspec.json.encode(fitting_steps(rows)) == before
 
 
 def test_the_fewest_and_largest_results_are_cut() -> None:
     rows = [row(number, "x" * size) for number, size in enumerate((100, 20_000, 500, 40_000, 10_000))]
-    held = _fitting(rows)
+    held = fitting_steps(rows)
     assert [json.loads(one.result_json or "") != "x" * len(json.loads(one.result_json or "")) for one in held] == [
         False,
         False,
@@ -58,7 +58,7 @@ def test_no_answer_is_too_large(text: str) -> None:
     rows = [row(number, text * 5_000, name=text * 200) for number in range(200)]
     ids: list[int] = []
     while rows:
-        held = _fitting(list(rows))
+        held = fitting_steps(list(rows))
         assert length(held) <= MOST_CHARS
         ids += [one.id for one in held]
         rows = rows[len(held) :]

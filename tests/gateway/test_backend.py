@@ -8,11 +8,16 @@ import pytest
 
 from coordinator.identity.noop import trust_self_reported
 from coordinator.store import Store
+from coordinator.toolsets.gateway.rules.catalogue import Servers
+from coordinator.toolsets.gateway.store.servers import ServerStore
 from coordinator.toolsets.gateway.tools.backend import Backend
 from coordinator.toolsets.tool import Services
 from tests.gateway.lab import section, settings_of
 
 pytestmark = pytest.mark.anyio
+
+FOLLOWING = section(discovery={"include": ["connections"]})
+"""Agents find the tools of downstream servers, so they are read."""
 
 
 async def test_an_unusable_update_does_not_end_the_updates(
@@ -23,21 +28,21 @@ async def test_an_unusable_update_does_not_end_the_updates(
     looked: list[int] = []
     again = asyncio.Event()
 
-    async def take() -> None:
+    async def read(_: ServerStore) -> Servers:
         looked.append(1)
         if len(looked) > 1:
             again.set()
-            return
-        backend._servers_changed.set()
+            return {}
+        backend.servers_changed.set()
         raise ValueError("a server said what nobody expects")
 
-    monkeypatch.setattr(backend, "_take_servers", take)
+    monkeypatch.setattr(ServerStore, "read", read)
     backend.start()
     try:
         # Updates from the start of the subscription may interfere, so this repeats until it is noticed.
         async with asyncio.timeout(60):
             while not again.is_set():
-                backend._servers_changed.set()
+                backend.servers_changed.set()
                 await asyncio.sleep(0)
     finally:
         await backend.drain()
@@ -51,15 +56,16 @@ async def test_an_update_during_a_read_causes_another_read(
     looks = 0
     again = asyncio.Event()
 
-    async def take() -> None:
+    async def read(_: ServerStore) -> Servers:
         nonlocal looks
         looks += 1
         if looks == 1:
-            backend._servers_changed.set()
+            backend.servers_changed.set()
         else:
             again.set()
+        return {}
 
-    monkeypatch.setattr(backend, "_take_servers", take)
+    monkeypatch.setattr(ServerStore, "read", read)
     backend.start()
     try:
         async with asyncio.timeout(20):

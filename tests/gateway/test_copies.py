@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -43,7 +44,7 @@ class Copied:
     async def copy(self, file: Path) -> None:
         """Copies this project's audit."""
         entries = await self.audit.read(self.project, await self.audit.copied(self.project))
-        copies._append(file, self.project, entries)
+        copies.append_entries(file, self.project, entries)
         await self.audit.note_copied(self.project, entries[-1].position)
 
     def numbers(self, file: Path) -> list[int]:
@@ -91,13 +92,13 @@ async def test_a_full_disk_does_not_remove_a_successors_lines(
 
     def late(descriptor: int, data: Any) -> int:
         monkeypatch.setattr(os, "write", real)
-        copies._append(file, project, entries)
+        copies.append_entries(file, project, entries)
         monkeypatch.setattr(os, "write", full)
         return real(descriptor, bytes(data[:100]))
 
     monkeypatch.setattr(os, "write", late)
     with pytest.raises(OSError, match="No space left"):
-        copies._append(file, project, entries)
+        copies.append_entries(file, project, entries)
     assert copied.numbers(file) == [1, 2]
 
 
@@ -182,7 +183,7 @@ async def test_following_the_audit_misses_no_entries_written_meanwhile(
     copied = Copied(store, project)
     await copied.write(1)
     acts: list[Callable[[Store], Coroutine[Any, Any, None]]] = []
-    shown = asyncio.Queue[int]()
+    shown: list[int] = []
     newest = AuditStore.newest
 
     async def writing(audit: AuditStore, project: str, count: int) -> list[Entry]:
@@ -193,9 +194,14 @@ async def test_following_the_audit_misses_no_entries_written_meanwhile(
 
     monkeypatch.setattr(AuditStore, "newest", writing)
     monkeypatch.setattr(records, "with_store", lambda _, act: acts.append(act))
-    monkeypatch.setattr(records, "_print", lambda entry, _: shown.put_nowait(entry.payload["n"]))
-    records.audit(project=project, follow=True)
+    records.audit(project=project, follow=True, format="json")
     following = asyncio.create_task(acts[0](store))
-    assert [await asyncio.wait_for(shown.get(), 20) for _ in range(2)] == [1, 2]
+
+    def both() -> bool:
+        shown.extend(json.loads(line)["payload"]["n"] for line in capsys.readouterr().out.splitlines())
+        return len(shown) >= 2
+
+    await wait_until(both, what="both entries")
+    assert shown == [1, 2]
     following.cancel()
     await asyncio.wait([following])

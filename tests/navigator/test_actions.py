@@ -269,13 +269,13 @@ async def test_many_skipped_activities_are_followed_without_trying_every_path(
     later = [{"id": one, "transitions": [{"to": to} for to in names[number:]]} for number, one in enumerate(names, 1)]
     write(tree, later[0] | first, *later[1:])
     looked_at: list[str] = []
-    lists = routes._lists
+    lists = routes.entry_lists
 
     def noted(activity: Activity) -> Iterator[Any]:
         looked_at.append(activity.id)
         return lists(activity)
 
-    monkeypatch.setattr(routes, "_lists", noted)
+    monkeypatch.setattr(routes, "entry_lists", noted)
     nav = client()
     now = await nav.start("w")
     looked_at.clear()

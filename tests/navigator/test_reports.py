@@ -245,7 +245,7 @@ def reported(found: tuple[Want, ...], world: Json) -> Json:
         entry = {"wanted": want.value, "operator": want.operator}
         if want.operator == "exists":
             del entry["wanted"]
-        variables.assign(after, want.name, walker._value(entry | ({"operator": "=="} if len(entry) == 1 else {})))
+        variables.assign(after, want.name, walker.wanted_value(entry | ({"operator": "=="} if len(entry) == 1 else {})))
     return after
 
 

@@ -66,7 +66,7 @@ def next_call(now: Json, choose: Choose = first) -> tuple[str, Json]:
     assert offers["required"] or waiting, f"nothing to do: {now['message']} {offers}"
     offer = [*offers["required"], *waiting][0]
     arguments: Json = {"state": now["state"]}
-    reported = {one["name"]: _value(one) for one in offer.get("variables", ())}
+    reported = {one["name"]: wanted_value(one) for one in offer.get("variables", ())}
     if not offers["required"]:
         return "nav_action", arguments | {"action": "report", "variables": reported}
     if offer["action"] == "nav_start":
@@ -83,7 +83,7 @@ def next_call(now: Json, choose: Choose = first) -> tuple[str, Json]:
     return "nav_action", arguments | {"action": offer["action"]}
 
 
-def _value(variable: Json) -> Any:
+def wanted_value(variable: Json) -> Any:
     """A value that satisfies a wanted one."""
     operator, wanted = variable.get("operator", "=="), variable.get("wanted", "something")
     if operator == "==":

@@ -78,7 +78,7 @@ class Reads:
         if args.step and not found.steps:
             raise invalid("step", "the workflow has no such step; allowed: an id from the steps of workflow_get")
         steps = [_shown(step, spec) for step in found.steps if step.id > (args.after or 0)]
-        held = steps if args.step or args.whole else _fitting(steps)
+        held = steps if args.step or args.whole else fitting_steps(steps)
         return Workflow(
             id=found.row.id,
             name=found.row.name,
@@ -130,7 +130,7 @@ def _listed(row: FlowRow) -> WorkflowRow:
     )
 
 
-def _fitting(steps: list[StepRow]) -> list[StepRow]:
+def fitting_steps(steps: list[StepRow]) -> list[StepRow]:
     """As many steps as an answer can hold. If results do not fit, only the beginning of the largest is shown."""
     sizes = {step.id: pages.size(step) for step in steps}
     left = pages.ANSWER_CHARS - sum(sizes.values())

@@ -36,9 +36,9 @@ class Backend:
     def __init__(self, services: Services) -> None:
         store, settings = services.store, services.settings
         self.links = Links(settings.tool_name_style == "underscore")
-        self._servers_changed = asyncio.Event()
+        self.servers_changed = asyncio.Event()
         """Set when the tools of downstream servers are to be read again."""
-        self.listener = Listener(store, self._servers_changed.set)
+        self.listener = Listener(store, self.servers_changed.set)
         self.instances = InstanceStore(store, settings)
         self.audit = AuditStore(store, settings)
         times = settings.request_deadline_ms, settings.longest_wait_ms
@@ -97,7 +97,7 @@ class Backend:
     async def _follow_servers(self) -> None:
         while True:
             # Cleared before reading, so that a change published meanwhile leads to another read.
-            self._servers_changed.clear()
+            self.servers_changed.clear()
             try:
                 await self._take_servers()
             except ToolFailure as failure:
@@ -107,7 +107,7 @@ class Backend:
                 _log.exception("tool lists of downstream servers cannot be used")
             try:
                 async with asyncio.timeout(REFRESH_SECONDS):
-                    await self._servers_changed.wait()
+                    await self.servers_changed.wait()
             except TimeoutError:
                 pass  # reads again in case a message was missed
 

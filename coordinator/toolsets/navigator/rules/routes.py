@@ -112,7 +112,7 @@ def chosen_target(activity: Activity, state: State, activities: Activities) -> s
 
 def targets(activity: Activity, activities: Activities) -> list[str]:
     """All targets of an activity by definition, for any variables and answers; each once."""
-    declared = (entry.target for entries in _lists(activity) for entry in entries)
+    declared = (entry.target for entries in entry_lists(activity) for entry in entries)
     return [target for target in dict.fromkeys((*declared, *activity.targets())) if _known(target, activities)]
 
 
@@ -175,7 +175,7 @@ def _ways(
         passed: the skipped activities already followed, with the rank of the way to them. They are followed
             again only for a better rank. Otherwise there could be too many paths among skipped activities.
     """
-    for entries in _lists(activity):
+    for entries in entry_lists(activity):
         for found, shut in _judged(entries, state):
             target = found.target
             if not _known(target, activities):
@@ -189,7 +189,8 @@ def _ways(
                 yield from _ways(activities[target], state, activities, route.rank, passed)
 
 
-def _lists(activity: Activity) -> Iterator[Sequence[_Entry]]:
+def entry_lists(activity: Activity) -> Iterator[Sequence[_Entry]]:
+    """The ways out of an activity as they are declared: its transitions, then the branches of each decision."""
     yield [_Entry(one.to, one.condition, one.is_default) for one in activity.transitions]
     for decision in activity.decisions:
         # A branch without a target ends the workflow.
