@@ -39,7 +39,7 @@ def _read(roots: list[Path]) -> None:
             began = time.perf_counter()
             loaded = definitions.current
             read = time.perf_counter()
-            definitions._poll(())
+            definitions.poll(())
             whole.append(read - began)
             look.append(time.perf_counter() - read)
         toon = sum(1 for _ in root.rglob("*.toon"))

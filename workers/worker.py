@@ -158,6 +158,10 @@ class StepWorker(SimpleWorker):
             self.pubsub.connection.register_connect_callback(self._reconnects.happened)
 
     def _pubsub_exception_handler(self, exc: Exception, pubsub: object, pubsub_thread: object) -> None:
+        """Called by RQ."""
+        self.pause_listening(exc)
+
+    def pause_listening(self, exc: Exception) -> None:
         """Retries soon. RQ's own handler waits two seconds, and gives up if Redis does not answer in time."""
         if not isinstance(exc, (RedisError, OSError)):
             raise exc

@@ -141,7 +141,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not self.pipeline:
             self._answering = self.cycle
 
-    def _is_gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Whether the client has closed the connection, even if the event loop has not reported it yet."""
         if self.transport.is_closing():
             return True

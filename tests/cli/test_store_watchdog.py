@@ -39,8 +39,9 @@ def answers(supervisor: StoreSupervisor) -> bool:
         return bool(client.ping())
 
 
-async def test_a_hung_store_is_restarted(supervisor: StoreSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = supervisor._server
+async def test_a_hung_store_is_restarted(
+    supervisor: StoreSupervisor, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await wait_until(lambda: server.sign_of_life() == "ready", what="the store")
     pid = supervisor.pid
     assert pid is not None
@@ -66,9 +67,11 @@ async def test_a_hung_store_is_restarted(supervisor: StoreSupervisor, monkeypatc
         assert client.get("kept") == b"yes"
 
 
-async def test_a_loading_store_is_not_killed(supervisor: StoreSupervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loading_store_is_not_killed(
+    supervisor: StoreSupervisor, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However long it takes, even if it is silent for a while."""
-    server, pid = supervisor._server, supervisor.pid
+    pid = supervisor.pid
     signs = iter(["loading", None, None, "loading", None, None, None, "ready", "ready"])
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -74,7 +74,7 @@ class Stage(Spawner):
 
 
 @pytest.mark.anyio
-async def test_a_heartbeat_is_due_one_beat_after_the_last(tmp_path: Path) -> None:
+async def test_a_heartbeat_is_due_one_beat_after_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     child = Child(Spec("frontend", "fe-0", Settings, tmp_path), stage, lambda child: None)
     assert child.overdue() == 0.0, "nobody runs"
@@ -168,7 +168,7 @@ def test_the_state_file_counts_only_while_its_owner_lives(tmp_path: Path) -> Non
     assert read_fleet(tmp_path) == fleet
     with pytest.raises(CommandFailed, match=r"in use by a running fleet \(process 1, http://127\.0\.0\.1:1\)"):
         FleetFile(tmp_path)
-    owner._lock.close()  # as if its owner was killed
+    owner.abandon()
     assert read_fleet(tmp_path) is None
     successor = FleetFile(tmp_path)
     assert successor.previous == fleet

@@ -119,7 +119,7 @@ def test_processes_of_an_earlier_fleet_that_do_not_exit(tmp_path: Path, monkeypa
     first = FleetFile(tmp_path)
     process = Process("fe-0", "frontend", os.getpid(), True)
     first.write(Fleet(1, "0", "http://x", True, "", str(directory), "embedded", None, (process,)))
-    first._lock.close()  # as if its supervisor was killed
+    first.abandon()
     monkeypatch.setattr(up, "LEFTOVER_SECONDS", 0.1)
     file = FleetFile(tmp_path)
     with pytest.raises(CommandFailed, match=rf"earlier fleet still run: fe-0 \(process {os.getpid()}\)") as caught:

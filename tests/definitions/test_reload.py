@@ -271,7 +271,8 @@ def test_a_defect_does_not_end_the_polling(
     assert "looking for changed definitions failed" in caplog.text
 
 
-def test_polling_pauses_and_ends_on_close(tree: Tree) -> None:
+def test_polling_pauses_and_ends_on_close(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     threads = {*threading.enumerate()}
     definitions = Definitions([tree.root], poll_seconds=3600)
     definitions.start()
@@ -282,11 +283,13 @@ def test_polling_pauses_and_ends_on_close(tree: Tree) -> None:
     assert not thread.is_alive()
 
 
-def test_nothing_is_read_before_it_is_needed(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_before_it_is_needed(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     tree.workflow("one", "a")
     threads = {*threading.enumerate()}
     definitions = Definitions([tree.root], poll_seconds=POLL)
     assert not {*threading.enumerate()} - threads  # other threads may end meanwhile
+    assert READ not in caplog.text
     definitions.start()
     wait_until_sync(lambda: READ in caplog.text, what="reading in the background")
     assert list(definitions.current.workflows) == ["one"]

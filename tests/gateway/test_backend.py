@@ -24,7 +24,7 @@ async def test_an_unusable_update_does_not_end_the_updates(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise one server could block the updates of all others for good."""
-    backend = Backend(Services(settings_of(section(), project), store, trust_self_reported))
+    backend = Backend(Services(settings_of(FOLLOWING, project), store, trust_self_reported))
     looked: list[int] = []
     again = asyncio.Event()
 
@@ -51,7 +51,7 @@ async def test_an_unusable_update_does_not_end_the_updates(
 async def test_an_update_during_a_read_causes_another_read(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = Backend(Services(settings_of(section(), project), store, trust_self_reported))
+    backend = Backend(Services(settings_of(FOLLOWING, project), store, trust_self_reported))
     monkeypatch.setattr(backend.listener, "start", lambda: None)  # no other message comes
     looks = 0
     again = asyncio.Event()

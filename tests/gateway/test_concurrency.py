@@ -156,7 +156,7 @@ async def test_the_loser_waits_two_seconds_whatever_the_deadline(
 
 def restarts(operation: str) -> float:
     """How often operations of this process were retried."""
-    return recorder()._restarted(operation).value
+    return counted(RESTARTS_OF_OPERATIONS, operation)
 
 
 async def test_a_retried_submit_is_counted(fronts: list[Lab], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,7 @@ async def test_copying_continues_after_an_unexpected_error(
 
 
 async def test_following_the_audit_misses_no_entries_written_meanwhile(
-    store: Store, project: str, monkeypatch: pytest.MonkeyPatch
+    store: Store, project: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copied = Copied(store, project)
     await copied.write(1)

@@ -95,7 +95,13 @@ def free_places(breaker: Breaker, now: float) -> int:
 
 
 def test_earlier_probes_are_ignored_once_one_has_failed() -> None:
-    breaker = opened()
+    breaker, now = opened(), 0.5
+
+    def half_open() -> float:
+        lasts = breaker.open_for(now)
+        assert lasts is not None
+        return now + lasts
+
     for answers in ((False,), (True, True, False)):
         now = half_open()
         assert free_places(breaker, now) == 3

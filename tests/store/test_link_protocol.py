@@ -180,13 +180,13 @@ async def test_the_deadline_of_a_call_counts_from_its_submission() -> None:
     clock = Clock()
     lost: list[float] = []
     line = Connection(cast("asyncio.AbstractEventLoop", clock), 1.0, 10, lambda *_: lost.append(clock.now))
-    first, second = (line.submit(pack(("ECHO", 1))) for _ in range(2))
+    first, other = (line.submit(pack(("ECHO", 1))) for _ in range(2))
     clock.move(0.1)
     second = line.submit(pack(("ECHO", 2)))
     clock.move(0.9)
     line.data_received(bulk(b"1") * 2)
     clock.move(3.0)
-    assert await outcome(first) == await outcome(second) == b"1"
+    assert await outcome(first) == await outcome(other) == b"1"
     assert await outcome(second) == UNAVAILABLE
     assert len(lost) == 1
     assert 1.1 <= lost[0] < 1.25, "not before its time, and at most two ticks late"
@@ -211,19 +211,38 @@ async def test_time_in_which_our_own_loop_was_blocked_does_not_count() -> None:
     assert 2.5 <= lost[0] < 2.75, "a second after its submission, without the time that the loop was blocked"
 
 
-async def test_an_answered_call_does_not_time_out_later(start_fake: StartFake, open_link: OpenLink) -> None:
-    async def talk(peer: Peer) -> None:
-        await peer.greet()
-        await peer.echo()
+async def test_an_answered_call_does_not_time_out_later() -> None:
+    clock, lost = Clock(), list[float]()
+    line = Connection(cast("asyncio.AbstractEventLoop", clock), 1.0, 10, lambda *_: lost.append(clock.now))
+    for number in (b"1", b"2", b"3"):
+        call = line.submit(pack(("ECHO", number)))
+        clock.move(clock.now + 0.5)
+        line.data_received(bulk(number))
+        assert await outcome(call) == number
+        clock.move(clock.now + 0.7)
+        assert clock.timer is None, "without calls there is no deadline to check"
+        clock.move(clock.now + 5.0)
+    assert not lost
 
-    fake = await start_fake(talk)
-    link = await open_link(fake.url, timeout=5)
-    idle = link._connection
-    assert idle is not None
-    for number in (b"1", b"2"):
-        assert await echo(link, int(number)) == number
-        await wait_until(lambda: idle._sweeper is None, what="the last check of deadlines")
-    assert not idle._marks
+
+async def test_bytes_that_were_sent_do_not_count_against_later_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_UNSENT_BYTES", 1000)
+    line = Connection(cast("asyncio.AbstractEventLoop", Clock()), 1.0, 1000, lambda *_: None)
+
+    def accepted() -> int:
+        """How many calls it accepts while the peer reads nothing."""
+        line.pause_writing()
+        calls = 0
+        with contextlib.suppress(ToolFailure):
+            while calls < 1000:
+                line.submit(pack(("ECHO", 1)))
+                calls += 1
+        line.resume_writing()
+        return calls
+
+    first = accepted()
+    assert accepted() == first
+    assert 10 < first < 100
 
 
 async def test_calls_beyond_the_bound_are_rejected_at_once(start_fake: StartFake, open_link: OpenLink) -> None:

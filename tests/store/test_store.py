@@ -11,6 +11,7 @@ import pytest
 from coordinator.errors import ToolFailure
 from coordinator.store import Script, ScriptError, ScriptFailure, ServerError, Store, keys
 from coordinator.store import store as store_module
+from coordinator.store.scripts import pack_key
 from tests.store.calls import BLOB, BUMP, ECHO, FAULTY, REFUSE
 from tests.store.conftest import MakeStore
 from tests.support.servers import Kind
@@ -110,13 +111,13 @@ async def test_a_bad_project_name_is_the_callers_mistake(store: Store) -> None:
 
 async def test_cached_project_names_are_bounded(store: Store, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "MAX_CACHED_KEYS", 3)
-    packed, pack_key = list[str](), store_module.pack_key
+    packed = list[str]()
 
     def noted(name: str) -> bytes:
         packed.append(name)
         return pack_key(name)
 
-    monkeypatch.setattr(store_module, "pack_key", noted)
+    monkeypatch.setattr("coordinator.store.store.pack_key", noted)
     for _ in range(2):
         packed.clear()
         for number in range(10):

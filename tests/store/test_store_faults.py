@@ -133,7 +133,7 @@ async def test_calls_to_a_hung_server_fail_by_their_deadline(
     assert await store.run(ECHO, "p", "a", 1) == ("a", 1, [])
 
 
-async def test_replacing_an_idle_connection_fails_no_call(fragile: Store) -> None:
+async def test_replacing_an_idle_connection_fails_no_call(fragile: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process was paused; its timer finds out before the next call does."""
     connects, loop = fragile.link.connects, asyncio.get_running_loop()
     time, ahead = loop.time, 60.0

@@ -30,7 +30,7 @@ GOOGLE = Path(os.environ.get("HOSTS_VENV", f"{sys.prefix}-hosts")) / "bin" / "py
 
 CONVERT = """
 import json, sys
-from langchain_google_genai._function_utils import convert_to_genai_function_declarations
+from langchain_google_genai._function_utils import convert_to_genai_function_declarations  # private: it is nowhere else
 made = {}
 for name, schema in json.load(sys.stdin).items():
     try:

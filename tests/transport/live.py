@@ -83,5 +83,5 @@ def serving(
 
 def open_gate(rig: Rig, gate: str = "g") -> None:
     """Opens a gate, in the event loop that waits for it."""
-    opened: Any = rig.gates.pop(gate)
-    opened._loop.call_soon_threadsafe(opened.set)
+    assert rig.loop is not None, "nobody waits at it"
+    rig.loop.call_soon_threadsafe(rig.gates.pop(gate).set)

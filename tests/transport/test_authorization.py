@@ -140,8 +140,8 @@ async def test_two_tokens_are_rejected(front: Front) -> None:
 @pytest.mark.parametrize(("text", "status"), [("no token", 401), ("x" * 2_049, 200)])
 async def test_the_fast_path_admits_only_tokens_that_the_slow_path_admits(front: Front, text: str, status: int) -> None:
     """Digests in a token file may belong to malformed or overlong tokens."""
-    entry = TokenEntry(id="odd", sha256=digest_of(text.encode()).hex(), kind="user", permissions=("*",))
-    front.authenticator._take((*front.authenticator._entries, entry))
+    front.tokens.add_digest("odd", text.encode())
+    await front.authenticator.read(front.tokens.path)
     for _ in range(2):
         assert (await ask(front, text)).status == status
     assert front.app.fast_path.hits == 0

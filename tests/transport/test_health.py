@@ -96,7 +96,7 @@ async def test_concurrent_probes_share_one_check(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_disconnected_probe_does_not_cancel_the_shared_check() -> None:
-    answer, scraped = asyncio.Event(), threading.Event()
+    answer, rendering, scraped = asyncio.Event(), threading.Event(), threading.Event()
 
     class SlowStore(FakeStore):
         async def ping(self) -> float:

@@ -126,7 +126,7 @@ def test_pipelined_data_is_not_read_before_the_answers(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("pieces", [1, 2, 3])
 def test_a_disconnect_is_noticed_behind_pipelined_data(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
     # A keep-alive message that cannot be delivered would reveal it too.
-    monkeypatch.setattr(_streamable_http_modern, "_SSE_PING_INTERVAL", 3600.0)
+    monkeypatch.setattr(_streamable_http_modern, "_SSE_PING_INTERVAL", 3600.0)  # private: the SDK has no setting for it
     rig = Rig()
     waiting = raw(modern("tools/call", call("watch", {"gate": "g"})))
     following = raw(modern("tools/call", ADD))

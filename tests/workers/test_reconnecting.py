@@ -83,7 +83,7 @@ def test_invalid_commands_do_not_end_the_subscription(known: Known) -> None:
 
 @pytest.mark.parametrize("error", [redis.exceptions.TimeoutError(), redis.exceptions.ConnectionError(), OSError()])
 def test_no_loss_of_redis_ends_the_subscription(known: Known, error: Exception) -> None:
-    known.worker._pubsub_exception_handler(error, None, None)
+    known.worker.pause_listening(error)
     with pytest.raises(ZeroDivisionError):
         known.worker.pause_listening(ZeroDivisionError())
 
