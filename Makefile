@@ -11,8 +11,8 @@ ARGS   ?=
 NO_PACKAGES = echo "make: pip could not install what $< lists, for the reason above. Without a network, name a folder" \
               "that has the packages: PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER make ..." >&2; exit 1
 
-# Images of containers often forbid Python to keep its bytecode; each of the hundreds of processes that
-# tests start would compile all modules again.
+# Container images often disable Python's bytecode cache; each of the hundreds of processes that tests
+# start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -40,7 +40,7 @@ lint: $(VENV)/.installed-dev ## Check style, types, import rules, Lua and file s
 	$(BIN)/python tests/lint/file_sizes.py
 	$(BIN)/python -m tests.lint.lua_lint
 
-hosts: $(VENV)/.installed-dev $(VENV)-hosts/.installed ## Test with packages of hosts that do not fit beside the product's.
+hosts: $(VENV)/.installed-dev $(VENV)-hosts/.installed ## Test with packages of hosts that conflict with the product's.
 	@exec $(BIN)/pytest -m hosts tests/toolsets $(ARGS)
 
 bench: $(VENV)/.installed-dev ## Measure speed; prints ratios from one run on this machine.
@@ -52,7 +52,7 @@ lock: $(VENV)/.created ## Renew all lock files; ARGS=--upgrade takes newer versi
 	$(LOCK) $(ARGS) --extra tracing --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
 	$(LOCK) $(ARGS) --group hosts -o tests/hosts.lock
 
-# Stamp files make repeated calls instant. What is installed is what the lock says, checked by hash.
+# Stamp files make repeated calls instant. Packages are installed from the lock, checked by hash.
 $(VENV)/.created:
 	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "make: $(PYTHON) is missing or older than 3.11; name another one: PYTHON=python3.13 make ..." >&2; exit 1; }
@@ -67,7 +67,7 @@ $(VENV)/.locked: requirements.lock $(VENV)/.created
 	@$(PIP) install --require-hashes --no-deps -r requirements.lock || { $(NO_PACKAGES); }
 	@touch $@
 
-# The build backend is in the lock, so that this step asks the network for nothing.
+# The build backend is in the lock, so that this step needs no network.
 $(VENV)/.installed: pyproject.toml coordinator/__init__.py $(VENV)/.locked
 	@$(PIP) install --no-index --no-deps --no-build-isolation --editable .
 	@touch $@
