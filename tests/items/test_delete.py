@@ -174,7 +174,7 @@ async def test_a_subtree_that_takes_too_long_goes_when_the_call_is_repeated(tool
         if isinstance(answer, dict):
             break
         assert (answer.code, answer.kind, answer.retry_after_ms) == ("deadline_exceeded", "transient", 0)
-        assert "make the same call again to go on" in answer.message
+        assert "repeat the call to continue" in answer.message
         so_far = int(answer.message.split()[1])
         refused, counted = refused + 1, so_far if keyed else counted + so_far
         report = await audit(tools.store, tools.project)

@@ -386,7 +386,7 @@ async def test_a_search_past_very_many_items_below_a_held_one_says_that_nothing_
     claim = {"claims": [{"selector": {"tags": "docs"}}], "actor": actor("agent"), "requestId": fresh_id()}
     refused = await hurried.refusal("claim_item", **claim)
     assert (refused.code, refused.kind, refused.retry_after_ms) == ("deadline_exceeded", "transient", 1000)
-    assert refused.message.startswith("claims[0].selector: the search was not finished in time")
+    assert refused.message.startswith("claims[0].selector: the search did not finish in time")
     assert "nothing was claimed; give waitMs" in refused.message
     refused = await hurried.refusal("get_next_item", tags="docs")
     assert (refused.code, refused.message[:10]) == ("deadline_exceeded", "the search")

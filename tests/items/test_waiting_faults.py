@@ -225,7 +225,7 @@ async def test_what_goes_on_for_all_calls_is_logged_as_no_request_s(server: Embe
         kill(server)
 
         def told() -> set[tuple[str, object]]:
-            events = ("a subscription was lost", "parked claims cannot be tended")
+            events = ("a subscription was lost", "parked claims cannot be maintained")
             return {(line["event"], line.get("request_id")) for line in logged if line["event"] in events}
 
         await wait_until(lambda: len(told()) >= 2, what="both lines")

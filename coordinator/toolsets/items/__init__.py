@@ -1,22 +1,22 @@
 """Work items, dependencies, transitions and claims. README.md has every tool and rule.
 
-The central idea: an item is one small hash, and one number, its score, says where it stands: its class (role, and
+The central idea: an item is one small hash, and one number, its score, gives its rank: its class (role, and
 whether it is ready, held by a claim, abandoned or waiting for a dependency), then priority, complexity and age. Each
 scope has a sorted set with the scores of its items; an item's scopes are everything, its parent's children, its tags
 and its type. Together these sets are the ranked index. So the next item is the first one in a range of scores, items
-are counted by counting a range, and a change of state is a new score in each scope. It is made in the same Lua script
-as its cause and everything that follows from it.
+are counted by counting a range, and a change of state is a new score in each scope. It is written in the same Lua
+script as its cause and all consequences.
 
 ``contract`` has the structs of arguments and results, ``rules`` the pure functions, ``store`` the calls of the scripts,
 and ``tools`` what joins them. A tool is under the same name in each: ``items`` (manage_items), ``query`` (query_items),
 ``notes`` and ``dependencies`` (manage and query), ``trees`` (create_work_tree, complete_tree), ``transitions``
 (advance_item), ``next`` (get_next_item, get_next_status), ``blocked``, ``context`` and ``claims``.
 
-``waiting`` holds the calls that wait for an item, ``metrics`` measures items for
-``/metrics``, and ``audit`` recounts a project and reports what does not agree.
+``waiting`` holds parked calls, ``metrics`` measures items for ``/metrics``, and ``audit``
+recounts a project and reports differences.
 
-Each file in ``lua`` is one atomic operation; ``change`` and ``read`` are the protocols that they keep. The code that
-they share is in ``lua/modules``, by subject:
+Each file in ``lua`` is one atomic operation; ``change`` and ``read`` are their protocols. Shared code is
+in ``lua/modules``, by subject:
 
 - layout: ``items`` (begin here), ``claim_record``, ``classes`` (the score), ``index`` (writes the ranked index and that
   of abandoned items), ``batch`` (commands for many items at once), ``schemas`` (note schemas), ``notes``; ``run`` (the
@@ -25,12 +25,12 @@ they share is in ``lua/modules``, by subject:
 - dependencies: ``graph`` (edges), ``blockers`` (counts that decide readiness), ``levels`` and ``neighbours`` (cycle
   check), ``unlink``
 - changes: ``creation``, ``reparent``, ``transitions`` (roles and cascades), ``erasure``; ``debts`` and
-  ``settle`` (work that is too large for one call and is done in slices after it)
-- the best item for a selector: ``selectors`` (what it asks), ``selection``, ``candidates``, ``streams``; ``trees`` and
-  ``bounds`` (passing over what is below claimed items)
-- calls that wait: ``waiters``, ``queues``, ``holders`` (who may get what is below claimed items), ``wanted`` (who an
-  item is for), ``serve`` and ``handover`` (hand it out)
-- searches: ``ranges``, ``conditions``, ``sorting``, ``merges``, ``offsets`` (pages by index), ``walks`` (looks at
+  ``settle`` (work too large for one call, done in slices after it)
+- the best item for a selector: ``selectors`` (its filters), ``selection``, ``candidates``, ``streams``; ``trees`` and
+  ``bounds`` (skipping items below claimed ones)
+- parked calls: ``waiters``, ``queues``, ``holders`` (who may get items below claimed ones), ``wanted`` (matches an item
+  with a waiter), ``serve`` and ``handover`` (hand it out)
+- searches: ``ranges``, ``conditions``, ``sorting``, ``merges``, ``offsets`` (pages by index), ``walks`` (reads
   items)
 - replies: ``views``, ``tallies`` (counts of children)
 """

@@ -1,10 +1,10 @@
 """Audits a project: checks that all indexes and counters agree with its items.
 
 Readiness, ranks, counts and claims are kept in indexes and counters beside the items, and changed in the same script as
-their cause (``coordinator.toolsets.items``). ``audit`` derives them anew and reports every difference. It changes
-nothing, except that it finishes what a call has left undone (``lua/modules/debts.lua``). It may run while the project
-is in use: it walks the keys in slices (SCAN), and each key is judged on reads of one moment. The counters of lapsed
-claims cover the whole project, so they are judged only if nothing has changed meanwhile.
+their cause (``coordinator.toolsets.items``). ``audit`` recomputes them and reports every difference. It changes
+nothing, except that it settles debts (``lua/modules/debts.lua``). It may run while the project is in use: it walks the
+keys in slices (SCAN), and checks each key on a consistent snapshot. The counters of lapsed claims cover the whole
+project, so they are checked only if nothing has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _ITEM, _EDGES, _NOTES, _NOTE = (family.suffix for family in (keys.item, keys.edg
 _AGENT_AT = 48
 """The position of the agent's name in a claim, in hex digits."""
 SLICE = 100
-"""How many subjects are judged in one script run, to keep a run around a millisecond."""
+"""How many subjects one script run checks, to keep a run around a millisecond."""
 
 Read = tuple[str, ...]
 """A command, the key without the project's prefix, further arguments."""
 
 
 class Difference(NamedTuple):
-    """Something that does not agree with the items."""
+    """A difference from the items."""
 
     key: str
     """The key it was found at, without the project's prefix."""
@@ -45,40 +45,40 @@ class Report(msgspec.Struct):
     """The result of an audit."""
 
     items: int = 0
-    """How many items it has looked at."""
+    """How many items it has checked."""
     terminal: int = 0
     """How many of these are in the role terminal."""
     edges: int = 0
-    """How many dependencies it has looked at."""
+    """How many dependencies it has checked."""
     claims: int = 0
     """How many items had a claim, live or lapsed."""
     counters_judged: bool = True
-    """False: the project changed during the audit, so that the counters over all of it could not be judged."""
+    """False: the project changed during the audit, so the counters over all of it could not be checked."""
     restless: int = 0
-    """How many subjects changed at every attempt to read them, and were not judged."""
+    """How many subjects changed at every attempt to read them, and were not checked."""
     differences: list[Difference] = []
 
     @property
     def unjudged(self) -> list[str]:
-        """What could not be judged, as sentences."""
+        """Incomplete checks, as sentences."""
         told = []
         if not self.counters_judged:
-            told.append("the project changed meanwhile, so the counters of expired claims were not judged")
+            told.append("the project changed meanwhile, so the counters of expired claims were not checked")
         if self.restless:
-            told.append(f"{self.restless} things changed at every look and were not judged")
+            told.append(f"{self.restless} subjects changed at every read and were not checked")
         return told
 
 
 class _Subject(NamedTuple):
-    """One thing to judge."""
+    """One subject to check."""
 
     key: str
     first: list[Read]
-    """What to read at first."""
+    """The first reads."""
     extra_reads: Callable[[list[Any]], list[Read]]
-    """What else to read, given the replies to ``first``."""
+    """Further reads, given the replies to ``first``."""
     judge: Callable[[list[Any], list[Any]], Iterable[str]]
-    """The problems, given the replies to both."""
+    """The problems, given both replies."""
 
 
 async def audit(store: Store, project: str) -> Report:
@@ -170,10 +170,10 @@ class _Audit:
         return await self._store.command("XREVRANGE", keys.events.key(self._project), "+", "-", "COUNT", 1)
 
     async def _judge(self, subjects: list[_Subject]) -> None:
-        """Judges each subject on reads of one moment.
+        """Checks each subject on a consistent snapshot.
 
-        Only a first look tells what else to read. So after that look, everything is read together; a subject that has
-        changed in between is tried again.
+        Only the first reads show what else to read. After them, everything is read together; a subject that has changed
+        in between is retried.
         """
         pending = subjects
         for _ in range(_TRIES):
@@ -328,7 +328,7 @@ class _Audit:
             yield entry(item)
 
     def _bounds(self, item: str, role: int) -> _Subject:
-        """The bounds of an item with children: the best that is ready below it. An item put aside gets them later."""
+        """The bounds of an item with children: the best ready item below it. An item put aside gets them later."""
 
         def first_of(family: str, band: int) -> Read:
             low, high = band * recount.BAND_SPAN, (band + 1) * recount.BAND_SPAN - 1
@@ -381,7 +381,7 @@ class _Audit:
             yield self._member(name, ("HGET", name, agent), item, "h", agent.encode().hex())
 
     def _member(self, name: str, kept: Read, item: str, field: str = "w", agent: str = "") -> _Subject:
-        """An index entry, for which there must be an item. (The rest is judged with the item.)"""
+        """An index entry, for which there must be an item. (The rest is checked with the item.)"""
 
         def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
             if first[0] is not False and (first[1] is False or (agent and first[1][_AGENT_AT:] != agent)):
@@ -417,11 +417,11 @@ def _extra_reads(one: _Subject, look: list[Any]) -> list[Read]:
     try:
         return one.extra_reads(look)
     except ValueError:
-        return []  # the judge reports the same problem
+        return []  # the check reports the same problem
 
 
 def _problems(one: _Subject, first: list[Any], extra: list[Any]) -> Iterator[str]:
-    """The problems of a subject. Data that cannot be read is a problem too, and does not end the audit."""
+    """The problems of a subject. Unreadable data is also a problem, and does not end the audit."""
     try:
         yield from one.judge(first, extra)
     except (KeyError, ValueError) as error:

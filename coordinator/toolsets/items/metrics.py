@@ -1,8 +1,8 @@
-"""Metrics about items that no single call knows. One front-end of the fleet measures them periodically.
+"""Metrics about items beyond single calls. One front-end of the fleet measures them periodically.
 
 These are: the number of items in each role, the age of the oldest ready item, what is abandoned, how long claims were
 held, and how many callers lost the race for each claim. Scripts that refuse or end claims count these in the project's
-keys. The process that measures takes the counts away, so that each claim is in the histogram of one process only.
+keys. The measuring process fetches and deletes the counts, so each claim is in the histogram of one process only.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Parked claims of one process: the calls that wait for an item (``lua/modules/waiters.lua``).
 
-A call is parked in Redis under the name of its request. The script that makes a suitable item ready also claims it for
-that call, and publishes the reply to each process that holds it. This side only holds the futures. While it holds any,
-it runs one short script per project and second, for any number of parked calls. That script reports that this process
-lives, and puts expired claims back.
+A call is parked in Redis under its request. The script that makes a matching item ready also claims it for that call,
+and publishes the reply to each process that holds it. This side only holds the futures. While it holds any, it runs one
+short script per project and second, for any number of parked calls. That script registers this process as alive, and
+puts expired claims back.
 
-An item may be handed to a call whose client has hung up: this process learns of that a moment later, or only when it
-sends the answer. Then the item is given back, unless another call with the same request has got the answer or may still
-get it.
+An item may be handed to a call whose client has hung up: this process notices a moment later, or only when it sends the
+answer. Then the item is given back, unless another call with the same request got the answer or may still get it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Run = Callable[[int, bool], Awaitable[ClaimReply]]
 
 
 class _Missed(Exception):
-    """A wake-up may have been missed, so the call has to be made again."""
+    """A wake-up may have been missed, so the call must be retried."""
 
 
 class _HungUp(ToolFailure):
@@ -50,13 +49,13 @@ class _HungUp(ToolFailure):
 
 
 class _Parked:
-    """A parked request, and its calls here (clients repeat calls)."""
+    """A parked request, and its calls here (clients retry calls)."""
 
     def __init__(self) -> None:
         self.calls = 0
-        """Calls that wait for the answer, or whose clients have not got it yet."""
+        """Calls that wait for the answer, or whose clients have not received it yet."""
         self.arrived = False
-        """Whether a client has got the answer."""
+        """Whether a client has received the answer."""
         self.woken: asyncio.Future[ClaimReply] = asyncio.get_running_loop().create_future()
 
     def renewed(self) -> asyncio.Future[ClaimReply]:
@@ -71,7 +70,7 @@ class _Parked:
             return
         if isinstance(outcome, Exception):
             self.woken.set_exception(outcome)
-            self.woken.exception()  # marks it as retrieved, in case that nobody awaits it
+            self.woken.exception()  # marks it as retrieved, in case nobody awaits it
         else:
             self.woken.set_result(outcome)
 
@@ -82,7 +81,7 @@ class Parking:
     def __init__(self, store: Store, claims: ClaimStore) -> None:
         self._claims = claims
         self.process = uuid4().hex
-        """The name of this process among those that hold parked calls."""
+        """The id of this process among those that hold parked calls."""
         self._parked: dict[tuple[str, str], _Parked] = {}
         """By project and request."""
         self._projects: dict[str, int] = {}
@@ -116,13 +115,13 @@ class Parking:
         reply: ClaimReply | None = None
         try:
             while True:
-                if self._draining:  # begun since _prepare; hold() has told only the calls that were parked then
+                if self._draining:  # begun since _prepare; hold() has notified only the calls parked then
                     raise _draining()
-                # Made before the call is parked, because the wake-up may come before the script's reply.
+                # Created before the call is parked, because the wake-up may come before the script's reply.
                 woken = parked.renewed()
                 reply = await run(max(1, int((until - loop.time()) * 1000)), parked.calls == 1)
                 if reply.claims[0].outcome != "parked":
-                    parked.end(reply)  # for repetitions of the call here
+                    parked.end(reply)  # for retries of the call here
                     break
                 waited = True
                 parked_at = loop.time()
@@ -130,7 +129,7 @@ class Parking:
                     events = (woken,) if call.hung_up is None else (woken, call.hung_up)
                     await asyncio.wait(events, timeout=until - parked_at, return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    # Also if the call is cancelled because its credential has ended: it is still answered and counted.
+                    # Also if the call is cancelled because its credential expired: it is still answered and counted.
                     if call.idle is not None:
                         call.idle(loop.time() - parked_at)
                 if not woken.done():
@@ -146,7 +145,7 @@ class Parking:
             await asyncio.shield(settle(False))
             raise
         except Exception:
-            # The client is still there; if it was handed an item, it finds that when it repeats the call.
+            # The client is still connected; if it was handed an item, its retry finds it.
             if parked.calls == 1:
                 await asyncio.shield(self._end_wait(call.project, request))
             self._forget(call.project, request, parked)
@@ -162,7 +161,7 @@ class Parking:
         return reply
 
     async def hold(self, held: bool) -> None:
-        """Ends all parked calls with ``draining``, so that they are repeated elsewhere (True); or parks calls again."""
+        """Ends all parked calls with ``draining``, so that they are retried elsewhere (True); or parks calls again."""
         self._draining = held
         if held:
             self._end_all(_draining())
@@ -187,14 +186,14 @@ class Parking:
         self._metrics.agents_waiting(self._calls)
         self._projects[project] = self._projects.get(project, 0) + 1
         if project not in self._tending:
-            # In an empty context, because it goes on for later calls when this one has ended.
+            # In an empty context, because it continues for later calls after this one.
             self._tending[project] = asyncio.create_task(
                 self._tend(project), name=f"parked claims of {project}", context=Context()
             )
         return parked
 
     def _exit(self, project: str) -> None:
-        """A call waits no longer."""
+        """A call no longer waits."""
         self._calls -= 1
         self._metrics.agents_waiting(self._calls)
         self._projects[project] -= 1
@@ -203,9 +202,9 @@ class Parking:
             self._tending.pop(project).cancel()
 
     async def _settle(self, project: str, request: IdempotencyKey, parked: _Parked, arrived: bool) -> None:
-        """A call is over, and its answer has arrived or not. If it was the last one, gives up what it was handed."""
+        """Handles the end of a call. The last one gives up its item if the answer was not delivered."""
         parked.arrived = parked.arrived or arrived
-        # First, so that a call that comes meanwhile and gets the item takes it for good: it may overtake what follows.
+        # First, so that a call that arrives meanwhile and gets the item keeps it: it may overtake the rest.
         self._forget(project, request, parked)
         if not parked.calls and not parked.arrived:
             await self._leave(project, request)
@@ -227,7 +226,7 @@ class Parking:
             await self._claims.end_wait(project, request, self.process, keep=False)
 
     async def _tend(self, project: str) -> None:
-        """Reports once a second that this process lives, and puts claims back as soon as they expire."""
+        """Registers this process as alive once a second, and puts claims back as soon as they expire."""
         while True:
             pause = _TEND_SECONDS
             try:
@@ -237,11 +236,11 @@ class Parking:
                 if earliest:
                     pause = min(pause, max((earliest - now) / 1000, _SOONEST_SECONDS))
             except (ToolFailure, StoreError) as failure:
-                self._warn("tend", "parked claims cannot be tended", project=project, reason=str(failure))
+                self._warn("tend", "parked claims cannot be maintained", project=project, reason=str(failure))
             await asyncio.sleep(pause)
 
     def _ask_again(self) -> None:
-        """Makes all parked calls again, because wake-ups may have been missed."""
+        """Retries all parked calls, because wake-ups may have been missed."""
         self._end_all(_Missed())
 
     def _end_all(self, problem: Exception) -> None:
@@ -252,14 +251,14 @@ class Parking:
         project, _, told = data.partition(b" ")
         reply = _decode(told[_NAME:]) if len(told) > _NAME else None
         if reply is not None and reply.holders.startswith(self.process):
-            self._metrics.claim("success")  # once, however many calls here and elsewhere get the reply
+            self._metrics.claim("success")  # once, for any number of calls that get the reply
         parked = self._parked.get((project.decode(), told[:_NAME].decode()))
         if parked is not None:
             parked.end(reply or _Missed())
 
 
 def _end_of(reply: ClaimReply | None) -> str:
-    """How a wait ended, by the last reply."""
+    """How a wait ended, from the last reply."""
     outcome = reply.claims[0].outcome if reply is not None else "parked"
     return {"success": "served", "parked": "ended"}.get(outcome, "in_vain")
 

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 OF_ROLE = {"queue": "qQ1", "work": "wWa2", "review": "rRA3", "blocked": "bB4", "terminal": "tT"}
 """All classes of a role: ready, held by a claim, abandoned (in work and review), waiting for a dependency."""
 MAYBE_BLOCKED = {"blocked": "bB4", "queue": "1Q", "work": "2W", "review": "3R"}
-"""The classes of a role that may have blocked items. Those held by a claim are among them: a held item may wait too."""
+"""The classes of a role that may have blocked items, including held ones: a held item may wait too."""
 
 
 def best_of_each(classes: Iterable[Ranked], roles: Iterable[str]) -> Iterator[Iterator[str]]:
     """The ids of each role, best first.
 
     Args:
-        classes: what the store found, in the order of ``roles``.
+        classes: the store's results, in the order of ``roles``.
         roles: the letters of each role's classes.
     """
     left = iter(classes)

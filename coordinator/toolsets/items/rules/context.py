@@ -15,7 +15,7 @@ from coordinator.toolsets.items.rules.schema import Filled, Resolved, expected, 
 
 
 class Standing:
-    """An item's notes compared with its schema, in its present role."""
+    """An item's notes compared with its schema, in its current role."""
 
     def __init__(
         self, role: str, schema: Resolved | None, filled: Filled, blockers: Sequence[tuple[str, int, int]] = ()
@@ -30,7 +30,7 @@ class Standing:
 
     @property
     def gate(self) -> GateStatus:
-        """Whether the item can move forward, and what keeps it from that: notes, blockers, or its role."""
+        """Whether the item can move forward, and what prevents it: notes, blockers, or its role."""
         return GateStatus(
             can_advance=self._role not in ("terminal", "blocked") and not self.missing and not self._blockers,
             phase=self._role,

@@ -1,4 +1,4 @@
-"""Checks the dependency edges that callers ask for (README.md, 'Dependencies')."""
+"""Checks the dependency edges of callers (README.md, 'Dependencies')."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coordinator.toolsets.items.rules.roles import ROLE_CODES, one_of
 
 MAX_EDGES = 150
 _TOLD = 20
-"""How many further bad edges a refusal tells of."""
+"""How many further invalid edges a refusal names."""
 
 
 class Edge(NamedTuple):
@@ -67,7 +67,7 @@ def mark(unblock_at: str | None) -> str:
 
 
 def asked(args: ManageDependencies) -> list[Any]:
-    """The parts of a call that a repeated call must give again."""
+    """The parts of a call that a retry must repeat."""
     return [
         args.operation, args.dependencies, args.pattern, args.type, args.unblock_at, args.item_ids, args.source,
         args.targets, args.sources, args.target, args.id, args.from_item_id, args.to_item_id, args.delete_all,
@@ -125,14 +125,14 @@ def checked(specs: list[DependencySpec], args: ManageDependencies) -> tuple[list
 
 
 def refusal(number: int, reason: str, end: str, pattern: str | None) -> Failure:
-    """The failure for an edge that a script refused; names the field of the end that is the cause."""
+    """The failure for an edge that a script rejected; names the field of the end at fault."""
     source, target = _ends(pattern, number)
     field = {"from": f"{source}: ", "to": f"{target}: "}.get(end, "")
     return Failure(index=number, error=field + refused(reason))
 
 
 def as_one(failures: list[Failure]) -> Failure:
-    """The failures of a batch as one: that of the first bad edge, with the others in its text."""
+    """The failures of a batch as one: that of the first invalid edge, with the others in its text."""
     first, *others = failures
     texts = [first.error, *(f"edge {failure.index}: {failure.error}" for failure in others[:_TOLD])]
     if len(others) > _TOLD:
@@ -151,6 +151,6 @@ def _ends(pattern: str | None, number: int) -> tuple[str, str]:
 
 def _edge(spec: DependencySpec, args: ManageDependencies, ends: tuple[str, str]) -> Edge:
     kind = edge_type(not_blank(spec.type) or args.type, "type")
-    threshold(args.unblock_at, "BLOCKS", "unblockAt")  # a wrong default is refused, also where no edge takes it
+    threshold(args.unblock_at, "BLOCKS", "unblockAt")  # an invalid default is rejected even if no edge uses it
     role = threshold(not_blank(spec.unblock_at) or args.unblock_at, kind, "unblockAt")
     return Edge(parse(spec.from_item_id, ends[0]), parse(spec.to_item_id, ends[1]), kind, role)

@@ -1,4 +1,4 @@
-"""The dependency graph as callers see it: the edges of one item, and the walk over all that they connect."""
+"""The dependency graph as callers see it: the edges of one item, and the walk over the connected graph."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def edges_of(flat: Sequence[str]) -> list[Edge]:
 
 
 def dependency(item: str, edge: Edge, heads: Mapping[str, Head]) -> DependencyView:
-    """An edge of ``item`` as results show it, with its ends as far as ``heads`` has them."""
+    """An edge of ``item`` in results, with its ends if ``heads`` has them."""
     source, target = (item, edge.other) if edge.outward else (edge.other, item)
     given = edge.unblock_at
     return DependencyView(
@@ -107,7 +107,7 @@ def counts(edges: Sequence[Edge]) -> DependencyCounts:
 
 
 def unsatisfied(found: Iterable[tuple[str, int, int]]) -> list[Blocker]:
-    """The blockers that an item still waits for, from a script's rows (id, role, role that it must reach)."""
+    """The unsatisfied blockers of an item, from a script's rows (id, role, role that it must reach)."""
     return [
         Blocker(from_item_id=dashed(blocker), current_role=ROLE_NAMES[role], required_role=ROLE_NAMES[needed])
         for blocker, role, needed in found
@@ -125,9 +125,9 @@ class Graph(NamedTuple):
 class Walk:
     """A breadth-first walk from one item over blocking edges in both directions.
 
-    The caller does the reading: as long as ``wanted`` names items, it passes their edges to ``add``. It may also pass
-    edges of items that were not asked for yet. If the graph changes between reads, the result is a mixture of states,
-    but each item that was reached is in it exactly once.
+    The caller does the reads: as long as ``wanted`` returns items, it passes their edges to ``add``. It may also pass
+    edges of items not requested yet. If the graph changes between reads, the result is a mixture of states, but has
+    each reached item exactly once.
     """
 
     def __init__(self, start: str, max_items: int = MAX_ITEMS, max_edges: int = MAX_EDGES) -> None:
@@ -155,14 +155,14 @@ class Walk:
         return wanted
 
     def before(self, wanted: Iterable[str]) -> list[str]:
-        """The items that led to these; reading ahead need not read them again."""
+        """The items that led to these; prefetches can skip them."""
         return list({self._found[item] for item in wanted})
 
     def add(self, wanted: Iterable[str], edges: Mapping[str, list[Edge]], complete: bool) -> None:
-        """Takes the edges that were read.
+        """Adds edges that were read.
 
         Args:
-            wanted: what ``wanted`` returned. An item without an entry in ``edges`` does not exist any more.
+            wanted: what ``wanted`` returned. An item without an entry in ``edges`` no longer exists.
             edges: by item; may have further items.
             complete: False: reading ended early, after ``edges_left`` edges.
         """
@@ -206,6 +206,6 @@ class Walk:
                     open_blockers[blocked] -= 1
                     if open_blockers[blocked] == 0:
                         chain.append(blocked)
-        # There are no stored cycles. One can only appear if edges have changed between two reads.
+        # There are no stored cycles. One can only appear if edges changed between two reads.
         chain += [item for item, count in open_blockers.items() if count > 0]
         return Graph(chain, max(level.values(), default=0), self._truncated)

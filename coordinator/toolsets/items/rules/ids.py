@@ -36,7 +36,7 @@ def new_ids(count: int, after: str = "") -> Sequence[str]:
     Items of one moment are listed in the order of their ids, so those that are made with rising ids keep their order.
 
     Args:
-        after: an id that all have to follow.
+        after: an id that precedes all of them.
     """
     if not after:
         return sorted(uuid4().hex for _ in range(count))
@@ -115,14 +115,14 @@ def is_uuid(text: str) -> bool:
 
 
 class Match(NamedTuple):
-    """An item that a prefix may mean."""
+    """An item that a prefix may match."""
 
     id: str
     title: str
 
 
 def pick(prefix: str, matches: list[Match], field: str) -> str:
-    """The one item that a prefix means.
+    """The only item that a prefix matches.
 
     Raises:
         ToolFailure: RESOURCE_NOT_FOUND; VALIDATION_ERROR with up to ten candidates when

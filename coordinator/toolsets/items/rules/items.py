@@ -1,4 +1,4 @@
-"""Checks the fields of items against their limits, and makes items for the scripts."""
+"""Checks the fields of items against their limits, and builds items for the scripts."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def label(value: Any) -> str:
 
 
 def properties(value: Any) -> tuple[str, list[str] | None]:
-    """The properties as given, '' for none, and the traits in them; None: they have no member ``traits``.
+    """The properties as given, '' for none, and the traits in them; None: no member ``traits``.
 
     Raises:
         ToolFailure: VALIDATION_ERROR: it is no JSON object, or its traits are no list of names.
@@ -210,7 +210,7 @@ def properties(value: Any) -> tuple[str, list[str] | None]:
 
 
 def metadata(value: Any) -> str:
-    """The metadata as given, '' for none. They are free text, but what is meant as JSON has to be JSON.
+    """The metadata as given, '' for none. They are free text, but text that looks like JSON must be JSON.
 
     Raises:
         ToolFailure: VALIDATION_ERROR: over 500,000 bytes, or an object or array with values that JSON cannot hold.
@@ -244,9 +244,9 @@ def with_traits(text: str | None, names: list[str]) -> str | None:
 
 
 def refused_item(problem: ToolFailure) -> NewItem:
-    """What ``create_items.lua`` is sent in place of an item that the present configuration does not let in.
+    """Sent to ``create_items.lua`` instead of an item that the current configuration rejects.
 
-    So the refusal is recorded with the reply, and a repeated call gets the same answer under any configuration.
+    So the refusal is recorded with the reply, and a retry gets the same answer under any configuration.
     """
     return NewItem(refused_id(problem), "", "", "", 0, 0, 0, "", "", "", False, "", "", "", "")
 
@@ -283,7 +283,7 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
 
 
 def _own_traits(spec: ItemSpec, stated: list[str] | None) -> list[str] | None:
-    """The traits that an item itself is given, in ``traits`` or else in its properties; None: nothing is said."""
+    """The traits given for an item, in ``traits`` or else in its properties; None: not given."""
     return names_in(spec.traits) if isinstance(spec.traits, str) else stated
 
 

@@ -1,4 +1,4 @@
-"""JSON texts that items carry: kept as they are given, so no number loses a digit, and refused if they are no JSON."""
+"""JSON texts of items: stored verbatim, so no number loses a digit, and rejected if they are not JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def members(text: str) -> dict[str, msgspec.Raw] | None:
-    """The members of an object, each as it is written; None if the text is no JSON object."""
+    """The members of an object, each verbatim; None if the text is no JSON object."""
     try:
         return _Members(text)
     except (msgspec.DecodeError, RecursionError):
@@ -19,7 +19,7 @@ def members(text: str) -> dict[str, msgspec.Raw] | None:
 
 
 def problem(text: str) -> str:
-    """What keeps a text from being JSON, as a sentence that goes on after the field's name; '' if nothing does."""
+    """Why a text is not JSON, as a sentence that continues the field's name; '' if it is JSON."""
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -38,9 +38,9 @@ def unheld(text: str) -> str:
 
 
 def _unusual(text: str) -> tuple[str, bool]:
-    """The same for texts that the fast parser refuses, and whether they are written like JSON.
+    """The same for texts that the fast parser rejects, and whether they have the syntax of JSON.
 
-    It refuses integers of more than 4,300 digits too, which JSON can hold.
+    It also rejects integers of more than 4,300 digits, which JSON can hold.
     """
     wrong: list[str] = []
 

@@ -22,7 +22,7 @@ class Repair:
         self.step = step
         self.cyclic = False
         self.torn = False
-        """Whether items seemed to block themselves, because the graph has changed while it was read."""
+        """Whether items seemed to block themselves, because the graph changed between reads."""
         self._level = level
         self._stop = stop
         self._moved = {start: level}
@@ -31,7 +31,7 @@ class Repair:
 
     @property
     def done(self) -> bool:
-        """Whether no more items have to be looked at."""
+        """Whether no more items have to be read."""
         return self.cyclic or self.torn or not self._unseen
 
     def wanted(self, most: int) -> list[str]:
@@ -39,7 +39,7 @@ class Repair:
         return list(self._unseen)[:most]
 
     def look(self, items: Sequence[str], found: Iterable[Sequence[Move]]) -> None:
-        """Takes neighbours (with their present levels) of items, in order; the last items may have none yet."""
+        """Adds neighbours (with their current levels) of items, in order; the last items may have none yet."""
         todo: list[str] = []
         for item, near in zip(items, found, strict=False):
             del self._unseen[item]
@@ -66,7 +66,7 @@ class Repair:
 
 
 def added(edges: Iterable[tuple[str, str]], step: int) -> Mapping[str, list[str]]:
-    """What edges (blocker, blocked) lead to from each item, in the direction of ``step``."""
+    """The neighbours of each item by edges (blocker, blocked), in the direction of ``step``."""
     found: dict[str, list[str]] = {}
     for blocker, blocked in edges:
         near, far = (blocker, blocked) if step > 0 else (blocked, blocker)

@@ -1,4 +1,4 @@
-"""get_next_status: what an item can do next, from its role, its blockers and its schema."""
+"""get_next_status: an item's next transition, from its role, blockers and schema."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def next_status(
 
 
 def _phases(role: str, schema: Resolved | None) -> tuple[str, ...]:
-    """The roles an item passes through; an item that is in review has that phase, whatever its schema."""
+    """The phases of an item; an item in review has that phase with any schema."""
     if role == "review" or (schema is not None and schema.has_review):
         return ("queue", "work", "review", "terminal")
     return ("queue", "work", "terminal")

@@ -19,9 +19,9 @@ from coordinator.toolsets.items.rules.times import interval
 
 DEFAULT_LIMIT = 50
 MAX_REACH = 10_000
-"""The greatest sum of offset and limit of a search that has to look at the items."""
+"""The greatest sum of offset and limit of a search that has to read the items."""
 FEW_ROOTS = 50
-"""For so many roots, an overview can list the children within any deadline."""
+"""Up to this many roots, an overview can list the children within any deadline."""
 _LAST_TIME = 2**41 - 1
 _EVER = 2**53
 _HELD = "QWRBT"
@@ -66,14 +66,14 @@ class Search(NamedTuple):
 
     @property
     def indexed(self) -> bool:
-        """Whether the index answers it, without looking at the items."""
+        """Whether the index answers it, without reading the items."""
         if self.sorting not in "apc" or len(self.conditions) > 1:
             return False
         part = self.parts[0]
         return len(part.scopes) == 1 and all(name == part.condition for name in self.conditions)
 
     def packable(self) -> dict[str, Any]:
-        """The search for the scripts that look at items."""
+        """The search for the scripts that read items."""
         return {
             "scopes": self.parts,
             "classes": self.classes,
@@ -208,19 +208,19 @@ def _sorting(name: str | None) -> str:
 
 
 def limit(args: QueryItems, default: int) -> int:
-    """The limit in force."""
+    """The effective limit."""
     return min(args.limit or default, MAX_LIMIT)
 
 
 def notice(args: QueryItems) -> str | UnsetType:
-    """What the answer says of a limit that was too high."""
+    """The hint about too high a limit."""
     if args.limit is None or args.limit <= MAX_LIMIT:
         return UNSET
     return f"limit: {str(args.limit)[:20]} is more than the maximum of {MAX_LIMIT}, so {MAX_LIMIT} was used"
 
 
 def may_take_long(args: QueryItems) -> bool:
-    """Whether the call may look at, or list, very many items. Never fails."""
+    """Whether the call may read or list very many items. Never fails."""
     operation = args.operation.lower()
     if operation == "overview":
         return args.include_children and (args.limit or 0) > FEW_ROOTS

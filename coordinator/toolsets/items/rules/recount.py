@@ -1,7 +1,7 @@
-"""Derives from an item's stored fields what scripts keep in indexes and counters, so that the audit can compare.
+"""Recomputes indexes and counters from an item's stored fields, for the audit.
 
 The rules are written a second time here on purpose. ``lua/modules/items.lua`` and its neighbours update indexes and
-counters change by change; this module derives them from the fields alone. Field letters are those of ``items.lua``.
+counters change by change; this module derives them only from the fields. Field letters are those of ``items.lua``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STATES = 4
 READY, HELD, ABANDONED, WAITING = range(STATES)
 WORK, REVIEW, TERMINAL, BLOCKED = 1, 2, 3, 4
 WAITS = 2**42
-"""How much further behind abandoned items stand in their index while they wait for a dependency."""
+"""The offset of abandoned items in their index while they wait for a dependency."""
 MAX_DEPTH = 3
 INLINE_BYTES = 64
 RANK_EPOCH = 1_577_836_800_000
@@ -157,10 +157,10 @@ def lapsed(fields: Fields) -> bool:
 
 
 def abandoned(fields: Fields) -> bool:
-    """Whether nobody holds the item, and somebody has left it in the middle.
+    """Whether the item is abandoned: unheld, and left in the middle.
 
-    That is so in work if it was ever claimed, unless it came there by itself since; in review if the claim that lapsed
-    was placed after it came there.
+    In work: it was claimed before, and no cascade or reopening took it there since. In review: the lapsed claim was
+    placed after it came there.
     """
     score, claim = parsed(fields["w"]), claim_of(fields)
     if score.state == HELD:
@@ -191,7 +191,7 @@ def abandoned_problems(fields: Fields, since: str | bool) -> Iterator[str]:
 
 
 def own_problems(fields: Fields, texts: Collection[str], now: int) -> Iterator[str]:
-    """What is wrong with an item's own fields.
+    """The problems of an item's own fields.
 
     Args:
         texts: the names of its long texts.
@@ -221,7 +221,7 @@ def _shape(fields: Fields, texts: Collection[str]) -> Iterator[str]:
     if "t" not in fields and "t" not in texts:
         yield "has no title"
     if "lo" in fields and score.state != HELD:
-        yield "has claims in vain counted without being held"
+        yield "counts failed claims without being held"
     if "pr" in fields and score.role != BLOCKED:
         yield "has a previous role without being blocked"
     created = score.created
@@ -293,7 +293,7 @@ def bound_of(item: str, band: int) -> str:
 
 
 def bound_problems(role: int, firsts: Sequence[Sequence[str]], bounds: Sequence[str | bool]) -> Iterator[str]:
-    """Compares an item's bounds of one role with the best of what is ready below it.
+    """Compares an item's bounds of one role with the best ready items below it.
 
     Args:
         firsts: the first entry (member, score) per band: of the children, then of the children's own bounds.
@@ -307,7 +307,7 @@ def bound_problems(role: int, firsts: Sequence[Sequence[str]], bounds: Sequence[
 
 
 def bound_belongs(member: str, score: str, parent: str, above: str | bool, aside: str | bool) -> bool:
-    """Whether a bound belongs into the set of ``parent`` ('' for roots), and has a score of the right band.
+    """Whether a bound belongs to the set of ``parent`` ('' for roots), and has a score of the right band.
 
     A bound that was put aside has a score of the held class, and its item says so (``aside``).
 
@@ -357,7 +357,7 @@ def edge_problems(
 
 
 def note_problems(item: str, key: str, mark: str, note: Sequence[str | bool], size: int) -> Iterator[str]:
-    """Compares the mark of a note, which gates read, with the note itself.
+    """Compares the entry of a note, which gates read, with the note itself.
 
     Args:
         note: item, key and role in the note; False: missing.

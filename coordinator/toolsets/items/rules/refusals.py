@@ -1,4 +1,4 @@
-"""Reasons with which scripts refuse an element of a batch -> sentences for callers."""
+"""Reasons for which scripts reject an element of a batch -> sentences for callers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from coordinator.errors import ToolFailure
 
 _SHOWN = 5
-"""How many notes the call that fills them shows."""
+"""How many notes the suggested call shows."""
 _REFUSED = "refused "
 ALL_PHASES = "all phases"
 """Whose notes completion requires."""
@@ -20,13 +20,13 @@ _ITEM = {
     "parent_not_found": "parentId: no such item",
     "parent_ambiguous": "parentId: id prefix is ambiguous; give more digits",
     "too_deep": "depth would exceed the maximum of 3",
-    "too_many_below": "parentId: more than 700 items below it would come to another depth; move them in parts",
+    "too_many_below": "parentId: more than 700 items below it would change their depth; move them in parts",
     "parent_cycle": "parentId: an item cannot move below itself or one of its descendants",
     "id_taken": "the generated id exists already; try again",
     "self": "A dependency cannot reference the same item on both sides",
     "cycle": "the dependency would close a cycle of items that wait for each other",
     "too_many_edges": "an item can have at most 600 dependencies",
-    "too_many_notes": "an item can have at most 500 notes; write under a key that is there, or delete some first",
+    "too_many_notes": "an item can have at most 500 notes; write under an existing key, or delete some first",
     "duplicate": "a dependency of this type between these items exists already",
 }
 _TRANSITION = {
@@ -40,7 +40,7 @@ _TRANSITION = {
 
 
 def gate_refusal(item: str, keys: Sequence[str], phases: Sequence[str], of: str) -> str:
-    """The sentence for a gate that is shut: what is missing, and the call that fills it.
+    """The sentence for a closed gate: the missing notes, and the call that fills them.
 
     Args:
         item: the item's UUID.
@@ -57,15 +57,15 @@ def gate_refusal(item: str, keys: Sequence[str], phases: Sequence[str], of: str)
 
 
 def refused_id(problem: ToolFailure) -> str:
-    """What a script is sent in place of the id of an element that is refused already, so that it records why."""
+    """Sent to a script instead of the id of an element that is rejected already, to record the reason."""
     return f"?{_REFUSED}{problem.message}"
 
 
 def refused(reason: str) -> str:
-    """The sentence for a refused item or edge."""
+    """The sentence for a rejected item or edge."""
     return reason.removeprefix(_REFUSED) if reason.startswith(_REFUSED) else _ITEM[reason]
 
 
 def not_applicable(reason: str, trigger: str) -> str:
-    """The sentence for a trigger that an item cannot take now."""
+    """The sentence for a trigger that is not possible now."""
     return f"Cannot apply '{trigger}': {_TRANSITION.get(reason) or _ITEM[reason]}"

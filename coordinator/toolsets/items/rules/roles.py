@@ -22,7 +22,7 @@ DEFAULT_LABELS: Mapping[str, str] = {
 
 
 def phase_of(letter: str) -> str:
-    """The phase for the letter that a note is stored with."""
+    """The phase of a note's stored letter."""
     return next(phase for phase in PHASES if phase[0] == letter)
 
 

@@ -60,7 +60,7 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True)
 class SchemaConfig:
-    """One version of the configured schemas. With the empty one, no item has a schema."""
+    """One version of the configured schemas. With the empty version, no item has a schema."""
 
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     traits: Mapping[str, tuple[NoteSettings, ...]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class SchemaConfig:
     labels: Mapping[str, str] = field(default_factory=lambda: DEFAULT_LABELS)
     """Status labels by trigger (and ``cascade``); a trigger that is not in it has no label."""
     require_actor: bool = False
-    """Whether transitions and notes without an actor are refused."""
+    """Whether transitions and notes without an actor are rejected."""
 
     @cached_property
     def version(self) -> str:
@@ -108,7 +108,7 @@ class SchemaConfig:
         return Resolved(tuple(notes.values()), base.lifecycle)
 
     def unknown_trait(self, traits: str, field: str = "traits") -> ToolFailure | None:
-        """Why an item cannot have these traits (as stored): one is not configured. Where none is, any name is free."""
+        """Why an item cannot have these traits (as stored): one is not configured. If none is, any name is allowed."""
         for name in traits.split(",") if traits and self.traits else ():
             if name not in self.traits:
                 close = get_close_matches(name, self.traits, n=1)
@@ -123,10 +123,10 @@ class SchemaConfig:
 
 
 class SchemaSource:
-    """Holds the version in force; a reload replaces it at once for every later call.
+    """Holds the active version; a reload replaces it at once for every later call.
 
-    A handler wrapped by ``steady`` uses one version from beginning to end. So its answer shows what its scripts have
-    enforced, even if there was a reload in between.
+    A handler wrapped by ``steady`` uses one version throughout. So its answer matches what its scripts enforced, even
+    if there was a reload in between.
     """
 
     def __init__(self, config: SchemaConfig | None = None) -> None:
@@ -135,7 +135,7 @@ class SchemaSource:
 
     @property
     def current(self) -> SchemaConfig:
-        """The version for the present call."""
+        """The version for the current call."""
         return self._held.get() or self._latest
 
     @current.setter
@@ -143,7 +143,7 @@ class SchemaSource:
         self._latest = config
 
     def steady(self, handler: Handler) -> Handler:
-        """The handler, with one and the same version throughout each call."""
+        """The handler, with one version throughout each call."""
 
         async def run(call: Call, arguments: Any) -> msgspec.Struct:
             self._held.set(self._latest)

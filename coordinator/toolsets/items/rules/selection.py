@@ -19,7 +19,7 @@ class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Filters and order for ``modules/selection.lua``; filters that are not given are left out."""
 
     role: int = -1
-    """-1: what is on offer."""
+    """-1: offered items."""
     parent: str = ""
     tags: list[str] = []
     priority: int = -1
@@ -34,7 +34,7 @@ class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Filters(Protocol):
-    """The filters that both tools have."""
+    """The filters of both tools."""
 
     role: str | None
     tags: str | None
@@ -51,7 +51,7 @@ class Filters(Protocol):
 def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]:
     """The bounds of a time for the scripts, in ms; 0: no bound."""
     low, high = interval(after, before, name)
-    # An upper bound before 1970 becomes 1 ms, because 0 means no bound and nothing is as old as that.
+    # An upper bound before 1970 becomes 1 ms, because 0 means no bound, and no item is that old.
     return low or 0, 0 if high is None else max(high, 1)
 
 
@@ -59,7 +59,7 @@ def selector(filters: Filters, parent: str, ancestor: str, place: str = "", *, a
     """The checked selector; ``parent`` and ``ancestor`` are resolved ids or ''.
 
     Args:
-        any_role: without a role, select what is on offer: ready items of queue, and abandoned ones. Else queue.
+        any_role: without a role, select offered items: ready ones of queue, and abandoned ones. Else queue.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field, below ``place``.

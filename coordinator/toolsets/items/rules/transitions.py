@@ -1,4 +1,4 @@
-"""advance_item: makes the elements for its script, and results from the script's replies."""
+"""advance_item: builds the elements for its script, and results from the script's replies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_one_actor(transitions: Sequence[Transition]) -> None:
 
 
 def asked(transitions: Sequence[Transition]) -> list[tuple[Any, ...]]:
-    """The parts of a batch that a repeated call must give again: everything but the proofs."""
+    """The parts of a batch that a retry must repeat: everything but the proofs."""
     return [(t.item_id, t.trigger, t.summary, signature(t.actor), t.fence_token) for t in transitions]
 
 
@@ -50,14 +50,14 @@ _REFUSED = "refused "
 def refused_element(trigger: str, failure: ToolFailure) -> tuple[Any, ...]:
     """An element for ``advance_item.lua`` whose actor is malformed or not trusted.
 
-    It names no item, so nothing is looked up. The reason is recorded with the reply, so a repeated call gets the first
-    answer, even if its proofs have expired since.
+    It names no item, so nothing is looked up. The reason is recorded with the reply, so a retry gets the first answer,
+    even if its proofs have expired since.
     """
     return f"?{_REFUSED}{failure.code} {failure.message}", trigger, "", "", "", "", 0
 
 
 def refused_actor(transition: Transition, trigger: str, failure: ToolFailure) -> TransitionResult:
-    """The result of an element that was refused for its actor (``refused_element``)."""
+    """The result of an element that was rejected for its actor (``refused_element``)."""
     policy = failure.code != "VALIDATION_ERROR"
     return TransitionResult(
         item_id=transition.item_id,
@@ -79,14 +79,14 @@ def rendered(
     """The result of one element from the script's reply.
 
     Args:
-        reply: None: the script was not run, because every element was refused.
+        reply: None: the script was not run, because every element was rejected.
     """
     if reply is None:
         return refused_actor(transition, trigger, cast("ToolFailure", who))
     if reply.reason.startswith(_REFUSED):
         code, message = reply.reason.removeprefix(_REFUSED).split(" ", 1)
         return refused_actor(transition, trigger, ToolFailure(code, message))
-    if isinstance(who, ToolFailure):  # a repeated call: when it was first made, its proof was valid
+    if isinstance(who, ToolFailure):  # a retry: at the first call, its proof was valid
         who = who.claim if isinstance(who, Distrusted) else None
     schema = schemas.resolve_reported(reply.filled)
     if reply.reason:
@@ -98,7 +98,7 @@ def rendered(
 
 
 def _add_notes(result: TransitionResult, schema: Resolved, filled: Filled) -> None:
-    """Adds the notes that the new role asks for: expectedNotes, guidancePointer, noteProgress."""
+    """Adds the notes required in the new role: expectedNotes, guidancePointer, noteProgress."""
     role = str(result.new_role)
     existing = {key for key, _ in filled.notes}
     result.expected_notes = [expected(note, note.key in existing) for note in schema.notes if note.role == role]
@@ -123,7 +123,7 @@ def _applied(transition: Transition, trigger: str, who: Trusted | None, reply: A
         status_label=reply.label if isinstance(reply.label, str) else UNSET,
         summary=transition.summary or UNSET,
         actor=who.echo if who else UNSET,
-        # From the reply, because for a repeated call the result of verifying the first call's proof counts.
+        # From the reply, because for a retry the verification of the first call's proof counts.
         verification=stored_verification(reply.verification),
     )
 
@@ -184,7 +184,7 @@ def _missing(key: str, role: str, note: NoteSettings | None) -> MissingNote:
 
 
 def unblocked_in_the_end(replies: Sequence[Advanced]) -> list[UnblockedItem]:
-    """What no longer waits after all transitions, in the order in which it was unblocked."""
+    """The items unblocked after all transitions, in the order in which they were unblocked."""
     found: dict[str, str] = {}
     for reply in replies:
         for item in reply.blocked_again:

@@ -91,7 +91,7 @@ def _known(ref: str, field: str, refs: Mapping[str, object]) -> None:
 
 
 def blockers(found: Sequence[Edge], refs: Mapping[str, object]) -> dict[str, set[str]]:
-    """What each ref waits for, thresholds aside."""
+    """The blockers of each ref, ignoring thresholds."""
     waits: dict[str, set[str]] = {ref: set() for ref in refs}
     for edge in found:
         if edge.order:
@@ -121,7 +121,7 @@ def waiting(found: Sequence[Edge], ref: str) -> int:
 
 
 def stored(item: TreeItem, place: str, item_id: str, parent: str, level: int, blocked_by: int) -> NewItem:
-    """The item as ``create_work_tree.lua`` takes it.
+    """The item in the form of ``create_work_tree.lua``.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the field, below ``place``.
@@ -217,7 +217,7 @@ def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) 
     try:
         sorter.prepare()
     except CycleError:
-        pass  # it still gives the items that are in no cycle
+        pass  # the remaining order has the items outside of cycles
     while ready := sorter.get_ready():
         order += ready
         sorter.done(*ready)
@@ -230,7 +230,7 @@ def completion_order(dependents: Mapping[str, Sequence[str]], last: str | None) 
 
 
 def placeholder(prefix: str) -> str:
-    """A prefix that no item's id begins with, in the place of an id in a plan."""
+    """An unknown prefix in the place of an id in a plan."""
     return prefix.ljust(32, "?")
 
 

@@ -1,1 +1,1 @@
-"""Typed calls of the toolset's scripts: the only place that knows their arguments and replies."""
+"""Typed calls of the toolset's scripts: the only code that knows their arguments and replies."""

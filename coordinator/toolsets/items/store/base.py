@@ -19,7 +19,7 @@ from coordinator.toolsets.items.rules.schema import SchemaSource
 
 LIBRARY = Library("coordinator.toolsets.items")
 SLICE = 50
-"""How many elements of a long call one script run takes, to keep each run short."""
+"""How many elements of a long call one script run handles, to keep runs short."""
 WEIGHT = 8
 """The weight (in ``slices``) of an element with one tag and little text. Each further tag, and each ``_TEXT_UNIT`` of
 text, adds 1."""
@@ -33,7 +33,7 @@ _PREFIXES = 100
 """How many prefixes one script run looks up."""
 SCHEMA_DAYS = 7
 OF_DEADLINE = 0.7
-"""How long a call may go on in slices, as a part of the request deadline: then it says itself how far it came."""
+"""The part of the request deadline after which a call in slices stops and reports its progress."""
 
 pack = msgspec.msgpack.Encoder().encode
 R = TypeVar("R")
@@ -58,8 +58,8 @@ class Changed(NamedTuple):
 _RESOLVE = Script(LIBRARY, "resolve_ids", list[list[Match]])
 _INSTALL = Script(LIBRARY, "install_schemas", int)
 SETTLE = Script(LIBRARY, "settle_debts", bool)
-"""Finishes what a script has left undone (``lua/modules/debts.lua``). Run until it is done, after every script that may
-make items ready or change counts of blockers."""
+"""Settles debts of scripts (``lua/modules/debts.lua``). Run until none are left, after every script that may make items
+ready or change counts of blockers."""
 
 
 def slices(
@@ -69,7 +69,7 @@ def slices(
 
     Args:
         texts: the fields of an element, whose texts add to its weight.
-        more: what else adds to the ``WEIGHT`` of an element.
+        more: additions to the ``WEIGHT`` of an element.
     """
     start = weight = 0
     for number, element in enumerate(elements):
@@ -87,7 +87,7 @@ def unfinished(field: str = "", done: str = "", instead: str = "") -> ToolFailur
     """The failure of a search for the best item that took too long."""
     return ToolFailure(
         "deadline_exceeded",
-        f"{field}the search was not finished in time: very many items were passed over, because other filters leave "
+        f"{field}the search did not finish in time: very many items were skipped, because other filters leave "
         f"them out or because they are below claimed items; {done}{instead}filter by parentId, ancestorId, role and "
         "priority alone",
         retry_after_ms=1000,
@@ -103,7 +103,7 @@ class BaseStore:
 
     def __init__(self, store: Store, settings: Settings, schemas: SchemaSource) -> None:
         self._store = store
-        # Made into text once, not for each call.
+        # Converted to text once, not per call.
         self._keep_ms = str(settings.idempotency_seconds * 1000)
         self._events = str(settings.events_max)
         self.schemas = schemas
@@ -123,7 +123,7 @@ class BaseStore:
 
         Installs the schema version in the project if that does not have it yet.
         """
-        with contextlib.suppress(ToolFailure):  # not vital: the next change notes the project too
+        with contextlib.suppress(ToolFailure):  # not vital: the next change also records the project
             await self._projects.note(project)
         config = self.schemas.current
         labels = config.packed_labels
@@ -149,8 +149,8 @@ class BaseStore:
     async def resolve(self, project: str, ids: Sequence[str]) -> Sequence[str]:
         """The full ids of ids and prefixes (inner form).
 
-        A prefix that does not mean exactly one item becomes ``?not_found`` or ``?ambiguous``. Scripts refuse such an
-        element, so that the refusal is part of the recorded reply, and a repeated call gets it again.
+        A prefix that does not match exactly one item becomes ``?not_found`` or ``?ambiguous``. Scripts reject such an
+        element, so the refusal is part of the recorded reply, and a retry gets it again.
         """
         prefixes = list({inner for inner in ids if len(inner) < 32 and not inner.startswith("?")})
         if not prefixes:
@@ -172,8 +172,8 @@ class BaseStore:
     async def resolve_one(self, project: str, text: str, field: str, request: IdempotencyKey = NO_KEY) -> str:
         """The full id (inner form) of the id or prefix that a caller wrote in a field.
 
-        For a repeated call, returns ``?not_found`` in place of a failure: its script answers from the record, whatever
-        has become of the item since.
+        For a retry, returns ``?not_found`` instead of a failure: its script answers from the record, whatever
+        happened to the item since.
 
         Raises:
             ToolFailure: naming the field: VALIDATION_ERROR for a malformed id, or an ambiguous prefix (with the
@@ -188,7 +188,7 @@ class BaseStore:
         return pick(inner, matches, field)
 
     async def expect(self, project: str, item: str, field: str) -> None:
-        """Checks that an item exists, for reads that find nothing of an item whether it has nothing or is not there.
+        """Checks that an item exists, for reads that return nothing both for missing and for empty items.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND naming the field.
@@ -197,5 +197,5 @@ class BaseStore:
             raise no_such_item(field)
 
     async def recorded(self, project: str, request: IdempotencyKey) -> bool:
-        """Whether the same call was answered, or begun, before."""
+        """Whether the same call was answered or begun before."""
         return bool(request.key) and bool(await self._store.command("EXISTS", keys.request.key(project, request.key)))

@@ -15,7 +15,7 @@ from coordinator.toolsets.items.store.ranked import RankedStore
 
 
 class BlockerRow(NamedTuple):
-    """A blocker as ``blocked_items.lua`` reports it."""
+    """A blocker from ``blocked_items.lua``."""
 
     field: str
     """The field of the edge: its code and the blocker's id."""
@@ -65,6 +65,6 @@ class BlockedStore(RankedStore):
 
 
 def _joined(before: Blocked, more: Blocked) -> Blocked:
-    """An item with its blockers from two runs; a blocker that is in both counts once."""
+    """An item with its blockers from two runs; a blocker in both counts once."""
     blockers = {blocker.field: blocker for blocker in (*before.blockers, *more.blockers)}
     return more._replace(blockers=list(blockers.values()))

@@ -24,7 +24,7 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     item: str
     expires: int
     """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires; for
-    ``no_match``: in how many ms to ask again."""
+    ``no_match``: after how many ms to retry."""
     first_claimed_at: int
     fence: int
     role: int = -1
@@ -41,7 +41,7 @@ class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Waiting(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Why an item that was claimed cannot start."""
+    """Why a claimed item cannot start."""
 
     role: int
     count: int
@@ -57,7 +57,7 @@ class ClaimReply(msgspec.Struct, array_like=True):
     claims: list[Claimed]
     releases: list[Released]
     holders: str = ""
-    """Where a call that waits got an item: the processes whose callers may get it (``lua/modules/handover.lua``)."""
+    """If a parked call got an item: the processes whose callers may get it (``lua/modules/handover.lua``)."""
 
 
 class NamedReply(ClaimReply, array_like=True):
@@ -74,7 +74,7 @@ _SWEEP = Script(LIBRARY, "sweep_claims", tuple[int, int, bool], rest=SETTLE)
 
 
 def _packed(entries: Sequence[Any]) -> bytes | str:
-    """Claims or releases as scripts take them."""
+    """Claims or releases in the form of scripts."""
     return pack(entries) if entries else ""
 
 
@@ -89,7 +89,7 @@ class ClaimStore(BaseStore):
         claims: Sequence[tuple[str, int, int]],
         releases: Sequence[tuple[str, int]],
     ) -> Coroutine[Any, Any, NamedReply]:
-        """Claims (id, TTL in ms, fence or 0) and releases (id, fence or 0) items for one agent, in one step."""
+        """Claims (id, TTL in ms, fence or 0) and releases (id, fence or 0) items for one agent, atomically."""
         return self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases))
 
     async def claim_next(
@@ -107,7 +107,7 @@ class ClaimStore(BaseStore):
         """Finds and claims the best item; the outcome is ``success``, ``no_match`` or, with ``wait_ms``, ``parked``.
 
         Args:
-            only: of a call that waits: whether ``process`` has no other call with the request.
+            only: for a waiting call: whether ``process`` has no other call with the request.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor; ``deadline_exceeded`` if a search
@@ -136,11 +136,11 @@ class ClaimStore(BaseStore):
                 raise unfinished("claims[0].selector: ", "nothing was claimed; ", "give waitMs, or ")
 
     async def end_wait(self, project: str, request: IdempotencyKey, process: str, keep: bool) -> ClaimReply:
-        """Ends a claim parked by ``process``; with ``keep``, its recorded answer is that nothing was found."""
+        """Ends a claim parked by ``process``; with ``keep``, records that nothing was found."""
         return await self._change(_END_WAIT, project, request, int(keep), process)
 
     async def leave_wait(self, project: str, request: IdempotencyKey, process: str) -> None:
-        """Ends a claim parked by ``process`` whose client has hung up; an item that it was handed is given back."""
+        """Ends a claim parked by ``process`` whose client has hung up; gives an item that it was handed back."""
         await self._change(_LEAVE_WAIT, project, request, process)
 
     async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int, bool]:

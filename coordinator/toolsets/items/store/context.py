@@ -18,7 +18,7 @@ from coordinator.toolsets.items.store.ranked import RankedStore
 
 STREAM_SLICE = 100
 MAX_ROWS = 10_000
-"""How many rows of the transition stream one call looks at, including those of deleted items."""
+"""How many rows of the transition stream one call reads, including those of deleted items."""
 
 
 class Listed(NamedTuple):
@@ -94,7 +94,7 @@ class ContextStore(RankedStore):
         return found
 
     async def abandoned(self, project: str, limit: int) -> Abandoned:
-        """What is abandoned, at most ``limit`` items of it by id."""
+        """The abandoned items, at most ``limit`` listed."""
         return await read_abandoned(self._store, project, limit)
 
     async def claims(self, project: str) -> tuple[int, int]:
@@ -104,7 +104,7 @@ class ContextStore(RankedStore):
     async def transitions(self, project: str, since: int, limit: int) -> tuple[list[Row], bool]:
         """Up to ``limit`` role changes at or after ``since`` (ms) of existing items, newest first.
 
-        The flag says whether reading ended early, because it had looked at ``MAX_ROWS`` rows.
+        The flag tells whether reading ended early, after ``MAX_ROWS`` rows.
         """
         rows: list[Row] = []
         before, looked_at = "+", 0

@@ -20,7 +20,7 @@ HEAD_SLICE = 100
 
 
 class NewEdge(NamedTuple):
-    """An edge as ``create_dependencies.lua`` and ``create_work_tree.lua`` take it."""
+    """An edge in the form of ``create_dependencies.lua`` and ``create_work_tree.lua``."""
 
     id: str
     source: str
@@ -38,7 +38,7 @@ class _Far(NamedTuple):
     blocker: str
     blocked: str
     low: int
-    """The blocker's level. It has to be below ``high``, but is not."""
+    """The blocker's level. It must be below ``high``, but is not."""
     high: int
     """The level of the blocked item."""
 
@@ -47,11 +47,11 @@ class Linked(msgspec.Struct, array_like=True):
     """Reply of ``create_dependencies.lua``."""
 
     refusals: list[tuple[int, str, str]]
-    """Position, reason, and the end that is the cause: ``from``, ``to``, or '' for the edge itself."""
+    """Position, reason, and the end at fault: ``from``, ``to``, or '' for the edge itself."""
     edges: list[tuple[str, str, str]]
     """Dependency id, from, to."""
     far: list[_Far]
-    """Empty; or one edge because of which none was created. Then ``refusals`` covers only the edges before it."""
+    """Empty; or the edge that prevented the creation. Then ``refusals`` covers only the edges before it."""
 
 
 class Unlinked(msgspec.Struct, array_like=True):
@@ -80,8 +80,8 @@ class DependencyStore(BaseStore):
     async def link(self, project: str, request: IdempotencyKey, edges: Sequence[NewEdge]) -> Linked:
         """Creates edges, all or none; if none, ``refusals`` says why.
 
-        Concurrent calls that link the same items in contradictory ways can undo each other's repairs of levels. So
-        there is a random, growing pause before a repair is made again, in which one of the calls can finish.
+        Concurrent calls that link the same items in contradictory ways can undo each other's repairs of levels. So a
+        repair is retried with a random exponential backoff, in which one of the calls can finish.
         """
         packed, cyclic, pauses = pack(edges), list[int](), dict[int, float]()
         while True:
@@ -156,8 +156,8 @@ class DependencyStore(BaseStore):
         """The edges of items, and whether these are all; items that do not exist have no entry.
 
         Args:
-            most: reading ends after so many edges.
-            known: if given, a run with room left reads ahead: it adds entries for items that blocking edges lead to,
+            most: reading ends after this many edges.
+            known: if given, a run with room left prefetches: it adds entries for items that blocking edges lead to,
                 except for the known ones.
         """
         found: dict[str, dict[tuple[str, str], Edge]] = {}

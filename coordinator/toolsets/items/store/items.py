@@ -18,7 +18,7 @@ Created = tuple[str, int, str]
 
 
 class Deleted(msgspec.Struct, array_like=True):
-    """Reply of ``delete_items.lua``: progress, or the end of it."""
+    """Reply of ``delete_items.lua``: progress, or the result."""
 
     done: bool
     position: int
@@ -50,7 +50,7 @@ def _tags(text: object) -> int:
 
 
 def _work(fields: dict[str, str | int | bool]) -> int:
-    """The additional weight of an update. One that moves an item fills a slice: many items may be below it."""
+    """The additional weight of an update. A move fills a slice: the subtree may be large."""
     return SLICE * WEIGHT if "pa" in fields else _tags(fields.get("g"))
 
 
@@ -61,7 +61,7 @@ class ItemStore(BaseStore):
         """Creates items in bounded slices. They keep their order, in which their ids rise."""
         created, results, last = 0, list[Created](), ""
         for number, part in enumerate(slices(specs, lambda spec: spec, lambda spec: _tags(spec.tags))):
-            if last >= part[0].id:  # the last slice was made before, by a call that was cut off, with ids of its own
+            if last >= part[0].id:  # an interrupted call created the last slice before, with ids of its own
                 ids = new_ids(len(specs) - len(results), after=last)
                 part = [spec._replace(id=item) for spec, item in zip(part, ids, strict=False)]
             args = request.slice(number), created, pack(part)

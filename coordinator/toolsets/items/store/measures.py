@@ -13,7 +13,7 @@ from coordinator.toolsets.items.store.base import LIBRARY
 EMPTY_SECONDS = 3_600
 """How long a project without items is still measured: well above ``project_list.NOTED_SECONDS``."""
 PROJECTS = 1_000
-"""How many projects are measured: those changed last."""
+"""How many projects are measured: the last changed ones."""
 ENDS = {"c": "completed", "r": "released", "e": "expired"}
 """Letter in ``modules/holds.lua`` -> how a claim ended."""
 _ONE = 2**44
@@ -34,7 +34,7 @@ class Lost(NamedTuple):
     """How contended the ended claims were."""
 
     counts: dict[int, int]
-    """Number of claims by number of losers (callers whose claim failed meanwhile), in buckets; bucket 0: no losers."""
+    """Claims by number of losers (callers whose claim failed meanwhile), in buckets; bucket 0: no losers."""
     losers: int
     """The losers of all these claims."""
 
@@ -58,13 +58,13 @@ class Abandoned(NamedTuple):
     waiting: int
     """How many wait for a dependency."""
     oldest: int
-    """When the longest abandoned of those that can be taken over was left, in ms; 0: there is none."""
+    """When the longest abandoned available item was left, in ms; 0: there is none."""
     items: list[Left]
-    """Those that have been so for longest; the ones that wait for a dependency last."""
+    """The longest abandoned items; those that wait for a dependency last."""
 
     @property
     def oldest_seconds(self) -> float:
-        """For how long the longest abandoned one has been so; 0: there is none."""
+        """The age of the longest abandonment; 0: there is none."""
         return max(0.0, (self.now - self.oldest) / 1000) if self.oldest else 0.0
 
 
@@ -82,7 +82,7 @@ class Measures(NamedTuple):
     abandoned: int
     """Abandoned items that can be taken over."""
     abandoned_seconds: float
-    """For how long the longest abandoned of them has been so; 0: there is none."""
+    """The age of the longest abandonment of these; 0: there is none."""
 
 
 class _Reply(msgspec.Struct, array_like=True):
@@ -98,7 +98,7 @@ _ABANDONED = Script(LIBRARY, "read_abandoned", Abandoned)
 
 
 async def read_abandoned(store: Store, project: str, limit: int) -> Abandoned:
-    """The abandoned items of a project, at most ``limit`` of them by id. Raises ToolFailure as ``Store.run`` says."""
+    """The abandoned items of a project, at most ``limit`` listed. Raises ToolFailure as ``Store.run`` says."""
     return await store.run(_ABANDONED, project, limit)
 
 
@@ -126,7 +126,7 @@ class MeasureStore:
                 counts[ENDS[kind]][bucket - 1] = count
                 seconds[ENDS[kind]] += amount / 1000
                 ended += count
-        # The store counts every ended claim by how it ended, but by losers only if it had any. The rest had none.
+        # The store counts every ended claim by its end, but by losers only if it had any.
         if (alone := ended - sum(contended.values())) > 0:
             contended[0] = alone
         held = [Held(end, found, seconds[end]) for end, found in counts.items() if found]

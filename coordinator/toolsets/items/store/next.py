@@ -52,11 +52,11 @@ class NextStore(BaseStore):
     ) -> list[Next]:
         """The best items for a selector; ``include_claimed`` adds claimed items and those below claimed ones.
 
-        A search that takes too long ends with those that it has found.
+        A search that times out returns what it has found.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor; ``deadline_exceeded`` if a search
-                that takes too long has found nothing.
+                times out without results.
         """
         packed, after, again, late = pack(selector), "", False, perf_counter() + self.seconds
         rows: list[Next] = []
@@ -84,7 +84,7 @@ class NextStore(BaseStore):
                 raise unfinished()
 
     async def status(self, project: str, item: str) -> Status:
-        """What decides the item's next transition, read at one moment.
+        """The inputs of the item's next transition, as a consistent snapshot.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND.

@@ -12,7 +12,7 @@ from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, pa
 
 
 class StoredNote(NamedTuple):
-    """A note as ``modules/notes.lua`` takes it."""
+    """A note in the form of ``modules/notes.lua``."""
 
     item: str
     key: str
@@ -60,7 +60,7 @@ class NoteStore(BaseStore):
     """Notes of any project."""
 
     async def upsert(self, project: str, request: IdempotencyKey, notes: Sequence[StoredNote]) -> list[Written]:
-        """Writes notes, each on its own, in slices."""
+        """Writes notes, each atomically, in slices."""
         parts = slices(notes, lambda note: note)
         return await self._change_in_slices(_UPSERT, project, request, parts)
 

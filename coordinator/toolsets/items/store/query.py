@@ -1,4 +1,4 @@
-"""Reads items: one, a search, the overviews. The only change that these reads make is to end expired claims."""
+"""Reads items: one, a search, the overviews. Their only writes put back expired claims."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Page(NamedTuple):
 
     rows: list[ShortView]
     ancestors: list[Path]
-    """Of each row; empty if they are not wanted."""
+    """Of each row; empty if not wanted."""
     claimed: list[bool]
     """Whether each row is claimed; empty if the search does not filter by claim."""
     total: int
@@ -97,9 +97,9 @@ class Indexed(NamedTuple):
     rows: list[ShortView]
     ancestors: list[Path]
     more: list[str]
-    """The ids of the page whose rows have not been read yet."""
+    """The ids of the page whose rows are not read yet."""
     left: list[int]
-    """Where the next run goes on; empty at the end."""
+    """Where the next run continues; empty at the end."""
 
 
 class Listed(NamedTuple):
@@ -134,7 +134,7 @@ _EXPIRE = Script(LIBRARY, "expire_claims", bool, rest=SETTLE)
 
 
 class Pace:
-    """How many items one run of a scan looks at, so that a run takes a few ms at most.
+    """How many items one run of a scan reads, so that a run takes a few ms at most.
 
     It follows the measured time of the last run: fewer items when the server is slow or busy with other calls, more
     when it is idle.
@@ -148,7 +148,7 @@ class Pace:
         self.budget = self.START
 
     def took(self, seconds: float) -> None:
-        """Adapts to the time that a run took."""
+        """Adapts to the duration of a run."""
         if seconds > self.TARGET:
             self.budget = max(self.LEAST, self.budget * 2 // 3)
         else:
@@ -159,17 +159,17 @@ class Best:
     """The first ``size`` of the items that a scan found, in the order of the search."""
 
     SLACK = 200
-    """At least so many more are kept before the rest is dropped, because that takes a sort."""
+    """At least this many more are kept before the rest is dropped, because dropping needs a sort."""
 
     def __init__(self, size: int, descending_text: bool) -> None:
         self._size = size
         self._descending_text = descending_text
         self._kept: dict[str, Listed] = {}
         self.bound: tuple[int | str, int] | None = None
-        """Key and time of creation of the last of the first ``size``, once there are so many."""
+        """Key and time of creation of the last of the first ``size``, once there are that many."""
 
     def add(self, listed: Iterable[Listed]) -> int:
-        """Adds items; returns how many were there already (an item is found again if its rank has changed)."""
+        """Adds items; returns how many were known already (an item is found again if its rank has changed)."""
         again = 0
         for item in listed:
             again += item.id in self._kept
@@ -195,7 +195,7 @@ class QueryStore(BaseStore):
 
     def __init__(self, store: Store, settings: Settings, schemas: SchemaSource) -> None:
         super().__init__(store, settings, schemas)
-        # One scan at a time per process, so that other calls get their turn, however many searches there are.
+        # One scan at a time per process, so that many searches do not starve other calls.
         self._scanning = Semaphore()
         self._pace = Pace()
 

@@ -23,7 +23,7 @@ class Advanced(msgspec.Struct, array_like=True):
     label: str | bool
     cascades: list[Any]
     """Of an applied transition: (id, title, role before, role after, applied, missing notes, their phases) of each
-    parent that follows. Of a refused one: what belongs to ``reason``, such as the blockers or the missing notes."""
+    parent of the cascade. Of a rejected one: details of ``reason``, such as the blockers or the missing notes."""
     unblocked: list[tuple[str, str]]
     """Id and title."""
     title: str

@@ -92,11 +92,11 @@ class TreeStore(BaseStore):
         return reply, _noted(reply.noted)
 
     async def descendants(self, project: str, root: str, most: int) -> list[str]:
-        """The ids below ``root`` at one moment, level by level; if there are more than ``most``, only a part."""
+        """A snapshot of the ids below ``root``, level by level; if there are more than ``most``, only a part."""
         return await self._store.run(_DESCENDANTS, project, root, most)
 
     async def dependents(self, project: str, items: Sequence[str]) -> dict[str, list[str]]:
-        """What each of the items blocks, read in slices; items that do not exist are left out."""
+        """The dependents of each item, read in slices; items that do not exist are left out."""
         found: dict[str, list[str]] = {}
         for start in range(0, len(items), SLICE):
             rows = await self._store.run(_DEPENDENTS, project, pack(items[start : start + SLICE]))

@@ -83,7 +83,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         *context.tools(ContextStore(*shared)),
     )
     by_name = {tool.name: dataclasses.replace(tool, handler=source.steady(tool.handler)) for tool in made}
-    # Claims have nothing to do with schemas.
+    # Claims do not depend on schemas.
     by_name |= {tool.name: tool for tool in claims.tools(claim_store, parking, services)}
     return Toolset(
         "items",

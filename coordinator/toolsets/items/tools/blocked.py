@@ -32,7 +32,7 @@ class BlockedItems:
         self._store = store
 
     async def get_blocked_items(self, call: Call, args: GetBlockedItems) -> GetBlockedItemsResult:
-        """The items that are blocked, best first, with what blocks them."""
+        """The blocked items, best first, with their blockers."""
         above = not_blank(args.parent_id)
         parent = await self._store.resolve_one(call.project, above, "parentId") if above else ""
         # All roles are read in one run, so that a blocked item that changes its role meanwhile is not missed.

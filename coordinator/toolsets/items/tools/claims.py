@@ -63,7 +63,7 @@ _COLLISIONS = {"already_claimed": "busy", "stale_fence": "stale_fence"}
 """Outcome of a claim -> how it is counted."""
 
 _NEW, _RENEWAL = Criticality.NORMAL, Criticality.CRITICAL
-"""Names of their own, because in Python 3.11 looking up a member of an enumeration takes a call."""
+"""Constants, because in Python 3.11 the lookup of an enum member takes a call."""
 
 
 class _Named(Protocol):
@@ -74,7 +74,7 @@ class _Named(Protocol):
 
 
 class Claims:
-    """The handler of the tool that claims and releases items."""
+    """Handler of the tool that claims and releases items."""
 
     def __init__(self, store: ClaimStore, parking: Parking, services: Services) -> None:
         self._store = store
@@ -98,7 +98,7 @@ class Claims:
         agent = trusted.id
         for entry in claims:
             if entry.agent_id is not None and entry.agent_id != agent:
-                self._warn("agentId", "agentId of a claim is ignored: the trusted actor is another")
+                self._warn("agentId", "agentId of a claim is ignored: the trusted actor differs")
                 break
         record = idempotency_key(agent, args.request_id, "claim_item", claims, releases)
         freed_items: list[tuple[str, int]] = []
@@ -121,7 +121,7 @@ class Claims:
         for result in claimed:
             won += result.outcome == "success"
             if record.replayed:
-                continue  # it has been counted
+                continue  # already counted
             self._metrics.claim(result.outcome)
             if result.outcome in _COLLISIONS:
                 self._metrics.claim_conflict(_COLLISIONS[result.outcome], call.project, result.item_id or "")
@@ -149,7 +149,7 @@ class Claims:
         selector: Selector,
         releases: Sequence[tuple[str, int]],
     ) -> ClaimReply:
-        """Claims the best item that a selector matches, and waits for one if the call says so."""
+        """Claims the best match of a selector, and waits for one if requested."""
         place = "claims[0].selector."
         parent = ancestor = ""
         if above := not_blank(selector.parent_id):
@@ -184,7 +184,7 @@ def tools(store: ClaimStore, parking: Parking, services: Services) -> tuple[Tool
 
 
 def _waits(args: ClaimItem) -> bool:
-    """Whether a call may take longer than a request normally does."""
+    """Whether a call may take longer than the normal request deadline."""
     return args.wait_ms > 0
 
 
@@ -225,7 +225,7 @@ def _check(args: ClaimItem) -> Selector | None:
 
 
 def _ids(entries: Sequence[_Named], field: str) -> Sequence[str]:
-    """The item of each entry in the inner form: an id, or a prefix that has to be resolved."""
+    """The item of each entry in the inner form: an id, or an unresolved prefix."""
     ids = [to_inner(entry.item_id or "") for entry in entries]
     if "" in ids:
         raise no_id(f"{field}[{ids.index('')}].itemId")
@@ -290,7 +290,7 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
 
 
 def _say_why_it_waits(claimed: list[ClaimResult], waiting: Waiting) -> None:
-    """Adds to the one claim that succeeded that its item cannot start yet."""
+    """Adds to the successful claim that its item cannot start yet."""
     (result,) = (result for result in claimed if result.outcome == "success")
     result.ready = False
     result.blockers = unsatisfied(waiting.blockers)

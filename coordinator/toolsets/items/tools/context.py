@@ -47,7 +47,7 @@ _DESCRIPTION = (
 
 
 class Contexts:
-    """The handler of ``get_context``."""
+    """Handler of ``get_context``."""
 
     def __init__(self, store: ContextStore) -> None:
         self._store = store
@@ -113,7 +113,7 @@ class Contexts:
         try:
             live, expired = await self._store.claims(call.project)
         except ToolFailure:
-            summary = None  # the rest is still worth having
+            summary = None  # the rest is still useful
         else:
             summary = ActiveClaims(active=live, expired=expired)
         blocked = [_listed(entry, "blocked", args) for entry in found["blocked"]]
@@ -135,7 +135,7 @@ class Contexts:
         )
 
     async def _abandoned(self, call: Call, args: GetContext) -> AbandonedItems:
-        """A page of the abandoned items: those left first come first, blocked ones last."""
+        """A page of the abandoned items: longest abandoned first, blocked ones last."""
         found = await self._store.abandoned(call.project, args.offset + (args.limit or pages.DEFAULT_LIMIT))
         page = found.items[args.offset :]
         codes = [ROLE_CODES[role] for role in _ACTIVE]
@@ -148,7 +148,7 @@ class Contexts:
         )
 
     async def _page_of_roles(self, call: Call, args: GetContext, *roles: str) -> tuple[dict[str, list[Listed]], Totals]:
-        """A page of the active items, and one of the blocked ones if they are asked for; best first.
+        """A page of the active items, and one of the blocked ones if wanted; best first.
 
         All roles are read in one run, so that an item that changes its role meanwhile is in one list only.
         """
@@ -181,7 +181,7 @@ class Contexts:
 
 
 def _stalled_of(items: list[ListedItem], stalled: list[StalledItem]) -> list[StalledItem]:
-    """Those of the active items that are shown."""
+    """The shown active items."""
     shown = {item.id for item in items}
     return [item for item in stalled if item.id in shown]
 

@@ -115,7 +115,7 @@ class Dependencies:
         )
 
     async def query_dependencies(self, call: Call, args: QueryDependencies) -> QueryDependenciesResult:
-        """The dependencies of an item, and on request the whole graph that it is in."""
+        """The dependencies of an item, and on request its whole graph."""
         direction = one_of(not_blank(args.direction) or "all", DIRECTIONS, "direction")
         wanted_type = edge_type(args.type, "type") if not_blank(args.type) else None
         item = await self._edges.resolve_one(call.project, args.item_id, "itemId")
@@ -130,7 +130,7 @@ class Dependencies:
         ]
         total = len(shown)
         if args.offset or total > args.limit:
-            # The store gives them in any order, which may change between two pages.
+            # The store's order is arbitrary, and may change between two pages.
             shown = sorted(shown, key=lambda edge: (edge.code, edge.other))[args.offset : args.offset + args.limit]
         heads: dict[str, graph.Head] = {}
         if args.include_item_info and shown:
@@ -148,7 +148,7 @@ class Dependencies:
         )
 
     async def _graph_of(self, project: str, item: str, used: int) -> DependencyGraph:
-        """The graph, with as many ids as an answer can hold that has ``used`` characters already."""
+        """The graph, with as many ids as fit into an answer that has ``used`` characters already."""
         walk = graph.Walk(item)
         while wanted := walk.wanted(READ_SLICE):
             walk.add(wanted, *await self._edges.edges(project, wanted, walk.edges_left, walk.before(wanted)))
@@ -186,5 +186,5 @@ def tools(edges: DependencyStore, services: Services) -> tuple[Tool, ...]:
 
 
 def _none_created(failures: list[Failure]) -> CreateDependenciesResult:
-    """The answer to a call that is refused whole: one entry, which tells of the other bad edges too."""
+    """The answer to a call that is rejected as a whole: one entry, which also names the other invalid edges."""
     return CreateDependenciesResult(dependencies=[], created=0, failed=1, failures=[rules.as_one(failures)])

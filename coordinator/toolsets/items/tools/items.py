@@ -39,7 +39,7 @@ _MANAGE = (
 
 
 class Items:
-    """The handler of the tool that creates, changes and deletes items."""
+    """Handler of the tool that creates, changes and deletes items."""
 
     def __init__(self, items: ItemStore, services: Services) -> None:
         self._items = items
@@ -149,7 +149,7 @@ class Items:
         return await keyed(self._services, args.actor, args.request_id, "manage_items", *asked)
 
     async def _resolved(self, project: str, given: Sequence[str | None], field: str) -> list[str | ToolFailure]:
-        """The inner ids of what the caller wrote; '' if nothing was written, a failure if it is malformed."""
+        """The inner form of the caller's ids; '' for a blank one, a failure for a malformed one."""
         parsed: list[str | ToolFailure] = []
         for text in given:
             try:
@@ -180,7 +180,7 @@ def _unfinished(deleted: int) -> ToolFailure:
     return ToolFailure(
         "deadline_exceeded",
         f"ids: {deleted} items are deleted so far, the lowest ones first, and all others are as they were; "
-        "make the same call again to go on (with the same requestId the last answer counts all of them)",
+        "repeat the call to continue (with the same requestId the last answer counts all of them)",
         retry_after_ms=0,
     )
 

@@ -62,7 +62,7 @@ class Prepared(NamedTuple):
 
 
 class Notes:
-    """The handlers of the tools that write and show notes."""
+    """Handlers of the tools that write and show notes."""
 
     def __init__(self, notes: NoteStore, services: Services) -> None:
         self._notes = notes
@@ -199,7 +199,7 @@ def _written(note: Prepared, reply: Written) -> WrittenNote:
         key=note.key,
         role=note.role,
         actor=note.who.echo if note.who else UNSET,
-        # From the reply, because for a repeated call the result of verifying the first call's proof counts.
+        # From the reply, because for a retry the verification of the first call's proof counts.
         verification=stored_verification(reply.verification),
     )
 

@@ -49,7 +49,7 @@ _DESCRIPTION = (
 
 
 class Queries:
-    """The handler of the tool that shows items."""
+    """Handler of the tool that shows items."""
 
     def __init__(self, items: QueryStore) -> None:
         self._items = items

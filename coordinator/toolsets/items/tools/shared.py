@@ -1,4 +1,4 @@
-"""Helpers that several tools of this toolset share."""
+"""Helpers shared by tools of this toolset."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ async def keyed(
 ) -> IdempotencyKey:
     """The idempotency key of a call whose actor is optional; ``NO_KEY`` without a usable actor and request id.
 
-    Such a call is never refused because of a bad proof. But it has a record only under an identity that the policy
-    trusts.
+    Such a call is never rejected for a bad proof. But it has a record only under an identity that the policy trusts.
 
     Raises:
         ToolFailure: VALIDATION_ERROR for a malformed actor.
@@ -56,7 +55,7 @@ async def keyed(
 
 
 def check_signed(schemas: SchemaConfig, actors: Sequence[Actor | None], field: str) -> None:
-    """Refuses a batch with elements without an actor, if the settings require an actor on each.
+    """Rejects a batch with elements without an actor, if the settings require one on each.
 
     Raises:
         ToolFailure: VALIDATION_ERROR naming the elements.
@@ -64,11 +63,11 @@ def check_signed(schemas: SchemaConfig, actors: Sequence[Actor | None], field: s
     unsigned = [f"{field}[{number}].actor" for number, actor in enumerate(actors) if actor is None]
     if schemas.require_actor and unsigned:
         named = ", ".join(unsigned[:5]) + (f" and {len(unsigned) - 5} more" if len(unsigned) > 5 else "")
-        raise invalid(named, "is required: this fleet takes no unsigned changes (actor_authentication.enabled)")
+        raise invalid(named, "is required: this fleet accepts no unsigned changes (actor_authentication.enabled)")
 
 
 def ancestors(path: list[tuple[str, str, int]]) -> list[Ancestor]:
-    """The ancestors of an item as results show them."""
+    """The ancestors of an item in results."""
     return [Ancestor(id=dashed(item), title=title, depth=depth) for item, title, depth in path]
 
 
@@ -91,7 +90,7 @@ def or_unset(value: str | bool | None) -> str | UnsetType:
 
 
 def shown(inner: str, given: str) -> str:
-    """An id for a result: the UUID, or what the caller wrote if that could not be resolved."""
+    """An id for a result: the UUID, or the caller's text if it could not be resolved."""
     if inner.startswith("?"):
         return given
     return given.lower() if len(given) == LONGEST else dashed(inner)

@@ -32,7 +32,7 @@ _DESCRIPTION = (
 )
 
 _COLLISIONS = {"not_claim_holder": "not_holder", "stale_fence": "stale_fence"}
-"""Code of a refused transition -> how it is counted."""
+"""Code of a rejected transition -> how it is counted."""
 
 
 class Transitions:
@@ -44,7 +44,7 @@ class Transitions:
         self._metrics = recorder()
 
     async def advance_item(self, call: Call, args: AdvanceItem) -> AdvanceItemResult:
-        """Applies transitions, in order, each on its own."""
+        """Applies transitions, in order, each atomically."""
         transitions = args.transitions
         triggers, wanted = _checked_elements(transitions)
         check_signed(self._transitions.schemas.current, [t.actor for t in transitions], "transitions")
@@ -85,7 +85,7 @@ class Transitions:
         runnable = [n for n, who in enumerate(trusted) if not isinstance(who, ToolFailure)]
         if not runnable:
             return [], False
-        # Only their items are looked up: for an element whose actor was refused, nothing is read.
+        # Only their items are looked up: for an element with a rejected actor, nothing is read.
         ids = dict(zip(runnable, await self._transitions.resolve(project, [wanted[n] for n in runnable]), strict=True))
         elements = [
             rules.refused_element(trigger, who)
@@ -96,7 +96,7 @@ class Transitions:
         return await self._transitions.advance(project, record, elements), record.replayed
 
     async def _trusted_by_element(self, transitions: list[Transition]) -> list[Trusted | ToolFailure | None]:
-        """The trusted actor of each transition, or why it was refused; None: the transition has no actor."""
+        """The trusted actor of each transition, or why it was rejected; None: the transition has no actor."""
         found: list[Trusted | ToolFailure | None] = []
         for number, transition in enumerate(transitions):
             if transition.actor is None:

@@ -52,7 +52,7 @@ _COMPLETE = (
 
 
 class Trees:
-    """The handlers of the tools that create and complete whole trees."""
+    """Handlers of the tools that create and complete whole trees."""
 
     def __init__(self, trees: TreeStore, services: Services) -> None:
         self._trees = trees
@@ -76,7 +76,7 @@ class Trees:
         except ToolFailure:
             if not await self._trees.recorded(call.project, record):
                 raise
-            notes = []  # the call is repeated, and the schemas or traits have changed; the notes are in its record
+            notes = []  # a retry after a change of schemas or traits; the notes are in its record
         parent = ""
         if above := not_blank(args.parent_id):
             parent = await self._trees.resolve_one(call.project, above, "parentId", record)
@@ -110,7 +110,7 @@ class Trees:
         except ToolFailure:
             if not await self._trees.recorded(call.project, record):
                 raise
-            plan = []  # the call is repeated; the order is in its record
+            plan = []  # a retry; the order is in its record
         found = await self._trees.complete(call.project, record, trigger, attribution(who), plan)
         return _completed(found, trigger)
 
@@ -133,7 +133,7 @@ class Trees:
         return rules.completion_order(dependents, None)
 
     async def _listed(self, call: Call, given: list[str]) -> list[str]:
-        """The items that itemIds names, existing or not; of an empty list none, as of a root without descendants."""
+        """The items of itemIds, existing or not; none for an empty list, as for a root without descendants."""
         if len(given) > MAX_COMPLETED:
             raise invalid("itemIds", f"must hold at most {MAX_COMPLETED} elements")
         inner = [parse(text, f"itemIds[{n}]") for n, text in enumerate(given)]
@@ -222,7 +222,7 @@ def _created(
 
 
 def _expected(item: str, schema: Resolved | None, exists: Collection[tuple[str, str]]) -> list[ExpectedNote]:
-    """The notes that a schema asks of an item, and which of them exist already."""
+    """The notes that a schema requires of an item, and which of them exist already."""
     return [expected(note, (item, note.key) in exists) for note in schema.notes] if schema else []
 
 
