@@ -1,6 +1,6 @@
 -- wrk script: claim_item calls, each connection an agent that renews its claim. BENCH_ITEMS has the ids,
--- BENCH_TOKENS the bearer tokens of the agents, where they need any, BENCH_PROOFS the proofs that they present.
--- BENCH_ERA: modern; legacy (with a handshake); host (modern, with what Codex adds to _meta, anew in each call).
+-- BENCH_TOKENS the bearer tokens of the agents, if needed, BENCH_PROOFS their proofs.
+-- BENCH_ERA: modern; legacy (with a handshake); host (modern, with Codex's keys in _meta, new in each call).
 local items, tokens, proofs = {}, {}, {}
 for id in string.gmatch(os.getenv('BENCH_ITEMS'), '[^,]+') do items[#items + 1] = id end
 for token in string.gmatch(os.getenv('BENCH_TOKENS') or '', '[^,]+') do tokens[#tokens + 1] = token end
@@ -34,7 +34,7 @@ if era == 'host' then
 end
 if meta ~= '' then of_host = of_host .. '}' end
 
--- By agent, up to the body, which has the same length each time: to make it anew would cost more than all else.
+-- Cached by agent, up to the body, whose length is constant: rendering it again would dominate the cost.
 local heads = {}
 
 function request()

@@ -349,9 +349,9 @@ def _slow_rows(calls: Calls, seen: list[tuple[float, float]], marks: list[float]
     rest = [how for at, _, how in ended if at > quick + 10 and how in (OK, SHED)]
     answered = rest.count(OK) / max(1, len(rest))
     console.print(
-        f"slow store at {len(calls.at) / calls.seconds:,.0f} calls/s: first call turned away after {first:.2f} s, "
+        f"slow store at {len(calls.at) / calls.seconds:,.0f} calls/s: first call shed after {first:.2f} s, "
         f"limit {usual:.0f} halved after {halved:.2f} s (the gauge is set four times a second); after the end the last "
-        f"call was turned away at {last:.2f} s; answered from 10 s after it on {answered:.1%}"
+        f"call was shed at {last:.2f} s; answered from 10 s after it on {answered:.1%}"
     )
     trips = min(first, halved)
     return [
@@ -392,11 +392,11 @@ def herd(fleet: FrontEnd, agents: int, rounds: int = 3) -> list[Row]:
         waits += [took for took, how in zip(found.calls.took, found.calls.outcome, strict=True) if how == OK]
         loads.append(found.load)
         if found.count(SHED):
-            # A front-end that had to turn calls away lets nobody wait for long for a while.
+            # After shedding, a front-end queues calls only briefly for a while.
             time.sleep(_CALM_SECONDS)
     p99, load = _milliseconds(waits, 0.99), max(loads)
     console.print(
-        f"herd: {rounds} rounds of {agents:,} agents; winners {winners}, conflicts counted {losers}, told to come back "
+        f"herd: {rounds} rounds of {agents:,} agents; winners {winners}, conflicts counted {losers}, shed "
         f"{shed}; p50 {_milliseconds(waits, 0.5):.0f} ms"
     )
     return [

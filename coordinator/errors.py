@@ -108,7 +108,7 @@ CATALOGUE: dict[str, ErrorCode] = {
     "session_superseded": ErrorCode(
         "permanent",
         "another agent has taken over the work item of the session, and the session with it",
-        "stop work on the item; claim it again to go on",
+        "stop work on the item; claim it again to continue",
     ),
     "store_unavailable": ErrorCode(
         "shedding",

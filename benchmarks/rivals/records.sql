@@ -1,6 +1,5 @@
--- The same work with the records that the store keeps of it: what a request id was answered, one claim per agent, an
--- event of each change, a transition with its actor, and a parent that follows its last child. One call is one
--- statement, as one of the store's is one script.
+-- The same work with the store's records: the answer to each request id, one claim per agent, an event per change, a
+-- transition with its actor, and the cascade to a parent. One call is one statement, like one script of the store.
 CREATE TABLE requests (id uuid PRIMARY KEY, fingerprint text NOT NULL, reply jsonb NOT NULL, expires timestamptz NOT NULL);
 CREATE TABLE claims (agent text PRIMARY KEY, item uuid NOT NULL, expires timestamptz NOT NULL);
 CREATE TABLE events (id bigserial PRIMARY KEY, kind text NOT NULL, item uuid NOT NULL, agent text, detail text,

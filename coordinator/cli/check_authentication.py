@@ -50,7 +50,7 @@ def notices(settings: Settings) -> Iterator[str]:
         except TokenFileError as error:
             yield f"no fleet starts with this: {error}"
     if mode != "none" and auth_verifier(settings) is not None and not auth.resource and not is_loopback(settings.host):
-        yield f"auth.resource is not set, so clients elsewhere are told that this is {resource_url(settings)}"
+        yield f"auth.resource is not set, so remote clients get the address {resource_url(settings)}"
 
 
 def _entries(path: Path) -> str:

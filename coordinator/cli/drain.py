@@ -88,7 +88,7 @@ def drain(
 
 
 async def drain_scope(url: str, queue_url: str, timeout_ms: int, scope: str, wait: float, end: bool) -> int:
-    """Begins a drain and waits for what is in hand, or ends a drain; returns the exit code.
+    """Begins a drain and waits for the work in progress, or ends a drain; returns the exit code.
 
     Raises:
         CommandFailed: the store cannot be used, or no process is in the scope.

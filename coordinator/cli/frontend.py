@@ -170,7 +170,7 @@ async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, lifecycle:
             server.config.timeout_graceful_shutdown = ORPHAN_SECONDS  # type: ignore[assignment]
             return
         if app.draining:
-            # A second signal: somebody does not want to wait.
+            # A second signal: do not wait.
             server.force_exit = server.should_exit = True
             return
         app.begin_drain()

@@ -42,7 +42,7 @@ class Deadlines:
     def expired(self, task: asyncio.Task[Any]) -> bool:
         """Whether the ``CancelledError`` that ``task`` has just caught came from its limit, and from nowhere else.
 
-        If so, the cancellation is undone, and the task can go on as after a timeout.
+        If so, the cancellation is undone, and the task continues as after a timeout.
         """
         return task in self._expired and task.uncancel() == 0
 

@@ -59,7 +59,7 @@ def test_a_check_reports_who_may_call(tmp_path: Path, tokens: Tokens) -> None:
         (
             "host: 0.0.0.0\nauth: {mode: required, verifier: "
             "{type: jwks, jwks_path: k.json, algorithms: [EdDSA], audience: a}}",
-            "auth.resource is not set, so clients elsewhere are told that this is http://127.0.0.1:8420",
+            "auth.resource is not set, so remote clients get the address http://127.0.0.1:8420",
         ),
         ("actor_authentication: {degraded_mode_policy: reject}", "nobody can claim anything"),
     ],

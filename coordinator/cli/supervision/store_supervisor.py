@@ -16,7 +16,7 @@ _log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 0.05
 PROBE_SECONDS = 1.0
-"""How often the server is asked for a sign of life."""
+"""How often the server is pinged."""
 START_SECONDS = 60.0
 """How long a server may take to answer for the first time."""
 

@@ -77,7 +77,7 @@ def top(
                 except CommandFailed as failure:
                     if once:
                         raise
-                    # The fleet may be restarting, which is exactly when somebody wants to watch it.
+                    # The fleet may be restarting, which is exactly when it is worth watching.
                     shown = Text(printable(str(failure)), style="bold red")
                 else:
                     if fleet is not None:

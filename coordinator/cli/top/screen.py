@@ -73,7 +73,7 @@ def _pressure(interval: Interval) -> Table:
     errors = interval.rates("coordinator_store_errors_total", "kind")
     errors.pop("cancelled", None)  # callers that disconnected, mostly while they waited
     rows = [
-        ("admission", f"{at_work:.0f} at work of {limit:.0f}, {waiting:.0f} waiting"),
+        ("admission", f"{at_work:.0f} in flight of {limit:.0f}, {waiting:.0f} waiting"),
         ("shed/s", _listed(shed)),
         ("claims/s", _listed(claims)),
         ("items", _backlog(interval)),
@@ -119,7 +119,7 @@ def _workers(interval: Interval) -> Table:
 
 def _hot(hot: Iterable[Hot]) -> Table:
     rows = [(one.project, one.item, f"{one.losers:.0f}") for one in hot]
-    return _table(("project", "contended item", "claims in vain, last minute"), rows)
+    return _table(("project", "contended item", "failed claims, last minute"), rows)
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
