@@ -36,11 +36,11 @@ def meaning(path: Path, text: str) -> str:
 
 def test_a_check_reports_who_may_call(tmp_path: Path, tokens: Tokens) -> None:
     path = tmp_path / "fleet.yaml"
-    assert "none: anybody who reaches the port is let in" in meaning(path, "{}\n")
+    assert "none: anybody who reaches the port may call" in meaning(path, "{}\n")
     tokens.add("a")
     tokens.add("b", seconds=-1)
     said = meaning(path, "auth: {tokens: tokens.yaml, default_permissions: []}\n")
-    assert "  optional: who presents a bearer token is who it says" in said
+    assert "  optional: a bearer token identifies its caller" in said
     assert f"tokens are looked up in {tokens.path}, which has 2, 1 of them expired" in said
     assert "permits nothing" in said
     assert "Notices" not in said
