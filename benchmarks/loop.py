@@ -6,7 +6,7 @@ the two processes, per finished item. In the same run, on the same server, a min
 completes (``lua/plain_claim.lua``, ``plain_complete.lua``) shows the lower bound. Another row shows the store alone
 with one call for each item: complete the last one, claim the next, start it (``take_next.lua``).
 
-``--against REV`` drives the same load in turn on a checkout of that revision, with a store of its own; ratios are
+``--against REV`` drives the same load in turn on a checkout of that revision, with a separate store; ratios are
 medians of the rounds' ratios.
 
     python -m benchmarks loop [--against REV] [ROUNDS] [ITEMS] [AGENTS]

@@ -1,6 +1,6 @@
 --[[
-purpose:   The least that claims the best item: takes it from the order, notes holder, fence and end.
-guarantee: Finding and claiming are one step.
+purpose:   Minimal claim of the best item: takes it from the order, records holder, fence and expiry.
+guarantee: Finding and claiming are atomic.
 args:      agent ttl_ms
 reply:     {id, fence}
 errors:    NOT_FOUND

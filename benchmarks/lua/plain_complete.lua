@@ -1,6 +1,6 @@
 --[[
-purpose:   The least that completes an item for its holder.
-guarantee: Nobody else completes it.
+purpose:   Minimal completion of an item by its holder.
+guarantee: Only the holder completes it.
 args:      agent item
 reply:     whether it was the agent's
 errors:    none

@@ -1,6 +1,6 @@
 --[[
 purpose:   A small write with a claim's number of arguments and members in its reply.
-guarantee: The key lives a minute.
+guarantee: The key expires after a minute.
 args:      name agent item ttl fence
 reply:     {item, agent, count, ttl, fence}
 errors:    none

@@ -1,6 +1,6 @@
 """Rivals that execute steps and jobs: RQ, BullMQ, DBOS. Each run measures between 10 % and 90 % of its work.
 
-RQ is a dependency. The others are optional, in a folder of their own (``BENCH_RIVALS``, else
+RQ is a dependency. The others are optional, in a separate folder (``BENCH_RIVALS``, else
 ``.rivals``); Node comes with the development dependencies:
 
     python -m venv .rivals/venv && .rivals/venv/bin/pip install dbos==3.4.0 "psycopg[binary]"

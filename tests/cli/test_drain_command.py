@@ -104,7 +104,7 @@ def test_work_in_progress_finishes_and_new_work_is_refused(fleet: RunningFleet) 
     item = add(fleet)
     change(fleet, "claim_item", actor=ACTOR, claims=[{"itemId": item, "ttlSeconds": 600}])
     with draining(fleet) as (command, said):
-        wait_until_sync(lambda: turned_away(fleet), what="new work to be turned away")
+        wait_until_sync(lambda: turned_away(fleet), what="new work to be refused")
         refused = change(fleet, "manage_items", operation="create", actor=ACTOR, items=[{"title": "t"}])["error"]
         assert (refused["kind"], refused["code"]) == ("shedding", "draining")
         assert refused["retryAfterMs"] > 0
@@ -228,7 +228,7 @@ def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet, tmp_pa
     assert f"in progress: steps of {worker}" in "\n".join(said)
     assert said[-1] == "no work is in progress"
     assert status() == "done"
-    assert not turned_away(fleet), "front-ends go on"
+    assert not turned_away(fleet), "front-ends keep serving"
     assert drain(fleet, "--process", "w-0", "--end").returncode == Exit.OK
 
 
@@ -244,7 +244,7 @@ def test_unfinished_work_is_reported_at_the_timeout(fleet: RunningFleet) -> None
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("ends", [True, False], ids=["gone", "stands still"])
+@pytest.mark.parametrize("ends", [True, False], ids=["gone", "hung"])
 @pytest.mark.parametrize(
     ("looks", "scope", "at"),
     [("look", FLEET_SCOPE, "the work in progress"), ("workers_of", host_scope("other"), "the workers")],

@@ -1,4 +1,4 @@
-"""The help pages: short, and they begin with examples that work."""
+"""The help pages are short, and begin with working examples."""
 
 from __future__ import annotations
 

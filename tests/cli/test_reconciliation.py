@@ -274,5 +274,5 @@ def test_counters_equal_the_history_after_ten_thousand_calls_with_kills(world: W
     counters, history, ledger = grown(rough, end)
     assert world.ledger.broken == unknown
     assert dict(history) == happened(ledger)
-    assert figures(counters) == expected(ledger), "processes that were started again go on counting where they were"
+    assert figures(counters) == expected(ledger), "restarted processes continue counting where they were"
     assert sum(end.answered[name] for name in ("claim_item", "advance_item", "query_items")) >= 10_000

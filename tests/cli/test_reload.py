@@ -135,7 +135,7 @@ def test_a_reload_reaches_every_front_end(fleet: Configured) -> None:
         fleet.write(config(more="actor_authentication: {enabled: true}\n"))
         fleet.hang_up()
         wait_until_sync(lambda: refused(client, item), what="unsigned calls to be refused")
-    wait_until_sync(lambda: versions_in_force(fleet) == 1, what="both front-ends to go by the same")
+    wait_until_sync(lambda: versions_in_force(fleet) == 1, what="both front-ends to have the same version")
     assert reloads(fleet, "ok") - before == 4  # two front-ends, twice
     fleet.command.wait_logged("settings reloaded", slot="up-0", version=version)
 
@@ -191,7 +191,7 @@ def test_calls_continue_during_reloads_and_see_one_version_each(fleet: Configure
                 fleet.hang_up()
                 fleet.wait_for_version(version)
                 count = len(seen)
-                wait_until_sync(lambda count=count: failures or len(seen) > count + 20, what="calls to go on")  # type: ignore[misc]
+                wait_until_sync(lambda count=count: failures or len(seen) > count + 20, what="calls to continue")  # type: ignore[misc]
     finally:
         stop.set()
         for thread in threads:

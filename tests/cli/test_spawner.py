@@ -20,7 +20,7 @@ import os, subprocess, sys
 from coordinator.cli.supervision import linux, spawner
 
 def nowhere(place):
-    raise AssertionError(f"{place} is looked at where nothing has ended")
+    raise AssertionError(f"{place} is read although nothing has exited")
 
 fleet = spawner.Spawner(())
 real, linux.Path = linux.Path, nowhere

@@ -317,7 +317,7 @@ async def test_an_item_assigned_right_after_a_disconnect_is_not_lost(project: Pr
         if not others:
             await wait_until(is_free, what="the item to be given back")
             again = await project.call("claim_item", {**waiting_claim(f"gone-{number}", request_id), "waitMs": 0})
-            assert again["claimResults"][0]["itemId"] == created["id"], "a repeated call claims anew"
+            assert again["claimResults"][0]["itemId"] == created["id"], "a repeated call claims again"
         await project.parked(0)
     claims = [
         fields["a"] for _, fields in project.store.xrange(keys.events.key(project.name)) if fields["k"] == "claim"
@@ -340,9 +340,9 @@ async def test_hundreds_of_waiting_calls_cost_almost_nothing(project: Project) -
     def looked() -> bool:
         return spent(project.store)["fcall"] >= before["fcall"] + 12
 
-    # Each front-end looks at the clock, and whether it is drained, about once a second, however many calls wait.
-    # Longer if a process that an earlier test has ended connects just now, which takes calls of its own. Every second
-    # the supervisor looks at the server, with a connection of its own.
+    # Each front-end reads the clock and its drains about once a second, however many calls wait.
+    # Longer if a process that an earlier test has killed reconnects meanwhile, which costs calls. Every second the
+    # supervisor pings the server, over a separate connection.
     while done["hello"] > seconds + 2:
         before, began = spent(project.store), time.monotonic()
         await wait_until(looked, what="three looks by each front-end")

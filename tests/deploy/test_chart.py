@@ -43,7 +43,7 @@ CASES: dict[str, Any] = {
         },
     },
     "closed": {"networkPolicy": {"enabled": True}},
-    "closed but for Prometheus": {
+    "closed except to Prometheus": {
         "serviceMonitor": {"enabled": True},
         "networkPolicy": {"enabled": True, "clientsFrom": AGENTS, "adminFrom": PROMETHEUS},
     },
@@ -87,18 +87,24 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a misspelled value": ({"frontends": {"replicas": 3}}, "frontends"),
     "a misspelled value within another": ({"frontend": {"autoscaling": {"targetCpu": 5}}}, "targetCpu"),
     "no secret with the store's URL": ({"redis": {"existingSecret": ""}}, "existingSecret"),
-    "alerts about what nobody reads": ({"prometheusRule": {"enabled": True}}, r"needs serviceMonitor\.enabled"),
-    "a monitor that is shut out": (
+    "alerts without scraping": ({"prometheusRule": {"enabled": True}}, r"needs serviceMonitor\.enabled"),
+    "a monitor without access": (
         {"serviceMonitor": {"enabled": True}, "networkPolicy": {"enabled": True}},
         r"networkPolicy\.adminFrom has to name where Prometheus runs",
     ),
     "no time to drain": ({"drainSeconds": 0}, "drainSeconds"),
-    "scaling by nothing": ({"frontend": {"autoscaling": {"targetSaturation": "", "targetCPU": 0}}}, "autoscaling"),
-    "a port of its own": ({"config": {"port": 9000}}, r"config\.port is set by the chart"),
-    "another drain": ({"config": {"drain_seconds": 9}}, r"config\.drain_seconds is set by the chart: use drainSeconds"),
-    "a store's URL for all to see": ({"config": {"redis_url": "redis://x"}}, "use redis.existingSecret"),
-    "a queue's URL for all to see": ({"config": {"steps": {"queue_url": "redis://x"}}}, "FLEET_STEPS_QUEUE_URL"),
-    "keys for all to see": ({"config": {"signing": {"keys": ["a:0"]}}}, "FLEET_SIGNING_KEYS"),
+    "scaling without a metric": (
+        {"frontend": {"autoscaling": {"targetSaturation": "", "targetCPU": 0}}},
+        "autoscaling",
+    ),
+    "a reserved port": ({"config": {"port": 9000}}, r"config\.port is set by the chart"),
+    "a reserved drain time": (
+        {"config": {"drain_seconds": 9}},
+        r"config\.drain_seconds is set by the chart: use drainSeconds",
+    ),
+    "a public store URL": ({"config": {"redis_url": "redis://x"}}, "use redis.existingSecret"),
+    "a public queue URL": ({"config": {"steps": {"queue_url": "redis://x"}}}, "FLEET_STEPS_QUEUE_URL"),
+    "public signing keys": ({"config": {"signing": {"keys": ["a:0"]}}}, "FLEET_SIGNING_KEYS"),
 }
 KUBERNETES = (re.findall(r"kubeVersion: \">=(\d+\.\d+)", (CHART / "Chart.yaml").read_text())[0], newest())
 
@@ -267,7 +273,7 @@ def test_network_policies_restrict_access_to_pods(charts: dict[str, Rendered]) -
     for case, wanted in (
         # A rule without `from` allows everybody, so an empty list must produce no rule.
         ("closed", [{"ports": [mcp]}]),
-        ("closed but for Prometheus", [{"ports": [mcp], "from": AGENTS}, {"ports": [admin], "from": PROMETHEUS}]),
+        ("closed except to Prometheus", [{"ports": [mcp], "from": AGENTS}, {"ports": [admin], "from": PROMETHEUS}]),
     ):
         chart = charts[case]
         (policy,) = chart.all("NetworkPolicy")

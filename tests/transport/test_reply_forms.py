@@ -36,7 +36,7 @@ def app_of(form: Reply | ToolFailure, *, fast: bool) -> FrontEnd:
             raise form
         return form
 
-    tool = Tool("add", "Answers in a form of its own.", Add, (), answer, refusal=as_text)
+    tool = Tool("add", "Answers in a custom form.", Add, (), answer, refusal=as_text)
     toolset = Toolset("rig", "Rig", "", (tool,))
     settings = Settings(toolsets=("rig",))
     authenticator = open_to_all(settings)
