@@ -1,4 +1,4 @@
-"""Every mutating call of the toolset, each prepared so that it has effects and refusals."""
+"""Every mutating call of the toolset, each prepared to have effects and refusals."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def contents(tools: Client) -> dict[str, Any]:
 
 
 async def all_gone(tools: Client) -> None:
-    """Deletes every item, so that nothing can be answered from the present state."""
+    """Deletes every item, so that nothing can be answered from the current state."""
     prefix = keys.item.key(tools.project, "")
     ids = [key.removeprefix(prefix).decode() async for key in tools.store.client.scan_iter(match=prefix + b"*")]
     if ids:
@@ -177,7 +177,7 @@ async def events(tools: Client) -> int:
 
 
 async def events_of_one(elsewhere: Client, prepare: Prepare) -> int:
-    """How many changes one such call makes, found out in another project."""
+    """How many changes one such call makes, measured in another project."""
     tool, arguments = await prepare(elsewhere)
     before = await events(elsewhere)
     await elsewhere(tool, **keyed((tool, arguments), fresh_id()))

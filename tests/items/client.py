@@ -29,7 +29,7 @@ from tests.support.schemas import decoded, must_keep_to
 Json = dict[str, Any]
 
 LONG_MS = 120_000
-"""Deadline of calls on a machine that may be busy; tests of deadlines set their own."""
+"""Deadline of calls on a busy machine; tests of deadlines set their own."""
 
 
 def actor(agent: str, **more: str) -> Json:
@@ -67,7 +67,7 @@ class Client:
         self.idle: list[float] = []
         """Seconds that calls were parked."""
         self.delivery: Delivery | None = None
-        """Of calls that are made now; None: their answers count as delivered."""
+        """Of the next calls; None: their answers count as delivered."""
         self.hung_up: asyncio.Future[None] | None = None
         """Of calls that are made now."""
         toolset = load_toolsets(services)["items"]
@@ -88,7 +88,7 @@ class Client:
             raise
         assert isinstance(result, called.result), f"{tool} answers with an undeclared {type(result)}"
         encoded = msgspec.json.encode(result)
-        # Against its own struct, which says more than one of several alternatives.
+        # Against its own struct, which is stricter than a union.
         must_keep_to((type(result),), json.loads(encoded))
         return encoded
 
@@ -98,7 +98,7 @@ class Client:
         return answer
 
     async def pages(self, tool: str, name: str, **arguments: Any) -> list[Json]:
-        """All entries of a list that comes in pages."""
+        """All entries of a paged list."""
         found: list[Json] = []
         offset: int | None = 0
         while offset is not None:
@@ -143,7 +143,7 @@ class Client:
         return [item["id"] for item in result["items"]]
 
     async def chain(self, depth: int) -> list[str]:
-        """A root and items below one another down to ``depth``."""
+        """A chain of items from a root down to ``depth``."""
         ids = [await self.add("depth 0")]
         for level in range(1, depth + 1):
             ids.append(await self.add(f"depth {level}", parentId=ids[-1]))
@@ -188,7 +188,7 @@ class Client:
         return await self("manage_dependencies", operation="create", dependencies=[edge])
 
     async def link_all(self, edges: Iterable[tuple[str, str]]) -> None:
-        """Creates BLOCKS edges, in as many calls as they take."""
+        """Creates BLOCKS edges, in as many calls as needed."""
         specs = [{"fromItemId": source, "toItemId": target} for source, target in edges]
         for start in range(0, len(specs), MAX_EDGES):
             part = specs[start : start + MAX_EDGES]

@@ -23,7 +23,7 @@ def tools(store: Store, project: str) -> Client:
 
 @pytest.fixture
 async def clients(redis_url: str, project: str) -> AsyncIterator[list[Client]]:
-    """Three clients of one project, each with a connection of its own; their work is audited at the end."""
+    """Three clients of one project, each with its own connection; the project is audited at the end."""
     stores = [Store(redis_url, timeout_ms=10_000) for _ in range(3)]
     for store in stores:
         await store.open()
@@ -36,7 +36,7 @@ async def clients(redis_url: str, project: str) -> AsyncIterator[list[Client]]:
 
 @pytest.fixture
 async def fronts(redis_url: str, project: str) -> AsyncIterator[Fronts]:
-    """Makes front-ends with parked calls of their own; afterwards none may have left a trace of them."""
+    """Makes front-ends with their own parked calls; afterwards nothing of them may remain."""
     fronts = Fronts(redis_url, project)
     yield fronts
     await fronts.close()
@@ -53,7 +53,7 @@ def elsewhere(store: Store, project: str, redis_url: str) -> Iterator[Client]:
 
 @pytest.fixture
 async def dying(redis_url: str, project: str, tools: Client) -> AsyncIterator[Client]:
-    """A client whose process dies after each script; what it has left is in order for everybody else."""
+    """A client whose process dies after each script; the rest must be consistent for all others."""
     store = Dies(redis_url, timeout_ms=5000)
     await store.open()
     yield Client(store, project)

@@ -1,8 +1,8 @@
-"""One worker process of a fleet: takes items one after the other until none is left, and says what it did.
+"""One worker process of a fleet: takes items until none is left, and prints what it did.
 
     python -m tests.items.drain URL PROJECT AGENT
 
-Says ``ready``, begins when it is told to on its input, and prints ``claimed <id>`` and ``completed <id>``.
+Prints ``ready``, begins on a line of input, and prints ``claimed <id>`` and ``completed <id>``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def main(url: str, project: str, agent: str) -> None:
     tools = Client(store, project)
 
     async def look() -> list[str] | bool:
-        """Items to take; True when there is nothing more to wait for: what others hold may come back."""
+        """Items to take; True once nothing more can come: items of others may come back."""
         return await tools.next(limit=5) or not await tools.next(includeClaimed=True)
 
     say("ready")

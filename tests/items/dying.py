@@ -1,4 +1,4 @@
-"""Processes that die after a script and before what it left to be done."""
+"""Processes that die after a script and before its debts are settled."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from coordinator.toolsets.items.rules.recount import CLASS_SPAN
 from tests.items.client import Client
 
 MANY = 120
-"""Items that wait for a hub: more than one script sees to."""
+"""Items that wait for a hub: more than one script handles."""
 
 
 class Dies(Store):
-    """The store of such a process, as far as it came: what it does is not followed by the rest."""
+    """The store of such a process: its scripts run, but debts are not settled."""
 
     async def finish(self, rest: Script[bool], project: str) -> None:
         pass
 
 
 class Pauses(Store):
-    """A store that does something between a script and its rest."""
+    """A store that does something between a script and the settling of its debts."""
 
     def __init__(self, url: str, before: Callable[[], Coroutine[Any, Any, None]]) -> None:
         super().__init__(url, timeout_ms=20_000)
@@ -35,12 +35,12 @@ class Pauses(Store):
 
 
 async def owed(tools: Client) -> int:
-    """How many parts are left to be done."""
+    """How many debts are left."""
     return int(await tools.store.command("LLEN", keys.owed.key(tools.project)))
 
 
 async def link_pairs(tools: Client, pairs: list[tuple[str, str]], **shared: str) -> None:
-    """Creates edges in as many calls as they take."""
+    """Creates edges in as many calls as needed."""
     edges = [{"fromItemId": source, "toItemId": target, **shared} for source, target in pairs]
     for start in range(0, len(edges), MAX_EDGES):
         part = edges[start : start + MAX_EDGES]
@@ -56,7 +56,7 @@ async def hub(tools: Client, waiting: list[str], **fields: str) -> str:
 
 
 async def ready(tools: Client, tag: str = "dep") -> set[str]:
-    """Which items of a tag may be worked on next, as the index has it; looking pays nothing."""
+    """The ready items of a tag according to the index; this read settles nothing."""
     key = keys.ranked.key(tools.project, f"g{tag}")
     found = await tools.store.command("ZRANGEBYSCORE", key, 0, CLASS_SPAN - 1)
     return {dashed(item.decode()) for item in found}

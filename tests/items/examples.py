@@ -16,7 +16,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 def differences(example: Any, answer: Any, more: Collection[str] = (), at: str = "$") -> list[str]:
-    """What an answer has otherwise than the example; ``more`` are paths of fields it may add."""
+    """The differences of an answer from the example; ``more`` are paths of fields it may add."""
     if isinstance(example, dict):
         return _objects(example, answer, more, at)
     if isinstance(example, list):

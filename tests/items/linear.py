@@ -1,8 +1,7 @@
-"""Is a history of calls that ran at the same time linearizable?
+"""Whether a history of concurrent calls is linearizable.
 
-The search of Wing and Gong, with Lowe's memory of what was tried: calls are put one after the
-other, each at a moment between its beginning and its end, such that a model that knows no
-concurrency gives every one the answer that it got.
+The search of Wing and Gong with Lowe's memoization: calls are put in an order, each at a moment between its
+beginning and its end, such that a sequential model gives each call its answer.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ class Operation(Generic[M]):
     """One call of a history."""
 
     text: str
-    """For people who read a failure."""
+    """For failure messages."""
     began: float
     ended: float
     step: Callable[[M], bool]
-    """Changes the model as the call does; whether the call got the model's answer."""
+    """Applies the call to the model; returns whether the answers are equal."""
 
 
 def order_of(history: Sequence[Operation[M]], model: M, state: Callable[[M], Hashable]) -> list[Operation[M]] | None:
     """An order that explains the history, None when there is none.
 
     Args:
-        model: as things were before; it is not changed.
-        state: what tells two models apart.
+        model: the state before; it is not changed.
+        state: the key of a model's state.
     """
     tried: set[tuple[frozenset[int], Hashable]] = set()
 
@@ -45,7 +44,7 @@ def order_of(history: Sequence[Operation[M]], model: M, state: Callable[[M], Has
         tried.add(memory)
         soonest = min(history[number].ended for number in left)
         for number in sorted(left):
-            # What began after another had ended cannot come before it.
+            # A call that began after another ended cannot precede it.
             if history[number].began > soonest:
                 continue
             after = copy.deepcopy(now)

@@ -1,4 +1,4 @@
-"""A machine that drives the tools beside the model: items, dependencies, transitions, claims and time."""
+"""A state machine that drives the tools beside the model: items, dependencies, transitions, claims, time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ AGENTS = st.sampled_from(["ann", "bob", "cy"])
 ALL_TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
 SENSIBLE = {"terminal": ("reopen",), "blocked": ("resume", "resume", "cancel"), "": ALL_TRIGGERS}
 TRIGGERS = st.integers(0, 20)
-"""Below seven any trigger, from there on one that the item can take."""
+"""Below seven any trigger, otherwise a possible one."""
 STEPS = st.sampled_from([1, 2, 3, 4, 5, 0])
 """From one end of an edge to the other."""
 TYPES = st.sampled_from(["BLOCKS", "BLOCKS", "IS_BLOCKED_BY", "RELATES_TO"])
@@ -84,7 +84,7 @@ Kind = tuple[Json, str | None]
 KIND = st.tuples(FIELDS, TRAITS)
 """Fields and traits of an item."""
 FENCES = st.sampled_from([None] * 9 + [0, -1])
-"""Stated with a call: none, the present fence of the item, one before it."""
+"""Passed with a call: none, the item's current fence, an earlier one."""
 NOBODY = 15
 SLOTS = st.sampled_from(range(NOBODY + 1))
 """Which of the living items, oldest first; ``NOBODY`` stands for one that does not exist."""
@@ -103,7 +103,7 @@ def change_of(event: Json) -> Change:
 
 
 def agrees(result: Json, expected: Json) -> bool:
-    """Whether complete_tree says of an item what the model says, which tells only a part of a reason."""
+    """Whether complete_tree's result for an item matches the model's, which has only a part of a reason."""
     reason = expected.get("skippedReason", "")
     assert ("gateErrors" in result) == ("Fill them with manage_notes" in result.get("error", ""))
     more = {"skippedReason": result["skippedReason"]} if reason and "skippedReason" in result else {}
@@ -112,7 +112,7 @@ def agrees(result: Json, expected: Json) -> bool:
 
 
 class Session:
-    """What the examples share: an event loop, a store, and a project for each example."""
+    """Shared by the examples: an event loop, a store, and a project for each example."""
 
     def __init__(self, url: str) -> None:
         self.runner = asyncio.Runner()
@@ -142,7 +142,7 @@ class Tools(RuleBasedStateMachine):
         return self.session.runner.run(call)
 
     def change(self, tool: str, **arguments: Any) -> Json:
-        """A mutating call under a request id, which may be repeated later."""
+        """A mutating call with a request id, which may be repeated later."""
         arguments = {"actor": actor("ann"), "requestId": fresh_id()} | arguments
         if tool == "advance_item":
             del arguments["actor"]
@@ -160,7 +160,7 @@ class Tools(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            if sys.exc_info()[0] is None:  # else what went wrong is being told already
+            if sys.exc_info()[0] is None:  # otherwise a failure is being reported already
                 self.check_everything()
         finally:
             with redis.Redis(**parse(self.session.url).client_options()) as client:
@@ -184,7 +184,7 @@ class Tools(RuleBasedStateMachine):
         default=DEFAULTS,
     )
     def begin(self, chain: list[Kind], siblings: int, others: list[Kind], edges: list[Any], default: Json) -> None:
-        """A chain, siblings of its end, roots beside it, and what waits for what."""
+        """A chain, siblings of its end, other roots, and dependencies."""
         self.model.schemas = DECLARED | default
         self.tools.configure(msgspec.convert({"request_deadline_ms": LONG_MS, **self.model.schemas}, Settings))
         above: str | None = None
@@ -300,7 +300,7 @@ class Tools(RuleBasedStateMachine):
         self.apply([(item, self.trigger(item, number), fence) for item, number, fence in wanted], agent)
 
     def fence(self, slot: int, offset: int | None) -> int | None:
-        """The fence of an item's last claim, or one before it; 1 where nobody has claimed it."""
+        """The fence of an item's last claim, or an earlier one; 1 if it was never claimed."""
         item = self.model.items.get(self.at(slot))
         return offset if offset is None else max(1, (item.fence if item else 0) + offset)
 
@@ -311,7 +311,7 @@ class Tools(RuleBasedStateMachine):
 
     @rule(item=SLOTS, agent=AGENTS)
     def work(self, item: int, agent: str) -> None:
-        """What a worker does all day."""
+        """A worker's loop."""
         self.claim_and_end(self.at(item), agent)
 
     def claim_and_end(self, wanted: str, agent: str) -> None:
@@ -399,7 +399,7 @@ class Tools(RuleBasedStateMachine):
     @precondition(lambda self: any(Model.claimed(item) for item in self.model.items.values()))
     @rule(slot=SLOTS)
     def expire(self, slot: int) -> None:
-        """Time passes until one claim is over."""
+        """Time passes until one claim expires."""
         live = [item for item in self.model.items.values() if Model.claimed(item)]
         item = live[slot % len(live)]
         assert item.claim is not None
@@ -421,7 +421,7 @@ class Tools(RuleBasedStateMachine):
     @precondition(lambda self: self.last is not None)
     @rule()
     def repeat(self) -> None:
-        """The last change again under its request id: the same answer, and nothing happens."""
+        """The last change again under its request id: the same answer, and no effect."""
         assert self.last is not None
         tool, arguments, answer = self.last
         assert self.run(self.tools.answer(tool, **arguments)) == answer

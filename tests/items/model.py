@@ -1,7 +1,7 @@
-"""The rules for items, notes, dependencies, transitions and claims, as simply as they can be said.
+"""A simple model of items, notes, dependencies, transitions and claims.
 
-Everything is recomputed from the items at each question; there are no indexes or counters.
-Answers are plain values that a test compares with what the tools say.
+Everything is recomputed from the items at each query; there are no indexes or counters.
+Answers are plain values that a test compares with those of the tools.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Item:
     parent: str | None
     role: str
     shown: dict[str, Any]
-    """Fields that callers choose: only the ranking and the choice of a schema look at them."""
+    """Fields set by callers: used only for ranking and the choice of a schema."""
     created: str = ""
     label: str | None = None
     previous: str | None = None
     claim: Claim | None = None
     fence: int = 0
     reviewed_from: int = 0
-    """Its fence when it came to review."""
+    """Its fence on entering review."""
     by_itself: bool = False
-    """It came to its role by a cascade or was reopened, and nobody has claimed it since."""
+    """It came to its role by a cascade or a reopening, and was not claimed since."""
     taken_over: int = 0
-    """The fence of the claim that took it over abandoned, until it is started again."""
+    """The fence of the takeover claim, until it is started again."""
     traits: list[str] = field(default_factory=list)
     notes: Notes = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Edge(NamedTuple):
 
 @dataclass
 class Tree:
-    """What create_work_tree is given, by ref."""
+    """The arguments of create_work_tree, by ref."""
 
     items: dict[str, Item]
     edges: list[Edge]
@@ -76,7 +76,7 @@ class Tree:
 
 
 class Change(NamedTuple):
-    """An item that a transition took along, or would have but for missing notes: a cascade."""
+    """A cascade: an item that a transition changed, or would have without missing notes."""
 
     item: str
     before: str
@@ -86,7 +86,7 @@ class Change(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What a transition comes to: a refusal with its reason, or the new state and all that followed."""
+    """The outcome of a transition: a refusal with its reason, or the new state and all consequences."""
 
     refusal: str = ""
     blockers: set[tuple[str, str, str]] = field(default_factory=set)
@@ -132,7 +132,7 @@ class Model:
         return "depth would exceed" if self.depth(parent) == MAX_DEPTH else ""
 
     def move(self, item: str, parent: str | None) -> str:
-        """Why the item cannot go below the parent, '' if it did."""
+        """Why the item cannot move below the parent, '' if it did."""
         if parent == self.items[item].parent:
             return ""
         if parent is not None:
@@ -206,7 +206,7 @@ class Model:
         return schema.expected(self.items[item].notes, role) if schema else []
 
     def context(self, item: str) -> dict[str, Any]:
-        """What get_context shows of the notes."""
+        """The notes in get_context."""
         it, expected = self.items[item], self.expected(item)
         filled = {key for key, note in it.notes.items() if note.filled}
         missing = self.missing(item, it.role)
@@ -218,7 +218,7 @@ class Model:
         }
 
     def write(self, item: str, key: str, note: Note) -> None:
-        """A note under a key that is taken replaces it but keeps its id and its time."""
+        """A note under an existing key replaces it but keeps id and time."""
         old = self.items[item].notes.get(key)
         if old:
             note.id, note.created = old.id, old.created
@@ -244,7 +244,7 @@ class Model:
     # --- dependencies
 
     def link(self, batch: list[Edge]) -> list[tuple[int, str]]:
-        """Index and reason of each refusal; without any the edges are there."""
+        """Index and reason of each refusal; without any the edges are created."""
         refusals: list[tuple[int, str]] = []
         tried: set[tuple[str, str, str]] = set()
         accepted: list[Edge] = []
@@ -375,7 +375,7 @@ class Model:
                 self._change(parent, "terminal", "done", cascade=True)
             elif trigger == "reopen" and parent.role == "terminal":
                 self._change(parent, "work", "in-progress", cascade=True)
-                trigger = ""  # the parent came to work: what is above it in queue follows, what has ended does not
+                trigger = ""  # the parent came to work: ancestors in queue follow, terminal ones do not
             else:
                 return
             outcome.cascades.append(Change(parent.id, before, parent.role))
@@ -387,7 +387,7 @@ class Model:
     # --- trees
 
     def tree_refusal(self, parent: str | None, tree: Tree) -> str:
-        """The code that a whole tree is refused with; '' where it can be made, and its items have their notes then."""
+        """The code with which a whole tree is rejected; '' if it was created, with its notes."""
         apart = Model(self.schemas)
         apart.items = tree.items
         declared = {(ref, need["key"]): need["role"] for ref in tree.items for need in apart.expected(ref)}
@@ -411,7 +411,7 @@ class Model:
         return {edge.blocked for edge in self.edges if edge.type != "RELATES_TO" and edge.blocker in items}
 
     def complete(self, order: list[str], trigger: str, agent: str) -> list[dict[str, Any]]:
-        """The expected results of complete_tree; a reason is a part of the one that is told."""
+        """The expected results of complete_tree; a reason is a part of the actual one."""
         skipped: set[str] = set()
         results = []
         for item in order:
@@ -426,7 +426,7 @@ class Model:
         return results
 
     def _obstacle(self, item: str, trigger: str, agent: str, skipped: bool) -> tuple[dict[str, Any], bool]:
-        """Why an item cannot be ended, and whether what waits for it is skipped too."""
+        """Why an item cannot be ended, and whether its dependents are skipped too."""
 
         def skip(reason: str) -> dict[str, Any]:
             return {"skipped": True, "skippedReason": reason}
@@ -447,7 +447,7 @@ class Model:
         missing = self.missing(item)
         return ({"gateErrors": [f"missing: {key}" for key in missing]}, True) if missing else ({}, False)
 
-    # --- what get_next_status says
+    # --- get_next_status
 
     def status(self, item: str) -> dict[str, Any]:
         """Without the blockers, and without reason and suggestion."""
@@ -493,7 +493,7 @@ class Model:
         return "stale_fence" if fence is not None and not (mine and fence == it.fence) else "success"
 
     def take(self, agent: str, granted: int) -> tuple[str, str, bool] | None:
-        """A claim of the best that is on offer: its id, its role, and whether it was abandoned; None: there is none."""
+        """A claim of the best offered item: its id, its role, and whether it was abandoned; None: there is none."""
         found = [
             it
             for it in self.items.values()
@@ -532,7 +532,7 @@ class Model:
         it.claim = None
         return "success"
 
-    # --- what to do next
+    # --- recommendations
 
     def next(self, role: str, parent: str | None, limit: int, include_claimed: bool) -> list[tuple[str, bool]]:
         """Ids, best first, and whether they are claimed. Nothing claimed or below a claimed item is offered, unless
@@ -558,7 +558,7 @@ class Model:
         return PRIORITIES.index(it.shown["priority"]), it.shown["complexity"] or 11, it.created, it.id
 
     def abandoned(self, it: Item) -> bool:
-        """Whether somebody has left it in the middle: in work, or as its reviewer."""
+        """Whether it is abandoned: in work, or by its reviewer."""
         if self.claimed(it):
             return False
         if it.role == "work":

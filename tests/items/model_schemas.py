@@ -1,4 +1,4 @@
-"""The rules for note schemas, as simply as they can be said: which notes an item needs, and how they stand."""
+"""A simple model of note schemas: which notes an item needs, and their state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NONE: dict[str, Any] = {"work_item_schemas": {}}
 
 @dataclass
 class Note:
-    """A note as it was written; its key is what it is kept under."""
+    """A written note, stored under its key."""
 
     role: str
     body: str = ""
@@ -31,7 +31,7 @@ Notes = dict[str, Note]
 
 @dataclass
 class Schema:
-    """What one item goes by: a declared schema with the notes of its traits."""
+    """The schema of one item: a declared one with the notes of its traits."""
 
     lifecycle: str
     needs: list[Need]
@@ -53,7 +53,7 @@ class Schema:
         return [need for need in self.required(role) if need["key"] not in notes or not notes[need["key"]].filled]
 
     def expected(self, notes: Notes, role: str | None = None) -> list[Need]:
-        """What answers show of the notes of one phase, or of all."""
+        """The notes of one phase, or of all, in answers."""
         plain = {"required": False, "description": ""}
         wanted = [need for need in self.needs if role in (None, need["role"])]
         return [plain | need | {"exists": need["key"] in notes} for need in wanted]
@@ -75,7 +75,7 @@ def resolve(declared: dict[str, Any], kind: str | None, tags: str | None, traits
 
 
 def standing(schema: Schema | None, role: str, notes: Notes) -> dict[str, Any]:
-    """What is still to be written in the present phase, as answers show it."""
+    """The missing notes of the current phase, in answers."""
     if schema is None or role == "terminal":
         return {"guidancePointer": None, "noteProgress": None}
     total, missing = len(schema.required(role)), schema.missing(notes, role)

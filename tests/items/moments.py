@@ -34,7 +34,7 @@ async def fence_of(tools: Client, item: str) -> int:
 
 
 async def lapse(tools: Client, item: str, ago_ms: int = 1) -> str:
-    """Makes a live claim one that expired ``ago_ms`` ago: as if its TTL had been shorter.
+    """Makes a live claim expire ``ago_ms`` ago, as if its TTL had been shorter.
 
     Returns the time at which its agent first claimed the item, which may have to be earlier now.
     """
@@ -51,7 +51,7 @@ async def lapse(tools: Client, item: str, ago_ms: int = 1) -> str:
 
 
 async def claim_for(tools: Client, agent: str, item: str, ttl_ms: int) -> None:
-    """Claims an item for less than the second that is the tool's least."""
+    """Claims an item for less than the tool's minimum of a second."""
     store = ClaimStore(tools.store, Settings(), SchemaSource())
     reply = await store.claim(tools.project, NO_KEY, agent, [(item.replace("-", ""), ttl_ms, 0)], [])
     assert reply.claims[0].outcome == "success", reply

@@ -1,4 +1,4 @@
-"""Calls that wait for an item, over several front-ends of one project."""
+"""Parked calls over several front-ends of one project."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.items.selectors import call_of
 from tests.support.wait import wait_until
 
 SOON = 60.0
-"""Seconds for what takes milliseconds on a machine with nothing else to do."""
+"""Seconds allowed for milliseconds of work on a busy machine."""
 LONG_MS = 60_000
 
 
@@ -49,7 +49,7 @@ class Parked:
         return str(claim["itemId"])
 
     async def leave(self) -> None:
-        """The caller goes away."""
+        """The caller hangs up."""
         self.task.cancel()
         await asyncio.wait([self.task])
 
@@ -88,12 +88,12 @@ class Front(Client):
         return bool(await self.store.command("EXISTS", keys.waiter.key(self.project, call.name)))
 
     async def process(self) -> str:
-        """What the store knows this front-end by; it has a call that waits."""
+        """The store's id of this front-end, which has a parked call."""
         name = next(call.name for call in self.calls if call.waits)
         return str((await self.store.command("HGET", keys.waiter.key(self.project, name), "p")).decode())
 
     async def wait_for_nobody(self) -> None:
-        """Returns when none of its calls waits, or is being given up, any more."""
+        """Returns once none of its calls is parked or being given up."""
 
         async def over() -> bool:
             return not any([await self.is_parked(call) for call in self.calls]) and not self.store.in_flight
@@ -101,13 +101,13 @@ class Front(Client):
         await wait_until(over, SOON, "no call to wait")
 
     async def kill(self) -> None:
-        """Falls silent without a word, as a killed process does."""
+        """Stops without cleanup, like a killed process."""
         await self.store.close()
         assert self.drain is not None
         await self.drain()
 
     async def close(self) -> None:
-        """Ends what still waits."""
+        """Ends parked calls."""
         assert self.drain is not None
         await self.drain()
         for call in self.calls:
@@ -133,7 +133,7 @@ class Fronts:
         return await self.make(), await self.make()
 
     async def close(self) -> None:
-        """Ends all of them, and looks whether they left anything."""
+        """Ends all of them, and checks that nothing remains."""
         for front in self._all:
             await front.close()
         store = Store(self._url, timeout_ms=5000)

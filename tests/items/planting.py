@@ -1,4 +1,4 @@
-"""Trees for the tests of create_work_tree: short forms for its arguments, and schemas for its items."""
+"""Trees for tests of create_work_tree: short forms of arguments, and schemas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMAS: Json = {
 
 
 async def plant(tools: Client, **arguments: Any) -> dict[str, str]:
-    """Creates a tree, of A, B and C below a root unless said otherwise; ids by ref."""
+    """Creates a tree, by default of A, B and C below a root; ids by ref."""
     made = await tools("create_work_tree", **{"root": {"title": "R"}, "children": LEAVES, **arguments})
     return {"root": made["root"]["id"], **{child["ref"]: child["id"] for child in made["children"]}}
 

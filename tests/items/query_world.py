@@ -1,4 +1,4 @@
-"""A few hundred random items, and what a search over them has to find, worked out from ``get`` alone."""
+"""A few hundred random items, and the expected results of searches, computed from ``get`` alone."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ WORDS = (
 
 
 def score_of(item: Score) -> int:
-    """The parts of a score put together, as scripts do it; ``parsed`` takes them apart."""
+    """A score composed as in scripts; ``parsed`` is the inverse."""
     place = (item.priority << 45) + (item.complexity << 41) + item.created - RANK_EPOCH
     return (item.role * STATES + item.state) * CLASS_SPAN + place
 
 
 def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
-    """Moves items' creation (ms by id): as if they had been created at another time."""
+    """Moves items' creation (ms by id)."""
     times = {item.replace("-", ""): time for item, time in created.items()}
     prefix = keys.project_prefix(project)
     options = parse(redis_url).client_options() | {"decode_responses": True}
@@ -57,7 +57,7 @@ def set_creation(redis_url: str, project: str, created: dict[str, int]) -> None:
             moved = {inner: score + shift[inner] for inner, score in members if inner in shift}
             if moved:
                 change.zadd(key, moved)
-        # Bounds of what is ready below an item (modules/bounds.lua) may be too low, never too high.
+        # Bounds of ready items below an item (modules/bounds.lua) may be too low, never too high.
         for key in client.scan_iter(prefix + keys.beneath.suffix.encode() + b":*", count=1000):
             bounds: list[tuple[str, float]] = client.zrange(key, 0, -1, withscores=True)
             lowest = {member: (ord(member[32]) - ord("0")) * BAND_SPAN for member, _ in bounds}
@@ -93,7 +93,7 @@ class World:
         return [item["id"] for item in (*matching, *last)]
 
     def shown(self, item: str, search: Json) -> Json:
-        """A result as a search shows it."""
+        """A search result."""
         full = self.items[item]
         fields = ("id", "parentId", "title", "role", "statusLabel", "priority", "depth", "tags", "type")
         shown = {field: full[field] for field in fields if field in full}
@@ -169,7 +169,7 @@ def _spec(rng: random.Random, parent: str | None) -> Json:
 
 
 async def _change(tools: Client, rng: random.Random, ids: list[str]) -> None:
-    """Updates, transitions and dependencies, so that times differ and some items wait."""
+    """Updates, transitions and dependencies, for different times and waiting items."""
     for item in rng.sample(ids, 30):
         await tools.update(item, priority=rng.choice(PRIORITIES), complexity=rng.choice((None, 3, 7)))
     for first, second in zip(rng.sample(ids, 25), rng.sample(ids, 25), strict=True):
@@ -180,7 +180,7 @@ async def _change(tools: Client, rng: random.Random, ids: list[str]) -> None:
 
 
 async def _claim(tools: Client, rng: random.Random, ids: list[str]) -> dict[str, str]:
-    """Live claims, expired ones that a later call put back, and expired ones that nobody has noticed."""
+    """Live claims, expired ones that were put back, and expired ones not put back yet."""
     open_ids = [item for item in ids if await tools.role(item) != "terminal"]
     chosen = rng.sample(open_ids, 24)
     for number, item in enumerate(chosen[:8]):

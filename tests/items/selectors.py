@@ -40,7 +40,7 @@ async def take(tools: Client, agent: str, selector: Json | None = None, **option
 
 @dataclass
 class Thing:
-    """What the model knows of an item."""
+    """An item in the model."""
 
     id: str
     parent: str | None
@@ -53,12 +53,12 @@ class Thing:
     changed: int
     holder: str | None = None
     left: bool = False
-    """Whether it is abandoned, if nobody holds it."""
+    """Whether it is abandoned, if unheld."""
 
 
 @dataclass
 class Model:
-    """Items, who holds them, and what blocks what: (blocker, blocked) -> threshold."""
+    """Items, holders and dependencies: (blocker, blocked) -> threshold."""
 
     things: dict[str, Thing] = field(default_factory=dict)
     edges: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Model:
         )
 
     def shielded(self, thing: Thing, agent: str | None, selector: Mapping[str, Any]) -> bool:
-        """Whether somebody else holds something above; who names a scope only asks about what is below that."""
+        """Whether another agent holds an ancestor; with a scope, only below that."""
         scope = selector.get("parentId") or selector.get("ancestorId")
         between = takewhile(lambda above: above.id != scope, self.ancestors(thing))
         return any(above.holder not in (None, agent) for above in between)
@@ -111,9 +111,9 @@ class Model:
         )
 
     def found(self, selector: Mapping[str, Any], agent: str | None = None, claimed: bool = False) -> Sequence[str]:
-        """Ids in the order in which they are offered to ``agent`` by a claim; without an agent, recommended.
+        """Ids in the order offered to ``agent`` by a claim; without an agent, recommended.
 
-        ``claimed`` adds what is held and shielded.
+        ``claimed`` adds held and shielded items.
         """
         on_offer = agent is not None
         things = [
@@ -134,7 +134,7 @@ class Model:
         return [thing.id for thing in things]
 
     def claim(self, agent: str, item: str) -> None:
-        """One claim per agent: the one before is let go."""
+        """One claim per agent: the earlier one is released."""
         for thing in self.things.values():
             if thing.holder == agent:
                 thing.holder = None

@@ -1,4 +1,4 @@
-"""Abandoned work: what an agent has left in the middle is offered to others, before anything new of its priority."""
+"""Abandoned items are offered to other agents, before new ones of their priority."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDS = ("expired", "expired and swept", "released", "let go")
 
 
 async def left(tools: Client, how: str = "expired", agent: str = "lost", **fields: Any) -> str:
-    """An item in work that its agent has left after `start`."""
+    """An item in work, abandoned by its agent after `start`."""
     item = await tools.add(**fields)
     assert (await tools.claim(agent, item))["outcome"] == "success"
     assert (await tools.advance(item, "start", agent))["applied"]
@@ -43,7 +43,7 @@ async def leave(tools: Client, item: str, how: str, agent: str = "lost") -> None
 
 
 def outcome(claim: Json) -> Json:
-    """What a claim says of where the item stands."""
+    """Role and takeover in a claim's result."""
     return {name: claim.get(name) for name in ("outcome", "itemId", "role", "takeover")}
 
 
@@ -57,15 +57,15 @@ async def must_be_sound(tools: Client) -> None:
 
 @pytest.mark.every_store
 @pytest.mark.parametrize("how", ENDS)
-async def test_an_item_whose_agent_died_after_start_is_found_by_the_next_agent(tools: Client, how: str) -> None:
+async def test_an_item_of_an_agent_that_died_after_start_is_found_by_the_next(tools: Client, how: str) -> None:
     item = await left(tools, how)
     assert outcome(await take(tools, "agent")) == got(item, "work", True)
     await must_be_sound(tools)
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_the_loop_of_an_agent_ends_an_abandoned_item_as_any_other(tools: Client, how: str) -> None:
-    """claim, start, complete; the first start leaves the item where it is, and is on record."""
+async def test_the_normal_loop_completes_an_abandoned_item(tools: Client, how: str) -> None:
+    """claim, start, complete; the first start keeps the item's role, and is recorded."""
     item = await left(tools, how)
     claim = await take(tools, "agent")
     fence = claim["fenceToken"]
@@ -87,14 +87,14 @@ async def test_a_second_start_moves_on(tools: Client) -> None:
     assert (await tools.advance(item, "start", "agent"))["newRole"] == "terminal"
 
 
-async def test_who_names_the_role_starts_as_always(tools: Client) -> None:
+async def test_a_claim_that_names_the_role_starts_normally(tools: Client) -> None:
     item = await left(tools)
     assert outcome(await take(tools, "agent", {"role": "work"})) == got(item, "work", True)
     assert (await tools.advance(item, "start", "agent"))["newRole"] == "terminal"
 
 
 async def test_a_start_without_the_claim_moves_on(tools: Client) -> None:
-    """After the takeover has ended, too: it is about the agent that took the item over."""
+    """Also after the end of the takeover, which concerns only the agent that took over."""
     item = await left(tools)
     await take(tools, "agent")
     await tools.release("agent", item)
@@ -102,8 +102,8 @@ async def test_a_start_without_the_claim_moves_on(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("own", [True, False])
-async def test_a_claim_by_id_takes_over_what_another_agent_left(tools: Client, own: bool) -> None:
-    """An agent that claims its own item again goes on with it: that is no takeover."""
+async def test_a_claim_by_id_takes_over_an_abandoned_item(tools: Client, own: bool) -> None:
+    """An agent that claims its own item again continues it: no takeover."""
     item = await left(tools)
     agent = "lost" if own else "agent"
     claim = await tools.claim(agent, item)
@@ -117,7 +117,7 @@ async def test_an_agent_that_finds_its_own_abandoned_item_begins_it_again(tools:
     assert (await tools.advance(item, "start", "agent"))["newRole"] == "work"
 
 
-async def test_a_start_waits_for_dependencies_that_came_since(tools: Client) -> None:
+async def test_a_start_waits_for_newer_dependencies(tools: Client) -> None:
     item = await left(tools)
     await take(tools, "agent")
     await tools.link(await tools.add(priority="low"), item)
@@ -125,7 +125,7 @@ async def test_a_start_waits_for_dependencies_that_came_since(tools: Client) -> 
     assert (refused["applied"], await tools.role(item)) == (False, "work")
 
 
-async def test_new_work_says_its_role_and_is_no_takeover(tools: Client) -> None:
+async def test_a_claim_of_a_new_item_has_its_role_and_no_takeover(tools: Client) -> None:
     item = await tools.add()
     assert outcome(await take(tools, "agent")) == got(item, "queue")
     await tools.release("agent", item)
@@ -165,7 +165,7 @@ async def test_orders_by_age_take_both_kinds_together(tools: Client, order: str)
 
 
 @pytest.mark.parametrize("selector", [{"tags": "api"}, {"type": "bug"}, {"complexityMax": 3}, {"priority": "low"}])
-async def test_filters_are_for_both_kinds(tools: Client, selector: Json) -> None:
+async def test_filters_apply_to_both_kinds(tools: Client, selector: Json) -> None:
     fields: Json = {"tags": "api", "type": "bug", "complexity": 3, "priority": "low"}
     await left(tools, agent="other")
     await tools.add()
@@ -175,7 +175,7 @@ async def test_filters_are_for_both_kinds(tools: Client, selector: Json) -> None
 
 
 @pytest.mark.parametrize("scope", ["parentId", "ancestorId"])
-async def test_scopes_and_shields_are_for_both_kinds(tools: Client, scope: str) -> None:
+async def test_scopes_and_shields_apply_to_both_kinds(tools: Client, scope: str) -> None:
     root, beside = await tools.add_many(2, role="work")
     await left(tools, agent="other", parentId=beside)
     item = await left(tools, parentId=root)
@@ -198,7 +198,7 @@ async def test_blocked_ones_are_not_offered(tools: Client) -> None:
     await must_be_sound(tools)
 
 
-async def test_what_a_reviewer_left_is_offered(tools: Client) -> None:
+async def test_items_abandoned_in_review_are_offered(tools: Client) -> None:
     item = await tools.add(role="review")
     await tools.claim("reviewer", item)
     await lapse(tools, item)
@@ -211,7 +211,7 @@ async def test_what_a_reviewer_left_is_offered(tools: Client) -> None:
 
 
 async def test_finished_work_that_waits_for_its_reviewer_is_not_offered(tools: Client) -> None:
-    """Though the claim of the agent that finished it has lapsed: it was placed before."""
+    """Although the claim of the agent that finished it has lapsed: it was placed before."""
     notes = [{"key": "verdict", "role": "review", "required": True, "description": "d"}]
     tools.configure(msgspec.convert({"work_item_schemas": {"task": {"notes": notes}}}, Settings))
     item = await tools.add(type="task")
@@ -236,7 +236,7 @@ async def test_a_reviewer_that_releases_leaves_the_item_to_reviewers(tools: Clie
     assert outcome(await take(tools, "second", {"role": "review"})) == got(item, "review")
 
 
-async def test_get_next_item_is_about_its_role(tools: Client) -> None:
+async def test_get_next_item_filters_by_role_only(tools: Client) -> None:
     item = await left(tools)
     assert await tools.next() == []
     assert await tools.next(role="work") == [item]
@@ -244,7 +244,7 @@ async def test_get_next_item_is_about_its_role(tools: Client) -> None:
     assert await tools.next(role="work", limit=5) == [other, item], "in the usual order"
 
 
-async def test_a_stale_agent_that_starts_after_its_claim_expired_loses_nothing(tools: Client) -> None:
+async def test_a_start_after_the_claim_expired_has_no_effect_on_abandonment(tools: Client) -> None:
     item = await tools.add()
     await tools.claim("slow", item)
     await lapse(tools, item)
@@ -254,7 +254,7 @@ async def test_a_stale_agent_that_starts_after_its_claim_expired_loses_nothing(t
     await must_be_sound(tools)
 
 
-async def test_work_that_is_resumed_without_an_agent_is_offered(tools: Client) -> None:
+async def test_work_resumed_without_an_agent_is_offered(tools: Client) -> None:
     item = await tools.add()
     await tools.claim("agent", item)
     for trigger in ("start", "block"):
@@ -265,8 +265,8 @@ async def test_work_that_is_resumed_without_an_agent_is_offered(tools: Client) -
     assert outcome(await take(tools, "other")) == got(item, "work", True)
 
 
-async def test_a_parent_that_follows_a_child_is_nobodys_leftover(tools: Client) -> None:
-    """Though it was claimed once: it went to work by a cascade."""
+async def test_a_parent_moved_by_a_cascade_is_not_abandoned(tools: Client) -> None:
+    """Although it was claimed once: it went to work by a cascade."""
     parent = await tools.add()
     child = await tools.add(parentId=parent)
     await tools.claim("agent", parent)
@@ -288,7 +288,7 @@ async def test_a_parent_that_follows_a_child_is_nobodys_leftover(tools: Client) 
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_calls_that_wait_get_what_becomes_abandoned_in_order(fronts: Fronts, how: str) -> None:
+async def test_parked_calls_get_abandoned_items_in_order(fronts: Fronts, how: str) -> None:
     tools, other = await fronts.pair()
     items = [await tools.add(priority=priority) for priority in ("low", "high")]
     for n, item in enumerate(items):
@@ -307,7 +307,7 @@ async def test_calls_that_wait_get_what_becomes_abandoned_in_order(fronts: Front
     assert (await tools.advance(claims[0]["itemId"], "start", "agent-0"))["newRole"] == "work"
 
 
-async def test_a_call_that_waits_for_a_role_gets_what_is_abandoned_there(fronts: Fronts) -> None:
+async def test_a_parked_call_for_a_role_gets_items_abandoned_there(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     item = await tools.add()
     await tools.claim("lost", item)
@@ -318,7 +318,7 @@ async def test_a_call_that_waits_for_a_role_gets_what_is_abandoned_there(fronts:
     assert calls[0].waits
 
 
-async def test_many_expire_at_once_and_all_are_handed_out(fronts: Fronts) -> None:
+async def test_many_claims_expire_at_once_and_all_items_are_handed_out(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     items = await tools.add_many(30)
     for n, item in enumerate(items):
@@ -331,7 +331,7 @@ async def test_many_expire_at_once_and_all_are_handed_out(fronts: Fronts) -> Non
 
 
 async def test_health_lists_and_counts_what_is_abandoned(tools: Client) -> None:
-    """Also what has expired and was not put back yet; those left first come first, blocked ones last."""
+    """Including expired claims not put back yet; longest abandoned first, blocked ones last."""
     assert "abandoned" not in await tools("get_context")
     blocked = await left(tools, agent="first")
     items = [await left(tools, how, agent=how) for how in ENDS]
@@ -350,7 +350,7 @@ async def test_health_lists_and_counts_what_is_abandoned(tools: Client) -> None:
     assert (await tools("get_context"))["abandoned"]["ready"] == 3
 
 
-async def test_of_very_many_some_are_listed(tools: Client) -> None:
+async def test_the_list_of_abandoned_items_is_bounded(tools: Client) -> None:
     for n in range(60):
         await left(tools, "released", agent=f"agent-{n}")
     found = (await tools("get_context"))["abandoned"]
@@ -360,7 +360,7 @@ async def test_of_very_many_some_are_listed(tools: Client) -> None:
     assert len({one["id"] for one in found["items"] + rest["abandoned"]["items"]}) == 60
 
 
-async def test_metrics_count_what_can_be_taken_over(tools: Client) -> None:
+async def test_metrics_count_available_abandoned_items(tools: Client) -> None:
     found = await MeasureStore(tools.store).measure(tools.project)
     assert (found.abandoned, found.abandoned_seconds) == (0, 0.0)
     await left(tools)
@@ -389,7 +389,7 @@ async def test_a_replay_gets_the_same_answer(tools: Client) -> None:
     assert await tools.role(item) == "work"
 
 
-async def test_what_is_deleted_is_not_listed_any_more(tools: Client) -> None:
+async def test_deleted_items_are_no_longer_listed(tools: Client) -> None:
     item = await left(tools)
     await tools.next()
     key = keys.abandoned.key(tools.project)
@@ -415,7 +415,7 @@ async def test_behind_many_items_in_work_an_abandoned_one_is_found_at_once(tools
         ("ZADD {key} 4398046511204 {item}", "is listed as abandoned at 4398046511204, behind the others"),
     ],
 )
-async def test_an_audit_names_what_is_wrong(tools: Client, damage: str, problem: str) -> None:
+async def test_an_audit_names_differences(tools: Client, damage: str, problem: str) -> None:
     item = (await left(tools)).replace("-", "")
     await tools.next()
     key = keys.abandoned.key(tools.project).decode()
@@ -424,8 +424,8 @@ async def test_an_audit_names_what_is_wrong(tools: Client, damage: str, problem:
     assert [(one.key, one.problem) for one in found] == [(f"i:{item}", problem)]
 
 
-async def test_many_below_held_items_are_passed_over(tools: Client) -> None:
-    """So many that the search walks the tree, which merges both kinds as well."""
+async def test_many_items_below_held_ones_are_skipped(tools: Client) -> None:
+    """So many that the search walks the tree, which also merges both kinds."""
     held, free = await tools.add_many(2, role="blocked")
     for n in range(8):
         await left(tools, "released", agent=f"lost {n}", parentId=held, priority="high")
@@ -437,5 +437,5 @@ async def test_many_below_held_items_are_passed_over(tools: Client) -> None:
         wanted += [one, await tools.add(parentId=free, priority=priority, complexity=1)]
     assert [(await take(tools, f"agent-{n}"))["itemId"] for n in range(4)] == wanted
     assert (await take(tools, "agent"))["outcome"] == "no_match"
-    assert (await take(tools, "mason"))["takeover"] is True, "what is below ones own claim is within reach"
+    assert (await take(tools, "mason"))["takeover"] is True, "items below one's own claim are available"
     await must_be_sound(tools)

@@ -1,4 +1,4 @@
-"""The audit: finds nothing where all is well, and names each thing that is not."""
+"""The audit: finds nothing in a consistent project, and names each difference."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ GHOST = "0" * 32
 _PLACE = (15 << 41) + (1 << 40)
 END = 9_999_999_999_999
 DONE, NEVER = 12 * CLASS_SPAN + _PLACE, 15 * CLASS_SPAN + _PLACE
-"""Scores: of a terminal item, and of a class that there is not."""
+"""Scores: of a terminal item, and of a class that does not exist."""
 LONG = "long " * 30
 
 
 def claim(fence: int, expires: int, claimed: int, first: int, agent: int) -> str:
-    """A claim as it is stored, each byte a character."""
+    """A claim in its stored form, one character per byte."""
     return Claim(fence, expires, claimed, first, f"agent-{agent}").packed().decode("latin-1")
 
 
 async def a_bit_of_everything(tools: Client) -> dict[str, str]:
-    """A project with something in every family of keys; inner ids by title, and one dependency."""
+    """A project with data in every key family; inner ids by title, and one dependency."""
     root = await tools.add("root", summary=LONG, description=LONG, tags="api,backend", type="feature")
     ids = {"root": root}
     for title in ("waits", "blocker", "held", "lapsed", "blocked"):
@@ -51,13 +51,13 @@ async def audited(tools: Client) -> Report:
 
 
 @pytest.mark.every_store
-async def test_nothing_is_found_where_all_is_well(tools: Client) -> None:
+async def test_a_consistent_project_has_no_differences(tools: Client) -> None:
     await a_bit_of_everything(tools)
     report = await audited(tools)
     assert report == Report(items=6, edges=3, claims=2)
 
 
-async def test_an_empty_project_is_in_order(tools: Client) -> None:
+async def test_an_empty_project_is_consistent(tools: Client) -> None:
     assert await audited(tools) == Report()
 
 
@@ -152,7 +152,7 @@ async def test_each_difference_is_named(tools: Client, damage: str, key: str, pr
     assert any(one.key == key.format(**ids) and expected in one.problem for one in found), found
 
 
-async def test_what_cannot_be_read_hides_nothing_else(tools: Client) -> None:
+async def test_unreadable_data_hides_no_other_difference(tools: Client) -> None:
     ids = await a_bit_of_everything(tools)
     prefix = keys.project_prefix(tools.project).decode()
     await tools.store.command("HSET", f"{prefix}i:{ids['root']}", "odd", 1, "d", "odd")
@@ -161,14 +161,14 @@ async def test_what_cannot_be_read_hides_nothing_else(tools: Client) -> None:
     assert {("i:" + ids["root"], problem), ("i:" + ids["blocked"], problem)} < set((await audited(tools)).differences)
 
 
-async def test_a_queue_of_parked_claims_that_is_not_listed_is_named(tools: Client) -> None:
+async def test_an_unlisted_queue_of_parked_claims_is_named(tools: Client) -> None:
     queue = keys.queue.key(tools.project, "some")
     await tools.store.command("ZADD", queue, 1, "waiter")
     await tools.store.command("EXPIRE", queue, 60)
     assert [one.key for one in (await audited(tools)).differences] == ["wq:some"]
 
 
-async def test_more_items_than_a_slice_are_all_looked_at(tools: Client) -> None:
+async def test_more_items_than_a_slice_are_all_checked(tools: Client) -> None:
     ids = await tools.add_many(2 * SLICE + 1)
     assert await audited(tools) == Report(items=len(ids))
     for item in ids[:SLICE]:
@@ -176,14 +176,14 @@ async def test_more_items_than_a_slice_are_all_looked_at(tools: Client) -> None:
     assert len((await audited(tools)).differences) == SLICE
 
 
-async def test_another_projects_keys_are_not_looked_at(tools: Client, elsewhere: Client) -> None:
+async def test_other_projects_keys_are_not_read(tools: Client, elsewhere: Client) -> None:
     item = await elsewhere.add()
     await elsewhere.store.command("HSET", keys.item.key(elsewhere.project, item.replace("-", "")), "d", 2)
     assert await audited(tools) == Report()
     assert (await audited(elsewhere)).differences
 
 
-async def test_nothing_is_found_while_the_project_is_in_use(tools: Client) -> None:
+async def test_a_project_in_use_has_no_differences(tools: Client) -> None:
     ids = await tools.add_many(20)
     over = asyncio.Event()
 

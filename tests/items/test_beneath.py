@@ -1,4 +1,4 @@
-"""What is below held items costs nobody anything: searches count commands, never time, and equal a plain recount."""
+"""Items below held ones cost searches nothing: tests count commands, not time, and compare with a plain recount."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.support import leaks
 pytestmark = pytest.mark.anyio
 
 FEW = 160
-"""Commands of a call that looks at a handful of items, its record and events included."""
+"""Commands of a call that reads a few items, including its record and events."""
 MANY = 5000
 
 
 async def commands(store: Store) -> int:
-    """Commands that the server has run, also from scripts."""
+    """Commands run by the server, including those of scripts."""
     text = (await store.command("INFO", "commandstats")).decode()
     return sum(int(line.split("calls=")[1].split(",")[0]) for line in text.splitlines() if line.startswith("cmdstat_"))
 
@@ -56,7 +56,7 @@ async def add_below(tools: Client, parents: list[str], count: int, **fields: Any
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-async def test_many_items_below_a_held_one_are_passed_over_at_once(tools: Client, depth: int) -> None:
+async def test_many_items_below_a_held_one_are_skipped_at_once(tools: Client, depth: int) -> None:
     root = await tools.add(role="work")
     parents = [root]
     for _ in range(depth - 1):
@@ -84,13 +84,13 @@ async def test_many_items_below_a_held_one_are_passed_over_at_once(tools: Client
     assert taken < FEW
     own, taken = await cost(tools, take(tools, "holder", {"priority": "high"}))
     assert own["outcome"] == "success"
-    assert taken < FEW, "what is below ones own claim is within reach"
+    assert taken < FEW, "items below one's own claim are available"
     found, taken = await cost(tools, tools.next(limit=3))
     assert len(found) == 3
-    assert taken < FEW, "the claim above has moved on"
+    assert taken < FEW, "the claim above has moved"
 
 
-async def test_what_waits_below_a_held_item_is_found_when_the_claim_ends(tools: Client) -> None:
+async def test_items_below_a_held_one_are_found_when_the_claim_ends(tools: Client) -> None:
     root = await tools.add(role="work")
     child = await tools.add(role="review", parentId=root)
     items = await add_below(tools, [root, child], 40, priority="high")
@@ -115,7 +115,7 @@ async def test_what_waits_below_a_held_item_is_found_when_the_claim_ends(tools: 
         assert set(await tools.next(limit=20)) <= set(items)
 
 
-async def test_each_of_many_held_items_is_passed_over_once(tools: Client) -> None:
+async def test_each_of_many_held_items_is_skipped_once(tools: Client) -> None:
     features = [item for _ in range(3) for item in await tools.add_many(100, role="work")]
     await add_below(tools, features, 600, priority="high")
     rest = await tools.add(priority="low")
@@ -134,8 +134,8 @@ async def test_each_of_many_held_items_is_passed_over_once(tools: Client) -> Non
     assert (await audit(tools.store, tools.project)).differences == []
 
 
-async def test_what_is_done_is_looked_for_once(tools: Client) -> None:
-    """Bounds that say too much are mended by whoever finds out, over as many runs as that takes."""
+async def test_finished_subtrees_are_searched_once(tools: Client) -> None:
+    """Stale bounds are corrected by the search that finds them, over as many runs as needed."""
     held = await tools.add(role="work")
     await add_below(tools, [held], 40, priority="high", complexity=1)
     features = [item for _ in range(3) for item in await tools.add_many(100, role="work")]
@@ -153,12 +153,12 @@ async def test_what_is_done_is_looked_for_once(tools: Client) -> None:
     assert 3 < len(runs) < 12
     found, taken = await cost(tools, tools.next(limit=3))
     assert found == expected
-    assert taken < 2 * FEW, "of features with tasks of the same millisecond all are looked below"
+    assert taken < 2 * FEW, "all features with tasks of the same millisecond are opened"
     assert (await audit(tools.store, tools.project)).differences == []
 
 
 async def wall(tools: Client) -> str:
-    """A held item with so much below it that searches leave the ranked index; it comes first."""
+    """A held item with so many items below it that searches leave the ranked index; it comes first."""
     held = await tools.add(role="review")
     await add_below(tools, [held], 8, priority="high", complexity=1)
     await tools.claim("mason", held)
@@ -166,8 +166,8 @@ async def wall(tools: Client) -> str:
 
 
 @pytest.mark.every_store
-async def test_what_is_let_go_is_found_again(tools: Client) -> None:
-    """Others have found nothing ready below its parent meanwhile."""
+async def test_released_items_are_found_again(tools: Client) -> None:
+    """Meanwhile other searches have found nothing ready below its parent."""
     await wall(tools)
     feature = await tools.add(role="work")
     child = await tools.add(role="work", parentId=feature)
@@ -193,7 +193,7 @@ async def test_what_is_let_go_is_found_again(tools: Client) -> None:
     assert await tools.next(limit=5) == [task, other]
 
 
-async def test_what_expires_below_an_item_together_with_it_is_found_again(tools: Client) -> None:
+async def test_claims_that_expire_together_with_an_ancestors_are_found_again(tools: Client) -> None:
     await wall(tools)
     feature, other = await tools.add(role="work"), await tools.add(priority="low")
     first, second = await tools.add_many(2, parentId=feature)
@@ -207,10 +207,8 @@ async def test_what_expires_below_an_item_together_with_it_is_found_again(tools:
     assert (await audit(tools.store, tools.project)).differences == []
 
 
-async def test_what_is_let_go_by_a_call_that_found_nothing_more_beside_it_is_found(
-    tools: Client, fronts: Fronts
-) -> None:
-    """An item expires and goes to a caller that waited; then the search finds nothing at its place."""
+async def test_an_item_released_by_a_call_without_further_matches_is_found(tools: Client, fronts: Fronts) -> None:
+    """A claim expires and its item goes to a parked call; then the search finds nothing there."""
     await wall(tools)
     feature, other = await tools.add(role="work"), await tools.add(priority="low")
     expired, own = [await tools.add(parentId=feature, complexity=number, tags=f"t{number}") for number in (1, 2)]
@@ -224,7 +222,7 @@ async def test_what_is_let_go_by_a_call_that_found_nothing_more_beside_it_is_fou
     assert (await audit(tools.store, tools.project)).differences == []
 
 
-async def test_nothing_is_left_of_what_was_done_below_a_held_item(tools: Client) -> None:
+async def test_items_completed_below_a_held_one_leave_no_bounds(tools: Client) -> None:
     await wall(tools)
     feature, other = await tools.add(role="work"), await tools.add(priority="low")
     task = await tools.add(parentId=feature)
@@ -236,7 +234,7 @@ async def test_nothing_is_left_of_what_was_done_below_a_held_item(tools: Client)
     assert await tools.next(limit=5) == [other]
 
 
-async def test_the_best_below_an_item_that_is_let_go_may_be_deeper_down(tools: Client) -> None:
+async def test_the_best_item_below_a_released_one_may_be_deeper(tools: Client) -> None:
     await wall(tools)
     feature, other = await tools.add(role="work"), await tools.add(complexity=5)
     below = await tools.add(parentId=feature, role="work")
@@ -247,7 +245,7 @@ async def test_the_best_below_an_item_that_is_let_go_may_be_deeper_down(tools: C
     assert await tools.next(limit=5) == [best, other, worst]
 
 
-async def test_the_best_below_an_item_may_be_deeper_down_when_what_was_better_is_done(tools: Client) -> None:
+async def test_the_best_item_may_be_deeper_after_better_ones_are_done(tools: Client) -> None:
     await wall(tools)
     feature, other = await tools.add(role="work"), await tools.add(complexity=5)
     below = await tools.add(parentId=feature, role="work")
@@ -257,7 +255,7 @@ async def test_the_best_below_an_item_may_be_deeper_down_when_what_was_better_is
         assert await tools.next(limit=5) == [best, other, worst]
 
 
-async def test_what_moves_is_found_at_its_new_place(tools: Client) -> None:
+async def test_moved_items_are_found_at_their_new_place(tools: Client) -> None:
     held = await wall(tools)
     feature, other = await tools.add(role="work"), await tools.add(role="work")
     task = await tools.add(parentId=feature, priority="low")
@@ -275,8 +273,8 @@ async def test_what_moves_is_found_at_its_new_place(tools: Client) -> None:
     assert await tools.next(limit=5) == []
 
 
-async def test_many_features_with_tasks_of_one_moment_are_no_trap(tools: Client, redis_url: str) -> None:
-    """More of them than one run looks below, and nothing to mend."""
+async def test_many_features_with_tasks_of_one_moment_are_searched(tools: Client, redis_url: str) -> None:
+    """More of them than one run opens, and nothing to correct."""
     await wall(tools)
     top = await tools.add(role="work")
     features = await add_below(tools, [top], 160, role="work")
@@ -322,7 +320,7 @@ steps = st.one_of(
 
 
 class World:
-    """Items behind a wall: so much below a held item comes first that every search has to find its way around it."""
+    """Items behind many others below a held item, which every search has to skip."""
 
     def __init__(self, tools: Client, client: redis.Redis) -> None:
         self.tools = tools
@@ -346,10 +344,10 @@ class World:
         return self.ids[number % len(self.ids)] if self.ids else fresh_id()
 
     def found(self, selector: Json, agent: str, now: int, abandoned: bool) -> list[str]:
-        """What a search has to find, from nothing but the items' own fields.
+        """The expected results of a search, from the items' own fields.
 
         Args:
-            abandoned: whether one that names no role also finds what is abandoned, as claims do.
+            abandoned: whether a search without a role also finds abandoned items, as claims do.
         """
         prefix = keys.item.key(self.tools.project, "").decode()
         names = list(self.client.scan_iter(f"{prefix}*", count=1000))
@@ -473,7 +471,7 @@ class World:
 
 @asynccontextmanager
 async def a_world(store: Store, redis_url: str) -> AsyncIterator[World]:
-    """A project that is audited and gone afterwards."""
+    """A project that is audited and deleted afterwards."""
     tools = Client(store, f"t{fresh_id()[:13]}")
     with redis.Redis(**parse(redis_url).client_options()) as client:
         try:
@@ -487,7 +485,7 @@ async def a_world(store: Store, redis_url: str) -> AsyncIterator[World]:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(st.tuples(steps, agents, selectors), min_size=6, max_size=24))
-async def test_searches_find_what_a_recount_finds(store: Store, redis_url: str, history: list[Any]) -> None:
+async def test_searches_match_a_recount(store: Store, redis_url: str, history: list[Any]) -> None:
     async with a_world(store, redis_url) as world:
         await world.add([{"parent": None, "role": "queue", "priority": "medium"}] * 2)
         for (what, *words), agent, selector in history:

@@ -1,4 +1,4 @@
-"""Optional arguments that are blank: they count as left out, as agents mean them."""
+"""Blank optional arguments count as left out."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_dependencies(tools: Client, blank: str) -> None:
     assert (await tools.refusal("manage_dependencies", **unused, operation="delete")).code == "VALIDATION_ERROR"
 
 
-async def test_what_is_blank_at_an_edge_is_as_the_call_says(tools: Client, blank: str) -> None:
+async def test_blank_fields_of_an_edge_take_the_calls_defaults(tools: Client, blank: str) -> None:
     a, b = await tools.add_many(2)
     edge = {"fromItemId": a, "toItemId": b, "type": blank, "unblockAt": blank}
     shared = {"type": "IS_BLOCKED_BY", "unblockAt": "work"}
@@ -72,7 +72,7 @@ async def test_notes(tools: Client, blank: str) -> None:
     note = {"itemId": item, "key": "k", "role": "queue"}
     written = (await tools("manage_notes", operation="upsert", notes=[note]))["notes"][0]["id"]
     assert (await tools("query_notes", operation="list", itemId=item, role=blank))["total"] == 1
-    # A blank key would delete all notes of the item: whoever writes it hardly means that.
+    # A blank key would delete all notes of the item, which is hardly intended.
     assert (await tools.refusal("manage_notes", operation="delete", itemId=item, key=blank)).code == "VALIDATION_ERROR"
     assert (await tools("manage_notes", operation="delete", ids=[written], itemId=blank, key=blank))["deleted"] == 1
 

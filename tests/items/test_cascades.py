@@ -1,4 +1,4 @@
-"""advance_item: what a transition does to the items above."""
+"""advance_item: cascades to ancestors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_start_stops_at_a_parent_that_is_not_in_queue(tools: Client, abo
     assert await roles(tools, [root, parent]) == ["queue", above]
 
 
-async def test_a_resume_into_work_cascades_too(tools: Client) -> None:
+async def test_a_resume_into_work_cascades(tools: Client) -> None:
     ids = await tools.chain(1)
     item = await tools.add(parentId=ids[0], role="work")
     await tools.move(item, "block")
@@ -58,7 +58,7 @@ async def test_a_resume_into_queue_does_not(tools: Client) -> None:
     assert (await tools.advance(ids[1], "resume"))["cascadeEvents"] == []
 
 
-async def test_the_last_child_takes_the_chain_with_it(tools: Client) -> None:
+async def test_the_last_child_completes_the_chain_above(tools: Client) -> None:
     ids = await tools.chain(3)
     await tools.move(ids[3], "start")
     result = await tools.advance(ids[3], "complete")
@@ -68,7 +68,7 @@ async def test_the_last_child_takes_the_chain_with_it(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("open_role", ["queue", "work", "review", "blocked"])
-async def test_an_open_sibling_keeps_the_parent(tools: Client, open_role: str) -> None:
+async def test_an_open_sibling_keeps_the_parent_open(tools: Client, open_role: str) -> None:
     parent = await tools.add()
     await tools.add(parentId=parent, role=open_role)
     item = await tools.add(parentId=parent)
@@ -76,7 +76,7 @@ async def test_an_open_sibling_keeps_the_parent(tools: Client, open_role: str) -
 
 
 @pytest.mark.parametrize("hindrance", ["waits", "claimed", "waits and claimed"])
-async def test_an_open_sibling_that_waits_or_is_claimed_keeps_the_parent(tools: Client, hindrance: str) -> None:
+async def test_a_waiting_or_claimed_sibling_keeps_the_parent_open(tools: Client, hindrance: str) -> None:
     parent, blocker = await tools.add(), await tools.add()
     sibling, item = await tools.add(parentId=parent), await tools.add(parentId=parent)
     if "waits" in hindrance:
@@ -97,8 +97,8 @@ async def test_any_way_of_ending_counts(tools: Client, trigger: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["queue", "work", "review", "blocked"])
-async def test_the_parent_ends_from_any_role_whatever_it_waits_for(tools: Client, role: str) -> None:
-    """Ownership and dependencies of the parent are not asked: cascades are always allowed."""
+async def test_the_parent_ends_from_any_role_despite_dependencies(tools: Client, role: str) -> None:
+    """Ownership and dependencies of the parent are not checked: cascades are always allowed."""
     parent, blocker = await tools.add("p", role=role), await tools.add()
     await tools.link(blocker, parent)
     item = await tools.add(parentId=parent)
@@ -107,14 +107,14 @@ async def test_the_parent_ends_from_any_role_whatever_it_waits_for(tools: Client
     assert not (await audit(tools.store, tools.project)).differences
 
 
-async def test_a_terminal_parent_is_left_alone(tools: Client) -> None:
+async def test_a_terminal_parent_is_unchanged(tools: Client) -> None:
     parent = await tools.add(role="terminal", statusLabel="mine")
     item = await tools.add(parentId=parent)
     assert (await tools.advance(item, "complete"))["cascadeEvents"] == []
     assert (await tools.get(parent))["statusLabel"] == "mine"
 
 
-async def test_what_a_cascaded_parent_blocks_is_listed(tools: Client) -> None:
+async def test_dependents_of_a_cascaded_parent_are_listed(tools: Client) -> None:
     parent, waits, also = await tools.add("parent"), await tools.add("waits"), await tools.add("also")
     item = await tools.add(parentId=parent)
     await tools.link(parent, waits)
@@ -125,8 +125,8 @@ async def test_what_a_cascaded_parent_blocks_is_listed(tools: Client) -> None:
     assert set(await tools.next(limit=9)) == {waits, also}
 
 
-async def test_what_waits_for_an_item_and_its_parent_is_listed_once(tools: Client) -> None:
-    """Also where the parent was far enough before."""
+async def test_a_dependent_of_an_item_and_its_parent_is_listed_once(tools: Client) -> None:
+    """Also if the parent satisfied it before."""
     parent, waits = await tools.add(role="work"), await tools.add()
     item = await tools.add(parentId=parent)
     await tools.link(item, waits)
@@ -146,14 +146,14 @@ async def test_a_reopened_child_reopens_its_parent_only(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("role", ["queue", "work", "review", "blocked"])
-async def test_a_reopened_child_leaves_an_open_parent_alone(tools: Client, role: str) -> None:
+async def test_a_reopened_child_does_not_change_an_open_parent(tools: Client, role: str) -> None:
     parent = await tools.add(role=role)
     item = await tools.add(parentId=parent, role="terminal")
     assert (await tools.advance(item, "reopen"))["cascadeEvents"] == []
 
 
 async def test_a_reopened_parent_takes_the_chain_above_it_to_work(tools: Client) -> None:
-    """It comes to work, so those above that are still in queue follow."""
+    """It comes to work, so its ancestors in queue follow."""
     ids = await tools.chain(3)
     await tools.add(parentId=ids[1])
     await tools.move(ids[3], "complete")
@@ -177,8 +177,8 @@ async def test_a_reopened_parent_stops_at_one_that_is_not_in_queue(tools: Client
     assert await tools.role(root) == "queue"
 
 
-async def test_what_the_reopened_parent_blocks_again_is_not_listed(tools: Client) -> None:
-    """The child satisfies its dependent in any role, but the parent that is reopened with it does not."""
+async def test_items_blocked_again_by_the_reopened_parent_are_not_listed(tools: Client) -> None:
+    """The child satisfies its dependent in any role, but the reopened parent does not."""
     parent = await tools.add(role="terminal")
     item, waits = await tools.add(parentId=parent, role="terminal"), await tools.add()
     await tools.link(item, waits, unblockAt="queue")

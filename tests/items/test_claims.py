@@ -43,7 +43,7 @@ async def test_a_claim_shows_its_own_metadata(tools: Client) -> None:
     }
 
 
-async def test_a_claim_lasts_fifteen_minutes_unless_told(tools: Client) -> None:
+async def test_a_claim_lasts_fifteen_minutes_by_default(tools: Client) -> None:
     claim = await tools.claim("agent", await tools.add())
     assert ms(claim["claimExpiresAt"]) - ms(claim["claimedAt"]) == 900_000
 
@@ -55,7 +55,7 @@ async def test_items_of_any_open_role_can_be_claimed(tools: Client, role: str) -
     assert await tools.role(item) == role
 
 
-async def test_an_item_that_waits_can_be_claimed_and_waits_on_when_released(tools: Client) -> None:
+async def test_a_waiting_item_can_be_claimed_and_still_waits_when_released(tools: Client) -> None:
     blocker, item = await tools.add(), await tools.add()
     await tools.link(blocker, item)
     assert (await tools.claim("agent", item))["outcome"] == "success"
@@ -64,7 +64,7 @@ async def test_an_item_that_waits_can_be_claimed_and_waits_on_when_released(tool
 
 
 @pytest.mark.every_store
-async def test_what_another_agent_holds_is_refused_without_naming_it(tools: Client) -> None:
+async def test_a_held_item_is_refused_without_naming_its_holder(tools: Client) -> None:
     item = await tools.add()
     await tools.claim("the-holder", item, ttlSeconds=420)
     answer = (
@@ -98,7 +98,7 @@ async def test_an_unknown_item_is_not_found(tools: Client) -> None:
     assert await tools.release("agent", unknown) == {"itemId": unknown, "outcome": "not_found"}
 
 
-async def test_a_second_claim_lets_go_of_the_first(tools: Client) -> None:
+async def test_a_second_claim_releases_the_first(tools: Client) -> None:
     first, second = await tools.add(), await tools.add()
     await tools.claim("agent", first)
     await tools.claim("agent", second)
@@ -108,7 +108,7 @@ async def test_a_second_claim_lets_go_of_the_first(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("why", ["already_claimed", "terminal_item", "not_found", "stale_fence"])
-async def test_a_claim_that_fails_leaves_the_agents_own_alone(tools: Client, why: str) -> None:
+async def test_a_failed_claim_keeps_the_agents_own(tools: Client, why: str) -> None:
     own, other = await tools.add(), await tools.add(role="terminal" if why == "terminal_item" else "queue")
     await tools.claim("agent", own)
     if why == "already_claimed":
@@ -128,8 +128,8 @@ async def test_a_lapsed_claim_goes_when_its_agent_claims_another_item(tools: Cli
     assert (await tools.release("agent", first))["outcome"] == "not_claimed_by_you"
 
 
-async def test_of_several_claims_the_last_claimable_one_is_held(tools: Client) -> None:
-    """One claim per agent: what the answer calls a success is held after the call, and nothing else is."""
+async def test_the_last_claimable_of_several_claims_is_held(tools: Client) -> None:
+    """One claim per agent: only the reported success is held after the call."""
     first, second, third = await tools.add_many(3)
     done = await tools.add(role="terminal")
     result = await tools.claims("agent", [{"itemId": item} for item in (first, second, third, done)])
@@ -193,7 +193,7 @@ async def test_the_same_agent_after_expiry_keeps_the_beginning_but_not_the_fence
 
 
 @pytest.mark.parametrize("swept", [False, True])
-async def test_another_agent_after_expiry_begins_anew(tools: Client, swept: bool) -> None:
+async def test_another_agent_after_expiry_starts_a_new_claim(tools: Client, swept: bool) -> None:
     item = await tools.add()
     first = await tools.claim("agent", item)
     await lapse(tools, item)
@@ -218,7 +218,7 @@ async def test_the_fence_rises_with_every_new_claim(tools: Client) -> None:
 
 
 async def test_a_fence_is_the_time_or_the_number_after_the_last_one(tools: Client) -> None:
-    """So it also rises above those that a restored server has no record of, unless its clock steps back."""
+    """So it also rises above fences that a restored server has lost, unless its clock steps back."""
     item = await tools.add()
     before = await tools.store.time()
     claim = await tools.claim("a", item)
@@ -236,7 +236,7 @@ async def test_a_fence_is_the_time_or_the_number_after_the_last_one(tools: Clien
     assert fences == [claim["fenceToken"], ahead + 1]
 
 
-async def test_a_stale_fence_is_refused(tools: Client) -> None:
+async def test_a_stale_fence_is_rejected(tools: Client) -> None:
     item = await tools.add()
     old = (await tools.claim("agent", item))["fenceToken"]
     assert (await tools.claim("agent", item, fenceToken=old))["outcome"] == "success"
@@ -254,7 +254,7 @@ async def test_a_stale_fence_is_refused(tools: Client) -> None:
     assert (await tools.release("agent", item, fenceToken=new))["outcome"] == "success"
 
 
-async def test_the_fence_of_ones_own_lapsed_claim_still_serves(tools: Client) -> None:
+async def test_the_fence_of_ones_own_lapsed_claim_is_still_accepted(tools: Client) -> None:
     item = await tools.add()
     fence = (await tools.claim("agent", item))["fenceToken"]
     await lapse(tools, item)
@@ -262,7 +262,7 @@ async def test_the_fence_of_ones_own_lapsed_claim_still_serves(tools: Client) ->
     assert (await tools.claim("agent", item, fenceToken=fence))["outcome"] == "stale_fence"
 
 
-async def test_another_agents_fence_does_not_serve(tools: Client) -> None:
+async def test_another_agents_fence_is_rejected(tools: Client) -> None:
     item = await tools.add()
     fence = (await tools.claim("agent", item))["fenceToken"]
     await lapse(tools, item)
@@ -328,25 +328,25 @@ async def test_the_agent_named_in_an_entry_is_ignored(tools: Client) -> None:
         {"claims": [{"itemId": fresh_id(), "fenceToken": 0}]},
     ],
 )
-async def test_a_malformed_call_is_refused_whole(tools: Client, arguments: dict[str, Any]) -> None:
+async def test_a_malformed_call_is_rejected_as_a_whole(tools: Client, arguments: dict[str, Any]) -> None:
     call = {"actor": actor("agent"), "requestId": fresh_id(), **arguments}
     failure = await tools.refusal("claim_item", **{name: value for name, value in call.items() if value is not None})
     assert failure.code == "VALIDATION_ERROR"
 
 
 @pytest.mark.parametrize("ttl", [1, 86_400])
-async def test_the_bounds_of_the_ttl_are_allowed(tools: Client, ttl: int) -> None:
+async def test_the_bounds_of_the_ttl_are_inclusive(tools: Client, ttl: int) -> None:
     claim = await tools.claim("agent", await tools.add(), ttlSeconds=ttl)
     assert ms(claim["claimExpiresAt"]) - ms(claim["claimedAt"]) == ttl * 1000
 
 
-async def test_kinds_are_read_in_any_case(tools: Client) -> None:
+async def test_kinds_are_case_insensitive(tools: Client) -> None:
     item = await tools.add()
     call = {"actor": {"id": "a", "kind": "SubAgent"}, "claims": [{"itemId": item}], "requestId": fresh_id()}
     assert (await tools("claim_item", **call))["claimResults"][0]["outcome"] == "success"
 
 
-async def test_all_that_becomes_of_claims_is_an_event(tools: Client) -> None:
+async def test_all_changes_of_claims_are_events(tools: Client) -> None:
     items = await tools.add_many(2)
     claims = [await tools.claim("agent", items[0], ttlSeconds=ttl) for ttl in (100, 200)]
     await tools.release("agent", items[0])
@@ -370,7 +370,7 @@ async def test_all_that_becomes_of_claims_is_an_event(tools: Client) -> None:
     ]
 
 
-async def test_a_claim_and_what_it_lets_go_of_are_one_event(tools: Client) -> None:
+async def test_a_claim_and_its_release_of_another_are_one_event(tools: Client) -> None:
     first, second = await tools.add_many(2)
     await tools.claim("other", first)
     await tools.release("other", first)
@@ -388,7 +388,7 @@ async def test_a_claim_and_what_it_lets_go_of_are_one_event(tools: Client) -> No
     assert latest == {"k": "claim", "i": inner[1], "a": "agent", "f": fences[1], "o": inner[0], "p": fences[0]}
 
 
-async def test_an_item_that_cannot_start_yet_is_claimed_and_the_answer_says_why(tools: Client) -> None:
+async def test_a_waiting_item_is_claimed_with_the_reason_why_it_cannot_start(tools: Client) -> None:
     item, done = await tools.add(), await tools.add(role="terminal")
     first, second = await tools.add(), await tools.add(role="work")
     await tools.link(first, item)
@@ -410,7 +410,7 @@ async def test_an_item_that_cannot_start_yet_is_claimed_and_the_answer_says_why(
     assert (await tools.advance(item, "start", "ann"))["applied"]
 
 
-async def test_a_blocked_item_is_claimed_and_the_answer_says_how_to_go_on(tools: Client) -> None:
+async def test_a_blocked_item_is_claimed_with_a_hint_to_resume(tools: Client) -> None:
     item, other = await tools.add(role="blocked"), await tools.add()
     claims = [{"itemId": other}, {"itemId": fresh_id()}, {"itemId": item}]
     results = (await tools.claims("ann", claims))["claimResults"]
@@ -419,7 +419,7 @@ async def test_a_blocked_item_is_claimed_and_the_answer_says_how_to_go_on(tools:
     assert (await tools.advance(item, "resume", "ann"))["newRole"] == "queue"
 
 
-async def test_of_many_blockers_some_are_named(tools: Client) -> None:
+async def test_the_list_of_blockers_is_bounded(tools: Client) -> None:
     item, *blockers = await tools.add_many(31)
     await tools.link_all((blocker, item) for blocker in blockers)
     claim = await tools.claim("ann", item)

@@ -1,4 +1,4 @@
-"""complete_tree: which items, in which order, what is refused and what is skipped for it, and how a run goes on."""
+"""complete_tree: the items, their order, refusals and skips, and continuation over runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def completed(tools: Client, *items: str, **options: Any) -> Json:
 
 
 def outcomes(answer: Json) -> dict[str, str]:
-    """In a word, by title: ``done``, or why not."""
+    """By title: ``done``, or why not."""
     return {
         result["title"]: "done"
         if result["applied"]
@@ -74,7 +74,7 @@ def order(answer: Json) -> list[str]:
 
 
 async def chained(tools: Client, ids: list[str]) -> None:
-    """Makes each item wait for the one before."""
+    """Makes each item wait for the previous one."""
     await tools.link_all(pairwise(ids))
 
 
@@ -87,7 +87,7 @@ async def in_order(tools: Client) -> None:
 
 
 @pytest.mark.every_store
-async def test_the_descendants_are_completed_and_the_root_is_not(tools: Client) -> None:
+async def test_descendants_are_completed_without_the_root(tools: Client) -> None:
     ids = await tools.chain(3)
     side = await tools.add("side", parentId=ids[1])
     other = await tools.add("other")
@@ -109,7 +109,7 @@ async def test_the_descendants_are_completed_and_the_root_is_not(tools: Client) 
 
 
 @pytest.mark.parametrize("blocks", [True, False])
-async def test_the_root_comes_last_where_it_is_included(tools: Client, blocks: bool) -> None:
+async def test_an_included_root_comes_last(tools: Client, blocks: bool) -> None:
     ids = await tools.chain(2)
     if blocks:
         await tools.link(ids[0], ids[2])
@@ -127,7 +127,7 @@ async def test_a_root_without_descendants_has_nothing_to_complete(tools: Client)
     assert outcomes(await completed(tools, rootId=item, includeRoot=True)) == {"alone": "done"}
 
 
-async def test_listed_items_are_completed_without_what_is_below_them(tools: Client) -> None:
+async def test_listed_items_are_completed_without_their_descendants(tools: Client) -> None:
     ids = await tools.chain(2)
     answer = await completed(tools, ids[1], ids[1].upper(), ids[1].replace("-", ""), includeRoot=True)
     assert outcomes(answer) == {"depth 1": "done"}
@@ -135,7 +135,7 @@ async def test_listed_items_are_completed_without_what_is_below_them(tools: Clie
 
 
 async def test_an_empty_list_completes_nothing(tools: Client) -> None:
-    """What an agent sends that has found nothing to complete."""
+    """As sent by an agent with nothing to complete."""
     request: Json = {"itemIds": [], "actor": {"id": "ann", "kind": "user"}, "requestId": fresh_id()}
     await tools.add("a")
     nothing = {"results": [], "summary": {"total": 0, "completed": 0, "skipped": 0, "gateFailures": 0}}
@@ -164,7 +164,7 @@ async def test_an_unknown_root_is_not_found(tools: Client, include_root: bool) -
         ({"itemIds": ["abcd"], "actor": {"id": "ann", "kind": "x"}}, "actor.kind: "),
     ],
 )
-async def test_what_is_wrong_completes_nothing(
+async def test_invalid_arguments_complete_nothing(
     tools: Client, monkeypatch: pytest.MonkeyPatch, wrong: Json, message: str
 ) -> None:
     name_ids(monkeypatch, "abcd")
@@ -175,7 +175,7 @@ async def test_what_is_wrong_completes_nothing(
 
 
 def name_ids(monkeypatch: pytest.MonkeyPatch, *prefixes: str) -> None:
-    """Lets the ids of the next items begin like this."""
+    """Sets the prefixes of the next ids."""
     upcoming = iter([prefix.ljust(32, "0") for prefix in prefixes])
     monkeypatch.setattr("coordinator.toolsets.items.tools.items.new_ids", lambda count: list(islice(upcoming, count)))
 
@@ -208,7 +208,7 @@ async def test_an_ambiguous_prefix_and_an_unknown_root_complete_nothing(
 
 
 @pytest.mark.parametrize("trigger", ["complete", "cancel"])
-async def test_unknown_items_are_reported_and_hold_up_nothing(tools: Client, trigger: str) -> None:
+async def test_unknown_items_are_reported_and_block_nothing(tools: Client, trigger: str) -> None:
     item, unknown = await tools.add("x"), fresh_id()
     call: Json = {"itemIds": [unknown, "CCCC", item, "cccc"], "trigger": trigger, "actor": actor("ann"),
                   "requestId": fresh_id()}  # fmt: skip
@@ -227,7 +227,7 @@ async def test_unknown_items_are_reported_and_hold_up_nothing(tools: Client, tri
 
 
 @pytest.mark.every_store
-async def test_blockers_come_before_what_waits_for_them_whatever_the_type(tools: Client) -> None:
+async def test_blockers_come_before_their_dependents_for_any_type(tools: Client) -> None:
     root = await tools.add("root")
     a, b, c, d = [await tools.add(title, parentId=root) for title in "abcd"]
     await tools.link(d, c)
@@ -248,7 +248,7 @@ async def test_the_order_of_the_list_does_not_matter(tools: Client) -> None:
 
 
 class Turns(Store):
-    """A store where an edge turns round after the first look at what the items block."""
+    """A store where an edge is reversed after the first read of dependents."""
 
     turn: Callable[[], Awaitable[None]] | None = None
 
@@ -260,8 +260,8 @@ class Turns(Store):
         return reply
 
 
-async def test_an_edge_that_turns_round_meanwhile_does_no_harm(tools: Client, redis_url: str) -> None:
-    """What is read in slices then has a circle that the store never had."""
+async def test_an_edge_reversed_meanwhile_does_no_harm(tools: Client, redis_url: str) -> None:
+    """The sliced reads then have a cycle that the store never had."""
     ids = await tools.add_many(60)
     first, last = ids[0], ids[-1]
     await tools.link(first, last)
@@ -284,15 +284,15 @@ async def test_an_edge_that_turns_round_meanwhile_does_no_harm(tools: Client, re
     assert outcomes(await completed(tools, first)) == {"0": "done"}
 
 
-def test_items_of_a_circle_come_last_and_each_item_once() -> None:
+def test_items_of_a_cycle_come_last_and_each_once() -> None:
     assert completion_order({"a": ["b"], "b": ["a", "d"], "c": ["e"], "e": [], "d": []}, None) == list("ceabd")
     assert completion_order({"a": ["b"], "b": ["a"], "c": []}, "a") == list("cba")
 
 
-# --- gates, and what is skipped for them ---------------------------------------------------------
+# --- gates and skips ------------------------------------------------------------------------------
 
 
-async def test_every_required_note_of_every_phase_has_to_be_filled(with_schemas: Client) -> None:
+async def test_every_required_note_of_every_phase_must_be_filled(with_schemas: Client) -> None:
     tools = with_schemas
     root = {"title": "r"}
     children = [
@@ -327,8 +327,8 @@ async def test_every_required_note_of_every_phase_has_to_be_filled(with_schemas:
 
 
 @pytest.mark.every_store
-async def test_a_refusal_is_passed_on_to_all_that_follows_in_the_set(with_schemas: Client) -> None:
-    """By edges of any threshold, but not by relations, and not to what is outside."""
+async def test_a_refusal_skips_all_dependents_in_the_set(with_schemas: Client) -> None:
+    """Over edges of any threshold, but not over relations, and not outside of the set."""
     tools = with_schemas
     refused = await tools.add("refused", type="bug")
     a, b, c, related, outside, beyond, free = [
@@ -357,7 +357,7 @@ async def test_a_refusal_is_passed_on_to_all_that_follows_in_the_set(with_schema
 
 
 @pytest.mark.parametrize("gate", [0, 1, RUN - 1, RUN, 2 * RUN, 59])
-async def test_a_refusal_is_passed_on_over_many_runs(with_schemas: Client, gate: int) -> None:
+async def test_a_refusal_skips_dependents_over_many_runs(with_schemas: Client, gate: int) -> None:
     tools = with_schemas
     ids = await tools.add_many(60)
     await tools.update(ids[gate], type="bug")
@@ -375,7 +375,7 @@ async def test_a_refusal_is_passed_on_over_many_runs(with_schemas: Client, gate:
     await in_order(tools)
 
 
-async def test_a_cancellation_asks_neither_notes_nor_dependencies(with_schemas: Client) -> None:
+async def test_a_cancellation_checks_neither_notes_nor_dependencies(with_schemas: Client) -> None:
     tools = with_schemas
     outside = await tools.add("outside")
     items = {role: await tools.add(role, type="bug", role=role) for role in ("queue", "work", "review", "blocked")}
@@ -412,8 +412,8 @@ async def test_items_are_completed_from_any_role_but_blocked(tools: Client) -> N
 
 
 @pytest.mark.parametrize("trigger", ["complete", "cancel"])
-async def test_what_has_ended_is_not_ended_again_and_holds_nobody_up(with_schemas: Client, trigger: str) -> None:
-    """Its notes are not asked for either."""
+async def test_terminal_items_are_skipped_and_block_nothing(with_schemas: Client, trigger: str) -> None:
+    """Their notes are not checked."""
     tools = with_schemas
     ended = await tools.add("ended", role="terminal", type="bug", statusLabel="mine")
     waits = await tools.add("waits")
@@ -425,7 +425,7 @@ async def test_what_has_ended_is_not_ended_again_and_holds_nobody_up(with_schema
 
 
 @pytest.mark.parametrize(("threshold", "role"), [("terminal", "review"), ("review", "work"), ("work", "queue")])
-async def test_what_waits_for_others_is_refused_with_their_number(tools: Client, threshold: str, role: str) -> None:
+async def test_waiting_items_are_refused_with_the_number_of_blockers(tools: Client, threshold: str, role: str) -> None:
     one, two, satisfied = await tools.add(role=role), await tools.add(role=role), await tools.add(role="terminal")
     item, after = await tools.add("item"), await tools.add("after")
     for blocker in (one, two, satisfied):
@@ -442,9 +442,7 @@ async def test_what_waits_for_others_is_refused_with_their_number(tools: Client,
     ("labels", "shown"),
     [({"complete": '☑ "ok"/\\'}, '☑ "ok"/\\'), ({"start": "x"}, None), ({"complete": None}, None)],
 )
-async def test_labels_are_those_of_the_configuration(
-    store: Store, project: str, labels: Json, shown: str | None
-) -> None:
+async def test_labels_come_from_the_configuration(store: Store, project: str, labels: Json, shown: str | None) -> None:
     tools = Client(store, project, msgspec.convert({"status_labels": labels}, Settings))
     item, other = await tools.add(statusLabel="old"), await tools.add(statusLabel="old")
     (result,) = (await completed(tools, item))["results"]
@@ -491,7 +489,7 @@ async def test_a_claim_outlives_the_completion_of_its_item(tools: Client) -> Non
 
 
 @pytest.mark.parametrize("signed", [True, False])
-async def test_every_transition_bears_its_actor(tools: Client, signed: bool) -> None:
+async def test_every_transition_records_its_actor(tools: Client, signed: bool) -> None:
     root = await tools.add()
     items = await tools.add_many(30, parentId=root)
     who = {**actor("ann", parent="boss", proof="secret"), "kind": "Orchestrator"} if signed else None
@@ -505,11 +503,11 @@ async def test_every_transition_bears_its_actor(tools: Client, signed: bool) -> 
         assert ("verification" in row) == signed
 
 
-# --- what follows from it ------------------------------------------------------------------------
+# --- consequences --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("trigger", ["complete", "cancel"])
-async def test_no_parent_follows(tools: Client, trigger: str) -> None:
+async def test_no_parent_cascades(tools: Client, trigger: str) -> None:
     ids = await tools.chain(2)
     await tools.move(ids[2], "start")
     await completed(tools, ids[2], trigger=trigger)
@@ -519,7 +517,7 @@ async def test_no_parent_follows(tools: Client, trigger: str) -> None:
 
 
 @pytest.mark.parametrize("trigger", ["complete", "cancel"])
-async def test_what_is_outside_becomes_ready_when_its_last_blocker_ends(tools: Client, trigger: str) -> None:
+async def test_outside_dependents_become_ready_with_their_last_blocker(tools: Client, trigger: str) -> None:
     root, kept = await tools.add("root"), await tools.add("kept")
     one, two = await tools.add_many(2, parentId=root)
     freed, half = await tools.add("freed"), await tools.add("half")

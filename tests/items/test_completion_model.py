@@ -1,4 +1,4 @@
-"""Random forests with random edges: complete_tree ends what it may, in an order that the edges allow."""
+"""Random forests with random edges: complete_tree ends all allowed items, in an order allowed by the edges."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ pytestmark = pytest.mark.anyio
 
 GATED = {"work_item_schemas": {"bug": {"notes": [{"key": "plan", "role": "review", "required": True}]}}}
 RUN = 3
-"""Items that one run of the script completes in these tests: so that there are many runs."""
+"""Items that one run of the script completes in these tests, for many runs."""
 THRESHOLDS = st.sampled_from([None, None, *FORWARD])
 TYPES = st.sampled_from(["BLOCKS", "BLOCKS", "IS_BLOCKED_BY", "RELATES_TO"])
 slots = st.integers(0, 11)
 links = st.lists(st.tuples(slots, slots, TYPES, THRESHOLDS), min_size=2, max_size=12)
-"""Two of the items there are, the elder one first in any order of completion."""
+"""Two existing items, the older one first in any order of completion."""
 
 
 class Planted(NamedTuple):
-    """A tree: how many children, below which item, its edges, and which of its items have a gate."""
+    """A tree: children, parent, edges, and gated items."""
 
     children: int
     below: int | None
@@ -66,7 +66,7 @@ hindrances = st.lists(st.tuples(st.sampled_from(["start", "block", "ann", "bob"]
 
 @asynccontextmanager
 async def a_forest(redis_url: str) -> AsyncIterator[Forest]:
-    """A project of its own, where runs are short."""
+    """A separate project with short runs."""
     store = Store(redis_url, timeout_ms=5000)
     await store.open()
     forest = Forest(Client(store, f"t{fresh_id()[:13]}", msgspec.convert(GATED, Settings)))
@@ -81,7 +81,7 @@ async def a_forest(redis_url: str) -> AsyncIterator[Forest]:
 
 
 def edges_of(given: list[tuple[int, int, str, str | None]], items: list[str]) -> Iterator[Edge]:
-    """Edges without circles: what is blocked comes later in the list."""
+    """Edges without cycles: blocked items come later in the list."""
     seen = set()
     for one, other, kind, threshold in given:
         first, second = sorted((one % len(items), other % len(items)))
@@ -92,7 +92,7 @@ def edges_of(given: list[tuple[int, int, str, str | None]], items: list[str]) ->
 
 
 class Forest:
-    """The project, and what the model says of it."""
+    """The project and its model."""
 
     def __init__(self, tools: Client) -> None:
         self.tools = tools
@@ -133,7 +133,7 @@ class Forest:
         if what in ("ann", "bob"):
             await self.tools.claim(what, item)
             self.model.claim(what, [(item, None)])
-        elif what == "block" or self.model.items[item].role == "queue":  # the model knows of no review
+        elif what == "block" or self.model.items[item].role == "queue":  # the model has no review
             applied = (await self.tools.advance(item, what))["applied"]
             assert applied == (not self.model.advance(item, what).refusal)
 
@@ -199,7 +199,7 @@ class Forest:
         return edge.type != "RELATES_TO" and (role == "blocked" or FORWARD.index(role) < FORWARD.index(needed))
 
     async def agrees(self) -> None:
-        """The project is as the model says."""
+        """The project matches the model."""
         for item, known in self.model.items.items():
             shown = await self.tools.get(item)
             assert (shown["role"], shown.get("statusLabel")) == (known.role, known.label)
@@ -212,9 +212,7 @@ class Forest:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(planted=st.lists(trees, min_size=1, max_size=4), between=links)
-async def test_what_nothing_hinders_is_completed_to_the_last_item(
-    redis_url: str, planted: list[Planted], between: list[Any]
-) -> None:
+async def test_unhindered_items_are_all_completed(redis_url: str, planted: list[Planted], between: list[Any]) -> None:
     async with a_forest(redis_url) as forest:
         for tree in planted:
             await forest.plant(tree)
@@ -232,7 +230,7 @@ async def test_what_nothing_hinders_is_completed_to_the_last_item(
     hindered=hindrances,
     calls=st.lists(completions, min_size=1, max_size=3),
 )
-async def test_what_is_refused_and_skipped_is_what_the_rules_say(
+async def test_refusals_and_skips_match_the_model(
     redis_url: str, planted: list[Planted], between: list[Any], hindered: list[Any], calls: list[Completion]
 ) -> None:
     async with a_forest(redis_url) as forest:

@@ -1,4 +1,4 @@
-"""complete_tree in many runs: any text passes through them, and another process goes on where one was killed."""
+"""complete_tree in many runs: any text survives, and another process continues after a kill."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Killed = Callable[..., Awaitable[Client]]
 
 @pytest.fixture
 async def killed(redis_url: str, project: str) -> AsyncIterator[Killed]:
-    """Makes a client of a process that does not survive the n-th run."""
+    """Makes a client of a process that dies at the n-th run."""
     stores: list[Store] = []
 
     async def make(run: int, ran: bool = True) -> Client:
@@ -95,7 +95,7 @@ async def interrupted(client: Client, **call: Any) -> None:
 
 
 async def ended_once(tools: Client, ids: list[str]) -> None:
-    """Each of the items was ended once, by ann, and nothing else was."""
+    """Each of the items was ended once, by ann, and no other."""
     rows = (await tools("get_context", since=EPOCH, limit=200))["recentTransitions"]
     assert sorted(row["itemId"] for row in rows) == sorted(ids)
     assert {row["actor"]["id"] for row in rows} <= {"ann"}
@@ -107,7 +107,7 @@ async def ended_once(tools: Client, ids: list[str]) -> None:
 
 @pytest.mark.every_store
 @pytest.mark.parametrize("ending", ["complete", "refused"])
-async def test_titles_come_through_to_the_letter(tools: Client, ending: str) -> None:
+async def test_titles_are_returned_verbatim(tools: Client, ending: str) -> None:
     """Through one run and, with others, through several."""
     for fill in (0, 30):
         ids = [await tools.add(text) for text in TEXTS] + (await tools.add_many(fill) if fill else [])
@@ -121,7 +121,7 @@ async def test_titles_come_through_to_the_letter(tools: Client, ending: str) -> 
 
 
 @pytest.mark.parametrize("text", [text[:190] for text in TEXTS], ids=range(len(TEXTS)))
-async def test_keys_and_labels_come_through_to_the_letter(store: Store, project: str, text: str) -> None:
+async def test_keys_and_labels_are_returned_verbatim(store: Store, project: str, text: str) -> None:
     schema = {
         "notes": [{"key": text, "role": "queue", "required": True}, {"key": "b", "role": "work", "required": True}]
     }
@@ -136,7 +136,7 @@ async def test_keys_and_labels_come_through_to_the_letter(store: Store, project:
 
 
 async def test_two_thousand_items_with_the_longest_titles(tools: Client) -> None:
-    """Results of 4 MB, of which each run takes and keeps no more than its own part."""
+    """Results of 4 MB, of which each run handles only its own part."""
     root = await tools.add("root")
     tops = await tools.add_many(10, parentId=root)
     for number, top in enumerate(tops):
@@ -158,7 +158,7 @@ async def test_two_thousand_items_with_the_longest_titles(tools: Client) -> None
     assert not (await audit(tools.store, tools.project)).differences
 
 
-async def test_more_than_two_thousand_are_refused_and_left_alone(tools: Client) -> None:
+async def test_more_than_two_thousand_items_are_rejected(tools: Client) -> None:
     root = await tools.add("root")
     for _ in range(9):
         await tools.add_many(200, parentId=root)
@@ -192,7 +192,7 @@ async def test_an_item_that_moves_within_the_tree_meanwhile_is_completed(
 
 
 @pytest.mark.every_store
-async def test_a_repeated_call_answers_as_the_first_and_does_nothing(tools: Client) -> None:
+async def test_a_retry_gets_the_first_answer_and_has_no_effect(tools: Client) -> None:
     root, ids = await planted(tools)
     call = keyed(rootId=root)
     first = await tools.answer("complete_tree", **call)
@@ -227,7 +227,7 @@ async def test_a_request_id_stands_for_all_arguments_even_before_the_end(
     assert await contents(tools) == before
 
 
-async def test_without_a_request_id_the_next_call_finds_what_the_last_one_did(tools: Client, killed: Killed) -> None:
+async def test_without_a_request_id_the_next_call_sees_the_effects(tools: Client, killed: Killed) -> None:
     root, _ = await planted(tools)
     await interrupted(await killed(1), rootId=root)
     answer = await tools("complete_tree", rootId=root)
@@ -237,7 +237,7 @@ async def test_without_a_request_id_the_next_call_finds_what_the_last_one_did(to
 @pytest.mark.parametrize("ran", [True, False])
 @pytest.mark.parametrize("run", [1, 2, 3])
 @pytest.mark.parametrize("trigger", ["complete", "cancel"])
-async def test_another_process_goes_on_as_if_nothing_had_happened(
+async def test_another_process_continues_the_call(
     tools: Client, killed: Killed, trigger: str, run: int, ran: bool
 ) -> None:
     root, ids = await planted(tools)
@@ -255,7 +255,7 @@ async def test_another_process_goes_on_as_if_nothing_had_happened(
     await ended_once(tools, ids)
 
 
-async def test_every_run_may_be_that_of_another_process(tools: Client, killed: Killed) -> None:
+async def test_every_run_may_be_in_another_process(tools: Client, killed: Killed) -> None:
     root, ids = await planted(tools)
     call = keyed(rootId=root, includeRoot=True)
     for _ in range(3):
@@ -265,8 +265,8 @@ async def test_every_run_may_be_that_of_another_process(tools: Client, killed: K
     await ended_once(tools, [*ids, root])
 
 
-async def test_what_is_to_be_skipped_is_known_to_who_goes_on(tools: Client, killed: Killed) -> None:
-    """Although the claim for which it was refused is gone, and the edge too."""
+async def test_a_continued_call_knows_what_to_skip(tools: Client, killed: Killed) -> None:
+    """Although the claim that caused the refusal and the edge no longer exist."""
     root, ids = await planted(tools)
     await tools.claim("bob", ids[10])
     call = keyed(rootId=root)
@@ -280,7 +280,7 @@ async def test_what_is_to_be_skipped_is_known_to_who_goes_on(tools: Client, kill
     await ended_once(tools, ids[:10])
 
 
-async def test_who_goes_on_finds_the_rest_as_it_is_by_then(tools: Client, killed: Killed) -> None:
+async def test_a_continued_call_sees_the_current_state_of_the_rest(tools: Client, killed: Killed) -> None:
     root, ids = await planted(tools, chained=False)
     call = keyed(rootId=root)
     await interrupted(await killed(1), **call)
@@ -307,7 +307,7 @@ async def test_who_goes_on_finds_the_rest_as_it_is_by_then(tools: Client, killed
 
 
 @pytest.mark.parametrize("named", ["root", "prefix of the root", "prefixes of items"])
-async def test_who_goes_on_need_not_find_what_the_call_names(
+async def test_a_continued_call_need_not_resolve_its_arguments(
     tools: Client, killed: Killed, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     upcoming = iter(f"{n:04x}".ljust(32, "a") for n in range(COUNT + 2))
@@ -328,7 +328,7 @@ async def test_who_goes_on_need_not_find_what_the_call_names(
 
 
 @pytest.mark.every_store
-async def test_equal_calls_at_once_share_the_work_and_the_answer(tools: Client) -> None:
+async def test_equal_concurrent_calls_share_work_and_answer(tools: Client) -> None:
     root, ids = await planted(tools)
     call, before = keyed(rootId=root), await events(tools)
     answers = await asyncio.gather(*(tools.answer("complete_tree", **call) for _ in range(5)))
@@ -337,7 +337,7 @@ async def test_equal_calls_at_once_share_the_work_and_the_answer(tools: Client) 
     await ended_once(tools, ids)
 
 
-async def test_different_calls_at_once_end_each_item_once(tools: Client) -> None:
+async def test_different_concurrent_calls_end_each_item_once(tools: Client) -> None:
     root, ids = await planted(tools, chained=False)
     answers = await asyncio.gather(*(tools("complete_tree", **keyed(rootId=root)) for _ in range(4)))
     applied = [result["itemId"] for answer in answers for result in answer["results"] if result["applied"]]

@@ -1,4 +1,4 @@
-"""Many callers on several connections: one winner each, cascades once, and nothing out of step afterwards."""
+"""Many callers on several connections: one winner each, cascades once, and a consistent project afterwards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_each_item_has_one_winner_among_many_claimers(clients: list[Client
     assert sorted(result["itemId"] for result in results if result["outcome"] == "success") == sorted(ids)
 
 
-async def test_one_agent_holds_one_item_however_many_it_claims_at_once(clients: list[Client]) -> None:
+async def test_an_agent_with_many_concurrent_claims_holds_one_item(clients: list[Client]) -> None:
     ids = await clients[0].add_many(30)
     results = await asyncio.gather(
         *(client.claim("agent", item) for client, item in zip(cycle(clients), ids, strict=False))
@@ -75,7 +75,7 @@ async def test_claims_that_expire_never_overlap(clients: list[Client]) -> None:
         store = ClaimStore(client.store, Settings(), SchemaSource())
         times = 0
         while len(won) < 25:
-            # Nobody renews: the next claim of whoever holds it would be.
+            # Nobody renews: a further claim of the holder would be a renewal.
             reply: ClaimReply = await store.claim(client.project, NO_KEY, f"{agent}-{times}", [(item, 4, 0)], [])
             claimed = reply.claims[0]
             if claimed.outcome == "success":
@@ -88,7 +88,7 @@ async def test_claims_that_expire_never_overlap(clients: list[Client]) -> None:
 
 
 @pytest.mark.parametrize("trigger", ["start", "complete"])
-async def test_two_hundred_siblings_take_their_parent_along_once(clients: list[Client], trigger: str) -> None:
+async def test_two_hundred_siblings_cascade_to_their_parent_once(clients: list[Client], trigger: str) -> None:
     root = await clients[0].add()
     parent = await clients[0].add(parentId=root)
     ids = await clients[0].add_many(200, parentId=parent)
@@ -101,7 +101,7 @@ async def test_two_hundred_siblings_take_their_parent_along_once(clients: list[C
     assert await clients[0].role(root) == ("work" if trigger == "start" else "terminal")
 
 
-async def test_a_dependent_is_reported_unblocked_by_the_last_of_its_blockers_only(clients: list[Client]) -> None:
+async def test_only_the_last_blocker_reports_a_dependent_as_unblocked(clients: list[Client]) -> None:
     blockers, waits = await clients[0].add_many(60), await clients[0].add()
     await clients[0]("manage_dependencies", operation="create", pattern="fan-in", sources=blockers, target=waits)
     results = await asyncio.gather(
@@ -149,7 +149,7 @@ async def test_no_item_is_recommended_twice_while_its_claim_changes(clients: lis
     assert [len(found) - len(set(found)) for found in answers] == [0] * 60
 
 
-async def test_of_two_edges_that_close_a_cycle_one_is_refused(clients: list[Client]) -> None:
+async def test_one_of_two_edges_that_close_a_cycle_is_refused(clients: list[Client]) -> None:
     ids = await clients[0].add_many(40)
     pairs = [(ids[n], ids[n + 1]) for n in range(0, 40, 2)]
     answers = await asyncio.gather(
@@ -162,7 +162,7 @@ async def test_of_two_edges_that_close_a_cycle_one_is_refused(clients: list[Clie
         assert (forward, set(backward)) in ((1, {0}), (0, {1}))
 
 
-async def test_of_two_moves_below_each_other_one_is_refused(clients: list[Client]) -> None:
+async def test_one_of_two_moves_below_each_other_is_refused(clients: list[Client]) -> None:
     ids = await clients[0].add_many(40)
     pairs = [(ids[n], ids[n + 1]) for n in range(0, 40, 2)]
     answers = await asyncio.gather(
@@ -171,7 +171,7 @@ async def test_of_two_moves_below_each_other_one_is_refused(clients: list[Client
     assert [answers[n]["updated"] + answers[n + 20]["updated"] for n in range(20)] == [1] * 20
 
 
-async def test_no_child_outlives_a_parent_that_is_deleted(clients: list[Client]) -> None:
+async def test_no_child_outlives_its_deleted_parent(clients: list[Client]) -> None:
     parents = await clients[0].add_many(30)
     created = [clients[1].create({"title": "child"}, parentId=parent) for parent in parents]
     deleted = [clients[2].delete(parent, recursive=True) for parent in parents]
@@ -181,7 +181,7 @@ async def test_no_child_outlives_a_parent_that_is_deleted(clients: list[Client])
 
 
 def random_call(ids: list[str], chance: random.Random) -> tuple[str, dict[str, Any]]:
-    """Any change, or a look at what is next."""
+    """Any change, or a read of the next items."""
 
     def one() -> str:
         return chance.choice(ids)
@@ -218,7 +218,7 @@ def random_call(ids: list[str], chance: random.Random) -> tuple[str, dict[str, A
     return tool, arguments
 
 
-async def test_any_mixture_of_calls_leaves_everything_in_step(clients: list[Client]) -> None:
+async def test_any_mixture_of_calls_leaves_a_consistent_project(clients: list[Client]) -> None:
     ids = await clients[0].add_many(30)
 
     async def work(number: int) -> None:

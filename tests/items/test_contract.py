@@ -1,7 +1,6 @@
-"""What the items toolset publishes beside what holds of every one.
+"""The items toolset's contract, beyond the checks for every toolset.
 
-That real answers keep to it is checked where they are made: ``Client`` holds every answer of every
-test in this folder against its tool's output schema.
+``Client`` validates every answer of every test in this folder against its tool's output schema.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def test_defaults_are_among_the_values_allowed(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_the_published_lengths_of_lists_are_those_enforced(name: str) -> None:
+def test_published_lengths_of_lists_are_enforced(name: str) -> None:
     properties = input_schema(TOOLS[name].arguments)["properties"]
     published = {
         field: one["maxItems"]
@@ -77,12 +76,12 @@ def test_the_published_lengths_of_lists_are_those_enforced(name: str) -> None:
         ("claim_item", {"error": {"kind": "temporary", "code": "conflict", "message": "."}}, "enum"),
     ],
 )
-def test_an_answer_that_departs_from_the_output_schema_is_noticed(name: str, answer: Json, departure: str) -> None:
+def test_an_answer_that_violates_the_output_schema_is_detected(name: str, answer: Json, departure: str) -> None:
     found = departures(TOOLS[name].result, answer)
     assert departure in " ".join(found)
 
 
-def test_a_time_that_is_none_is_noticed() -> None:
+def test_an_invalid_time_is_detected() -> None:
     item = {
         "id": "i", "title": "t", "summary": "", "role": "queue", "priority": "low", "complexity": None, "depth": 0,
         "requiresVerification": False,
@@ -99,7 +98,7 @@ CALLS: Sequence[tuple[str, Json]] = [
 
 
 @pytest.mark.anyio
-async def test_answers_and_refusals_of_every_tool_keep_to_the_published_schema(tools: Client) -> None:
+async def test_answers_and_refusals_of_every_tool_match_the_published_schema(tools: Client) -> None:
     item, other = await tools.add_many(2, tags="backend", priority="high", parentId=await tools.add("feature"))
     names = {"550e8400-e29b-41d4-a716-446655440001": item, "550e8400-e29b-41d4-a716-446655440002": other}
     answered: dict[str, int] = dict.fromkeys(TOOLS, 0)

@@ -1,4 +1,4 @@
-"""Counters count what happened, once, however often a call is repeated and whoever gets its answer."""
+"""Counters count each event once, for any number of retries."""
 
 from __future__ import annotations
 

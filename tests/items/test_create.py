@@ -98,7 +98,7 @@ async def test_every_field_is_kept(tools: Client) -> None:
         ("parentId", "00000000", "parentId: no such item"),
     ],
 )
-async def test_what_is_out_of_bounds_fails_alone(tools: Client, field: str, value: Any, error: str) -> None:
+async def test_an_invalid_item_fails_alone(tools: Client, field: str, value: Any, error: str) -> None:
     result = await tools.create({"title": "before"}, {"title": "bad", field: value}, {"title": "after"})
     assert [item["title"] for item in result["items"]] == ["before", "after"]
     assert (result["created"], result["failed"]) == (2, 1)
@@ -134,7 +134,7 @@ async def test_what_is_out_of_bounds_fails_alone(tools: Client, field: str, valu
         ("statusLabel", "l" * 100, None),
     ],
 )
-async def test_what_is_within_bounds_is_kept_as_given(tools: Client, field: str, value: Any, kept: Any) -> None:
+async def test_valid_values_are_stored_verbatim(tools: Client, field: str, value: Any, kept: Any) -> None:
     item = await tools.add(**{"title": "item", field: value})
     assert (await tools.get(item))[field] == (kept or value)
 
@@ -236,19 +236,19 @@ async def test_results_keep_the_callers_order_over_slices(tools: Client) -> None
         ({"operation": "create", "items": [{"title": "t"}], "dryRun": True}, "dryRun"),
     ],
 )
-async def test_a_malformed_call_is_refused_whole(tools: Client, arguments: dict[str, Any], message: str) -> None:
+async def test_a_malformed_call_is_rejected_as_a_whole(tools: Client, arguments: dict[str, Any], message: str) -> None:
     failure = await tools.refusal("manage_items", **arguments)
     assert failure.code == "VALIDATION_ERROR"
     assert message in failure.message
     assert await tools.next() == []
 
 
-async def test_the_operation_is_read_in_any_case(tools: Client) -> None:
+async def test_the_operation_is_case_insensitive(tools: Client) -> None:
     assert (await tools("manage_items", operation="CREATE", items=[{"title": "t"}]))["created"] == 1
 
 
 @pytest.mark.parametrize("text", ["", "abc", "no-hex", "12345678-1234-1234-1234-12345678901", "g" * 32])
-async def test_an_id_of_the_wrong_shape_is_refused(tools: Client, text: str) -> None:
+async def test_a_malformed_id_is_rejected(tools: Client, text: str) -> None:
     failure = await tools.refusal("query_items", operation="get", id=text)
     assert failure.code == "VALIDATION_ERROR"
     assert failure.message.startswith("id: ")

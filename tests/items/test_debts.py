@@ -1,4 +1,4 @@
-"""What follows from a large call is owed, and paid before anybody acts on it, whatever becomes of the caller."""
+"""Debts of large calls are settled before anything depends on them, even if the caller dies."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def done(agent: str, *items: str, trigger: str = "complete", request_id: str = "
 
 
 def unblocked(result: Json) -> list[str]:
-    """What a transition says it has unblocked, each once."""
+    """The unblocked items of a transition, each once."""
     ids = [entry["itemId"] for entry in result["unblockedItems"]]
     assert len(ids) == len(set(ids))
     return sorted(ids)
 
 
-# --- a hub that was completed by a process that died
+# --- a hub completed by a process that died
 
 
 async def start(tools: Client, waiting: list[str]) -> set[str]:
@@ -135,7 +135,7 @@ PAYING: list[Callable[[Client, list[str]], Awaitable[set[str]]]] = [
 
 
 @pytest.mark.parametrize("call", PAYING, ids=lambda call: call.__name__)
-async def test_who_comes_next_pays_first(
+async def test_the_next_operation_settles_first(
     tools: Client, dying: Client, call: Callable[[Client, list[str]], Awaitable[set[str]]]
 ) -> None:
     waiting = await tools.add_many(MANY, tags="dep")
@@ -149,7 +149,7 @@ async def test_who_comes_next_pays_first(
 
 
 @pytest.mark.parametrize("call", [claim_by_selector, what_is_next, start], ids=lambda call: call.__name__)
-async def test_who_pays_may_have_to_give_the_server_the_function_first(
+async def test_settling_may_have_to_load_the_function_first(
     tools: Client, dying: Client, call: Callable[[Client, list[str]], Awaitable[set[str]]]
 ) -> None:
     """As after an upgrade by another front-end, or a failover."""
@@ -163,7 +163,7 @@ async def test_who_pays_may_have_to_give_the_server_the_function_first(
     assert await ready(tools) == set(waiting) - taken
 
 
-async def test_a_repeated_call_pays_what_the_first_one_left(tools: Client, dying: Client) -> None:
+async def test_a_retry_settles_the_debts_of_the_first_call(tools: Client, dying: Client) -> None:
     waiting = await tools.add_many(MANY, tags="dep")
     call = done("agent", await hub(tools, waiting))
     first = await dying("advance_item", **call)
@@ -174,9 +174,7 @@ async def test_a_repeated_call_pays_what_the_first_one_left(tools: Client, dying
     assert await ready(tools) == set(waiting)
 
 
-async def test_a_call_that_is_cancelled_while_it_pays_has_taken_effect(
-    tools: Client, dying: Client, redis_url: str
-) -> None:
+async def test_a_call_cancelled_while_settling_has_taken_effect(tools: Client, dying: Client, redis_url: str) -> None:
     reached, never = asyncio.Event(), asyncio.Event()
 
     async def stop() -> None:
@@ -197,7 +195,7 @@ async def test_a_call_that_is_cancelled_while_it_pays_has_taken_effect(
     assert await ready(tools) == set(waiting)
 
 
-async def test_edges_whose_counts_are_owed_block_at_once(tools: Client, dying: Client) -> None:
+async def test_edges_with_outstanding_counts_block_at_once(tools: Client, dying: Client) -> None:
     waiting, item = await tools.add_many(MANY, tags="dep"), await tools.add()
     await link_pairs(dying, [(item, other) for other in waiting])
     assert await owed(tools) > 1
@@ -207,12 +205,12 @@ async def test_edges_whose_counts_are_owed_block_at_once(tools: Client, dying: C
     assert await ready(tools) == set()
 
 
-# --- a hub that was reopened by a process that died
+# --- a hub reopened by a process that died
 
 
 @pytest.fixture
 async def reopened(tools: Client, dying: Client) -> list[str]:
-    """Items that all wait again; the first one is held by an agent."""
+    """Items that all wait again; an agent holds the first one."""
     waiting = await tools.add_many(MANY, tags="dep")
     item = await hub(tools, waiting)
     await tools.move(item, "complete")
@@ -222,27 +220,29 @@ async def reopened(tools: Client, dying: Client) -> list[str]:
     return waiting
 
 
-async def test_nothing_starts_that_waits_again(tools: Client, reopened: list[str]) -> None:
+async def test_an_item_that_waits_again_cannot_start(tools: Client, reopened: list[str]) -> None:
     answer = await tools("advance_item", **done("holder", *reopened[:100], trigger="start"))
     assert [result["applied"] for result in answer["results"]] == [False] * 100
     assert all(len(result["blockers"]) == 1 for result in answer["results"])
 
 
-async def test_nothing_is_recommended_that_waits_again(tools: Client, reopened: list[str]) -> None:
+async def test_an_item_that_waits_again_is_not_recommended(tools: Client, reopened: list[str]) -> None:
     assert await tools.next(tags="dep", limit=20, includeClaimed=True) == []
 
 
-async def test_nothing_is_found_by_a_claim_that_waits_again(tools: Client, reopened: list[str]) -> None:
+async def test_an_item_that_waits_again_is_not_claimed_by_a_selector(tools: Client, reopened: list[str]) -> None:
     assert (await take(tools, "agent", TAGGED))["outcome"] == "no_match"
 
 
-async def test_nothing_is_completed_that_waits_again(tools: Client, reopened: list[str]) -> None:
+async def test_an_item_that_waits_again_is_not_completed(tools: Client, reopened: list[str]) -> None:
     answer = await tools("complete_tree", itemIds=reopened[1:])
     assert [result["applied"] for result in answer["results"]] == [False] * (MANY - 1)
 
 
 @pytest.mark.parametrize("how", ["release", "another claim", "expiry", "update", "counting"])
-async def test_nothing_is_handed_over_that_waits_again(tools: Client, dying: Client, fronts: Fronts, how: str) -> None:
+async def test_an_item_that_waits_again_is_not_handed_over(
+    tools: Client, dying: Client, fronts: Fronts, how: str
+) -> None:
     only, other, *waiting = await tools.add_many(MANY)
     item = await hub(tools, [only, *waiting])
     await tools.move(item, "complete")
@@ -266,8 +266,10 @@ async def test_nothing_is_handed_over_that_waits_again(tools: Client, dying: Cli
     assert call.waits
 
 
-async def test_nothing_is_handed_over_that_waits_again_by_the_end_of_its_call(tools: Client, fronts: Fronts) -> None:
-    """It was ready in between; what the hub's other items have to wait for is owed."""
+async def test_an_item_that_waits_again_at_the_end_of_its_call_is_not_handed_over(
+    tools: Client, fronts: Fronts
+) -> None:
+    """It was ready in between; the counts of the hub's other items are a debt."""
     waiting = await tools.add_many(MANY)
     item = await hub(tools, waiting)
     await tools.move(item, "complete")
@@ -278,10 +280,10 @@ async def test_nothing_is_handed_over_that_waits_again_by_the_end_of_its_call(to
     answer = await tools("advance_item", transitions=steps)
     assert [result["applied"] for result in answer["results"]] == [True, True]
     assert call.waits
-    assert (await tools.claim("rival", waiting[0]))["outcome"] == "success", "nobody had it in between"
+    assert (await tools.claim("rival", waiting[0]))["outcome"] == "success", "nobody got it in between"
 
 
-# --- what a call says that it has unblocked
+# --- the unblocked items of a call
 
 
 @pytest.mark.parametrize("count", [20, MANY])
@@ -298,7 +300,7 @@ async def test_the_last_of_two_hubs_unblocks(tools: Client, dying: Client, count
 @pytest.mark.parametrize("of_parent", [40, 70])
 @pytest.mark.parametrize("of_child", [40, 70])
 @pytest.mark.parametrize("trigger", ["complete", "cancel"])
-async def test_a_hub_and_its_parent_that_follows_it_unblock_together(
+async def test_a_hub_and_its_cascaded_parent_unblock_together(
     tools: Client, dying: Client, of_child: int, of_parent: int, trigger: str
 ) -> None:
     child_only, both, parent_only, more = [
@@ -320,7 +322,7 @@ async def test_a_hub_and_its_parent_that_follows_it_unblock_together(
 
 @pytest.mark.parametrize("count", [10, 40])
 async def test_each_threshold_counts_for_itself(tools: Client, dying: Client, count: int) -> None:
-    """40 of each make more than one script sees to; 10 of each do not."""
+    """40 of each are more than one script handles; 10 of each are not."""
     at_work, at_end, at_once = [await tools.add_many(count, tags="dep") for _ in range(3)]
     item = await hub(tools, at_work, unblockAt="work")
     await link_pairs(tools, [(item, other) for other in at_end])
@@ -353,7 +355,7 @@ async def test_edges_both_ways_round_to_the_same_item_count_twice(tools: Client,
     assert await ready(tools) == set(waiting)
 
 
-async def test_a_batch_over_several_hubs_is_as_its_transitions_one_by_one(tools: Client, dying: Client) -> None:
+async def test_a_batch_over_several_hubs_equals_its_single_transitions(tools: Client, dying: Client) -> None:
     waiting = await tools.add_many(70, tags="dep")
     hubs = [await hub(tools, waiting[10 * n :]) for n in range(4)]
     last = waiting[-1]
@@ -385,7 +387,7 @@ async def test_a_tree_is_completed_over_hubs_in_order(tools: Client, dying: Clie
     assert await tools("complete_tree", **call) == first
 
 
-# --- a store that is full, and other projects
+# --- a full store, and other projects
 
 
 @pytest.fixture
@@ -395,7 +397,7 @@ async def server(tmp_path: Path) -> AsyncIterator[str]:
     server.stop()
 
 
-async def test_a_store_that_is_full_while_it_is_paid_loses_nothing(server: str) -> None:
+async def test_a_store_that_fills_up_while_settling_loses_nothing(server: str) -> None:
     store = Store(server, timeout_ms=20_000)
     await store.open()
     tools = Client(store, "full")
@@ -415,7 +417,7 @@ async def test_a_store_that_is_full_while_it_is_paid_loses_nothing(server: str) 
     assert (await tools.refusal("advance_item", **done("agent", waiting[-1], trigger="start"))).code == "store_full"
     assert await tools("advance_item", **call) == answer, "from its record"
     assert await owed(tools) == parts
-    assert set(await tools.next(tags="dep", limit=20)) <= set(waiting[100:]), "reading may pay"
+    assert set(await tools.next(tags="dep", limit=20)) <= set(waiting[100:]), "reading may settle"
     assert await owed(tools) == 0
     await store.command("CONFIG", "SET", "maxmemory", 0)
     assert await ready(tools) == set(waiting[100:])
@@ -429,7 +431,7 @@ async def test_a_store_that_is_full_while_it_is_paid_loses_nothing(server: str) 
     await store.close()
 
 
-async def test_what_one_project_owes_is_nothing_to_another(tools: Client, dying: Client, elsewhere: Client) -> None:
+async def test_debts_of_one_project_do_not_affect_another(tools: Client, dying: Client, elsewhere: Client) -> None:
     items: dict[str, list[str]] = {}
     for client in (tools, elsewhere):
         waiting = await client.add_many(MANY, tags="dep")

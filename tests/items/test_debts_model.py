@@ -1,4 +1,4 @@
-"""Hubs with shared dependants: any order of changes, by processes that live or die, against plain counting."""
+"""Hubs with shared dependents: any order of changes, by processes that live or die, against plain counting."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Model:
         return role != "blocked" and ORDER.index(role) >= ORDER.index(threshold)
 
     def waiting(self) -> Counter[str]:
-        """How many edges each item waits by."""
+        """How many edges block each item."""
         return Counter(
             blocked for (blocker, blocked, _), least in self.edges.items() if not self.satisfies(blocker, least)
         )
 
     def target(self, item: str, trigger: str, waits: int) -> str | None:
-        """Where a trigger takes the item, None if it is refused."""
+        """The role that a trigger leads to, None if it is refused."""
         role = self.roles[item]
         if trigger == "reopen":
             return "queue" if role == "terminal" else None
@@ -55,7 +55,7 @@ class Model:
         return "work" if (trigger, role) == ("start", "queue") else "terminal"
 
     def advance(self, item: str, trigger: str) -> tuple[bool, set[str]]:
-        """Whether it is applied, and what waits for nothing any more that waited before."""
+        """Whether it is applied, and the items that it unblocks."""
         before = self.waiting()
         target = self.target(item, trigger, before[item])
         if target is None:
@@ -115,7 +115,7 @@ class World:
         return item, self.chance.choice(fitting if fitting and self.chance.random() < 0.85 else TRIGGERS)
 
     async def advance(self) -> None:
-        """A batch of transitions, of hubs more often than of what waits for them."""
+        """A batch of transitions, of hubs more often than of their dependents."""
         steps = [self.step() for _ in range(self.chance.choice([1, 1, 1, 2, 4]))]
         batch = [{"itemId": item, "trigger": trigger} for item, trigger in steps]
         answer = await self.anybody()("advance_item", transitions=batch)
@@ -160,7 +160,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_every_answer_is_as_if_all_had_been_paid(tools: Client, dying: Client, seed: int) -> None:
+async def test_every_answer_is_as_without_debts(tools: Client, dying: Client, seed: int) -> None:
     world = World(tools, dying, random.Random(seed))
     await world.begin()
     calls = [world.advance] * 8 + [world.next, world.next, world.unlink, world.delete]
@@ -173,7 +173,7 @@ async def test_every_answer_is_as_if_all_had_been_paid(tools: Client, dying: Cli
     assert await ready(tools) == world.model.ready(world.items)
 
 
-async def test_two_front_ends_change_two_hubs_with_shared_dependants_at_once(clients: list[Client]) -> None:
+async def test_two_front_ends_change_two_hubs_with_shared_dependents(clients: list[Client]) -> None:
     items = await clients[0].add_many(110, tags="dep")
     first_only, both, second_only = items[:30], items[30:80], items[80:]
     hubs = await hub(clients[0], first_only + both), await hub(clients[0], both + second_only)
@@ -205,7 +205,7 @@ async def test_two_front_ends_change_two_hubs_with_shared_dependants_at_once(cli
         assert await ready(clients[0]) == expected
 
 
-async def test_hubs_that_end_at_once_unblock_each_item_once(clients: list[Client]) -> None:
+async def test_hubs_that_end_concurrently_unblock_each_item_once(clients: list[Client]) -> None:
     items = await clients[0].add_many(70, tags="dep")
     for _ in range(3):
         hubs = [await hub(clients[0], items) for _ in range(6)]

@@ -1,4 +1,4 @@
-"""What large trees, long queues of callers and items with many edges leave to be done, and where it is interrupted."""
+"""Debts of large trees, long queues of callers and items with many edges, and interruptions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.items.test_lost_answers import LosesAnswers
 pytestmark = pytest.mark.anyio
 
 KEYS = 6
-"""Notes of each item of a tree: many more than are written at once."""
+"""Notes of each item of a tree: more than one script writes."""
 
 
 def tree(children: int, **fields: Any) -> Json:
@@ -45,7 +45,7 @@ def ids_of(answer: Json) -> dict[str, str]:
 
 
 async def check_notes(tools: Client, answer: Json) -> None:
-    """All notes of the answer are there, under their ids, and no others."""
+    """Exactly the notes of the answer exist, under their ids."""
     by_item: dict[str, dict[str, str]] = {}
     for note in answer["notes"]:
         by_item.setdefault(note["itemRef"], {})[note["key"]] = note["id"]
@@ -61,14 +61,14 @@ async def check_notes(tools: Client, answer: Json) -> None:
 # --- notes of a tree
 
 
-async def test_all_notes_of_a_large_tree_are_there_when_it_is_answered(tools: Client) -> None:
+async def test_all_notes_of_a_large_tree_exist_at_its_answer(tools: Client) -> None:
     answer = await tools("create_work_tree", **noted(99))
     assert len(answer["notes"]) == 100 * KEYS
     await check_notes(tools, answer)
     assert (await audit(tools.store, tools.project)).differences == []
 
 
-async def test_a_repeated_tree_has_the_notes_that_were_owed(tools: Client, dying: Client) -> None:
+async def test_a_retried_tree_has_its_outstanding_notes(tools: Client, dying: Client) -> None:
     call = noted(99)
     first = await dying("create_work_tree", **call)
     assert await owed(tools) > 1
@@ -77,7 +77,7 @@ async def test_a_repeated_tree_has_the_notes_that_were_owed(tools: Client, dying
     await check_notes(tools, first)
 
 
-async def test_who_writes_to_a_tree_meets_the_notes_that_were_owed(tools: Client, dying: Client) -> None:
+async def test_writes_to_a_tree_settle_its_notes_first(tools: Client, dying: Client) -> None:
     answer = await dying("create_work_tree", **noted(60))
     (there,) = [note["id"] for note in answer["notes"] if (note["itemRef"], note["key"]) == ("c59", f"k{KEYS - 1}")]
     item = ids_of(answer)["c59"]
@@ -87,7 +87,7 @@ async def test_who_writes_to_a_tree_meets_the_notes_that_were_owed(tools: Client
     assert {note["key"]: note["body"] for note in await notes_of(tools, item)}[f"k{KEYS - 1}"] == "new"
 
 
-async def test_nothing_of_a_tree_is_left_that_is_deleted_before_it_is_paid(tools: Client, dying: Client) -> None:
+async def test_a_tree_deleted_before_settling_leaves_nothing(tools: Client, dying: Client) -> None:
     answer = await dying("create_work_tree", **noted(60))
     assert await owed(tools) > 1
     assert (await tools.delete(answer["root"]["id"], recursive=True))["deleted"] == 61
@@ -96,14 +96,14 @@ async def test_nothing_of_a_tree_is_left_that_is_deleted_before_it_is_paid(tools
         assert [key async for key in tools.store.client.scan_iter(match=pattern)] == []
 
 
-async def test_notes_of_a_tree_are_deleted_though_they_were_owed(tools: Client, dying: Client) -> None:
+async def test_outstanding_notes_of_a_tree_can_be_deleted(tools: Client, dying: Client) -> None:
     answer = await dying("create_work_tree", **noted(60))
     ids = [note["id"] for note in answer["notes"][-90:]]
     assert (await tools("manage_notes", operation="delete", ids=ids))["deleted"] == 90
     assert await notes_of(tools, ids_of(answer)["c59"]) == []
 
 
-async def test_gates_see_the_notes_that_were_owed(tools: Client, dying: Client) -> None:
+async def test_gates_see_outstanding_notes(tools: Client, dying: Client) -> None:
     schemas = {"work_item_schemas": {"bug": {"notes": [{"key": "k5", "role": "queue", "required": True}]}}}
     for client in (tools, dying):
         assert client.configure is not None
@@ -116,7 +116,7 @@ async def test_gates_see_the_notes_that_were_owed(tools: Client, dying: Client) 
 # --- tags of a tree
 
 
-async def test_a_tree_is_found_by_all_of_its_tags_when_it_is_answered(tools: Client) -> None:
+async def test_a_tree_is_found_by_all_its_tags_at_its_answer(tools: Client) -> None:
     names = [f"t{n}" for n in range(32)]
     ids = ids_of(await tools("create_work_tree", **tree(100, tags=",".join(names), type="kind")))
     children = set(ids.values()) - {ids["root"]}
@@ -130,7 +130,7 @@ async def test_a_tree_is_found_by_all_of_its_tags_when_it_is_answered(tools: Cli
 
 
 @pytest.mark.parametrize("change", ["none", "tags", "claim", "delete", "move"])
-async def test_tags_that_were_owed_are_as_the_items_are_by_then(tools: Client, dying: Client, change: str) -> None:
+async def test_outstanding_tags_follow_the_current_items(tools: Client, dying: Client, change: str) -> None:
     names = [f"t{n}" for n in range(32)]
     answer = await dying("create_work_tree", **tree(60, tags=",".join(names), type="kind"))
     assert await owed(tools) > 1
@@ -150,7 +150,7 @@ async def test_tags_that_were_owed_are_as_the_items_are_by_then(tools: Client, d
     assert (one in await ready(tools, "new")) == (change == "tags")
 
 
-# --- more callers than one script sees to
+# --- more callers than one script handles
 
 
 async def park_all(front: Front, count: int) -> list[Parked]:
@@ -159,7 +159,7 @@ async def park_all(front: Front, count: int) -> list[Parked]:
 
 
 async def each_has_one(calls: list[Parked], items: set[str]) -> None:
-    """The first callers have an item each, all of these, and the others wait."""
+    """The first callers have one of these items each, and the others wait."""
     served = [await call.item() for call in calls[: len(items)]]
     assert len(set(served)) == len(served)
     assert set(served) == items
@@ -170,7 +170,7 @@ async def each_has_one(calls: list[Parked], items: set[str]) -> None:
 async def test_callers_are_served_from_a_large_tree_in_order_of_arrival(
     tools: Client, dying: Client, fronts: Fronts, lives: bool
 ) -> None:
-    """Where the caller's process dies, those that tend the parked calls do it."""
+    """If the caller's process dies, the processes with parked calls settle."""
     calls = await park_all(await fronts.make(), MAX_ELEMENTS + 2)
     answer = await (tools if lives else dying)("create_work_tree", **tree(MAX_ELEMENTS - 1, tags="dep"))
     items = set(ids_of(answer).values()) - {answer["root"]["id"]}
@@ -192,8 +192,8 @@ async def test_callers_are_served_when_a_hub_ends_in_order_of_arrival(
     await each_has_one(calls, set(waiting))
 
 
-async def test_the_oldest_callers_come_first_where_items_are_few(tools: Client, fronts: Fronts) -> None:
-    """Each item goes to who has waited longest for it, whoever else would take it."""
+async def test_the_oldest_callers_get_scarce_items(tools: Client, fronts: Fronts) -> None:
+    """Each item goes to its longest waiting caller."""
     front = await fronts.make()
     picky = [await front.park(f"picky {n}", {"tags": "dep", "priority": "high"}) for n in range(12)]
     any_will_do = [await front.park(f"any {n}", {"tags": "dep"}) for n in range(12)]
@@ -205,12 +205,12 @@ async def test_the_oldest_callers_come_first_where_items_are_few(tools: Client, 
     assert {await call.item() for call in any_will_do[2:]} == {item["id"] for item in low["items"]}
 
 
-# --- items with many edges, that are deleted in slices
+# --- items with many edges, deleted in slices
 
 
 @pytest.fixture
 async def wide(tools: Client) -> tuple[str, list[str], list[str]]:
-    """An item that many wait for, what it waits for itself, and what waits."""
+    """An item with many dependents, its blockers, and its dependents."""
     before, after = await tools.add_many(MANY), await tools.add_many(MANY, tags="dep")
     item = await hub(tools, after)
     await link_pairs(tools, [(other, item) for other in before])
@@ -220,7 +220,7 @@ async def wide(tools: Client) -> tuple[str, list[str], list[str]]:
 
 @pytest.mark.parametrize("how", ["item", "edges"])
 @pytest.mark.parametrize("lose", [1, 2, 3, 4])
-async def test_a_deletion_in_slices_goes_on_where_a_process_was_lost(
+async def test_a_deletion_in_slices_continues_after_a_process_died(
     tools: Client, dying: Client, redis_url: str, wide: tuple[str, list[str], list[str]], how: str, lose: int
 ) -> None:
     item, _, after = wide
@@ -241,10 +241,8 @@ async def test_a_deletion_in_slices_goes_on_where_a_process_was_lost(
 
 
 @pytest.mark.parametrize(("before", "after"), [(99, 0), (1, 450), (1, 550), (60, 60)])
-async def test_an_item_that_is_being_deleted_is_given_to_nobody(
-    tools: Client, fronts: Fronts, before: int, after: int
-) -> None:
-    """What it waits for goes in slices before it, but not all of it."""
+async def test_an_item_being_deleted_is_not_handed_out(tools: Client, fronts: Fronts, before: int, after: int) -> None:
+    """Its blocking edges are deleted in slices before it, except one."""
     item = await hub(tools, await tools.add_many(after) if after else [])
     ended, *blockers = await tools.add_many(before + 1)
     await link_pairs(tools, [(ended, item), *((other, item) for other in blockers)])
@@ -255,7 +253,7 @@ async def test_an_item_that_is_being_deleted_is_given_to_nobody(
     assert call.waits
 
 
-async def test_what_waits_for_an_item_that_is_deleted_goes_to_callers(
+async def test_dependents_of_a_deleted_item_go_to_callers(
     tools: Client, wide: tuple[str, list[str], list[str]], fronts: Fronts
 ) -> None:
     item, _, after = wide
@@ -266,7 +264,7 @@ async def test_what_waits_for_an_item_that_is_deleted_goes_to_callers(
     assert await ready(tools) == set(after) - got
 
 
-async def test_edges_that_come_while_all_are_deleted_do_no_harm(clients: list[Client]) -> None:
+async def test_edges_added_during_a_deletion_do_no_harm(clients: list[Client]) -> None:
     items = await clients[0].add_many(MANY, tags="dep")
     item = await hub(clients[0], items)
 

@@ -1,4 +1,4 @@
-"""manage_items delete: children, subtrees over several slices, counts, and what goes with an item."""
+"""manage_items delete: children, subtrees over several slices, counts, and the data of items."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_listed_items_are_deleted(tools: Client) -> None:
     assert await tools.exists(kept)
 
 
-async def test_an_item_with_children_is_refused_with_their_number(tools: Client) -> None:
+async def test_an_item_with_children_is_rejected_with_their_number(tools: Client) -> None:
     parent, leaf = await tools.add(), await tools.add()
     for role in ("queue", "work", "terminal"):
         await tools.add(parentId=parent, role=role)
@@ -49,7 +49,7 @@ async def test_recursive_deletes_the_subtree_and_counts_it(tools: Client) -> Non
     assert [await tools.exists(item) for item in (*ids, side, other)] == [True, False, False, False, False, True]
 
 
-async def test_a_recursive_delete_of_leaves_mentions_no_descendants(tools: Client) -> None:
+async def test_a_recursive_delete_of_leaves_reports_no_descendants(tools: Client) -> None:
     assert "descendantsDeleted" not in await tools.delete(await tools.add(), recursive=True)
 
 
@@ -64,7 +64,7 @@ async def test_children_listed_before_their_parent_need_no_recursive(tools: Clie
     assert (await tools.delete(ids[1], ids[0]))["deleted"] == 2
 
 
-async def test_a_parent_listed_again_after_its_children_is_deleted_and_not_refused(tools: Client) -> None:
+async def test_a_parent_repeated_after_its_children_is_deleted(tools: Client) -> None:
     parent, child = await tools.chain(1)
     unknown = fresh_id()
     assert await tools.delete(parent, unknown, child, parent.upper()) == {
@@ -86,7 +86,7 @@ async def test_unknown_ids_fail_alone_as_the_caller_wrote_them(tools: Client) ->
     }
 
 
-async def test_an_id_of_the_wrong_shape_fails_the_call(tools: Client) -> None:
+async def test_a_malformed_id_fails_the_call(tools: Client) -> None:
     item = await tools.add()
     failure = await tools.refusal("manage_items", operation="delete", ids=[item, "nope"])
     assert (failure.code, failure.message.split(":")[0]) == ("VALIDATION_ERROR", "ids[1]")
@@ -134,7 +134,7 @@ async def test_a_claim_ends_with_its_item(tools: Client) -> None:
     assert (await tools.release("two", held))["outcome"] == "not_found"
 
 
-async def test_no_parent_follows_a_delete(tools: Client) -> None:
+async def test_a_delete_does_not_cascade(tools: Client) -> None:
     parent = await tools.add()
     done, last = await tools.add(parentId=parent, role="terminal"), await tools.add(parentId=parent)
     await tools.delete(last)
@@ -143,7 +143,7 @@ async def test_no_parent_follows_a_delete(tools: Client) -> None:
     assert await tools.role(parent) == "queue"
 
 
-async def test_nothing_of_a_deleted_project_stays_but_its_streams(tools: Client) -> None:
+async def test_deleting_all_items_leaves_only_the_streams(tools: Client) -> None:
     long = "long " * 30
     ids = [await tools.add(long, description=long, tags="a,b", type="c") for _ in range(3)]
     await tools.link(ids[0], ids[1])
@@ -151,7 +151,7 @@ async def test_nothing_of_a_deleted_project_stays_but_its_streams(tools: Client)
     await tools.claim("agent", ids[0])
     await tools.move(ids[2], "block")
     await tools.delete(*ids)
-    # Takes what was counted of the claim.
+    # Fetches the counts of the claim.
     await MeasureStore(tools.store).measure(tools.project)
     left = [key async for key in tools.store.client.scan_iter(match=keys.project_prefix(tools.project) + b"*")]
     families = [family for key in left if (family := keys.declared(key))]
@@ -159,8 +159,8 @@ async def test_nothing_of_a_deleted_project_stays_but_its_streams(tools: Client)
 
 
 @pytest.mark.parametrize("keyed", [True, False])
-async def test_a_subtree_that_takes_too_long_goes_when_the_call_is_repeated(tools: Client, keyed: bool) -> None:
-    """Each call deletes for part of its deadline only, says how far it came, and leaves nothing half done."""
+async def test_a_large_subtree_is_deleted_by_repeated_calls(tools: Client, keyed: bool) -> None:
+    """Each call deletes for part of its deadline, reports its progress, and leaves nothing half done."""
     root = await tools.add()
     for parent in await tools.add_many(4, parentId=root):
         await tools.add_many(60, parentId=parent)
@@ -186,7 +186,7 @@ async def test_a_subtree_that_takes_too_long_goes_when_the_call_is_repeated(tool
     assert (await audit(tools.store, tools.project)).items == 0
 
 
-async def test_an_item_that_waits_is_offered_to_nobody_while_its_edges_go(tools: Client) -> None:
+async def test_a_waiting_item_is_not_offered_while_its_edges_are_deleted(tools: Client) -> None:
     item = await tools.add()
     for satisfied in (True, True, True, False):
         sources = await tools.add_many(100 if satisfied else 1, role="work")

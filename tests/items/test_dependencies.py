@@ -1,4 +1,4 @@
-"""manage_dependencies create: kinds, thresholds, patterns, and what is refused, all or nothing."""
+"""manage_dependencies create: kinds, thresholds, patterns, and refusals, all or nothing."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_a_pattern_takes_type_and_threshold(tools: Client, ids: list[str])
         {"dependencies": [{"fromItemId": "0000", "toItemId": "0001"}] * (MAX_EDGES + 1)},
     ],
 )
-async def test_a_malformed_create_is_refused_whole(tools: Client, arguments: dict[str, Any]) -> None:
+async def test_a_malformed_create_is_rejected_as_a_whole(tools: Client, arguments: dict[str, Any]) -> None:
     failure = await tools.refusal("manage_dependencies", operation="create", **arguments)
     assert failure.code == "VALIDATION_ERROR"
 
@@ -126,7 +126,7 @@ async def test_a_malformed_create_is_refused_whole(tools: Client, arguments: dic
         ({"fromItemId": "00000000", "toItemId": "00000001"}, "fromItemId: no such item"),
     ],
 )
-async def test_a_bad_edge_keeps_all_others_out(
+async def test_an_invalid_edge_prevents_all_others(
     tools: Client, ids: list[str], fields: dict[str, str], error: str
 ) -> None:
     good = {"fromItemId": ids[0], "toItemId": ids[1]}
@@ -139,7 +139,7 @@ async def test_a_bad_edge_keeps_all_others_out(
     assert (await audit(tools.store, tools.project)).edges == 0
 
 
-async def test_a_wrong_default_is_refused_also_where_no_edge_takes_it(tools: Client, ids: list[str]) -> None:
+async def test_an_invalid_default_is_rejected_even_if_unused(tools: Client, ids: list[str]) -> None:
     edge = {"fromItemId": ids[0], "toItemId": ids[1], "type": "BLOCKS", "unblockAt": "work"}
     result = await tools("manage_dependencies", operation="create", dependencies=[edge], unblockAt="done")
     assert (result["created"], result["failed"]) == (0, 1)
@@ -169,7 +169,7 @@ async def test_a_duplicate_within_the_batch_is_refused(tools: Client, ids: list[
     assert await refused(tools, (a, b), (a, b)) == [(1, DUPLICATE)]
 
 
-async def test_every_bad_edge_of_a_batch_is_named(tools: Client, ids: list[str]) -> None:
+async def test_every_invalid_edge_of_a_batch_is_named(tools: Client, ids: list[str]) -> None:
     a, b, c, *_ = ids
     unknown = fresh_id()
     assert await refused(tools, (a, a), (a, b), (b, unknown), (a, b), (b, a), (b, c)) == [
@@ -187,7 +187,7 @@ async def test_every_bad_edge_of_a_batch_is_named(tools: Client, ids: list[str])
     assert failure["error"].endswith("; 19 more")
 
 
-async def test_the_end_that_a_pattern_names_wrong_is_told(tools: Client, ids: list[str]) -> None:
+async def test_the_invalid_end_of_a_pattern_is_named(tools: Client, ids: list[str]) -> None:
     a, b, *_ = ids
     for shape, fields, place in (
         ("linear", {"itemIds": [a, b, fresh_id()]}, "itemIds[2]"),
@@ -209,7 +209,7 @@ async def test_the_end_that_a_pattern_names_wrong_is_told(tools: Client, ids: li
 async def test_a_cycle_is_refused_in_both_notations(
     tools: Client, ids: list[str], closing: tuple[str, str, str], one_batch: bool
 ) -> None:
-    """a before b, b before c (told from c's side), so c before a cannot be."""
+    """a before b, b before c (from c's side), so c before a is a cycle."""
     named = dict(zip("abc", ids, strict=False))
     first = [(named["a"], named["b"], "BLOCKS"), (named["c"], named["b"], "IS_BLOCKED_BY")]
     last = (named[closing[0]], named[closing[1]], closing[2])
@@ -221,7 +221,7 @@ async def test_a_cycle_is_refused_in_both_notations(
         assert await refused(tools, last) == [(0, CYCLE)]
 
 
-async def test_the_same_order_told_from_both_sides_is_no_cycle(tools: Client, ids: list[str]) -> None:
+async def test_both_notations_of_one_order_are_no_cycle(tools: Client, ids: list[str]) -> None:
     a, b, *_ = ids
     await tools.link(b, a)
     await tools.link(a, b, type="IS_BLOCKED_BY")
@@ -246,7 +246,7 @@ async def test_a_deleted_edge_no_longer_closes_a_cycle(tools: Client, ids: list[
 
 
 async def test_long_chains_are_joined_from_either_end(tools: Client) -> None:
-    """Levels have to be mended over both chains, whichever is longer."""
+    """Levels must be repaired over both chains, whichever is longer."""
     front, back = await tools.add_many(40), await tools.add_many(10)
     for chain in (front, back):
         await pattern(tools, "linear", itemIds=chain)

@@ -1,4 +1,4 @@
-"""Random batches of dependencies: each is refused or made as if its edges came one by one, and all add up."""
+"""Random batches of dependencies: each is rejected or applied as if its edges came one by one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Link = tuple[int, int, str]
 """From, to, type."""
 
 ends = st.integers(0, ITEMS - 1)
-# Mostly blocking ones, and mostly such as close no cycle: else nearly every batch would be refused.
+# Mostly blocking ones without cycles: otherwise nearly every batch would be rejected.
 forward = st.tuples(ends, ends, st.just("BLOCKS")).map(lambda edge: (min(edge[:2]), max(edge[:2]), edge[2]))
 backward = st.tuples(ends, ends, st.just("IS_BLOCKED_BY")).map(lambda edge: (max(edge[:2]), min(edge[:2]), edge[2]))
 anything = st.tuples(ends, ends, st.sampled_from(("BLOCKS", "IS_BLOCKED_BY", "RELATES_TO")))
@@ -61,7 +61,7 @@ def leads(edges: list[Link], start: int, goal: int) -> bool:
 
 
 def problems(edges: list[Link], batch: list[Link]) -> list[tuple[int, str]]:
-    """What is wrong with the edges of a batch, each looked at after those before it."""
+    """The problems of a batch's edges, each checked after the previous ones."""
     found, taken, named = [], list(edges), set(edges)
     for number, edge in enumerate(batch):
         pair = order(edge)
@@ -93,7 +93,7 @@ async def a_project(redis_url: str) -> AsyncIterator[Client]:
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(steps, min_size=3, max_size=8))
-async def test_batches_are_what_their_edges_are_one_by_one(
+async def test_batches_equal_their_edges_one_by_one(
     redis_url: str, history: list[tuple[str, list[Link] | int]]
 ) -> None:
     async with a_project(redis_url) as tools:

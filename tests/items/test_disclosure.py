@@ -1,4 +1,4 @@
-"""What nobody is told: proofs, and who holds a claim."""
+"""Disclosure: proofs, and the holders of claims."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_proof_is_neither_echoed_nor_stored(tools: Client, prepare: Prep
     assert PROOF not in stored
 
 
-async def test_a_refused_actor_does_not_show_its_proof(tools: Client) -> None:
+async def test_the_proof_of_a_rejected_actor_is_not_shown(tools: Client) -> None:
     item = await tools.add()
     proof = PROOF * (MAX_PROOF // len(PROOF) + 1)
     for who in ({"id": "", "kind": "user", "proof": PROOF}, {"id": "a", "kind": "user", "proof": proof}):
@@ -58,7 +58,7 @@ async def test_a_refused_actor_does_not_show_its_proof(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("expired", [False, True])
-async def test_the_holder_of_a_claim_is_named_to_nobody_else(tools: Client, expired: bool) -> None:
+async def test_the_holder_of_a_claim_is_not_disclosed(tools: Client, expired: bool) -> None:
     parent = await tools.add("parent")
     item, other = await tools.add("item", parentId=parent), await tools.add("other", parentId=parent)
     await tools.link(item, other)

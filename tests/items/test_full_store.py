@@ -1,4 +1,4 @@
-"""A store that is out of memory: reads answer, deletions take effect, and everything else is refused as a whole."""
+"""A full store: reads and deletions work, and everything else is rejected as a whole."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def full(store: Store) -> AsyncIterator[None]:
 
 @pytest.fixture
 async def tools(tmp_path: Path) -> AsyncIterator[Client]:
-    """On a server of its own; the project is sound afterwards."""
+    """On a separate server; the project is consistent afterwards."""
     server = EmbeddedServer(tmp_path, fsync="everysec")
     store = Store(server.start(), timeout_ms=20_000)
     try:
@@ -45,7 +45,7 @@ async def tools(tmp_path: Path) -> AsyncIterator[Client]:
         server.stop()
 
 
-async def test_what_adds_or_changes_is_refused_and_nothing_has_happened(tools: Client) -> None:
+async def test_writes_are_rejected_without_effect(tools: Client) -> None:
     calls = [await prepare(tools) for prepare in CALLS if prepare not in FREEING]
     before = await contents(tools)
     async with full(tools.store):
@@ -55,7 +55,7 @@ async def test_what_adds_or_changes_is_refused_and_nothing_has_happened(tools: C
 
 
 @pytest.mark.parametrize("prepare", FREEING, ids=lambda call: call.__name__)
-async def test_what_deletes_takes_effect_once(
+async def test_deletions_take_effect_once(
     tools: Client, prepare: Callable[[Client], Awaitable[tuple[str, Json]]]
 ) -> None:
     call = await prepare(tools)
@@ -67,7 +67,7 @@ async def test_what_deletes_takes_effect_once(
         assert await tools.answer(call[0], **arguments) == answer
 
 
-async def test_a_repeated_call_is_answered_as_the_first_time(tools: Client) -> None:
+async def test_a_retry_gets_the_first_answer(tools: Client) -> None:
     calls: list[tuple[str, Json]] = []
     for prepare in CALLS:
         call = await prepare(tools)
@@ -80,8 +80,8 @@ async def test_a_repeated_call_is_answered_as_the_first_time(tools: Client) -> N
     assert [str(answer) for answer in again] == [str(answer) for answer in first]
 
 
-async def test_a_repeated_claim_keeps_what_its_first_call_was_handed(tools: Client) -> None:
-    """The first call waited, and its client turns out to be gone only when the repetition has been answered."""
+async def test_a_retried_claim_keeps_the_item_of_its_first_call(tools: Client) -> None:
+    """The first call waited, and its hang-up is noticed only after the retry was answered."""
     item = await tools.add()
     call = call_of("agent", wait_ms=60_000)
     delivery = tools.delivery = Delivery()
@@ -95,7 +95,7 @@ async def test_a_repeated_claim_keeps_what_its_first_call_was_handed(tools: Clie
     assert (await tools.claim("rival", item))["outcome"] == "already_claimed"
 
 
-async def test_reads_answer_as_before(tools: Client) -> None:
+async def test_reads_work_as_before(tools: Client) -> None:
     blocker, item = await tools.add_many(2)
     await tools.link(blocker, item)
     await tools.move(blocker, "start")

@@ -1,4 +1,4 @@
-"""Note gates: what a start or a completion asks for, by schema, trait and lifecycle, in the item and above it."""
+"""Note gates: the notes that starts and completions require, by schema, trait and lifecycle, also in ancestors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def gated(store: Store, project: str) -> Client:
 
 
 async def fill(tools: Client, item: str, *names: str, body: str = "text") -> Json:
-    """Writes notes, all under the phase work: a gate looks at keys."""
+    """Writes notes, all under the phase work: gates check keys."""
     notes = [{"itemId": item, "key": key, "role": "work", "body": body} for key in names]
     answer = await tools("manage_notes", operation="upsert", notes=notes)
     assert answer["failed"] == 0, answer
@@ -70,7 +70,7 @@ async def fill(tools: Client, item: str, *names: str, body: str = "text") -> Jso
 
 
 def missing(result: Json) -> list[str]:
-    """The keys that a transition was refused for; none if it was applied."""
+    """The missing keys of a refused transition; none if it was applied."""
     assert result["applied"] is ("missingNotes" not in result), result
     return [note["key"] for note in result.get("missingNotes", [])]
 
@@ -109,8 +109,8 @@ def call_of(notes: list[Json]) -> str:
     return msgspec.json.encode({"operation": "upsert", "notes": notes}).decode()
 
 
-async def test_the_call_that_a_refusal_shows_opens_the_gate(gated: Client) -> None:
-    """In advance_item, in complete_tree and in a cascade that is stopped."""
+async def test_the_suggested_call_opens_the_gate(gated: Client) -> None:
+    """In advance_item, complete_tree and a stopped cascade."""
     parent = await gated.add(type="auto")
     first, second = await gated.add_many(2, type="bug", parentId=parent)
     await gated.advance(first, "start")
@@ -130,7 +130,7 @@ async def test_the_call_that_a_refusal_shows_opens_the_gate(gated: Client) -> No
     assert (await gated.advance(second, "complete"))["cascadeEvents"][0]["applied"]
 
 
-async def test_a_refusal_shows_a_call_for_some_notes_if_many_are_missing(store: Store, project: str) -> None:
+async def test_the_suggested_call_is_bounded(store: Store, project: str) -> None:
     needs = [{"key": f"n{number}", "role": "queue", "required": True} for number in range(8)]
     tools = client_of(store, project, {"work_item_schemas": {"bug": {"notes": needs}}})
     error = (await tools.advance(await tools.add(type="bug"), "start"))["error"]
@@ -154,7 +154,7 @@ async def test_a_refusal_shows_a_call_for_some_notes_if_many_are_missing(store: 
         ("review", "complete", ["repro", "fix", "scope", "check"], []),
     ],
 )
-async def test_a_start_asks_for_its_phase_and_a_completion_for_all(
+async def test_a_start_requires_its_phase_and_a_completion_all(
     gated: Client, role: str, trigger: str, filled: list[str], expected: list[str]
 ) -> None:
     item = await gated.add(type="bug", role=role)
@@ -164,7 +164,7 @@ async def test_a_start_asks_for_its_phase_and_a_completion_for_all(
 
 
 @pytest.mark.parametrize("blank", ["", "  ", "\n\t", "\u00a0"])
-async def test_a_blank_note_fills_no_gate_not_even_where_there_was_text(gated: Client, blank: str) -> None:
+async def test_a_blank_note_fills_no_gate_even_after_a_text(gated: Client, blank: str) -> None:
     item = await gated.add(type="task")
     await fill(gated, item, "plan", body=blank)
     assert missing(await gated.advance(item, "start")) == ["plan"]
@@ -175,7 +175,7 @@ async def test_a_blank_note_fills_no_gate_not_even_where_there_was_text(gated: C
     assert missing(await gated.advance(item, "start")) == []
 
 
-async def test_each_step_shows_what_the_next_phase_asks_for(gated: Client) -> None:
+async def test_each_step_shows_the_notes_of_the_next_phase(gated: Client) -> None:
     item = await gated.add(type="bug")
     await fill(gated, item, "repro", "scope", "check")
     applied = await gated.advance(item, "start")
@@ -204,7 +204,7 @@ async def test_each_step_shows_what_the_next_phase_asks_for(gated: Client) -> No
 
 
 @pytest.mark.parametrize(("name", "roles"), [("seen", ["work", "review", "terminal"]), ("task", ["work", "terminal"])])
-async def test_any_review_note_makes_a_review_and_optional_ones_gate_nothing(
+async def test_any_review_note_adds_a_review_and_optional_notes_gate_nothing(
     gated: Client, name: str, roles: list[str]
 ) -> None:
     item = await gated.add(tags=f"other,{name}")
@@ -222,7 +222,7 @@ async def test_only_a_start_and_a_completion_are_gated(gated: Client, verify: bo
     assert not missing(await gated.advance(await gated.add(requiresVerification=verify), "complete"))
 
 
-async def test_ownership_and_dependencies_are_asked_before_the_gate(gated: Client) -> None:
+async def test_ownership_and_dependencies_are_checked_before_the_gate(gated: Client) -> None:
     blocker, item = await gated.add(), await gated.add(type="bug")
     await gated.link(blocker, item)
     await gated.claim("holder", item)
@@ -245,7 +245,7 @@ async def test_a_transition_that_the_role_does_not_allow_is_not_gated(gated: Cli
         await gated.advance(item, "cancel")
 
 
-async def test_a_refused_element_stops_no_other(gated: Client) -> None:
+async def test_a_rejected_element_stops_no_other(gated: Client) -> None:
     first, second, third = await gated.add_many(3, type="task")
     await fill(gated, second, "plan")
     before = await gated.get(first)
@@ -276,7 +276,7 @@ async def test_the_gate_follows_the_items_type_and_tags_as_they_change(gated: Cl
 
 
 @pytest.mark.parametrize("blank", [" ", "\t\n\v\f\r", "\x1c", "\x85", "\xa0", "\u2003", "\u3000"])
-async def test_the_gate_knows_a_tag_whatever_blanks_are_around_it(gated: Client, blank: str) -> None:
+async def test_the_gate_ignores_blanks_around_tags(gated: Client, blank: str) -> None:
     tags = f"unknown,{blank}task{blank}"
     tree = await gated("create_work_tree", root={"title": "root", "tags": tags})
     added = await gated.add(tags=tags)
@@ -289,7 +289,7 @@ async def test_the_gate_knows_a_tag_whatever_blanks_are_around_it(gated: Client,
     assert len({item["tags"] for item in [tree["root"], *found["items"]]}) == 1
 
 
-async def test_traits_ask_for_more_but_change_no_note_that_is_there(gated: Client) -> None:
+async def test_traits_add_notes_but_change_no_existing_one(gated: Client) -> None:
     item = await gated.add(type="guarded", traits="careful")
     refused = await gated.advance(item, "complete")
     # The schema's notes, then those of its default traits, then those of the item's own.
@@ -306,7 +306,7 @@ async def test_traits_ask_for_more_but_change_no_note_that_is_there(gated: Clien
     assert missing(await gated.advance(item, "start")) == []
 
 
-async def test_traits_ask_for_nothing_without_a_schema(gated: Client) -> None:
+async def test_traits_require_nothing_without_a_schema(gated: Client) -> None:
     item = await gated.add(traits="careful", tags="unknown")
     assert (await gated.advance(item, "start"))["expectedNotes"] == []
     assert (await gated.advance(item, "start"))["newRole"] == "terminal"
@@ -317,7 +317,7 @@ async def test_traits_ask_for_nothing_without_a_schema(gated: Client) -> None:
 
 @pytest.mark.parametrize("trigger", ["start", "complete", "cancel"])
 @pytest.mark.parametrize("lifecycle", LIFECYCLES)
-async def test_a_parent_ends_with_its_last_child_if_its_lifecycle_and_its_notes_let_it(
+async def test_a_parent_ends_with_its_last_child_if_lifecycle_and_notes_allow(
     gated: Client, lifecycle: str, trigger: str
 ) -> None:
     root = await gated.add("root")
@@ -337,7 +337,7 @@ async def test_a_parent_ends_with_its_last_child_if_its_lifecycle_and_its_notes_
 
     await gated.move(item, "reopen", "hold")
     await fill(gated, parent, "wrap-up")
-    assert await gated.role(parent) == "queue"  # a note alone moves nothing
+    assert await gated.role(parent) == "queue"  # a note alone changes no role
     await gated.move(item, "resume")
     events = (await gated.advance(item, "complete"))["cascadeEvents"]
     assert [(each["itemId"], each["applied"]) for each in events] == ([(parent, True), (root, True)] if ends else [])
@@ -348,7 +348,7 @@ async def test_a_parent_ends_with_its_last_child_if_its_lifecycle_and_its_notes_
 
 
 @pytest.mark.parametrize("lifecycle", LIFECYCLES)
-async def test_a_parent_starts_with_a_child_whatever_its_lifecycle_and_its_notes(gated: Client, lifecycle: str) -> None:
+async def test_a_parent_starts_with_a_child_for_any_lifecycle_and_notes(gated: Client, lifecycle: str) -> None:
     parent = await gated.add(type=lifecycle)
     item = await gated.add(parentId=parent)
     (event,) = (await gated.advance(item, "start"))["cascadeEvents"]
@@ -358,7 +358,7 @@ async def test_a_parent_starts_with_a_child_whatever_its_lifecycle_and_its_notes
 
 
 @pytest.mark.parametrize("lifecycle", LIFECYCLES)
-async def test_a_parent_reopens_with_a_child_whatever_its_lifecycle(gated: Client, lifecycle: str) -> None:
+async def test_a_parent_reopens_with_a_child_for_any_lifecycle(gated: Client, lifecycle: str) -> None:
     parent = await gated.add(type=lifecycle)
     item = await gated.add(parentId=parent)
     await fill(gated, parent, "goal", "wrap-up")
@@ -397,7 +397,7 @@ async def test_a_new_child_reopens_its_parent_if_that_is_its_lifecycle(gated: Cl
     assert not (await audit(gated.store, gated.project)).differences
 
 
-async def test_a_child_that_is_given_the_parent_it_has_is_no_new_one(gated: Client) -> None:
+async def test_setting_the_same_parent_is_not_a_new_child(gated: Client) -> None:
     parent = await gated.add(type="auto-reopen")
     child = await gated.add(parentId=parent)
     await gated.move(parent, "cancel")
@@ -406,7 +406,7 @@ async def test_a_child_that_is_given_the_parent_it_has_is_no_new_one(gated: Clie
 
 
 @pytest.mark.parametrize("add", [create_below, create_tree_below, move_below])
-async def test_a_parent_that_a_new_child_reopens_takes_those_above_it_to_work(gated: Client, add: Any) -> None:
+async def test_a_parent_reopened_by_a_new_child_cascades_to_its_ancestors(gated: Client, add: Any) -> None:
     ended, root = await gated.add(role="terminal"), await gated.add()
     middle = await gated.add(parentId=root)
     parent = await gated.add(parentId=middle, type="auto-reopen", role="terminal")
@@ -419,7 +419,7 @@ async def test_a_parent_that_a_new_child_reopens_takes_those_above_it_to_work(ga
 
 
 @pytest.mark.parametrize("lifecycle", LIFECYCLES)
-async def test_a_tree_is_completed_by_the_same_gates_whatever_the_lifecycle(gated: Client, lifecycle: str) -> None:
+async def test_complete_tree_has_the_same_gates_for_any_lifecycle(gated: Client, lifecycle: str) -> None:
     root = await gated.add()
     ready, unready = await gated.add_many(2, parentId=root, type=lifecycle)
     await fill(gated, ready, "goal", "wrap-up")
@@ -443,7 +443,7 @@ PLAN: Json = {"key": "plan", "role": "queue", "required": True}
 LOOK: Json = {"key": "look", "role": "review", "required": True}
 
 
-async def test_a_reload_changes_what_is_promised_and_what_is_asked_together(store: Store, project: str) -> None:
+async def test_a_reload_changes_reads_and_gates_together(store: Store, project: str) -> None:
     tools = client_of(store, project, declared())
     item = await tools.add(type="bug")
 
@@ -457,7 +457,7 @@ async def test_a_reload_changes_what_is_promised_and_what_is_asked_together(stor
     assert await asked(PLAN, {**PLAN, "key": "scope"}) == (["scope"], ["scope"])
     assert await asked({**PLAN, "key": "scope", "required": False}) == ([], [])
     assert await asked({**PLAN, "key": "cause", "role": "work"}) == (["cause"], ["cause"])
-    # A review that comes or goes: an item that is in it leaves it as ever.
+    # A review that is added or removed: an item in it leaves it normally.
     assert (await tools("get_next_status", itemId=item))["nextRole"] == "terminal"
     assert await asked(LOOK) == ([], [])
     assert await asked(LOOK) == (["look"], ["look"])
@@ -466,7 +466,7 @@ async def test_a_reload_changes_what_is_promised_and_what_is_asked_together(stor
     assert (await tools.advance(item, "start"))["newRole"] == "terminal"
 
 
-async def test_front_ends_of_two_versions_each_keep_to_their_own(store: Store, project: str) -> None:
+async def test_front_ends_of_two_versions_each_use_their_own(store: Store, project: str) -> None:
     strict, open_handed = (client_of(store, project, declared(*notes)) for notes in ((PLAN, LOOK), ()))
     item = await strict.add(type="bug")
     for tools, names, next_role in ((strict, ["plan"], "review"), (open_handed, [], "terminal")) * 2:

@@ -1,4 +1,4 @@
-"""Gates and the reads: whatever get_next_status and get_context promise is what advance_item does."""
+"""Gates and reads: advance_item does what get_next_status and get_context promise."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ STEPS = st.lists(
     min_size=3,
     max_size=9,
 )
-"""What happens to an item; ``on`` and ``to the end`` are what its role allows."""
+"""Events of an item; ``on`` and ``to the end`` depend on its role."""
 
 
 class Promise:
-    """What the reads say of an item at one moment."""
+    """The reads of an item at one moment."""
 
     def __init__(self, status: Json, context: Json, parent: Json) -> None:
         self.status, self.context, self.parent = status, context, parent
@@ -99,7 +99,7 @@ class Promise:
         return promise
 
     def must_agree(self) -> None:
-        """The reads say the same as one another."""
+        """The reads agree."""
         gate = self.context["gateStatus"]
         assert self.role == self.context["item"]["role"] == gate["phase"]
         assert gate.get("blockers", []) == self.status.get("blockers", [])
@@ -145,7 +145,7 @@ def unfilled(context: Json) -> list[str]:
 
 
 async def take(tools: Client, item: str, parent: str, trigger: str) -> str:
-    """Applies a trigger and holds the answer against what was promised; what became of it."""
+    """Applies a trigger and compares the answer with the promise; returns the outcome."""
     promise = await Promise.of(tools, item, parent)
     expected = promise.outcome(trigger)
     result = await tools.advance(item, trigger)
@@ -194,7 +194,7 @@ async def complete_by_tree(tools: Client, item: str, parent: str) -> str:
 
 
 async def note_down(tools: Client, item: str, bodies: dict[str, str]) -> None:
-    """Writes notes; what is said of the item's notes then is what the reads say."""
+    """Writes notes; the answer about the item's notes must match the reads."""
     notes = [{"itemId": item, "key": key, "role": "queue", "body": body} for key, body in bodies.items()]
     if notes:
         answer = await tools("manage_notes", operation="upsert", notes=notes)
@@ -211,7 +211,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.mark.timeout(480)  # a failure is shrunk for up to five minutes
 def test_advance_item_does_what_the_reads_promise(redis_url: str, project: str, runner: asyncio.Runner) -> None:
-    """Items and notes at random under schemas at random, reloads in between: no trigger surprises anybody."""
+    """Random items and notes under random schemas, with reloads in between."""
     store = Store(redis_url, timeout_ms=5000)
     runner.run(store.open())
     tools = Client(store, project)

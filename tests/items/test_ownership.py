@@ -90,7 +90,7 @@ async def test_one_refused_element_does_not_stop_the_others(tools: Client) -> No
 
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
-async def test_a_stale_fence_is_refused(tools: Client, trigger: str) -> None:
+async def test_a_stale_fence_is_rejected(tools: Client, trigger: str) -> None:
     item = await held(tools, trigger)
     await lapse(tools, item)
     fence = await fence_of(tools, item)

@@ -164,7 +164,7 @@ async def test_other_triggers_fail_the_whole_call(tools: Client, trigger: str) -
         [{"itemId": "0000", "trigger": "start", "actor": actor(agent)} for agent in "ab"],
     ],
 )
-async def test_a_malformed_call_is_refused_whole(tools: Client, transitions: list[dict[str, Any]]) -> None:
+async def test_a_malformed_call_is_rejected_as_a_whole(tools: Client, transitions: list[dict[str, Any]]) -> None:
     assert (await tools.refusal("advance_item", transitions=transitions)).code == "VALIDATION_ERROR"
 
 

@@ -185,7 +185,7 @@ class World:
 
 @asynccontextmanager
 async def a_world(redis_url: str) -> AsyncIterator[World]:
-    """A project that is audited and gone afterwards."""
+    """A project that is audited and deleted afterwards."""
     fronts = Fronts(redis_url, f"t{fresh_id()[:13]}")
     pair = await fronts.pair()
     try:
