@@ -1,4 +1,4 @@
-"""get_blocked_items: which items are blocked, by what, and what an answer shows."""
+"""get_blocked_items: the blocked items, their blockers, and the answer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ async def blocked(tools: Client, **options: Any) -> list[Json]:
     return found
 
 
-async def test_a_project_where_nothing_waits_has_none(tools: Client) -> None:
+async def test_a_project_without_waiting_items_has_none(tools: Client) -> None:
     first, second = await tools.add_many(2)
     await tools.link(first, second, type="RELATES_TO")
     assert await tools("get_blocked_items") == {"blockedItems": [], "total": 0}
 
 
-async def test_an_answer_shows_the_item_and_what_it_waits_for(tools: Client) -> None:
+async def test_an_answer_shows_the_item_and_its_blockers(tools: Client) -> None:
     blocker = await tools.add("first")
     parent = await tools.add("parent")
     fields: Json = {"priority": "high", "complexity": 5, "summary": "s" * 70, "tags": "a,b", "parentId": parent}
@@ -60,7 +60,7 @@ async def test_an_answer_shows_the_item_and_what_it_waits_for(tools: Client) -> 
     assert await blocked(tools, includeAncestors=True) == [short | ancestors]
 
 
-async def test_what_is_absent_is_null_empty_or_left_out(tools: Client) -> None:
+async def test_absent_fields_are_null_empty_or_left_out(tools: Client) -> None:
     item = await tools.add("stuck", role="blocked")
     assert await blocked(tools, includeItemDetails=True, includeAncestors=True) == [
         {
@@ -131,7 +131,7 @@ async def test_an_explicitly_blocked_item_lists_its_dependencies(tools: Client) 
 
 
 @pytest.mark.parametrize("role", ROLES)
-async def test_a_claim_live_or_expired_hides_nothing(tools: Client, role: str) -> None:
+async def test_live_and_expired_claims_hide_nothing(tools: Client, role: str) -> None:
     blocker = await tools.add()
     item = await tools.add(role=role)
     await tools.link(blocker, item)
@@ -180,13 +180,15 @@ async def test_an_item_with_many_blockers_is_shown_once_with_all_of_them(
     assert (entry["blockerCount"], entry["blockedByTotal"]) == (351, 450)
     assert [len(entry["blockedBy"]) for entry in found] == [0, 1, 20, 1]
     monkeypatch.setattr(tool, "BLOCKED_PER_ROLE", 2)
-    await tools.claim("holder", before)  # which takes it out of the class of those behind it: none has more than two
+    await tools.claim(
+        "holder", before
+    )  # which moves it out of the class of the items behind it: none has more than two
     answer = await tools("get_blocked_items")
     assert [entry.get("blockedByTotal") for entry in answer["blockedItems"]] == [None, None, 450]
     assert answer["truncated"] is True
 
 
-async def test_a_role_with_more_than_an_answer_holds_is_cut_at_the_best(tools: Client) -> None:
+async def test_a_role_with_too_many_items_is_cut_after_the_best(tools: Client) -> None:
     best = await tools.add(role="blocked", priority="high", complexity=1)
     await tools.add_many(499, role="blocked")
     answer = await tools("get_blocked_items")

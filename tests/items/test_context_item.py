@@ -50,7 +50,7 @@ async def test_an_item_without_schema_is_shown_with_nulls(tools: Client) -> None
 
 
 @pytest.mark.every_store
-async def test_the_whole_schema_is_shown_and_the_present_phase_judged(with_schemas: Client) -> None:
+async def test_the_whole_schema_is_shown_and_the_current_phase_checked(with_schemas: Client) -> None:
     item = await with_schemas.add("title", type="bug", tags="a,b")
     await write(with_schemas, item, "hint", "queue", "  ")
     await write(with_schemas, item, "cause", "work")
@@ -130,7 +130,7 @@ async def test_pointers_are_those_of_the_first_missing_note(with_schemas: Client
         ({"role": "work"}, True, None),
     ],
 )
-async def test_progress_tells_no_schema_from_an_empty_one(
+async def test_progress_distinguishes_no_schema_from_an_empty_one(
     with_schemas: Client, fields: Json, can_advance: bool, progress: Json | None
 ) -> None:
     item = await with_schemas.add(**fields)
@@ -166,14 +166,14 @@ async def test_a_claim_is_shown_with_its_holder_live_or_expired(tools: Client) -
     assert "claimDetail" not in await tools("get_context", itemId=item)
 
 
-async def test_the_item_goes_before_since_and_blanks_count_as_absent(tools: Client) -> None:
+async def test_the_item_overrides_since_and_blanks_count_as_absent(tools: Client) -> None:
     item = await tools.add()
     assert (await tools("get_context", itemId=item, since="nonsense"))["mode"] == "item"
     assert (await tools("get_context", itemId="", since="2020-01-01T00:00:00Z"))["mode"] == "session-resume"
     assert (await tools("get_context", itemId=None, since=""))["mode"] == "health-check"
 
 
-async def test_an_item_that_waits_cannot_advance_and_says_for_what(tools: Client) -> None:
+async def test_a_waiting_item_cannot_advance_and_shows_its_blockers(tools: Client) -> None:
     blocker, item = await tools.add(), await tools.add()
     await tools.link(blocker, item)
     waits = {"fromItemId": blocker, "currentRole": "queue", "requiredRole": "terminal"}

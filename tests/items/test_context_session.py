@@ -56,7 +56,7 @@ async def test_an_empty_project_is_healthy(tools: Client) -> None:
 
 
 @pytest.mark.every_store
-async def test_lists_are_by_role_and_best_first_held_and_waiting_items_among_them(tools: Client) -> None:
+async def test_lists_are_by_role_and_best_first_including_held_and_waiting_items(tools: Client) -> None:
     fields: dict[str, Json] = {
         "low": {"priority": "low"},
         "waiting": {"complexity": 3},
@@ -101,7 +101,7 @@ async def test_a_listed_item_shows_its_tags_and_on_request_its_ancestors(with_sc
     assert [entry["ancestors"] for entry in answer["stalledItems"]] == [above["ancestors"]]
 
 
-async def test_stalled_are_active_items_that_lack_required_notes_of_their_phase(with_schemas: Client) -> None:
+async def test_active_items_without_required_notes_of_their_phase_are_stalled(with_schemas: Client) -> None:
     tools = with_schemas
     work = await tools.add("in work", role="work", type="bug")
     review = await tools.add("in review", role="review", type="bug")
@@ -132,7 +132,7 @@ async def test_stalled_are_active_items_that_lack_required_notes_of_their_phase(
     assert "skillPointer" not in left
 
 
-async def test_a_role_with_more_items_than_a_list_holds_is_cut_at_the_best(with_schemas: Client) -> None:
+async def test_a_role_with_too_many_items_for_a_list_is_cut_after_the_best(with_schemas: Client) -> None:
     tools = with_schemas
     best = await tools.add(role="work", priority="high")
     await tools.add_many(199, role="work", type="bug")
@@ -150,7 +150,7 @@ async def test_a_role_with_more_items_than_a_list_holds_is_cut_at_the_best(with_
         assert len({entry["id"] for entry in await tools.pages("get_context", "stalledItems", **since)}) == 200
 
 
-async def test_blocked_items_of_all_kinds_that_are_more_than_a_list_holds_are_cut_at_the_best(tools: Client) -> None:
+async def test_too_many_blocked_items_for_a_list_are_cut_after_the_best(tools: Client) -> None:
     await tools.add_many(199, role="blocked")
     held = await tools.add(role="blocked", priority="high")
     await tools.claim("holder", held)
@@ -171,7 +171,7 @@ async def test_blocked_items_of_all_kinds_that_are_more_than_a_list_holds_are_cu
 
 
 @pytest.mark.every_store
-async def test_claims_are_counted_live_and_expired_whether_or_not_anyone_has_noticed(tools: Client) -> None:
+async def test_live_and_expired_claims_are_counted_also_before_a_sweep(tools: Client) -> None:
     items = await tools.add_many(5)
     for number, item in enumerate(items):
         await tools.claim(f"agent {number}", item)
@@ -184,7 +184,7 @@ async def test_claims_are_counted_live_and_expired_whether_or_not_anyone_has_not
     for item in items[:2]:
         await lapse(tools, item)
     assert await summary() == {"active": 3, "expired": 2}
-    await tools.next()  # moves expired claims back
+    await tools.next()  # puts expired claims back
     assert await summary() == {"active": 3, "expired": 2}
     await lapse(tools, items[2])
     await tools.release("agent 0", items[0])
@@ -244,7 +244,7 @@ async def test_transitions_are_newest_first_with_actor_and_verification(tools: C
     assert b"secret" not in await tools.answer("get_context", since=EPOCH)
 
 
-async def test_since_is_inclusive_and_takes_any_zone(tools: Client) -> None:
+async def test_since_is_inclusive_and_accepts_any_zone(tools: Client) -> None:
     first, second = await tools.add_many(2)
     await tools.move(first, "start")
     at = (await transitions(tools))[0]["at"]
@@ -274,14 +274,14 @@ async def test_since_is_inclusive_and_takes_any_zone(tools: Client) -> None:
         "99999-01-01T00:00:00Z", "2026-01-01T09:00:00+99:00",
     ],
 )  # fmt: skip
-async def test_a_since_that_is_no_instant_is_refused_with_what_is_allowed(tools: Client, since: str) -> None:
+async def test_an_invalid_since_is_rejected_with_the_allowed_form(tools: Client, since: str) -> None:
     failure = await tools.refusal("get_context", since=since)
     assert failure.code == "VALIDATION_ERROR"
     assert failure.message == "since: must be an ISO-8601 time with a zone, for example 2026-01-01T12:00:00Z"
 
 
 @pytest.mark.parametrize("since", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00"])
-async def test_the_ends_of_time_are_instants_too(tools: Client, since: str) -> None:
+async def test_extreme_times_are_valid(tools: Client, since: str) -> None:
     await tools.move(await tools.add(), "start")
     assert len(await transitions(tools, since)) == (1 if since.startswith("0") else 0)
 
@@ -299,14 +299,12 @@ async def test_the_limit_is_50_by_default(tools: Client, limit: int | None, coun
 
 
 @pytest.mark.parametrize("limit", ["many", 0, -7, 201, 10**9])
-async def test_a_limit_beyond_1_to_200_is_refused(tools: Client, limit: Any) -> None:
+async def test_a_limit_outside_1_to_200_is_rejected(tools: Client, limit: Any) -> None:
     assert "limit" in (await tools.refusal("get_context", since=EPOCH, limit=limit)).message
 
 
 @pytest.mark.every_store
-async def test_rows_of_deleted_items_are_left_out_however_many_they_are(
-    tools: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_any_number_of_rows_of_deleted_items_is_left_out(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = await tools.add()
     await tools.move(kept, "start")
     gone = await tools.add_many(100)

@@ -1,4 +1,4 @@
-"""query_dependencies: filters, counts, what an edge shows, and the graph around an item."""
+"""query_dependencies: filters, counts, edges, and the graph around an item."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def ends(tools: Client, item: str, **filters: str) -> set[tuple[str, str, 
 
 
 async def six_edges(tools: Client) -> tuple[str, dict[str, tuple[str, str, str]]]:
-    """An item with one edge of each type in each direction; what each means for the item."""
+    """An item with one edge of each type in each direction, by meaning for the item."""
     item, *others = await tools.add_many(7)
     edges = {
         "blocks it": (others[0], item, "BLOCKS"),
@@ -73,9 +73,7 @@ async def test_an_edge_shows_its_threshold_and_on_request_both_items(tools: Clie
         ({"type": "RELATES_TO"}, {}),
     ],
 )
-async def test_a_threshold_is_shown_where_it_was_given_and_in_force_unless_nothing_waits(
-    tools: Client, given: Json, shown: Json
-) -> None:
+async def test_given_and_effective_thresholds_are_shown(tools: Client, given: Json, shown: Json) -> None:
     source, target = await tools.add_many(2)
     await tools.link(source, target, **given)
     (edge,) = (await tools("query_dependencies", itemId=source))["dependencies"]
@@ -83,7 +81,7 @@ async def test_a_threshold_is_shown_where_it_was_given_and_in_force_unless_nothi
 
 
 @pytest.mark.every_store
-async def test_incoming_is_what_blocks_the_item_whichever_way_the_edge_was_written(tools: Client) -> None:
+async def test_incoming_edges_block_the_item_in_either_notation(tools: Client) -> None:
     item, edges = await six_edges(tools)
     incoming = {edges["blocks it"], edges["it is blocked by"], edges["relates to it"]}
     assert await ends(tools, item, direction="incoming") == incoming
@@ -100,7 +98,7 @@ async def test_the_type_filter_takes_any_case_and_goes_with_the_direction(tools:
     assert await ends(tools, item, type="is_blocked_by", direction="outgoing") == {edges["is blocked by it"]}
 
 
-async def test_counts_are_over_all_edges_whatever_is_listed(tools: Client) -> None:
+async def test_counts_cover_all_edges_for_any_filter(tools: Client) -> None:
     item, _ = await six_edges(tools)
     counts = {"incoming": 2, "outgoing": 2, "relatesTo": 2}
     for filters in ({}, {"direction": "incoming"}, {"type": "RELATES_TO"}, {"direction": "outgoing", "type": "BLOCKS"}):
@@ -116,7 +114,7 @@ async def test_counts_are_over_all_edges_whatever_is_listed(tools: Client) -> No
         ({"neighborsOnly": "no"}, "neighborsOnly"),
     ],
 )
-async def test_what_cannot_be_asked_for_is_refused(tools: Client, arguments: Json, message: str) -> None:
+async def test_invalid_arguments_are_rejected(tools: Client, arguments: Json, message: str) -> None:
     failure = await tools.refusal("query_dependencies", itemId=await tools.add(), **arguments)
     assert failure.code == "VALIDATION_ERROR"
     assert message in failure.message
@@ -132,7 +130,7 @@ async def graph_of(tools: Client, item: str) -> tuple[list[str], int]:
 
 
 @pytest.mark.parametrize("type_name", BLOCKING)
-async def test_a_chain_is_listed_blocker_first_from_wherever_it_is_asked_for(tools: Client, type_name: str) -> None:
+async def test_a_chain_is_listed_blocker_first_from_any_item(tools: Client, type_name: str) -> None:
     ids = await tools.add_many(5)
     for before, after in pairwise(ids):
         ends_of_edge = (before, after) if type_name == "BLOCKS" else (after, before)
@@ -141,7 +139,7 @@ async def test_a_chain_is_listed_blocker_first_from_wherever_it_is_asked_for(too
         assert await graph_of(tools, item) == (ids, 4)
 
 
-async def test_depth_is_the_longest_way_and_both_sides_belong_to_the_graph(tools: Client) -> None:
+async def test_depth_is_the_longest_path_and_the_graph_has_both_sides(tools: Client) -> None:
     top, left, right, low, aside, apart = await tools.add_many(6)
     for source, target in ((top, left), (top, right), (left, right), (right, low), (aside, low)):
         await tools.link(source, target)
@@ -154,7 +152,7 @@ async def test_depth_is_the_longest_way_and_both_sides_belong_to_the_graph(tools
     assert await graph_of(tools, apart) == ([apart], 0)
 
 
-async def test_filters_do_not_touch_the_graph(tools: Client) -> None:
+async def test_filters_do_not_affect_the_graph(tools: Client) -> None:
     first, second, third = await tools.add_many(3)
     await tools.link(first, second)
     await tools.link(second, third)
@@ -195,8 +193,10 @@ async def test_a_long_chain_is_found_from_its_middle_in_few_runs(tools: Client) 
     assert runs.count("read_edges") <= 8
 
 
-async def test_what_one_answer_cannot_hold_is_cut_and_says_so(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an item that has more than the toolset would let it have now."""
+async def test_a_graph_too_large_for_an_answer_is_cut_and_marked(
+    tools: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For an item with more edges than the current limit."""
     hub = await tools.add()
     edges = [word for _ in range(1200) for word in (f"b{new_id()}", f"{new_id()}-")]
     await tools.store.client.hset(keys.edges.key(tools.project, hub.replace("-", "")), items=edges)

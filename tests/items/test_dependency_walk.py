@@ -1,4 +1,4 @@
-"""The walk over a dependency graph, against a plain search, and where what it reads changes meanwhile."""
+"""The walk over a dependency graph, against a plain search, and with changes between reads."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def longest(edges: Mapping[tuple[int, int], str], within: set[int]) -> int:
 
 
 ITEMS = 9
-# Edges go from smaller to larger numbers, so there is no circle.
+# Edges go from smaller to larger numbers, so there is no cycle.
 DAGS = st.dictionaries(
     st.tuples(st.integers(0, ITEMS - 1), st.integers(0, ITEMS - 1)).filter(lambda pair: pair[0] < pair[1]),
     st.sampled_from(sorted(CODES)),
@@ -68,7 +68,7 @@ DAGS = st.dictionaries(
 
 
 @given(edges=DAGS, start=st.integers(0, ITEMS - 1), slice_size=st.integers(1, 4), ahead=st.booleans())
-def test_it_finds_what_is_connected_in_topological_order(
+def test_the_walk_finds_connected_items_in_topological_order(
     edges: dict[tuple[int, int], str], start: int, slice_size: int, ahead: bool
 ) -> None:
     chain, depth, truncated = walked(stored(edges, ITEMS), str(start), slice_size, ahead)
@@ -81,20 +81,20 @@ def test_it_finds_what_is_connected_in_topological_order(
     assert not truncated
 
 
-def test_the_order_is_the_same_whether_or_not_it_reads_ahead() -> None:
+def test_prefetches_do_not_change_the_order() -> None:
     edges = {(0, 3): "BLOCKS", (1, 3): "IS_BLOCKED_BY", (3, 4): "BLOCKS", (3, 5): "BLOCKS", (2, 5): "BLOCKS"}
     held = stored(edges, 6)
     for start in range(6):
         assert walked(held, str(start), 2, True) == walked(held, str(start), 2, False)
 
 
-def test_it_stops_at_its_limit_of_items_and_says_so() -> None:
+def test_the_walk_stops_at_its_limit_of_items() -> None:
     held = stored({(n, n + 1): "BLOCKS" for n in range(9)}, 10)
     assert walked(held, "0", 1, False, max_items=4) == Graph(["0", "1", "2", "3"], 3, True)
     assert walked(held, "0", 1, False, max_items=10) == Graph([str(n) for n in range(10)], 9, False)
 
 
-def test_it_stops_at_its_limit_of_edges_and_says_so() -> None:
+def test_the_walk_stops_at_its_limit_of_edges() -> None:
     held = stored({(n, n + 1): "BLOCKS" for n in range(9)}, 10)
     graph = walked(held, "0", 1, False, max_edges=5)
     assert graph.truncated
@@ -102,7 +102,7 @@ def test_it_stops_at_its_limit_of_edges_and_says_so() -> None:
     assert 3 <= len(graph.chain) < 10
 
 
-def test_reading_that_ended_early_makes_the_graph_incomplete_but_keeps_its_items() -> None:
+def test_an_early_end_of_reads_keeps_the_items_of_an_incomplete_graph() -> None:
     walk = Walk("a", max_edges=2)
     walk.add(walk.wanted(10), {"a": [Edge("B", "b", VALUE), Edge("B", "c", VALUE)]}, False)
     assert walk.wanted(10) == []
@@ -116,7 +116,7 @@ def test_an_item_that_was_deleted_meanwhile_is_left_out() -> None:
     assert walked({}, "0", 5, False) == Graph([], 0, False)
 
 
-def test_a_circle_that_only_different_moments_make_still_lists_each_item_once() -> None:
+def test_an_apparent_cycle_between_reads_lists_each_item_once() -> None:
     held = {
         "a": [Edge("B", "b", VALUE), Edge("B", "c", VALUE)],
         "b": [Edge("b", "a", VALUE), Edge("B", "d", VALUE)],

@@ -1,4 +1,4 @@
-"""Claims that wait, and whose clients have hung up when an item comes: nobody keeps what nobody was told of."""
+"""Parked claims whose clients have hung up when an item comes: undelivered items are given back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def park(front: Front, agent: str, **more: Any) -> tuple[Parked, Delivery]:
-    """Parks a call whose answer is delivered, or not, when the test says so."""
+    """Parks a call; the test decides whether its answer is delivered."""
     delivery = front.delivery = Delivery()
     call = await front.park(agent, **more)
     front.delivery = None
@@ -37,7 +37,7 @@ async def holder(front: Front, item: str) -> str | None:
     return claim.get("claimedBy") if not claim.get("isExpired") else None
 
 
-async def test_an_item_that_did_not_arrive_is_given_back(fronts: Fronts) -> None:
+async def test_an_undelivered_item_is_given_back(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "gone")
     item = await other.add()
@@ -49,8 +49,8 @@ async def test_an_item_that_did_not_arrive_is_given_back(fronts: Fronts) -> None
     assert await other.next() == [item]
 
 
-async def test_an_item_that_comes_when_its_request_is_over_is_given_back(fronts: Fronts) -> None:
-    """The transport has ended the request, and the call does not know that yet."""
+async def test_an_item_handed_to_an_ended_request_is_given_back(fronts: Fronts) -> None:
+    """The transport has ended the request, and the call has not noticed yet."""
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "gone")
     await delivery.end()
@@ -59,7 +59,7 @@ async def test_an_item_that_comes_when_its_request_is_over_is_given_back(fronts:
     assert await holder(other, item) is None
 
 
-async def test_a_repeated_call_claims_anew(fronts: Fronts) -> None:
+async def test_a_retry_claims_again(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "agent")
     first = await other.add()
@@ -71,10 +71,10 @@ async def test_a_repeated_call_claims_anew(fronts: Fronts) -> None:
     assert await other.next() == [first]
 
 
-async def test_a_repeated_call_that_overtakes_the_giving_back_keeps_the_item(
+async def test_a_retry_that_overtakes_the_give_back_keeps_the_item(
     fronts: Fronts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where the server lacks the script that gives back, and has to be sent it first."""
+    """As if the server lacks the script that gives back, which has to be loaded first."""
     tools = await fronts.make()
     call, delivery = await park(tools, "agent")
     item = await tools.add()
@@ -90,7 +90,7 @@ async def test_a_repeated_call_that_overtakes_the_giving_back_keeps_the_item(
     assert await holder(tools, item) == "agent"
 
 
-async def test_a_call_that_a_defect_ended_does_not_count_as_waiting(
+async def test_a_call_ended_by_a_defect_does_not_count_as_waiting(
     fronts: Fronts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools = await fronts.make()
@@ -109,7 +109,7 @@ async def test_a_call_that_a_defect_ended_does_not_count_as_waiting(
     assert await tools.next() == [item]
 
 
-async def test_what_is_given_back_goes_to_who_waits(fronts: Fronts) -> None:
+async def test_a_given_back_item_goes_to_the_next_waiter(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "gone")
     item = await other.add()
@@ -120,7 +120,7 @@ async def test_what_is_given_back_goes_to_who_waits(fronts: Fronts) -> None:
     assert (await waiting.claim())["fenceToken"] > (await call.claim())["fenceToken"]
 
 
-async def test_an_item_that_arrived_stays(fronts: Fronts) -> None:
+async def test_a_delivered_item_stays(fronts: Fronts) -> None:
     tools = await fronts.make()
     call, delivery = await park(tools, "agent")
     item = await tools.add()
@@ -132,7 +132,7 @@ async def test_an_item_that_arrived_stays(fronts: Fronts) -> None:
     assert again == await call.answer()
 
 
-async def test_what_is_there_at_once_is_given_back_too(fronts: Fronts) -> None:
+async def test_an_item_found_at_once_is_given_back(fronts: Fronts) -> None:
     tools = await fronts.make()
     item = await tools.add()
     delivery = tools.delivery = Delivery()
@@ -145,7 +145,7 @@ async def test_what_is_there_at_once_is_given_back_too(fronts: Fronts) -> None:
 
 
 async def test_a_call_that_is_cancelled_as_its_item_comes(fronts: Fronts) -> None:
-    """The item is handed over in the store, and the news of it is still on the way."""
+    """The item is handed over in the store, and the notification is still in transit."""
     tools, other = await fronts.pair()
     call = await tools.park("gone")
     item = await other.add()
@@ -158,7 +158,7 @@ async def test_a_call_that_is_cancelled_as_its_item_comes(fronts: Fronts) -> Non
 @pytest.mark.parametrize("arrives", [True, False])
 @pytest.mark.parametrize("same", [True, False], ids=["here", "elsewhere"])
 async def test_another_call_with_the_request_keeps_the_item(fronts: Fronts, same: bool, arrives: bool) -> None:
-    """Both waited. The one that is gone takes nothing from the other, and the last one gives it back."""
+    """Both waited. The one that hung up takes nothing from the other, and the last one gives it back."""
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "agent")
     again, repeated = await park(tools if same else other, "agent", request_id=call.request_id)
@@ -173,7 +173,7 @@ async def test_another_call_with_the_request_keeps_the_item(fronts: Fronts, same
 
 
 @pytest.mark.parametrize("same", [True, False], ids=["here", "elsewhere"])
-async def test_a_call_that_was_answered_keeps_its_item_whoever_repeats_it_in_vain(fronts: Fronts, same: bool) -> None:
+async def test_an_answered_call_keeps_its_item_despite_undelivered_retries(fronts: Fronts, same: bool) -> None:
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "agent")
     item = await other.add()
@@ -191,8 +191,8 @@ async def test_a_call_that_was_answered_keeps_its_item_whoever_repeats_it_in_vai
 
 @pytest.mark.parametrize("wait_ms", [0, LONG_MS])
 @pytest.mark.parametrize("same", [True, False], ids=["here", "elsewhere"])
-async def test_a_repetition_that_was_answered_first_keeps_the_item(fronts: Fronts, same: bool, wait_ms: int) -> None:
-    """The client has lost its connection and repeats the call, before anybody has noticed the loss."""
+async def test_a_retry_answered_first_keeps_the_item(fronts: Fronts, same: bool, wait_ms: int) -> None:
+    """The client has lost its connection and retries the call before the loss is noticed."""
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "agent")
     item = await other.add()
@@ -204,7 +204,7 @@ async def test_a_repetition_that_was_answered_first_keeps_the_item(fronts: Front
     assert await holder(other, item) == "agent"
 
 
-async def test_a_claim_that_its_agent_has_renewed_stays(fronts: Fronts) -> None:
+async def test_a_renewed_claim_stays(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "agent")
     item = await other.add()
@@ -215,7 +215,7 @@ async def test_a_claim_that_its_agent_has_renewed_stays(fronts: Fronts) -> None:
     assert await holder(other, item) == "agent"
 
 
-async def test_an_item_that_another_agent_has_by_now_stays_there(fronts: Fronts) -> None:
+async def test_an_item_claimed_by_another_agent_since_stays_there(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "agent")
     item = await other.add()
@@ -226,9 +226,7 @@ async def test_an_item_that_another_agent_has_by_now_stays_there(fronts: Fronts)
     assert await holder(other, item) == "rival"
 
 
-async def test_a_store_that_does_not_answer_then_leaves_the_item_claimed(
-    fronts: Fronts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_store_outage_leaves_the_item_claimed(fronts: Fronts, monkeypatch: pytest.MonkeyPatch) -> None:
     tools, other = await fronts.pair()
     call, delivery = await park(tools, "agent")
     item = await other.add()
@@ -280,8 +278,8 @@ async def test_an_item_that_comes_as_the_input_ends_is_answered_with_or_free(fro
             await take(other, f"rival-{turns}")
 
 
-async def test_many_that_come_and_go(fronts: Fronts) -> None:
-    """Callers hang up as items come, over two front-ends; each item ends with one who is there."""
+async def test_many_clients_that_hang_up(fronts: Fronts) -> None:
+    """Callers hang up as items come, over two front-ends; each item ends with a connected one."""
     pair = await fronts.pair()
     gone = [await park(pair[n % 2], f"gone-{n}") for n in range(12)]
     staying = [await pair[n % 2].park(f"stays-{n}") for n in range(6)]

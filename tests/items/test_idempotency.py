@@ -36,7 +36,7 @@ async def records(tools: Client) -> set[bytes]:
 
 @pytest.mark.every_store
 @every_call
-async def test_a_repeated_call_gets_the_first_answer_to_the_letter(tools: Client, prepare: Prepare) -> None:
+async def test_a_retry_gets_the_first_answer_verbatim(tools: Client, prepare: Prepare) -> None:
     prepared = await prepare(tools)
     arguments = keyed(prepared, fresh_id())
     first = await tools.answer(prepared[0], **arguments)
@@ -48,7 +48,7 @@ async def test_a_repeated_call_gets_the_first_answer_to_the_letter(tools: Client
 
 
 @every_call
-async def test_a_hundred_equal_calls_at_once_have_one_effect(
+async def test_a_hundred_equal_concurrent_calls_have_one_effect(
     tools: Client, elsewhere: Client, prepare: Prepare
 ) -> None:
     prepared = await prepare(tools)
@@ -61,7 +61,7 @@ async def test_a_hundred_equal_calls_at_once_have_one_effect(
 
 
 @every_call
-async def test_other_arguments_under_the_same_id_are_refused(tools: Client, prepare: Prepare) -> None:
+async def test_other_arguments_under_the_same_id_are_rejected(tools: Client, prepare: Prepare) -> None:
     prepared = await prepare(tools)
     request_id = fresh_id()
     await tools(prepared[0], **keyed(prepared, request_id))
@@ -73,14 +73,14 @@ async def test_other_arguments_under_the_same_id_are_refused(tools: Client, prep
     assert await contents(tools) == before
 
 
-async def test_a_default_that_is_spelled_out_is_no_other_argument(tools: Client) -> None:
+async def test_an_explicit_default_is_the_same_argument(tools: Client) -> None:
     item, me, request_id = await tools.add(), actor("agent"), fresh_id()
     first = await tools("claim_item", actor=me, requestId=request_id, claims=[{"itemId": item}])
     spelled = {"itemId": item, "ttlSeconds": 900, "fenceToken": None}
     assert await tools("claim_item", actor=me, requestId=request_id, claims=[spelled], releases=[], waitMs=0) == first
 
 
-async def test_another_tool_under_the_same_id_is_refused(tools: Client) -> None:
+async def test_another_tool_under_the_same_id_is_rejected(tools: Client) -> None:
     request_id = fresh_id()
     await tools("claim_item", **keyed(await claim(tools), request_id))
     failure = await tools.refusal("manage_items", **keyed(await create(tools), request_id))
@@ -120,7 +120,7 @@ async def test_without_actor_or_usable_id_a_call_runs_each_time(tools: Client, p
     assert await records(tools) == before
 
 
-async def test_ids_are_read_in_any_case(tools: Client) -> None:
+async def test_ids_are_case_insensitive(tools: Client) -> None:
     request_id = fresh_id()
     prepared = await create(tools)
     first = await tools.answer(prepared[0], **keyed(prepared, request_id))
@@ -135,10 +135,10 @@ async def test_a_renewed_proof_is_the_same_call(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("good_first", [True, False])
-async def test_what_proofs_are_worth_later_does_not_change_the_answer(
+async def test_later_validity_of_proofs_does_not_change_the_answer(
     store: Store, project: str, good_first: bool
 ) -> None:
-    """The first proof of a batch is what its record is kept under; the others may be renewed, or run out."""
+    """The record of a batch is kept under its first proof; the others may be renewed, or expire."""
     bad: set[str | None] = set() if good_first else {"second"}
 
     async def policy(actor: Actor) -> Trusted:
@@ -162,7 +162,7 @@ async def test_what_proofs_are_worth_later_does_not_change_the_answer(
 
 
 @pytest.mark.parametrize("tool", ["advance_item", "manage_notes"])
-async def test_a_repeated_answer_says_what_became_of_the_first_proof(store: Store, project: str, tool: str) -> None:
+async def test_a_replayed_answer_has_the_verification_of_the_first_proof(store: Store, project: str, tool: str) -> None:
     states = iter(
         [*[Verification("verified", "jwks", None)] * 2, *[Verification("rejected", "jwks", "it has expired")] * 2]
     )
@@ -205,7 +205,7 @@ async def test_another_signature_is_another_argument(tools: Client, tool: str, c
 
 
 @pytest.mark.parametrize("role", ["queue", "work"])
-async def test_a_tree_is_repeated_under_other_schemas(tools: Client, role: str) -> None:
+async def test_a_tree_is_replayed_under_other_schemas(tools: Client, role: str) -> None:
     def configure(*notes: Json) -> None:
         tools.configure(msgspec.convert({"work_item_schemas": {"bug": {"notes": notes}}}, Settings))
 
@@ -236,9 +236,7 @@ async def test_records_live_as_long_as_configured(tools: Client) -> None:
         await tools.store.client.delete(key)
 
 
-async def test_a_call_that_failed_whole_may_be_repeated_under_its_id(
-    tools: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_call_may_be_retried_under_its_id(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = {"operation": "create", "items": [{"title": "t"}], "parentId": "abcdef"}
     call = {**arguments, "actor": actor("agent"), "requestId": fresh_id()}
     assert (await tools.refusal("manage_items", **call)).code == "RESOURCE_NOT_FOUND"
@@ -248,7 +246,7 @@ async def test_a_call_that_failed_whole_may_be_repeated_under_its_id(
     assert (await tools("manage_items", **call))["created"] == 1
 
 
-async def test_new_calls_replays_and_mismatches_are_told_apart(tools: Client) -> None:
+async def test_new_calls_replays_and_mismatches_are_counted_separately(tools: Client) -> None:
     seen: list[str] = []
     tools.store.observe = lambda script, seconds, outcome: seen.append(outcome)
     request = fresh_id()

@@ -1,4 +1,4 @@
-"""How the read tools take the item that they are asked about: by id or prefix, and what they refuse."""
+"""Items as arguments of the read tools: by id or prefix, and refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 A = "abcd1234-0000-4000-8000-00000000000a"
 B = "abcd1234-0000-4000-8000-00000000000b"
 
-# Tool, argument, and where the answer shows that it is about the item A.
+# Tool, argument, and the part of the answer with the item A.
 TOOLS: list[tuple[str, str, Callable[[Json], bool]]] = [
     ("query_dependencies", "itemId", lambda answer: answer["dependencies"][0]["fromItemId"] == A),
     ("get_next_status", "itemId", lambda answer: answer["currentRole"] == "work"),
@@ -37,14 +37,14 @@ async def two(tools: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
 
 @pytest.mark.parametrize("written", [A, A.upper(), A.replace("-", ""), "abcd1234000040008000" + "0" * 11 + "a"])
 @pytest.mark.parametrize(("tool", "argument", "is_about_a"), TOOLS)
-async def test_it_may_be_named_by_id_or_prefix(
+async def test_an_item_may_be_named_by_id_or_prefix(
     two: Client, tool: str, argument: str, is_about_a: Callable[[Json], bool], written: str
 ) -> None:
     assert is_about_a(await two(tool, **{argument: written}))
 
 
 @pytest.mark.parametrize(("tool", "argument", "is_about_a"), TOOLS)
-async def test_a_shorter_prefix_will_do_while_it_means_one_item(
+async def test_a_shorter_prefix_is_accepted_while_unique(
     two: Client, tool: str, argument: str, is_about_a: Callable[[Json], bool]
 ) -> None:
     failure = await two.refusal(tool, **{argument: "ABCD1"})
@@ -70,7 +70,7 @@ async def test_a_shorter_prefix_will_do_while_it_means_one_item(
         (7, "VALIDATION_ERROR", "{argument}"),
     ],
 )
-async def test_an_item_that_cannot_be_found_is_refused(
+async def test_an_item_that_cannot_be_found_is_rejected(
     tools: Client, tool: str, argument: str, written: object, code: str, message: str
 ) -> None:
     failure = await tools.refusal(tool, **{argument: written})

@@ -1,4 +1,4 @@
-"""Large calls beside others: what parked callers are handed, repairs that others undo, claims that end together."""
+"""Large concurrent calls: items for parked calls, repairs undone by others, claims that expire together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AT_WORK: Json = {"role": "work"}
 
 
 def reopening(*clients: Client) -> None:
-    """Items of a type return to work when a child comes."""
+    """Items of a type return to work with a new child."""
     for client in clients:
         assert client.configure is not None
         client.configure(msgspec.convert(SCHEMAS, Settings))
@@ -41,7 +41,7 @@ async def front(fronts: Fronts) -> Front:
 
 
 async def still_waits(front: Front, call: Parked) -> None:
-    """The call waits, with all paid, and nobody has an item."""
+    """The call is parked, all debts are settled, and nobody has an item."""
     assert await front.next(role="work", includeClaimed=True) == []
     assert call.waits
 
@@ -55,7 +55,7 @@ async def add_tree(tools: Client, parent: str) -> None:
 
 
 @pytest.mark.parametrize("add", [add_child, add_tree])
-async def test_a_new_child_hands_out_no_parent_that_waits_again(
+async def test_a_parent_that_waits_again_after_a_new_child_is_not_handed_out(
     tools: Client, dying: Client, front: Front, add: Any
 ) -> None:
     reopening(tools, dying, front)
@@ -71,7 +71,7 @@ async def test_a_new_child_hands_out_no_parent_that_waits_again(
     await still_waits(front, call)
 
 
-async def test_a_child_that_reopens_hands_out_no_parent_that_waits_for_it(tools: Client, front: Front) -> None:
+async def test_a_parent_that_waits_for_its_reopened_child_is_not_handed_out(tools: Client, front: Front) -> None:
     parent = await tools.add()
     child = await tools.add(parentId=parent)
     others = await tools.add_many(SOME)
@@ -84,9 +84,7 @@ async def test_a_child_that_reopens_hands_out_no_parent_that_waits_for_it(tools:
     await still_waits(front, call)
 
 
-async def test_of_two_parents_that_reopen_the_one_that_waits_for_the_other_is_not_handed_out(
-    tools: Client, front: Front
-) -> None:
+async def test_a_reopened_parent_that_waits_for_another_one_is_not_handed_out(tools: Client, front: Front) -> None:
     reopening(tools, front)
     first, second = await tools.add(type="again"), await tools.add(type="again")
     others = await tools.add_many(SOME)
@@ -100,12 +98,12 @@ async def test_of_two_parents_that_reopen_the_one_that_waits_for_the_other_is_no
     assert other_call.waits
 
 
-async def test_claims_that_end_together_go_to_all_who_waited_before_a_newcomer(tools: Client, front: Front) -> None:
+async def test_claims_that_expire_together_go_to_earlier_waiters_first(tools: Client, front: Front) -> None:
     items = await tools.add_many(12)
     for item in items:
         await tools.claim(f"holder of {item}", item)
     calls = [await front.park(f"waiter {n}") for n in range(len(items))]
-    await front.kill()  # nobody but the newcomer looks for claims that have ended
+    await front.kill()  # only the newcomer sweeps expired claims
     for item in items:
         await lapse(tools, item)
     assert (await take(tools, "newcomer"))["outcome"] == "no_match"
@@ -114,7 +112,7 @@ async def test_claims_that_end_together_go_to_all_who_waited_before_a_newcomer(t
 
 
 class Undone(Store):
-    """A store in which somebody undoes repairs of levels: before an edge is tried all are as they were at first."""
+    """A store in which repairs of levels are undone: before each attempt at an edge they are reset."""
 
     def __init__(self, url: str, times: int) -> None:
         super().__init__(url, timeout_ms=5000)
@@ -133,7 +131,7 @@ class Undone(Store):
         return await super().run(script, project, *args, **more)
 
 
-async def test_a_repair_that_others_undo_is_made_again_after_growing_pauses(
+async def test_an_undone_repair_is_retried_with_backoff(
     tools: Client, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = await tools.add_many(350), await tools.add_many(350)
@@ -157,9 +155,7 @@ async def test_a_repair_that_others_undo_is_made_again_after_growing_pauses(
 
 
 @pytest.mark.parametrize(("tags", "left"), [("t", 0), (",".join(f"t{n}" for n in range(32)), 20)])
-async def test_claims_that_end_together_are_put_back_a_few_at_a_time_where_tags_are_many(
-    tools: Client, tags: str, left: int
-) -> None:
+async def test_items_with_many_tags_are_put_back_a_few_at_a_time(tools: Client, tags: str, left: int) -> None:
     items = await tools.add_many(60, tags=tags)
     for item in items:
         await tools.claim(f"holder of {item}", item)

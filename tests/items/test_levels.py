@@ -1,4 +1,4 @@
-"""Large repairs of levels: the rule against a plain reference, and long chains that are joined, or must not be."""
+"""Large repairs of levels: the rule against a plain reference, and joins of long chains."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def reaches(graph: Graph, start: str, end: str) -> bool:
 
 
 def in_parts(repair: Repair, edges: Iterable[tuple[str, str]], levels: dict[str, int], parts: Sequence[int]) -> None:
-    """Tells a repair of what it wants to know, in parts of these sizes, of which the last part is answered first."""
+    """Answers the reads of a repair in parts of these sizes, last part first."""
     near = added(edges, repair.step)
     turn = 0
     while not repair.done:
@@ -56,7 +56,7 @@ def in_parts(repair: Repair, edges: Iterable[tuple[str, str]], levels: dict[str,
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[list[tuple[str, str]], dict[str, int], tuple[str, str]]:
-    """A graph without circles, levels that rise along its edges, and an edge to be added that does not rise yet."""
+    """An acyclic graph, levels that rise along its edges, and a new edge that does not rise yet."""
     count = draw(st.integers(2, 14))
     items = draw(st.permutations([f"i{n}" for n in range(count)]))
     ends = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda pair: pair[0] < pair[1])
@@ -78,7 +78,7 @@ def moved(levels: dict[str, int], move: Move, step: int) -> None:
 
 
 @given(graphs(), st.lists(st.integers(1, 5), min_size=1, max_size=5), st.sampled_from([1, -1]))
-def test_a_repair_moves_what_has_to_move_or_finds_the_way_back(
+def test_a_repair_makes_the_needed_moves_or_finds_the_cycle(
     drawn: tuple[list[tuple[str, str]], dict[str, int], tuple[str, str]], parts: list[int], step: int
 ) -> None:
     edges, levels, (blocker, blocked) = drawn
@@ -100,7 +100,7 @@ def test_a_repair_moves_what_has_to_move_or_finds_the_way_back(
         assert all(levels[low] < levels[high] for low, high in edges), "an order of the graph after each of them"
     assert levels[blocker] < levels[blocked]
     for item in levels:
-        # No item moves that could stay, and none moves further than it has to.
+        # No item moves unnecessarily or too far.
         near = [other for low, high in edges for other in ((low,) if step > 0 else (high,))
                 if item == (high if step > 0 else low)] + ([stop] if item == start else [])  # fmt: skip
         least = [levels[other] + step for other in near]
@@ -108,9 +108,7 @@ def test_a_repair_moves_what_has_to_move_or_finds_the_way_back(
 
 
 @given(st.integers(1, 30), st.integers(0, 20), st.sampled_from([1, -1]), st.lists(st.integers(1, 9), min_size=1))
-def test_a_circle_that_only_came_about_while_it_was_read_ends_the_repair(
-    size: int, lead: int, step: int, parts: list[int]
-) -> None:
+def test_an_apparent_cycle_between_reads_ends_the_repair(size: int, lead: int, step: int, parts: list[int]) -> None:
     ring = [f"r{n}" for n in range(size)]
     way = ["start", *(f"l{n}" for n in range(lead)), ring[0]]
     edges = [*pairwise(way), *pairwise([*ring, ring[0]])]
@@ -120,7 +118,7 @@ def test_a_circle_that_only_came_about_while_it_was_read_ends_the_repair(
     assert (repair.torn, repair.cyclic) == (True, False)
 
 
-def test_what_edges_lead_to() -> None:
+def test_neighbours_of_edges() -> None:
     edges = [("a", "b"), ("a", "c"), ("b", "c")]
     assert added(edges, 1) == {"a": ["b", "c"], "b": ["c"]}
     assert added(edges, -1) == {"b": ["a"], "c": ["a", "b"]}
@@ -163,7 +161,7 @@ async def levels_of(tools: Client, ids: Iterable[str]) -> list[int]:
 
 
 def refused_at(answer: Json) -> list[int]:
-    """The edges that close a cycle; of a call that was refused for nothing else."""
+    """The edges that close a cycle, in a call rejected only for that."""
     assert answer["created"] == 0
     (failure,) = answer["failures"]
     errors = re.split(r"; edge \d+: ", failure["error"])
@@ -189,7 +187,7 @@ async def sound(tools: Client) -> bool:
 async def test_long_chains_are_joined_in_slices_and_not_joined_back(tools: Client, first: int, second: int) -> None:
     a, b = await chain(tools, first), await chain(tools, second)
     runs = watched(tools)
-    # The side that is at hand sooner moves: the smaller one.
+    # The smaller side moves.
     before = await levels_of(tools, a), await levels_of(tools, b)
     assert (await tools.try_link(b[0], a[-1], type="IS_BLOCKED_BY"))["created"] == 1
     assert {"read_neighbours", "shift_levels"} <= set(runs)
@@ -204,7 +202,7 @@ async def test_long_chains_are_joined_in_slices_and_not_joined_back(tools: Clien
 
 
 async def refused_back(tools: Client, a: list[str], b: list[str]) -> None:
-    """Any edge from the end of joined chains to their beginning is refused, and nothing has changed."""
+    """Any edge from the end of joined chains to their beginning is rejected without effect."""
     stood = await contents(tools)
     for back in ((b[-1], a[0]), (b[150], a[90])):
         assert refused_at(await link_pairs(tools, back)) == [0]
@@ -237,7 +235,7 @@ async def test_an_edge_of_a_batch_makes_a_later_one_close_a_cycle(tools: Client)
     assert await sound(tools)
 
 
-async def test_edges_of_a_batch_that_are_refused_are_not_followed(tools: Client) -> None:
+async def test_rejected_edges_of_a_batch_are_not_followed(tools: Client) -> None:
     a, b = await chain(tools, 350), await chain(tools, 350)
     x, y = await tools.add_many(2)
     answer = await link_pairs(
@@ -245,14 +243,14 @@ async def test_edges_of_a_batch_that_are_refused_are_not_followed(tools: Client)
     )
     assert answer["created"] == 0
     assert bad_edges(answer) == [2, 3, 4, 5, 7]
-    # Both ways: what is refused may stand above and below.
+    # Both ways: a rejected edge may be above or below.
     answer = await link_pairs(tools, (x, a[-1]), (y, x), (x, y), (a[2], a[2]), (a[-1], b[0]), (b[-1], a[0]))
     assert bad_edges(answer) == [2, 3, 5]
     assert (await link_pairs(tools, (b[0], x), (x, y), (a[-1], b[0])))["created"] == 3
     assert await sound(tools)
 
 
-async def test_of_two_calls_that_join_chains_both_ways_one_succeeds(clients: list[Client]) -> None:
+async def test_one_of_two_calls_that_join_chains_both_ways_succeeds(clients: list[Client]) -> None:
     for _ in range(2):
         a, b = await asyncio.gather(chain(clients[0], 350), chain(clients[1], 350))
         answers = await asyncio.gather(link_pairs(clients[1], (a[-1], b[0])), link_pairs(clients[2], (b[-1], a[0])))
@@ -260,7 +258,7 @@ async def test_of_two_calls_that_join_chains_both_ways_one_succeeds(clients: lis
         assert refused_at(min(answers, key=lambda answer: int(answer["created"]))) == [0]
 
 
-async def test_of_three_calls_that_close_a_ring_of_chains_two_succeed(clients: list[Client]) -> None:
+async def test_two_of_three_calls_that_close_a_ring_of_chains_succeed(clients: list[Client]) -> None:
     a, b, c = await asyncio.gather(*(chain(client, 350) for client in clients))
     ring = [(a[-1], b[0]), (b[-1], c[0]), (c[-1], a[0])]
     answers = await asyncio.gather(*(link_pairs(client, pair) for client, pair in zip(clients, ring, strict=True)))
@@ -271,7 +269,7 @@ async def test_of_three_calls_that_close_a_ring_of_chains_two_succeed(clients: l
 
 
 class Known:
-    """What blocks what, by a plain search."""
+    """A dependency graph with plain search."""
 
     def __init__(self, chains: Iterable[list[str]]) -> None:
         self.graph: Graph = defaultdict(set)
@@ -282,7 +280,7 @@ class Known:
                 self.graph[source].add(target)
 
     def refused(self, batch: Sequence[tuple[str, str, str]]) -> list[int]:
-        """The positions that must be refused; all edges are there afterwards where there are none."""
+        """The positions that must be rejected; if there are none, all edges are added."""
         taken: list[tuple[str, str]] = []
         problems: list[int] = []
         known = set(self.edges)
@@ -306,7 +304,7 @@ class Known:
 
 
 @pytest.mark.parametrize("slice_of", [7, 50])
-async def test_batches_in_any_order_are_refused_for_cycles_only(
+async def test_batches_in_any_order_are_rejected_only_for_cycles(
     tools: Client, monkeypatch: pytest.MonkeyPatch, slice_of: int
 ) -> None:
     monkeypatch.setattr("coordinator.toolsets.items.store.dependencies.SLICE", slice_of)
@@ -334,7 +332,7 @@ async def test_batches_in_any_order_are_refused_for_cycles_only(
 
 
 @pytest.mark.parametrize(("step", "moved", "level"), [(1, 0, 1), (1, 0, 2), (-1, 1, 0), (-1, 1, -1)])
-async def test_no_item_is_moved_past_one_that_came_nearer_meanwhile(
+async def test_no_item_moves_past_a_neighbour_that_moved_meanwhile(
     tools: Client, step: int, moved: int, level: int
 ) -> None:
     ids = await chain(tools, 2)
@@ -345,8 +343,8 @@ async def test_no_item_is_moved_past_one_that_came_nearer_meanwhile(
     assert await levels_of(tools, ids) == before
 
 
-async def test_edges_that_come_and_go_at_once_never_close_a_cycle(clients: list[Client]) -> None:
-    """The audit at the end finds levels that do not rise, and there are none where there is a cycle."""
+async def test_concurrent_creates_and_deletes_never_close_a_cycle(clients: list[Client]) -> None:
+    """The audit at the end finds levels that do not rise, which a cycle would cause."""
     chains = [await chain(clients[0], 170) for _ in range(4)]
 
     async def work(client: Client, chance: random.Random) -> int:

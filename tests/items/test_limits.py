@@ -1,4 +1,4 @@
-"""Bounds of what one element may bring: what is stored or looked up by name costs the store time for each."""
+"""Limits of one element: each stored or looked up name costs the store time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TOO_MANY_EDGES = "an item can have at most 600 dependencies"
 
 
 @pytest.mark.parametrize("fields", FITTING.values(), ids=FITTING)
-async def test_as_much_as_fits(tools: Client, fields: Json) -> None:
+async def test_the_maximum_is_accepted(tools: Client, fields: Json) -> None:
     created, updated = await tools.add(**fields), await tools.add()
     assert (await tools.update(updated, **fields))["updated"] == 1
     for item in (created, updated):
@@ -64,7 +64,7 @@ async def test_as_much_as_fits(tools: Client, fields: Json) -> None:
 
 
 @pytest.mark.parametrize("fields", TOO_MUCH.values(), ids=TOO_MUCH)
-async def test_more_is_refused(tools: Client, fields: Json) -> None:
+async def test_more_than_the_maximum_is_rejected(tools: Client, fields: Json) -> None:
     item = await tools.add()
     before = await tools.get(item)
     (field,) = fields
@@ -83,7 +83,7 @@ async def test_more_is_refused(tools: Client, fields: Json) -> None:
 
 
 @pytest.mark.parametrize("count", [20, 21])
-async def test_tags_asked_for(tools: Client, count: int) -> None:
+async def test_tags_of_a_filter_are_bounded(tools: Client, count: int) -> None:
     item = await tools.add(tags="n7x")
     tags = listed(count)
     claim = {"claims": [{"selector": {"tags": tags}}], "actor": actor("agent"), "requestId": fresh_id()}
@@ -100,7 +100,7 @@ async def test_tags_asked_for(tools: Client, count: int) -> None:
             assert str(answer) == f"{field}: must be at most 20 tags"
 
 
-async def test_a_long_summary_of_a_transition(tools: Client) -> None:
+async def test_a_long_summary_of_a_transition_is_rejected(tools: Client) -> None:
     item = await tools.add()
     refused = await tools.refusal(
         "advance_item", transitions=[{"itemId": item, "trigger": "start", "summary": "s" * 2001}]
@@ -109,7 +109,7 @@ async def test_a_long_summary_of_a_transition(tools: Client) -> None:
     assert (await tools.advance(item, "start", summary="s" * 2000))["applied"]
 
 
-async def test_long_refs_are_neither_taken_nor_repeated(tools: Client) -> None:
+async def test_long_refs_are_rejected_and_truncated_in_messages(tools: Client) -> None:
     children = [{"ref": f"child-{number}", "title": "t"} for number in range(100)]
     long: Any = "r" * 100_000
     for field, more in (
@@ -130,12 +130,12 @@ async def test_long_refs_are_neither_taken_nor_repeated(tools: Client) -> None:
         ("sources", {"pattern": "fan-in", "target": "aaaa", "sources": ["bbbb"] * (MAX_EDGES + 1)}),
     ],
 )
-async def test_a_pattern_with_too_many_edges(tools: Client, field: str, pattern: Json) -> None:
+async def test_a_pattern_with_too_many_edges_is_rejected(tools: Client, field: str, pattern: Json) -> None:
     refused = await tools.refusal("manage_dependencies", operation="create", **pattern)
     assert refused.message == f"{field}: must make at most {MAX_EDGES} edges"
 
 
-async def test_as_many_edges_as_fit_in_one_call(tools: Client) -> None:
+async def test_the_most_edges_of_one_call_are_accepted(tools: Client) -> None:
     one, *others = ids = await tools.add_many(MAX_EDGES + 1)
     steps = [{"fromItemId": target, "toItemId": source} for source, target in pairwise(ids)]
     for arguments in (
@@ -172,7 +172,7 @@ async def test_a_malformed_parent_is_named(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("blank", ["", " "])
-async def test_a_blank_parent_moves_nothing(tools: Client, blank: str) -> None:
+async def test_a_blank_parent_does_not_move_an_item(tools: Client, blank: str) -> None:
     _, child = await tools.chain(1)
     assert (await tools.update(child, parentId=blank, title="new"))["updated"] == 1
     assert ((await tools.get(child))["depth"], (await tools.get(child))["title"]) == (1, "new")
@@ -195,13 +195,13 @@ async def test_an_id_cannot_be_chosen(tools: Client) -> None:
     assert answer["failures"][0]["error"].startswith("id: cannot be chosen")
 
 
-async def test_a_blank_type_is_none(tools: Client) -> None:
+async def test_a_blank_type_means_none(tools: Client) -> None:
     item = await tools.add(type=" ")
     assert "type" not in await tools.get(item)
     assert await tools.next(type=" ") == [item]
 
 
-async def test_elements_with_many_tags_or_long_texts_go_in_smaller_parts() -> None:
+async def test_elements_with_many_tags_or_long_texts_are_sent_in_smaller_slices() -> None:
     def parts(*elements: tuple[str, str]) -> list[int]:
         found = list(slices(elements, lambda element: element[:1], lambda element: element[1].count(",")))
         assert [each for part in found for each in part] == list(elements)
@@ -215,7 +215,7 @@ async def test_elements_with_many_tags_or_long_texts_go_in_smaller_parts() -> No
     assert parts(*[("\u2603" * 250_000, "")] * 4) == [2, 2]
 
 
-async def test_parts_of_any_size_have_one_answer(tools: Client) -> None:
+async def test_slices_of_any_size_have_one_answer(tools: Client) -> None:
     items = [{"title": str(number), "tags": listed(32 - number % 30)} for number in range(60)]
     runs: list[str] = []
     tools.store.observe = lambda script, seconds, outcome: runs.append(f"{script} {outcome}")
@@ -261,10 +261,10 @@ async def test_items_with_many_tags_or_edges_are_changed_in_several_runs(
 
 
 @pytest.mark.parametrize(("tool", "held"), [("advance_item", False), ("complete_tree", False), ("complete_tree", True)])
-async def test_items_that_very_many_wait_for_are_changed_in_runs_of_their_own(
+async def test_items_with_very_many_dependents_are_changed_in_separate_runs(
     tools: Client, tool: str, held: bool
 ) -> None:
-    """Or skipped, with all that wait for them, where others hold them."""
+    """Or skipped with their dependents, if others hold them."""
     items, others = await tools.add_many(4), await tools.add_many(450)
     for item in items[:2]:
         await tools.link_all((item, other) for other in others)
@@ -304,7 +304,7 @@ async def test_notes_of_an_item(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "☃", "🦊"])
-async def test_a_note_holds_so_many_bytes(tools: Client, letter: str) -> None:
+async def test_the_size_of_a_note_is_bounded(tools: Client, letter: str) -> None:
     item = await tools.add()
     size = len(letter.encode())
     fitting = letter * (MAX_TEXT // size) + "x" * (MAX_TEXT % size)
@@ -353,6 +353,6 @@ async def test_dependencies_of_an_item(tools: Client) -> None:
     runs: list[str] = []
     tools.store.observe = lambda script, seconds, outcome: runs.append(script)
     assert (await tools("manage_items", operation="delete", ids=[hub, one_more]))["deleted"] == 2
-    assert runs.count("delete_items") > 5, "its edges go some at a time"
+    assert runs.count("delete_items") > 5, "its edges are deleted in parts"
     report = await audit(tools.store, tools.project)
     assert (report.items, report.edges, report.differences) == (600, 0, [])

@@ -1,6 +1,6 @@
-"""Calls that run at the same time over two front-ends: their answers are those of some order, one after the other.
+"""Concurrent calls over two front-ends are linearizable: their answers are those of some sequential order.
 
-The order is looked for with the model that ``test_model`` uses, which knows no concurrency. Deeper:
+The order is searched with the sequential model of ``test_model``. Deeper:
 ``LINEAR_EXAMPLES=500 pytest tests/items/test_linearizability.py``.
 """
 
@@ -42,14 +42,14 @@ DECLARED: Json = {
     "traits": {},
 }
 
-# A parent whose end follows from that of its children, of which one waits for another, and notes on two of them.
+# A parent that completes with its children, of which one waits for another, and notes on two of them.
 PARENT, FIRST, SECOND, THIRD = range(4)
 ITEMS = st.sampled_from([FIRST, FIRST, SECOND, THIRD, PARENT])
 NOTED = st.sampled_from([FIRST, FIRST, PARENT])
 NOTES = st.tuples(st.sampled_from(["plan", "done"]), st.sampled_from(["text", "text", ""]))
 AGENTS = st.sampled_from(["ann", "bob", "cy"])
 FENCES = st.sampled_from([None, None, None, "last", 1])
-"""Stated with a call: none, the one of the caller's last claim that anybody was told of, one that never was."""
+"""Passed with a call: none, the fence of the caller's last known claim, an invalid one."""
 TRIGGERS = st.sampled_from(["start", "complete", "complete", "block", "resume", "reopen", "cancel"])
 CALL = st.one_of(
     st.tuples(st.just("claim"), AGENTS, ITEMS, FENCES),
@@ -89,7 +89,7 @@ class Connection:
 
 @pytest.fixture(scope="module")
 def connections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Connection]]:
-    """As many to the one front-end as to the other."""
+    """The same number to each front-end."""
     folder = tmp_path_factory.mktemp("linear")
     (folder / "config.yaml").write_bytes(msgspec.yaml.encode(DECLARED))
     arguments = ("--config", str(folder / "config.yaml"), "--port", "0", "--frontends", "2", "--workers", "0")
@@ -97,7 +97,7 @@ def connections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Conne
         fleet = stack.enter_context(RunningFleet(folder / "data", *arguments, FLEET_REQUEST_DEADLINE_MS="20000"))
         fleet.wait_ready()
         found: dict[str, list[Connection]] = {}
-        for _ in range(200):  # the kernel spreads them
+        for _ in range(200):  # the kernel distributes them
             made = Connection(fleet.port)
             stack.callback(made.close)
             made.call("warm-up", "get_next_item")
@@ -151,7 +151,7 @@ def state(model: Model) -> Hashable:
 
 
 def run(project: str, connection: Connection, ids: list[str], told: dict[str, int], call: Any) -> Operation[Model]:
-    """Makes one call; what it was and what came of it. ``told``: the fences that callers got last, by item."""
+    """Makes one call; returns call and outcome. ``told``: the last fences that callers received, by item."""
     kind, who, number, more = call
     item = ids[number]
     began = time.monotonic()
@@ -270,7 +270,7 @@ def _register(value: int, began: float, ended: float, *, write: bool) -> Operati
     return Operation(f"{'write' if write else 'read'} {value}", began, ended, step)
 
 
-def test_the_search_finds_an_order_and_misses_none() -> None:
+def test_the_search_for_an_order_is_correct() -> None:
     write, early, late = (
         _register(1, 0, 10, write=True),
         _register(0, 1, 2, write=False),

@@ -1,4 +1,4 @@
-"""Answers that are lost between store and caller: the same call again, through another process."""
+"""Answers lost between store and caller: retries through another process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LosesAnswers(Store):
 
     async def run(self, script: Script[Any], project: str, *args: str | bytes | int, **more: Any) -> Any:
         reply = await super().run(script, project, *args, **more)
-        if project == keys.FLEET:  # the note that the project has items, which the call can do without
+        if project == keys.FLEET:  # the record of the project's items, which is optional for the call
             return reply
         self.lose -= 1
         if self.lose == 0:
@@ -53,10 +53,10 @@ async def losing(redis_url: str, project: str) -> AsyncIterator[LosingClient]:
 
 @pytest.mark.parametrize("lose", [1, 2, 3])
 @every_call
-async def test_a_repeated_call_has_one_effect_and_one_answer(
+async def test_a_retried_call_has_one_effect_and_one_answer(
     tools: Client, elsewhere: Client, losing: LosingClient, prepare: Prepare, lose: int
 ) -> None:
-    """Whichever of the call's scripts was the last one to run; a call of fewer scripts just succeeds."""
+    """For each of the call's scripts as the last one to run; a call with fewer scripts just succeeds."""
     prepared = await prepare(tools)
     tool, arguments = prepared[0], keyed(prepared, fresh_id())
     before = await events(tools)
@@ -75,7 +75,7 @@ async def test_a_repeated_call_has_one_effect_and_one_answer(
 
 @pytest.mark.parametrize("lose", [1, 2, 3])
 @pytest.mark.parametrize("operation", ["create", "update", "delete"])
-async def test_a_call_in_slices_goes_on_where_another_process_was_lost(
+async def test_a_call_in_slices_continues_after_another_process_died(
     tools: Client, losing: LosingClient, operation: str, lose: int
 ) -> None:
     ids = await tools.add_many(120)

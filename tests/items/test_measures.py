@@ -1,4 +1,4 @@
-"""Figures about items: roles, the oldest ready one, how long claims were held and who lost the race for them."""
+"""Metrics of items: roles, the oldest ready item, durations of claims and their losers."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ pytestmark = pytest.mark.anyio
 
 
 async def held(tools: Client) -> dict[str, tuple[dict[int, int], float]]:
-    """Claims that have ended since this was asked: counts by bucket and seconds, by how."""
+    """Claims ended since the last call: counts by bucket and seconds, by kind of end."""
     found = await MeasureStore(tools.store).measure(tools.project)
     return {one.end: (one.counts, one.seconds) for one in found.held}
 
 
 async def ends(tools: Client) -> dict[str, int]:
-    """How many have, by how."""
+    """The number of ended claims, by kind of end."""
     return {end: sum(counts.values()) for end, (counts, _) in (await held(tools)).items()}
 
 
 async def lost(tools: Client) -> tuple[dict[int, int], int]:
-    """Claims that have ended since this was asked, by the bucket of how many lost each; and all these losers."""
+    """Claims ended since the last call, by bucket of losers; and all losers."""
     found = (await MeasureStore(tools.store).measure(tools.project)).lost
     return found.counts, found.losers
 
 
 async def fail(tools: Client, item: str, count: int, agent: str = "loser") -> None:
-    """Claims of others that are in vain."""
+    """Failing claims of other agents."""
     for number in range(count):
         result = await tools.claims(f"{agent}-{number}", [{"itemId": item}])
         assert result["claimResults"][0]["outcome"] == "already_claimed"
 
 
 async def backdate(tools: Client, item: str, seconds: float) -> None:
-    """Has the item's claim begun so much earlier."""
+    """Backdates the item's claim."""
     key = keys.item.key(tools.project, item.replace("-", ""))
     claim = claim_of({"h": (await tools.store.command("HGET", key, "h")).hex()})
     assert claim is not None
@@ -61,7 +61,7 @@ async def backdate(tools: Client, item: str, seconds: float) -> None:
 
 
 def waiting() -> float:
-    """Claims that wait in this process, as its metrics have it."""
+    """The parked claims of this process in its metrics."""
     return counted(AGENTS_WAITING, recorder().slot)
 
 
@@ -109,7 +109,7 @@ async def test_items_are_counted_by_role(tools: Client) -> None:
     assert (await MeasureStore(tools.store).measure(tools.project)).roles["queue"] == 4
 
 
-async def test_the_oldest_ready_item_is_found_whatever_its_rank(tools: Client) -> None:
+async def test_the_oldest_ready_item_is_found_at_any_rank(tools: Client) -> None:
     chosen, items = random.Random(7), []
     for _ in range(30):
         more: dict[str, Any] = {"complexity": chosen.randint(1, 10)} if chosen.random() < 0.7 else {}
@@ -119,7 +119,7 @@ async def test_the_oldest_ready_item_is_found_whatever_its_rank(tools: Client) -
     ready = {}
     base = (await tools.store.run(MEASURE, tools.project)).now
     for number, item in enumerate(items):
-        # As if they had been created minutes apart, in another order than their rank's.
+        # As if created minutes apart, in another order than by rank.
         inner, created = item.replace("-", ""), base - number * 60_000
         raw = await tools.store.command("HGET", keys.item.key(tools.project, inner), "w")
         score = int(raw) - int(raw) % 2**41 + created - 1_577_836_800_000
@@ -134,20 +134,18 @@ async def test_the_oldest_ready_item_is_found_whatever_its_rank(tools: Client) -
         await tools.claim(f"agent-{number}", item)
         del ready[item]
     found = await MeasureStore(tools.store).measure(tools.project)
-    assert found.oldest_seconds == 0.0, "what others hold, or are at work on, is not ready"
+    assert found.oldest_seconds == 0.0, "held items and items in work are not ready"
 
 
 @pytest.mark.parametrize(
     ("seconds", "bucket"),
     [(0, 0), (3, 1), (10, 2), (20, 3), (45, 4), (200, 5), (600, 6), (2_000, 7), (9_000, 8), (40_000, 9), (50_000, 10)],
 )
-async def test_a_released_claim_is_counted_once_by_how_long_it_was_held(
-    tools: Client, seconds: float, bucket: int
-) -> None:
+async def test_a_released_claim_is_counted_once_by_its_duration(tools: Client, seconds: float, bucket: int) -> None:
     item = await tools.add()
     await tools.claim("ann", item)
     await backdate(tools, item, seconds)
-    assert await held(tools) == {}, "it goes on"
+    assert await held(tools) == {}, "it is still held"
     await release(tools, "ann", item)
     (end, (counts, total)), *more = (await held(tools)).items()
     assert (end, counts, more) == ("released", {bucket: 1}, [])
@@ -155,7 +153,7 @@ async def test_a_released_claim_is_counted_once_by_how_long_it_was_held(
     assert await held(tools) == {}, "it was counted"
 
 
-async def test_claims_end_also_where_nobody_counts_them(tools: Client) -> None:
+async def test_claims_end_without_a_reader_of_the_counts(tools: Client) -> None:
     item = await tools.add()
     await tools.store.command("HSET", keys.holds.key(tools.project), "r1", 2**63 - 1)
     await tools.claim("ann", item)
@@ -181,7 +179,7 @@ async def test_a_heartbeat_ends_nothing(tools: Client) -> None:
     assert await ends(tools) == {}
 
 
-async def test_a_claim_that_gives_way_to_another_counts_by_what_became_of_its_item(tools: Client) -> None:
+async def test_a_replaced_claim_counts_by_the_state_of_its_item(tools: Client) -> None:
     first, second, third = [await tools.add() for _ in range(3)]
     await tools.claim("ann", first)
     await tools.claim("ann", second)
@@ -194,21 +192,21 @@ async def test_a_claim_that_gives_way_to_another_counts_by_what_became_of_its_it
     assert await ends(tools) == {"released": 1}
 
 
-async def test_an_expired_claim_is_counted_as_long_as_it_was_good(tools: Client) -> None:
+async def test_an_expired_claim_is_counted_until_its_expiry(tools: Client) -> None:
     mine, other = await tools.add(), await tools.add()
     await tools.claim("ann", mine)
     await backdate(tools, mine, 100)
     await lapse(tools, mine, ago_ms=50_000)
-    # Any claim has expired ones put back.
+    # Any claim puts back expired ones.
     await tools.claim("bob", other)
     assert (await held(tools))["expired"][0] == {4: 1}
     await tools.claim("bob", mine)
-    assert await ends(tools) == {"released": 1}, "what had expired is not counted a second time"
+    assert await ends(tools) == {"released": 1}, "an expired claim is not counted twice"
 
 
-@pytest.mark.parametrize("how", ["taken over", "released", "let go for another"])
-async def test_a_claim_that_expired_unseen_is_counted_by_whoever_ends_it(tools: Client, how: str) -> None:
-    """Not even put back by this call, which does that for 16 claims before."""
+@pytest.mark.parametrize("how", ["taken over", "released", "released for another"])
+async def test_an_expired_claim_not_put_back_is_counted_by_the_call_that_ends_it(tools: Client, how: str) -> None:
+    """Not even put back by this call, which handles 16 other claims first."""
     *items, mine, other = await tools.add_many(21)
     for number, item in enumerate((*items, mine)):
         await tools.claim(f"agent-{number:02}", item)
@@ -242,13 +240,11 @@ async def test_claims_that_are_handed_over_to_parked_calls_are_counted(fronts: F
 
 @pytest.mark.every_store
 @pytest.mark.parametrize(("losers", "bucket"), [(0, 0), (1, 1), (2, 2), (3, 3), (5, 3), (6, 4), (11, 5)])
-async def test_a_claim_is_counted_by_how_many_wanted_its_item_meanwhile(
-    tools: Client, losers: int, bucket: int
-) -> None:
+async def test_a_claim_is_counted_by_its_losers(tools: Client, losers: int, bucket: int) -> None:
     item = await tools.add()
     await tools.claim("ann", item)
     await fail(tools, item, losers)
-    assert await lost(tools) == ({}, 0), "it goes on"
+    assert await lost(tools) == ({}, 0), "it is still held"
     await release(tools, "ann", item)
     assert await lost(tools) == ({bucket: 1}, losers)
     assert await lost(tools) == ({}, 0), "it was counted"
@@ -264,7 +260,7 @@ async def test_many_losers_are_counted_in_the_last_buckets(tools: Client) -> Non
         assert await lost(tools) == ({bucket: 1}, losers)
 
 
-async def test_losers_count_through_heartbeats_and_each_for_one_claim_only(tools: Client) -> None:
+async def test_losers_count_across_heartbeats_and_for_one_claim_only(tools: Client) -> None:
     item = await tools.add()
     await tools.claim("ann", item)
     await fail(tools, item, 2)
@@ -277,7 +273,7 @@ async def test_losers_count_through_heartbeats_and_each_for_one_claim_only(tools
     assert await lost(tools) == ({3: 1, 0: 1}, 3)
 
 
-async def test_a_repeated_request_loses_once(tools: Client) -> None:
+async def test_a_retried_request_loses_once(tools: Client) -> None:
     item, request = await tools.add(), fresh_id()
     await tools.claim("ann", item)
     for _ in range(3):
@@ -286,12 +282,12 @@ async def test_a_repeated_request_loses_once(tools: Client) -> None:
     assert await lost(tools) == ({1: 1}, 1)
 
 
-async def test_whatever_ends_a_claim_counts_its_losers(tools: Client) -> None:
+async def test_any_end_of_a_claim_counts_its_losers(tools: Client) -> None:
     moved, expired, unseen, deleted = [await tools.add() for _ in range(4)]
     await tools.claim("ann", moved)
     await fail(tools, moved, 1)
     await tools.claim("ann", expired)
-    assert await lost(tools) == ({1: 1}, 1), "let go for another one"
+    assert await lost(tools) == ({1: 1}, 1), "released for another one"
     await fail(tools, expired, 2)
     await lapse(tools, expired)
     await tools.claim("bob", deleted)
@@ -317,7 +313,7 @@ async def test_losers_are_audited_while_their_item_is_held(tools: Client) -> Non
     assert await tools.store.command("HGET", key, "lo") == b"2"
     assert (await audit(tools.store, tools.project)).differences == []
     await release(tools, "ann", item)
-    assert await tools.store.command("HEXISTS", key, "lo") == 0, "nothing stays on the item"
+    assert await tools.store.command("HEXISTS", key, "lo") == 0, "nothing remains on the item"
     await tools.store.command("HSET", key, "lo", 2)
     (found,) = (await audit(tools.store, tools.project)).differences
     assert "in vain" in str(found)
@@ -337,7 +333,7 @@ async def test_losers_at_several_front_ends_are_counted_together(fronts: Fronts,
 
 
 class Process:
-    """A front-end as far as measuring goes."""
+    """The measuring part of a front-end."""
 
     def __init__(self, store: Store, name: str) -> None:
         self.recorder = Recorder(MemoryCells(), name)
@@ -358,7 +354,7 @@ class Process:
 
     @property
     def losers(self) -> list[float]:
-        """Claims that ended, by the bucket of how many lost each."""
+        """Ended claims, by bucket of losers."""
         return by_bucket(CLAIM_LOSERS, of=self.recorder)
 
 
@@ -388,7 +384,7 @@ async def test_one_process_measures_all_projects_until_another_takes_over(alone:
     assert (first.shown, second.shown[:2], first.held, second.held) == ((0, 0, 0), (6, 2), 2, 1)
 
 
-async def test_losers_are_told_once_by_whoever_measures(alone: Store) -> None:
+async def test_losers_are_reported_once_by_the_measuring_process(alone: Store) -> None:
     first, second = Process(alone, "h/fe-0"), Process(alone, "h/fe-1")
     client = Client(alone, "a")
     for losers in (0, 0, 2):
@@ -402,7 +398,7 @@ async def test_losers_are_told_once_by_whoever_measures(alone: Store) -> None:
     assert sum(second.losers) == 0
 
 
-async def test_who_is_stopped_adds_what_it_has_taken_and_gives_the_lease_back(alone: Store) -> None:
+async def test_a_stopped_process_adds_its_counts_and_releases_the_lease(alone: Store) -> None:
     client = Client(alone, "a")
     item = await client.add()
     await client.claim("ann", item)
@@ -417,7 +413,7 @@ async def test_who_is_stopped_adds_what_it_has_taken_and_gives_the_lease_back(al
     assert (first.held, second.held) == (1, 0)
 
 
-async def test_projects_without_items_are_looked_at_for_a_while_only(alone: Store) -> None:
+async def test_projects_without_items_are_measured_only_for_a_while(alone: Store) -> None:
     projects, process = ProjectList(alone, "items"), Process(alone, "h/fe-0")
     for project in ("fresh", "old", "used"):
         client = Client(alone, project)
@@ -429,12 +425,12 @@ async def test_projects_without_items_are_looked_at_for_a_while_only(alone: Stor
         await alone.command("ZADD", keys.item_projects.key(keys.FLEET), long_ago, project)
     await process.round()
     assert set(await projects.ages()) == {"fresh", "used"}
-    # Whoever adds an item there has it looked at again.
+    # A new item there makes it measured again.
     await Client(alone, "old").add()
     assert set(await projects.ages()) == {"fresh", "used", "old"}
 
 
-async def test_a_project_that_gets_items_again_while_it_is_looked_at_stays(
+async def test_a_project_that_gets_items_during_a_measurement_stays(
     alone: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long_ago = await server_time(alone) // 1000 - EMPTY_SECONDS - 60
@@ -444,7 +440,7 @@ async def test_a_project_that_gets_items_again_while_it_is_looked_at_stays(
     assert [*await ProjectList(alone, "items").ages()] == ["old"]
 
 
-async def test_a_project_that_could_not_be_noted_is_noted_with_the_next_change(
+async def test_a_project_that_could_not_be_recorded_is_recorded_with_the_next_change(
     alone: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = alone.run

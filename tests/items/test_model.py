@@ -1,4 +1,4 @@
-"""The tools against a model of the rules: any sequence of calls gets the answers that the model gives.
+"""The tools against a model: any sequence of calls gets the model's answers.
 
 Deeper: ``MODEL_EXAMPLES=2000 pytest tests/items/test_model.py``.
 """
@@ -66,7 +66,7 @@ class NotedTools(Tools):
 
     @rule(item=SLOTS, first=st.booleans(), agent=AGENTS)
     def write_and_work(self, item: int, first: bool, agent: str) -> None:
-        """Fills what the item's gates ask for, all of it or only the first note, and works on the item."""
+        """Fills the notes required by the item's gates, all or only the first, and works on the item."""
         wanted = self.at(item)
         if wanted in self.model.items and (missing := self.model.missing(wanted)):
             roles = {need["key"]: need["role"] for need in self.model.expected(wanted)}
@@ -101,7 +101,7 @@ class NotedTools(Tools):
 
     @rule(numbers=st.lists(NUMBERED, max_size=2), beside=st.none() | NUMBERED, whole=st.booleans())
     def unwrite(self, numbers: list[int], beside: int | None, whole: bool) -> None:
-        """Deletes notes by id, some of which are gone already, and another by its key or all of its item."""
+        """Deletes notes by id, some of them already deleted, and another by its key or all of its item."""
         ids = [self.note_id(number) for number in numbers]
         item, key = None, None
         if beside is not None:
@@ -206,7 +206,7 @@ class NotedTools(Tools):
         self.grow(above, tree, self.change("create_work_tree", **arguments))
 
     def grow(self, above: str | None, tree: Tree, answer: Json) -> None:
-        """Puts what was made into the model."""
+        """Adds the created items to the model."""
         nodes = [{"ref": "root", **answer["root"]}, *answer["children"]]
         assert [node["ref"] for node in nodes] == list(tree.items)
         ids = {node["ref"]: str(node["id"]) for node in nodes}
@@ -259,7 +259,7 @@ class NotedTools(Tools):
         agent=st.just("") | AGENTS,
     )
     def end_these(self, slots: list[int], tied: list[int], trigger: str, agent: str) -> None:
-        """Any items, and the ends of some edges, which are named the wrong way round."""
+        """Any items, and the ends of some edges, in reversed order."""
         edges = [self.model.edges[number % len(self.model.edges)] for number in tied if self.model.edges]
         ids = [self.at(slot) for slot in slots] + [end for edge in edges for end in (edge.blocked, edge.blocker)]
         self.check_order(self.end({"itemIds": ids}, trigger, agent, {*ids}))
@@ -299,7 +299,7 @@ class NotedTools(Tools):
         return results
 
     def check_order(self, results: list[Json]) -> None:
-        """What blocks comes before what waits."""
+        """Blockers come before their dependents."""
         order = [result["itemId"] for result in results]
         for number, item in enumerate(order):
             assert not self.model.blocked_by(item) & {*order[:number]}

@@ -19,7 +19,7 @@ ORDER = ("queue", "work", "review", "terminal")
 
 
 @pytest.mark.every_store
-async def test_the_best_is_the_first_by_priority_then_complexity_then_age(tools: Client) -> None:
+async def test_items_are_ordered_by_priority_then_complexity_then_age(tools: Client) -> None:
     wanted = [
         ("high", 1), ("high", 5), ("high", None), ("medium", 1), ("medium", 10), ("medium", None), ("low", 1),
     ]  # fmt: skip
@@ -29,7 +29,7 @@ async def test_the_best_is_the_first_by_priority_then_complexity_then_age(tools:
     assert await tools.next(limit=20) == [ids[key] for key in wanted]
 
 
-async def test_among_equals_the_oldest_is_first(tools: Client) -> None:
+async def test_the_oldest_of_equals_comes_first(tools: Client) -> None:
     ids: list[str] = []
     times: list[str] = []
     for _ in range(4):
@@ -41,12 +41,12 @@ async def test_among_equals_the_oldest_is_first(tools: Client) -> None:
     assert [item for item in await tools.next(limit=20) if item in ids] == ids
 
 
-async def test_equals_of_one_moment_are_in_the_order_of_their_ids(tools: Client) -> None:
+async def test_equals_of_one_moment_are_ordered_by_id(tools: Client) -> None:
     ids = await tools.add_many(12)
     assert await tools.next(limit=20) == sorted(ids)
 
 
-async def test_the_answer_is_short_unless_details_are_asked_for(tools: Client) -> None:
+async def test_the_answer_is_short_by_default(tools: Client) -> None:
     parent = await tools.add("parent")
     item = await tools.add("title", complexity=2, priority="high", summary="s" * 90, tags="a,b", parentId=parent)
     short = {"itemId": item, "title": "title", "role": "queue", "priority": "high", "complexity": 2}
@@ -59,7 +59,7 @@ async def test_the_answer_is_short_unless_details_are_asked_for(tools: Client) -
     assert await tools("get_next_item", includeClaimed=True) == {"recommendations": [short | claimed], "total": 1}
 
 
-async def test_details_that_are_absent_are_left_out_and_complexity_is_null(tools: Client) -> None:
+async def test_absent_details_are_left_out_and_complexity_is_null(tools: Client) -> None:
     item = await tools.add("t")
     (entry,) = (await tools("get_next_item", includeDetails=True))["recommendations"]
     assert entry == {
@@ -77,7 +77,7 @@ async def test_nothing_to_do_is_an_empty_list(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 3, 20])
-async def test_the_limit_is_kept(tools: Client, limit: int) -> None:
+async def test_the_limit_is_respected(tools: Client, limit: int) -> None:
     await tools.add_many(25)
     answer = await tools("get_next_item", limit=limit)
     assert (len(answer["recommendations"]), answer["total"]) == (limit, limit)
@@ -86,7 +86,7 @@ async def test_the_limit_is_kept(tools: Client, limit: int) -> None:
 @pytest.mark.parametrize(
     "arguments", [{"limit": 0}, {"limit": 21}, {"limit": -1}, {"role": "terminal"}, {"role": "done"}, {"colour": "a"}]
 )
-async def test_arguments_out_of_bounds_are_refused(tools: Client, arguments: dict[str, Any]) -> None:
+async def test_arguments_out_of_bounds_are_rejected(tools: Client, arguments: dict[str, Any]) -> None:
     assert (await tools.refusal("get_next_item", **arguments)).code == "VALIDATION_ERROR"
 
 
@@ -106,10 +106,10 @@ async def test_a_parent_means_its_direct_children(tools: Client) -> None:
 @pytest.mark.parametrize("notation", ["BLOCKS", "IS_BLOCKED_BY"])
 @pytest.mark.parametrize("threshold", [None, *ORDER])
 @pytest.mark.parametrize("role", [*ORDER, "blocked"])
-async def test_a_blocker_satisfies_from_its_threshold_on(
+async def test_a_blocker_satisfies_from_its_threshold(
     tools: Client, role: str, threshold: str | None, notation: str
 ) -> None:
-    """A blocked one never does, whatever the threshold."""
+    """A blocked one never does, for any threshold."""
     blocker, waits = await tools.add(role=role), await tools.add("waits")
     ends = (blocker, waits) if notation == "BLOCKS" else (waits, blocker)
     await tools.link(*ends, type=notation, **({"unblockAt": threshold} if threshold else {}))
@@ -124,7 +124,7 @@ async def test_a_relation_blocks_nothing(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("role", ["queue", "work", "review", "blocked"])
-async def test_waiting_items_of_any_role_stay_out_and_come_back(tools: Client, role: str) -> None:
+async def test_waiting_items_of_any_role_are_left_out_until_ready(tools: Client, role: str) -> None:
     blocker, waits = await tools.add(), await tools.add(role=role)
     await tools.link(blocker, waits)
     assert waits not in await tools.next(role=role, limit=9)
@@ -134,7 +134,7 @@ async def test_waiting_items_of_any_role_stay_out_and_come_back(tools: Client, r
     assert waits not in await tools.next(role=role, limit=9)
 
 
-async def test_every_blocker_has_to_be_satisfied(tools: Client) -> None:
+async def test_every_blocker_must_be_satisfied(tools: Client) -> None:
     first, second, waits = await tools.add_many(3)
     await tools.link(first, waits)
     await tools.link(waits, second, type="IS_BLOCKED_BY", unblockAt="work")
@@ -146,7 +146,7 @@ async def test_every_blocker_has_to_be_satisfied(tools: Client) -> None:
     assert waits not in await tools.next(limit=9)
 
 
-async def test_claimed_items_stay_out_unless_asked_for(tools: Client) -> None:
+async def test_claimed_items_are_left_out_by_default(tools: Client) -> None:
     low, high, waits = await tools.add(priority="low"), await tools.add(priority="high"), await tools.add()
     await tools.link(low, waits)
     await tools.claim("one", high)
@@ -159,10 +159,10 @@ async def test_claimed_items_stay_out_unless_asked_for(tools: Client) -> None:
 
 @pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize("passed", [1, 210], ids=["at once", "in several runs"])
-async def test_an_item_that_is_claimed_or_released_meanwhile_is_seen(
+async def test_an_item_claimed_or_released_meanwhile_is_found(
     tools: Client, monkeypatch: pytest.MonkeyPatch, passed: int, held: bool
 ) -> None:
-    """Who asks for claimed items as well sees an item wherever it is at each moment."""
+    """With includeClaimed, an item is found in either state."""
     await tools.add_many(passed)
     item = await tools.add(priority="low")
     at = (await tools.get(item))["createdAt"]
@@ -172,7 +172,7 @@ async def test_an_item_that_is_claimed_or_released_meanwhile_is_seen(
     assert item in await tools.next(includeClaimed=True, roleChangedAfter=at, limit=20)
 
 
-async def test_an_expired_claim_gives_the_item_back(tools: Client) -> None:
+async def test_an_item_with_an_expired_claim_is_ready_again(tools: Client) -> None:
     item = await tools.add()
     await tools.claim("agent", item)
     await lapse(tools, item)
@@ -195,7 +195,7 @@ async def test_a_claim_ends_by_the_servers_clock(tools: Client) -> None:
 
 @pytest.mark.parametrize(("count", "tags", "left"), [(50, 0, False), (60, 32, True)])
 async def test_many_expired_claims_come_back_in_one_call(tools: Client, count: int, tags: int, left: bool) -> None:
-    """Fewer of items with many tags, which take longer."""
+    """Fewer for items with many tags, which take longer."""
     ids = await tools.add_many(count, tags=",".join(f"t{n}" for n in range(tags)))
     for number, item in enumerate(ids):
         await tools.claim(f"agent-{number}", item)
@@ -207,7 +207,7 @@ async def test_many_expired_claims_come_back_in_one_call(tools: Client, count: i
     assert bool(await tools.store.command("ZCARD", keys.leases.key(tools.project))) == left
 
 
-async def test_however_many_claims_have_expired_the_last_to_expire_is_found(tools: Client) -> None:
+async def test_the_last_of_very_many_expired_claims_is_found(tools: Client) -> None:
     ids = [*await tools.add_many(250), await tools.add(tags="wanted", priority="high")]
     poor = await tools.add(tags="wanted", priority="low")
     for number, item in enumerate(ids):
@@ -217,7 +217,7 @@ async def test_however_many_claims_have_expired_the_last_to_expire_is_found(tool
     assert await tools.next(tags="wanted", limit=2) == [ids[-1], poor]
 
 
-async def test_expired_claims_that_do_not_matter_are_left_for_later(tools: Client) -> None:
+async def test_irrelevant_expired_claims_are_left_for_later(tools: Client) -> None:
     ids = await tools.add_many(250)
     best = await tools.add(priority="high")
     for number, item in enumerate(ids):
@@ -229,7 +229,7 @@ async def test_expired_claims_that_do_not_matter_are_left_for_later(tools: Clien
 
 
 @pytest.mark.parametrize("order", ["priority", "oldest", "newest"])
-async def test_bounds_of_creation_narrow_what_is_looked_at(tools: Client, order: str) -> None:
+async def test_bounds_of_creation_narrow_the_search(tools: Client, order: str) -> None:
     far, near = await tools.add_many(2, role="work")
     seen: list[Json] = []
     for part in range(18):
@@ -246,7 +246,7 @@ async def test_bounds_of_creation_narrow_what_is_looked_at(tools: Client, order:
     tools.store.observe = lambda script, seconds, outcome: runs.append(script)
     found = await tools.next(ancestorId=near, limit=20, createdAfter=after, createdBefore=before, orderBy=order)
     assert found == [one["id"] for one in wanted]
-    assert len(runs) == 2, "of 756 items about 250 had to be looked at"
+    assert len(runs) == 2, "about 250 of 756 items had to be read"
     runs.clear()
     assert await tools.next(createdAfter="2089-01-01T00:00:00Z", orderBy=order) == []
     assert await tools.next(createdBefore="2019-12-31T23:59:59.999Z", orderBy=order) == []
@@ -254,7 +254,7 @@ async def test_bounds_of_creation_narrow_what_is_looked_at(tools: Client, order:
 
 
 @pytest.mark.parametrize("order", ["priority", "oldest", "newest"])
-async def test_ready_and_claimed_items_are_found_before_and_behind_many_others(tools: Client, order: str) -> None:
+async def test_ready_and_claimed_items_are_found_before_and_after_many_others(tools: Client, order: str) -> None:
     top = await tools.add(role="work")
     first = await tools.add_many(8, parentId=top)  # of one moment, so in order of their ids
     await tools.add_many(500)

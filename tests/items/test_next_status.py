@@ -1,4 +1,4 @@
-"""get_next_status: what it recommends for each role, and that it changes nothing."""
+"""get_next_status: recommendations for each role, without changes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_the_next_transition_follows_from_role_and_schema(
     assert await with_schemas("get_next_status", itemId=item) == expected
 
 
-async def test_start_leads_where_it_says(with_schemas: Client) -> None:
+async def test_start_leads_to_the_recommended_role(with_schemas: Client) -> None:
     item = await with_schemas.add(type="reviewed")
     for _ in range(3):
         announced = (await with_schemas("get_next_status", itemId=item))["nextRole"]
@@ -76,7 +76,7 @@ async def test_start_leads_where_it_says(with_schemas: Client) -> None:
 
 
 @pytest.mark.every_store
-async def test_unsatisfied_blockers_are_named_with_what_they_must_reach(tools: Client) -> None:
+async def test_unsatisfied_blockers_are_named_with_their_thresholds(tools: Client) -> None:
     done, started, waiting, item = await tools.add_many(4)
     await tools.link(done, item)
     await tools.link(started, item, unblockAt="work")
@@ -98,7 +98,7 @@ async def test_unsatisfied_blockers_are_named_with_what_they_must_reach(tools: C
     assert await tools("get_next_status", itemId=item) == ready("queue", "work", "1/3")
 
 
-async def test_a_blocked_blocker_counts_as_unsatisfied_whatever_it_must_reach(tools: Client) -> None:
+async def test_a_blocked_blocker_is_unsatisfied_for_any_threshold(tools: Client) -> None:
     blocker, item = await tools.add_many(2)
     await tools.link(blocker, item, unblockAt="queue")
     assert (await tools("get_next_status", itemId=item))["recommendation"] == "Ready"
@@ -108,7 +108,7 @@ async def test_a_blocked_blocker_counts_as_unsatisfied_whatever_it_must_reach(to
 
 
 @pytest.mark.parametrize(("role", "expected"), [("blocked", CREATED_BLOCKED), ("terminal", TERMINAL)])
-async def test_role_goes_before_dependencies(tools: Client, role: str, expected: Json) -> None:
+async def test_role_is_checked_before_dependencies(tools: Client, role: str, expected: Json) -> None:
     blocker = await tools.add()
     item = await tools.add(role=role)
     await tools.link(blocker, item)
@@ -116,7 +116,7 @@ async def test_role_goes_before_dependencies(tools: Client, role: str, expected:
 
 
 @pytest.mark.parametrize("trigger", ["block", "hold"])
-async def test_what_is_suggested_to_a_blocked_item_succeeds(tools: Client, trigger: str) -> None:
+async def test_the_suggestion_for_a_blocked_item_works(tools: Client, trigger: str) -> None:
     item, created = await tools.add(), await tools.add(role="blocked")
     await tools.move(item, trigger)
     assert await tools("get_next_status", itemId=item) == BLOCKED
@@ -125,13 +125,13 @@ async def test_what_is_suggested_to_a_blocked_item_succeeds(tools: Client, trigg
     assert (await tools.move(created, "resume"))["newRole"] == "queue"
 
 
-async def test_missing_notes_are_not_looked_at(with_schemas: Client) -> None:
+async def test_missing_notes_are_not_checked(with_schemas: Client) -> None:
     item = await with_schemas.add(type="plain")
     assert not (await with_schemas.advance(item, "start"))["applied"]
     assert await with_schemas("get_next_status", itemId=item) == ready("queue", "work", "1/3")
 
 
-async def test_asking_changes_nothing(tools: Client) -> None:
+async def test_reads_change_nothing(tools: Client) -> None:
     item = await tools.add()
     await tools.claim("agent", item)
     before = await tools.get(item)
@@ -148,9 +148,7 @@ async def test_all_of_many_blockers_are_named_once(tools: Client) -> None:
     assert sorted(entry["fromItemId"] for entry in blockers) == sorted(sources)
 
 
-async def test_what_changes_meanwhile_is_in_the_answer_as_a_whole_or_not_at_all(
-    tools: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_answer_is_a_consistent_snapshot(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = await tools.add_many(450)
     hub = await tools.add()
     await tools.link_all((source, hub) for source in sources)

@@ -1,4 +1,4 @@
-"""manage_notes and query_notes: writing, reading and deleting notes, and what itemContext says of them."""
+"""manage_notes and query_notes: writing, reading and deleting notes, and itemContext."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def upsert(tools: Client, *notes: Json, **more: Any) -> Json:
 
 
 async def write(tools: Client, *notes: Json) -> list[str]:
-    """Writes notes that must all be taken; their ids."""
+    """Writes notes that must all be accepted; their ids."""
     answer = await upsert(tools, *notes)
     assert answer["failed"] == 0, answer
     return [written["id"] for written in answer["notes"]]
@@ -86,13 +86,13 @@ async def keys_of(tools: Client, item: str, **filters: Any) -> list[str]:
 
 
 async def note_keys(tools: Client) -> list[bytes]:
-    """What the store holds of notes: a list for each item that has any, and each note."""
+    """The notes in the store: a list per item with notes, and each note."""
     families = (keys.notes.key(tools.project, "*"), keys.note.key(tools.project, "*"))
     return [key for family in families async for key in tools.store.client.scan_iter(match=family)]
 
 
 async def later(tools: Client, time: str) -> None:
-    """Comes back when the server's clock, which every change asks, is past a time."""
+    """Waits until the server's clock is past a time."""
     while await server_time(tools.store) <= ms(time):
         pass
 
@@ -101,7 +101,7 @@ async def later(tools: Client, time: str) -> None:
 
 
 @pytest.mark.every_store
-async def test_a_new_note_is_answered_without_its_body_and_read_with_it(tools: Client) -> None:
+async def test_the_body_of_a_new_note_is_returned_only_by_reads(tools: Client) -> None:
     item = await tools.add()
     answer = await upsert(tools, note(item, body="Do this."))
     written = {"id": answer["notes"][0]["id"], "itemId": item, "key": "plan", "role": "queue"}
@@ -133,7 +133,7 @@ async def test_a_body_left_out_empties_the_note(tools: Client) -> None:
     assert [found["body"] for found in await read(tools, item)] == [""]
 
 
-async def test_of_one_key_twice_in_a_call_the_last_stays(tools: Client) -> None:
+async def test_the_last_of_repeated_keys_in_a_call_counts(tools: Client) -> None:
     item = await tools.add()
     answer = await upsert(tools, note(item, body="one"), note(item, "log", body="x"), note(item, role="work", body="2"))
     assert [each["role"] for each in answer["notes"]] == ["queue", "queue", "work"]
@@ -148,9 +148,7 @@ KEPT = ["x", "  kept as it is \n", "Größe 10 µm, 日本語, 🙂👩‍👩�
 
 
 @pytest.mark.parametrize("body", [*BLANK, *KEPT], ids=lambda body: repr(body)[:12])
-async def test_a_body_is_kept_to_the_letter_and_a_blank_one_fills_nothing(
-    with_schemas: Client, body: str | None
-) -> None:
+async def test_a_body_is_stored_verbatim_and_a_blank_one_fills_nothing(with_schemas: Client, body: str | None) -> None:
     item = await with_schemas.add(type="bug")
     answer = await upsert(with_schemas, note(item, "repro", body=body))
     filled = int(body in KEPT)
@@ -160,7 +158,7 @@ async def test_a_body_is_kept_to_the_letter_and_a_blank_one_fills_nothing(
     assert await read_one(with_schemas, found["id"]) == found
 
 
-async def test_keys_are_told_apart_to_the_letter(tools: Client) -> None:
+async def test_keys_are_compared_exactly(tools: Client) -> None:
     item = await tools.add()
     names = ["plan", "Plan", " plan", "plán", "pla\u0301n", "計画", "p:l*a[n]", "k" * 200, "é" * 200]
     await write(tools, *(note(item, name, body=name) for name in names))
@@ -170,13 +168,13 @@ async def test_keys_are_told_apart_to_the_letter(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("role", ["queue", "work", "review", "QUEUE", "Work"])
-async def test_a_note_belongs_to_any_phase_in_any_case(tools: Client, role: str) -> None:
+async def test_phases_of_notes_are_case_insensitive(tools: Client, role: str) -> None:
     item = await tools.add()
     assert (await upsert(tools, note(item, role=role)))["notes"][0]["role"] == role.lower()
     assert [found["role"] for found in await read(tools, item)] == [role.lower()]
 
 
-async def test_each_note_that_cannot_be_written_fails_alone(three: Client) -> None:
+async def test_each_invalid_note_fails_alone(three: Client) -> None:
     item = await three.add()
     wrong: list[tuple[Json, str]] = [
         (note(fresh_id()), "no such item"),
@@ -209,7 +207,7 @@ async def test_each_note_that_cannot_be_written_fails_alone(three: Client) -> No
     assert await keys_of(three, item) == ["first", "last"]
 
 
-async def test_without_any_note_that_can_be_written_there_is_no_context(tools: Client) -> None:
+async def test_without_a_valid_note_there_is_no_context(tools: Client) -> None:
     answer = await upsert(tools, note(fresh_id()), note(await tools.add(), role="done"))
     assert [failure["index"] for failure in answer.pop("failures")] == [0, 1]
     assert answer == {"notes": [], "upserted": 0, "failed": 2, "itemContext": {}}
@@ -220,7 +218,7 @@ async def test_without_any_note_that_can_be_written_there_is_no_context(tools: C
     [{"body": 7}, {"role": None}, {"key": None}, {"title": "x"}, {"actor": "ann"}, {"actor": {"id": "a", "x": 1}}],
     ids=str,
 )
-async def test_a_note_of_the_wrong_shape_refuses_the_call(tools: Client, spoilt: Json) -> None:
+async def test_a_malformed_note_fails_the_call(tools: Client, spoilt: Json) -> None:
     item = await tools.add()
     refused = await tools.refusal("manage_notes", operation="upsert", notes=[note(item), note(item, "log") | spoilt])
     assert (refused.code, refused.kind) == ("VALIDATION_ERROR", "permanent")
@@ -237,10 +235,10 @@ async def test_a_call_has_1_to_500_notes(tools: Client, count: int) -> None:
     assert await read(tools, item) == []
 
 
-# --- who wrote it -----------------------------------------------------------------------------
+# --- actors -----------------------------------------------------------------------------------
 
 
-async def test_a_note_says_who_wrote_it_for_whom_and_what_the_proof_was_worth(tools: Client) -> None:
+async def test_a_note_shows_its_actor_and_verification(tools: Client) -> None:
     item = await tools.add()
     who = {"id": "sub-1", "kind": "SUBAGENT", "parent": "orch-1", "proof": "secret-token"}
     shown = {
@@ -257,7 +255,7 @@ async def test_a_note_says_who_wrote_it_for_whom_and_what_the_proof_was_worth(to
         assert not answered.keys() & shown.keys()
 
 
-async def test_an_unsigned_write_takes_the_writers_name_away(tools: Client) -> None:
+async def test_an_unsigned_write_removes_the_actor(tools: Client) -> None:
     item = await tools.add()
     await write(tools, note(item, actor=actor("ann", parent="boss")))
     await write(tools, note(item, actor=actor("bob")))
@@ -269,7 +267,7 @@ async def test_an_unsigned_write_takes_the_writers_name_away(tools: Client) -> N
 
 @pytest.mark.parametrize("writer", [{}, {"actor": actor("rival")}], ids=["nobody", "rival"])
 async def test_anybody_writes_and_deletes_the_notes_of_a_held_item(tools: Client, writer: Json) -> None:
-    """Claims are a matter of transitions alone; notes change nothing of the item itself."""
+    """Claims affect only transitions; notes do not change the item itself."""
     item = await tools.add()
     claim = await tools.claim("holder", item)
     before = await tools("get_context", itemId=item), await tools.get(item)
@@ -310,7 +308,7 @@ async def test_the_context_names_the_first_required_note_that_is_missing(with_sc
     assert await context(note(item, "log")) == {"guidancePointer": "Say why.", "noteProgress": work}
 
 
-async def test_a_key_is_filled_under_whatever_phase_it_was_written(with_schemas: Client) -> None:
+async def test_a_key_is_filled_under_any_phase(with_schemas: Client) -> None:
     item = await with_schemas.add(type="bug")
     notes = [note(item, "repro", "review", body="x"), note(item, "scope", "work", body="x")]
     answer = await upsert(with_schemas, *notes)
@@ -342,7 +340,7 @@ async def test_the_context_is_that_of_the_items_schema_and_role(
     assert context["guidancePointer"] == ("Write steps." if expected else None)
 
 
-async def test_traits_add_to_what_the_context_asks_for(with_schemas: Client) -> None:
+async def test_traits_add_notes_to_the_context(with_schemas: Client) -> None:
     item = await with_schemas.add(type="guarded", traits="careful")
 
     async def missing(*written: str) -> tuple[str | None, int]:
@@ -350,7 +348,7 @@ async def test_traits_add_to_what_the_context_asks_for(with_schemas: Client) -> 
         context = answer["itemContext"][item]
         return context["guidancePointer"], context["noteProgress"]["remaining"]
 
-    # The schema's own first, then its default traits, then the item's; a key belongs to whoever names it first.
+    # The schema's own first, then its default traits, then the item's; the first definition of a key counts.
     assert await missing() == ("The schema's.", 3)
     assert await missing("plan") == ("List threats.", 2)
     assert await missing("threats") == ("How to undo it.", 1)
@@ -360,7 +358,7 @@ async def test_traits_add_to_what_the_context_asks_for(with_schemas: Client) -> 
     assert (await upsert(with_schemas, note(free)))["itemContext"] == {free: NONE}
 
 
-async def test_each_item_of_a_call_has_its_context_as_it_is_in_the_end(with_schemas: Client) -> None:
+async def test_each_item_of_a_call_has_its_final_context(with_schemas: Client) -> None:
     bug, free, plain = [await with_schemas.add(**fields) for fields in ({"type": "bug"}, {"type": "free"}, {})]
     many = [note(bug, f"log {n}") for n in range(60)]
     answer = await upsert(
@@ -426,7 +424,7 @@ async def test_other_items_and_other_projects_have_notes_of_their_own(tools: Cli
         ({"operation": "search", "itemId": "abcd5"}, "VALIDATION_ERROR", "operation: 'search' is not one of"),
     ],
 )
-async def test_what_cannot_be_read_is_said(three: Client, arguments: Json, code: str, message: str) -> None:
+async def test_invalid_reads_are_rejected(three: Client, arguments: Json, code: str, message: str) -> None:
     refused = await three.refusal("query_notes", **arguments)
     assert refused.code == code
     assert refused.message.startswith(message)
@@ -482,7 +480,7 @@ async def test_each_note_that_is_written_or_deleted_is_an_event(tools: Client) -
     assert told == [["note", item, "a"], ["note", item, "b"], ["unnote", item, "a"], ["note", root, "c"]]
 
 
-async def test_ids_and_an_item_add_up_and_count_no_note_twice(tools: Client) -> None:
+async def test_ids_and_an_item_combine_without_counting_a_note_twice(tools: Client) -> None:
     item, other = await tools.add_many(2)
     ids = await write(tools, note(item, "a"), note(item, "b"), note(other, "a"), note(other, "b"))
     assert await delete(tools, ids=ids[:1] + ids[2:3], itemId=item, key="a") == {"deleted": 2, "failed": 0}
@@ -514,9 +512,7 @@ async def test_an_unknown_id_fails_alone(tools: Client) -> None:
     ],
     ids=lambda given: str(given)[:30],
 )
-async def test_a_deletion_that_is_refused_deletes_nothing(
-    three: Client, selector: Json, code: str, message: str
-) -> None:
+async def test_a_rejected_deletion_deletes_nothing(three: Client, selector: Json, code: str, message: str) -> None:
     (written,) = await write(three, note("abcd5"))
     if "ids" in selector:
         selector = selector | {"ids": [given.format(note=written) for given in selector["ids"]]}
@@ -526,7 +522,7 @@ async def test_a_deletion_that_is_refused_deletes_nothing(
     assert await keys_of(three, "abcd5") == ["plan"]
 
 
-async def test_a_deleted_note_fills_nothing_and_its_key_begins_anew(with_schemas: Client) -> None:
+async def test_a_deleted_note_fills_nothing_and_its_key_can_be_reused(with_schemas: Client) -> None:
     item = await with_schemas.add(type="guarded")
     first = await write(with_schemas, note(item, body="x"), note(item, "threats", body="x"))
     assert (await with_schemas("get_context", itemId=item))["gateStatus"]["canAdvance"]
@@ -540,7 +536,7 @@ async def test_a_deleted_note_fills_nothing_and_its_key_begins_anew(with_schemas
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["its root", "itself"])
-async def test_notes_go_with_their_item(tools: Client, whole: bool) -> None:
+async def test_notes_are_deleted_with_their_item(tools: Client, whole: bool) -> None:
     ids = await tools.chain(2)
     written = await write(tools, *(note(item, key, body="x") for item in ids for key in ("a", "b")))
     await tools.delete(ids[0] if whole else ids[2], recursive=whole)
@@ -551,10 +547,10 @@ async def test_notes_go_with_their_item(tools: Client, whole: bool) -> None:
     assert (await upsert(tools, note(gone[0])))["failures"] == [{"index": 0, "error": "no such item"}]
 
 
-# --- again, and at once -----------------------------------------------------------------------
+# --- retries and concurrency ------------------------------------------------------------------
 
 
-async def test_a_repeated_write_answers_as_before_and_undoes_nothing(with_schemas: Client) -> None:
+async def test_a_retried_write_gets_the_first_answer_and_undoes_nothing(with_schemas: Client) -> None:
     item = await with_schemas.add(type="bug")
     signed: Json = {"actor": actor("ann"), "requestId": fresh_id()}
     call = [note(item, "repro", body="old"), note(fresh_id()), *(note(item, f"log {n}") for n in range(120))]
@@ -567,7 +563,7 @@ async def test_a_repeated_write_answers_as_before_and_undoes_nothing(with_schema
     assert await contents(with_schemas) == before
 
 
-async def test_a_repeated_deletion_takes_no_note_that_was_written_since(tools: Client) -> None:
+async def test_a_retried_deletion_deletes_no_newer_note(tools: Client) -> None:
     item = await tools.add()
     await write(tools, note(item), note(item, "log"))
     call: Json = {"itemId": item, "actor": actor("ann"), "requestId": fresh_id()}
@@ -578,7 +574,7 @@ async def test_a_repeated_deletion_takes_no_note_that_was_written_since(tools: C
     assert await keys_of(tools, item) == ["plan"]
 
 
-async def test_one_key_written_at_once_over_two_connections_is_one_note(clients: list[Client]) -> None:
+async def test_concurrent_writes_of_one_key_make_one_note(clients: list[Client]) -> None:
     item = await clients[0].add()
     for key in ("a", "b", "c"):
         answers = await asyncio.gather(
@@ -590,7 +586,7 @@ async def test_one_key_written_at_once_over_two_connections_is_one_note(clients:
     assert await keys_of(clients[1], item) == ["a", "b", "c"]
 
 
-async def test_writing_to_an_item_while_it_is_deleted_leaves_nothing_of_it(clients: list[Client]) -> None:
+async def test_a_write_to_an_item_during_its_deletion_leaves_nothing(clients: list[Client]) -> None:
     one, other = clients[:2]
     for item in await one.add_many(20):
         written, gone = await asyncio.gather(upsert(one, note(item, body="x"), note(item, "log")), other.delete(item))

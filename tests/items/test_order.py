@@ -1,4 +1,4 @@
-"""Items that one call makes keep the order in which they were given, wherever items are listed."""
+"""Items created by one call keep the given order in every list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.items.test_lost_answers import LosesAnswers
 pytestmark = pytest.mark.anyio
 
 FEW = 12
-"""In random order they would stand as given in one of 479 million tries."""
+"""In random order they would match the given one with probability 1 in 479 million."""
 MANY = 3 * SLICE + 5
 ORDERS = ("priority", "oldest", "newest")
 Losing = Callable[[int], Awaitable[Client]]
@@ -48,7 +48,7 @@ async def searched(tools: Client, **asked: Any) -> list[str]:
 
 
 async def claimed(tools: Client, count: int, **selector: Any) -> list[str]:
-    """The items that agents get one after the other by a selector."""
+    """The items that agents get in turn by a selector."""
     found: list[str] = []
     for n in range(count):
         answer = await tools.claims(f"agent-{n}", [{"selector": selector}])
@@ -57,13 +57,13 @@ async def claimed(tools: Client, count: int, **selector: Any) -> list[str]:
 
 
 async def must_keep(tools: Client, items: list[str], **scope: str) -> None:
-    """Checks every list and search that these items are all of."""
+    """Checks every list and search of exactly these items."""
     for order in ORDERS:
         assert await tools.next(limit=20, orderBy=order, **scope) == items[:20]
     for direction in ("asc", "desc"):
         for by in ("createdAt", "priority", "complexity"):
             assert await searched(tools, sortBy=by, sortOrder=direction, **scope) == items
-            # A condition that the index cannot answer: the items themselves are looked at.
+            # A condition that the index cannot answer: the items themselves are read.
             walked = await searched(tools, sortBy=by, sortOrder=direction, claimStatus="unclaimed", **scope)
             assert walked == items
 
@@ -122,7 +122,7 @@ async def test_a_new_item_by_another_call_comes_later(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("lose", [1, 2, 3])
-async def test_a_call_that_is_cut_off_and_repeated_keeps_its_order(tools: Client, losing: Losing, lose: int) -> None:
+async def test_an_interrupted_and_retried_call_keeps_its_order(tools: Client, losing: Losing, lose: int) -> None:
     asked = {
         "operation": "create", "items": [{"title": str(n)} for n in range(MANY)], "requestId": fresh_id(),
         "actor": actor("planner"),
@@ -138,7 +138,7 @@ async def test_a_call_that_is_cut_off_and_repeated_keeps_its_order(tools: Client
     assert (await claimed(tools, MANY + 1, orderBy="oldest"))[1:] == items
 
 
-def test_ids_that_follow_another_are_uuids_spread_over_what_is_left() -> None:
+def test_rising_ids_are_uuids_spread_over_the_remaining_range() -> None:
     last = new_ids(100)[49]
     ids = new_ids(1000, after=last)
     assert sorted(ids) == ids

@@ -1,4 +1,4 @@
-"""advance_item: an item with a live claim obeys its holder only; fence tokens."""
+"""advance_item: only the holder moves an item with a live claim; fence tokens."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def held(tools: Client, trigger: str) -> str:
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
 @pytest.mark.parametrize("agent", ["", "rival", "HOLDER"])
-async def test_anybody_else_is_refused_every_trigger(tools: Client, trigger: str, agent: str) -> None:
+async def test_every_trigger_of_another_agent_is_refused(tools: Client, trigger: str, agent: str) -> None:
     item = await held(tools, trigger)
     before = await tools.get(item)
     result = await tools.advance(item, trigger, agent)
@@ -61,7 +61,7 @@ async def test_the_holder_may(tools: Client, trigger: str) -> None:
 
 @pytest.mark.parametrize("agent", ["", "rival"])
 @pytest.mark.parametrize("end", ["expired", "released"])
-async def test_without_a_live_claim_anybody_may(tools: Client, agent: str, end: str) -> None:
+async def test_without_a_live_claim_any_agent_may(tools: Client, agent: str, end: str) -> None:
     item = await held(tools, "complete")
     if end == "expired":
         await lapse(tools, item)
@@ -82,7 +82,7 @@ async def test_ownership_comes_before_other_refusals(tools: Client) -> None:
     assert (await tools.advance(item, "reopen", "rival"))["errorCode"] == "not_claim_holder"
 
 
-async def test_one_refused_element_does_not_stop_the_others(tools: Client) -> None:
+async def test_a_rejected_element_does_not_stop_the_others(tools: Client) -> None:
     item, free = await held(tools, "start"), await tools.add()
     transitions = [{"itemId": each, "trigger": "start"} for each in (item, free)]
     answer = await tools("advance_item", transitions=transitions)
@@ -94,7 +94,7 @@ async def test_a_stale_fence_is_rejected(tools: Client, trigger: str) -> None:
     item = await held(tools, trigger)
     await lapse(tools, item)
     fence = await fence_of(tools, item)
-    if trigger != "reopen":  # what is done cannot be claimed
+    if trigger != "reopen":  # terminal items cannot be claimed
         assert (await tools.claim("holder", item))["fenceToken"] > fence
         stale, fence = fence, await fence_of(tools, item)
     else:
@@ -114,12 +114,12 @@ async def test_a_stale_fence_is_rejected(tools: Client, trigger: str) -> None:
     assert (await tools.advance(item, trigger, "holder", fenceToken=fence))["applied"]
 
 
-async def test_a_fence_without_any_claim_is_refused(tools: Client) -> None:
+async def test_a_fence_without_any_claim_is_rejected(tools: Client) -> None:
     item = await tools.add()
     assert (await tools.advance(item, "start", fenceToken=1))["errorCode"] == "stale_fence"
 
 
-async def test_the_fence_of_a_lapsed_claim_that_nobody_took_over_still_serves(tools: Client) -> None:
+async def test_the_fence_of_a_lapsed_claim_is_accepted_until_a_takeover(tools: Client) -> None:
     item = await held(tools, "complete")
     fence = await fence_of(tools, item)
     await lapse(tools, item)

@@ -1,4 +1,4 @@
-"""No answer of the tools that list is larger than hosts take, and pages hold everything once."""
+"""No answer of listing tools exceeds the limit of hosts, and pages have everything once."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_dependencies_of_an_item_with_many(tools: Client) -> None:
 
 
 @pytest.mark.parametrize(("tool", "arguments"), [("get_blocked_items", {}), ("query_dependencies", {"itemId": "0000"})])
-async def test_limits_that_are_refused(tools: Client, tool: str, arguments: Json) -> None:
+async def test_invalid_limits_are_rejected(tools: Client, tool: str, arguments: Json) -> None:
     for field, value in (("limit", 0), ("limit", 201), ("offset", -1), ("offset", 10_001), ("limit", "many")):
         failure = await tools.refusal(tool, **arguments, **{field: value})
         assert failure.code == "VALIDATION_ERROR"

@@ -29,7 +29,7 @@ async def three(tools: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 def name_ids(monkeypatch: pytest.MonkeyPatch, ids: list[str]) -> None:
-    """Lets the next items have these ids."""
+    """Sets the ids of the next items."""
     upcoming: Iterator[str] = iter(item.replace("-", "") for item in ids)
     monkeypatch.setattr("coordinator.toolsets.items.tools.items.new_ids", lambda count: list(islice(upcoming, count)))
 
@@ -40,7 +40,7 @@ async def test_an_item_is_found_by_its_id_or_a_prefix(three: Client, written: st
     assert (await three.get(written))["id"] == C
 
 
-async def test_an_ambiguous_prefix_is_refused_with_the_candidates(three: Client) -> None:
+async def test_an_ambiguous_prefix_is_rejected_with_the_candidates(three: Client) -> None:
     failure = await three.refusal("query_items", operation="get", id="ABCD1234")
     assert failure.code == "VALIDATION_ERROR"
     assert "is ambiguous: 2 items begin with it" in failure.message
@@ -58,12 +58,12 @@ async def test_at_most_ten_candidates_are_named(tools: Client, monkeypatch: pyte
     assert len(failure.data["matches"]) == 10
 
 
-async def test_a_prefix_of_an_item_that_is_gone_means_the_other(three: Client) -> None:
+async def test_a_prefix_is_unique_again_after_a_deletion(three: Client) -> None:
     await three.delete(A)
     assert (await three.get("abcd1234"))["id"] == B
 
 
-async def test_a_prefix_that_nothing_begins_with_is_not_found(three: Client) -> None:
+async def test_an_unknown_prefix_is_not_found(three: Client) -> None:
     for written in ("abcd9", "abce", "0000"):
         failure = await three.refusal("query_items", operation="get", id=written)
         assert failure.code == "RESOURCE_NOT_FOUND"
@@ -96,7 +96,7 @@ async def test_a_call_that_fails_for_an_id_names_its_field(
 
 
 @pytest.mark.parametrize("written", ["abc", "abcd5678-0000", "abcg", "abcd 5", "5" * 33, "5" * 35, "", "-", "0x1234"])
-async def test_what_is_no_prefix_is_refused(three: Client, written: str) -> None:
+async def test_malformed_prefixes_are_rejected(three: Client, written: str) -> None:
     assert (await three.refusal("query_items", operation="get", id=written)).code == "VALIDATION_ERROR"
 
 

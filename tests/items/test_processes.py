@@ -1,4 +1,4 @@
-"""Several worker processes, one of which is killed: every item is done once, and claims of the dead come back."""
+"""Several worker processes, one of which is killed: every item is done once, and its claims are taken over."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Worker:
         self.said: list[list[str]] = []
 
     async def line(self) -> list[str]:
-        """The next line that it says; empty at its end."""
+        """Its next line of output; empty at its end."""
         assert self.process.stdout is not None
         words = (await self.process.stdout.readline()).decode().split()
         if words:

@@ -46,7 +46,7 @@ def iso(ms: int) -> str:
 
 
 moments = st.tuples(st.integers(0, 999), st.integers(-1, 1))
-"""One of the times that occur, by position in thousandths, and how many ms beside it."""
+"""One of the existing times, by position in thousandths, and an offset in ms."""
 orders: dict[str, Any] = {
     "sortBy": st.sampled_from(("priority", "complexity", "createdAt", "created")),
     "sortOrder": st.sampled_from(("asc", "desc")),
@@ -73,7 +73,7 @@ others |= {f"{name}{end}": moments for name in ("modified", "roleChanged") for e
 
 @st.composite
 def by_index(draw: st.DrawFn) -> Json:
-    """Searches that the index answers by itself."""
+    """Searches that the index answers alone."""
     search: Json = draw(st.fixed_dictionaries({}, optional=orders))
     for name in draw(st.sets(st.sampled_from(sorted(narrowing)), max_size=2)):
         search[name] = draw(narrowing[name])
@@ -84,7 +84,7 @@ def by_index(draw: st.DrawFn) -> Json:
 
 @st.composite
 def anything(draw: st.DrawFn) -> Json:
-    """Searches by a few filters of any kind, so that most find something."""
+    """Searches with few filters of any kind, so that most have results."""
     filters = scopes | narrowing | others
     search: Json = draw(st.fixed_dictionaries({}, optional=orders))
     search["sortBy"] = draw(st.sampled_from(SORT_FIELDS))
@@ -94,7 +94,7 @@ def anything(draw: st.DrawFn) -> Json:
 
 
 def resolved(world: World, drawn: Json) -> Json:
-    """Puts times and ids of the world in place of positions."""
+    """Replaces positions by times and ids of the world."""
     search = dict(drawn)
     for name in ("created", "modified", "roleChanged"):
         times = world.times(f"{name}At")
@@ -129,13 +129,13 @@ async def check(place: tuple[Client, World], drawn: Json) -> None:
 
 @settings(max_examples=100)
 @given(search=by_index())
-async def test_what_the_index_answers_is_what_a_plain_filter_finds(place: Any, search: Json) -> None:
+async def test_index_searches_match_a_plain_filter(place: Any, search: Json) -> None:
     await check(place, search)
 
 
 @settings(max_examples=200)
 @given(search=anything())
-async def test_what_a_walk_finds_is_what_a_plain_filter_finds(place: Any, search: Json) -> None:
+async def test_walks_match_a_plain_filter(place: Any, search: Json) -> None:
     await check(place, search)
 
 
@@ -158,9 +158,7 @@ async def test_pages_join_to_the_whole(place: Any, search: Json, size: int) -> N
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("field", SORT_FIELDS)
 @pytest.mark.parametrize("walked", [True, False])
-async def test_every_order_is_the_same_from_the_index_and_from_a_walk(
-    place: Any, field: str, order: str, walked: bool
-) -> None:
+async def test_index_and_walk_have_the_same_order(place: Any, field: str, order: str, walked: bool) -> None:
     search: Json = {"sortBy": field, "sortOrder": order, "limit": 40}
     if walked:
         search["modifiedAfter"] = (0, 0)
@@ -170,7 +168,7 @@ async def test_every_order_is_the_same_from_the_index_and_from_a_walk(
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("bound", [{}, {"createdAfter": (100, 0)}, {"createdBefore": (900, 0)}, {"priority": "low"}])
-async def test_a_page_far_down_is_found_wherever_it_is(place: Any, order: str, bound: Json) -> None:
+async def test_pages_at_large_offsets_are_found(place: Any, order: str, bound: Json) -> None:
     for offset in range(129, 420, 29):
         await check(place, {"sortOrder": order, "offset": offset, "limit": 3, **bound})
 
@@ -180,8 +178,8 @@ async def test_an_item_with_several_of_the_tags_is_found_once(place: Any) -> Non
     await check(place, {"tags": "API,api,unknown", "limit": 200})
 
 
-async def test_the_world_has_what_searches_tell_apart(place: Any) -> None:
-    """So that none of the above is vacuous."""
+async def test_the_world_has_items_for_every_filter(place: Any) -> None:
+    """So that no test above is vacuous."""
     _, world = place
     items = world.items.values()
     assert {item["depth"] for item in items} == {0, 1, 2, 3}

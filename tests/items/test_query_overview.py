@@ -57,7 +57,7 @@ async def test_without_items_it_is_empty(tools: Client) -> None:
     assert await tools("query_items", operation="overview") == {"items": [], "total": 0}
 
 
-async def test_children_count_by_role_whatever_holds_them(tools: Client) -> None:
+async def test_children_are_counted_by_role_with_or_without_claims(tools: Client) -> None:
     parent = await tools.add()
     held, waiting, _ = await tools.add_many(3, parentId=parent)
     for role in ("work", "work", "review", "blocked", "terminal"):
@@ -73,7 +73,7 @@ async def test_children_count_by_role_whatever_holds_them(tools: Client) -> None
     assert (await root(tools))["childCounts"]["queue"] == 1
 
 
-async def test_claims_of_direct_children_are_told_apart(tools: Client) -> None:
+async def test_claims_of_direct_children_are_counted_by_state(tools: Client) -> None:
     parent = await tools.add()
     other = await tools.add("other")
     swept, late, later, live, released, _ = await tools.add_many(6, parentId=parent)
@@ -95,7 +95,7 @@ async def test_claims_of_direct_children_are_told_apart(tools: Client) -> None:
     assert by_title["item"] == {"active": 2, "expired": 2, "unclaimed": 2}
 
 
-async def test_a_claim_that_has_ended_is_counted_where_its_item_goes(tools: Client) -> None:
+async def test_an_expired_claim_is_counted_with_its_items_state(tools: Client) -> None:
     old, new = await tools.add("old"), await tools.add("new")
     item = await tools.add(parentId=old)
     await tools.claim("a", item)
@@ -181,7 +181,7 @@ async def test_many_children_of_many_roots_take_several_runs(
 
 
 @pytest.mark.parametrize("moves", [False, True])
-async def test_a_root_that_goes_meanwhile_is_left_out(
+async def test_a_root_deleted_meanwhile_is_left_out(
     tools: Client, monkeypatch: pytest.MonkeyPatch, moves: bool
 ) -> None:
     monkeypatch.setattr(stored, "OVERVIEW_BUDGET", 21)
@@ -229,8 +229,8 @@ async def test_the_children_of_an_item_are_bounded_and_counted(tools: Client, re
 
 
 @pytest.mark.parametrize("count", [20, 128, 129])
-async def test_the_newest_children_come_first_whatever_they_are(tools: Client, redis_url: str, count: int) -> None:
-    """Few are sorted at once, more are merged from their groups."""
+async def test_the_newest_children_come_first_in_any_state(tools: Client, redis_url: str, count: int) -> None:
+    """Few are sorted directly, more are merged from their groups."""
     item = await tools.add()
     kinds = [(p, c, r) for p in ("high", "low") for c in (None, 3) for r in ("queue", "work", "terminal", "blocked")]
     specs = [
@@ -246,7 +246,7 @@ async def test_the_newest_children_come_first_whatever_they_are(tools: Client, r
         assert [child["id"] for child in result["children"]] == expected[:limit]
 
 
-async def test_an_unknown_item_is_refused(tools: Client) -> None:
+async def test_an_unknown_item_is_rejected(tools: Client) -> None:
     for item in (fresh_id(), "abcdef"):
         failure = await tools.refusal("query_items", operation="overview", itemId=item)
         assert failure.code == "RESOURCE_NOT_FOUND"

@@ -1,4 +1,4 @@
-"""query_items search: its arguments, its answer, and what is refused."""
+"""query_items search: arguments, answers and refusals."""
 
 from __future__ import annotations
 
@@ -78,9 +78,7 @@ async def test_the_total_does_not_depend_on_the_page(tools: Client) -> None:
         ({"sortBy": "modified", "sortOrder": "asc"}, ["urgent", "working", "tagged"]),
     ],
 )
-async def test_arguments_are_read_leniently(
-    tools: Client, redis_url: str, search: Json, titles: list[str] | None
-) -> None:
+async def test_arguments_are_lenient(tools: Client, redis_url: str, search: Json, titles: list[str] | None) -> None:
     tagged = await tools.add("tagged", tags="api,ui", type="bug", complexity=5, priority="low")
     urgent = await tools.add("urgent", priority="high", tags="x")
     working = await tools.add("working", role="work", complexity=2)
@@ -119,16 +117,14 @@ async def test_arguments_are_read_leniently(
         ({"operation": "list"}, "operation: 'list' is not one of get, search, overview"),
     ],
 )
-async def test_what_is_refused_names_the_field_and_what_is_allowed(
-    tools: Client, arguments: Json, message: str
-) -> None:
+async def test_rejections_name_the_field_and_the_allowed_values(tools: Client, arguments: Json, message: str) -> None:
     failure = await tools.refusal("query_items", **({"operation": "search"} | arguments))
     assert failure.code == "VALIDATION_ERROR"
     assert failure.message.startswith(message)
 
 
 @pytest.mark.parametrize("more", [{}, {"query": "x"}, {"offset": 9}], ids=["indexed", "scanned", "later page"])
-async def test_a_parent_that_is_no_item_is_refused_and_one_without_children_is_not(tools: Client, more: Json) -> None:
+async def test_an_unknown_parent_is_rejected_and_one_without_children_is_not(tools: Client, more: Json) -> None:
     for missing in ("abcdef", fresh_id()):
         failure = await tools.refusal("query_items", operation="search", parentId=missing, **more)
         assert failure.code == "RESOURCE_NOT_FOUND"
@@ -198,7 +194,7 @@ async def test_every_server_finds_the_same(tools: Client, redis_url: str) -> Non
     assert result["total"] == 150
 
 
-async def test_claim_status_shows_whether_but_never_who(tools: Client) -> None:
+async def test_claim_status_does_not_disclose_the_holder(tools: Client) -> None:
     names = ("live", "swept", "late", "free", "released")
     ids = {name: await tools.add(name) for name in names}
     await tools.claim("secret agent 0", ids["free"])
@@ -249,7 +245,7 @@ async def test_claim_status_shows_whether_but_never_who(tools: Client) -> None:
         ({"operation": "get", "query": "x"}, False),
     ],
 )
-def test_a_search_that_may_take_long_is_known_before_it_runs(arguments: Json, looks: bool) -> None:
+def test_slow_searches_are_recognized_before_they_run(arguments: Json, looks: bool) -> None:
     assert may_take_long(msgspec.convert({"operation": "search"} | arguments, QueryItems)) == looks
 
 

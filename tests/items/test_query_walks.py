@@ -1,4 +1,4 @@
-"""Searches that look at the items: in bounded runs, one at a time, while the items change."""
+"""Searches that read the items: in bounded runs, one at a time, while the items change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.items.query_world import set_creation
 pytestmark = pytest.mark.anyio
 
 EVERY = {"operation": "search", "modifiedAfter": "2020-01-01T00:00:00Z"}
-"""Finds everything, and has to look at it."""
+"""Matches everything, and has to read it."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def after_each_run(tools: Client, monkeypatch: pytest.MonkeyPatch, then: Callabl
 
 
 async def population(tools: Client, count: int) -> list[str]:
-    """Items of all priorities, some below others, with links that make some wait."""
+    """Items of all priorities, some with parents, some waiting for others."""
     rng = random.Random(7)
     roots = await tools.add_many(5, tags="x")
     created = await tools.create(
@@ -94,17 +94,17 @@ async def test_an_item_whose_rank_changes_is_not_listed_twice(tools: Client, mon
 
     async def then(reply: Any) -> None:
         seen.extend(item for item, _, _ in reply.listed)
-        for item in seen[-3:]:  # to a place that the walk has not reached, if there is one
+        for item in seen[-3:]:  # to a place ahead of the walk, if there is one
             await tools.update(item, priority="low")
 
     after_each_run(tools, monkeypatch, then)
     result = await tools("query_items", **EVERY, limit=200)
-    assert len(seen) > len(set(seen)), "the walk did come across some of them again"
+    assert len(seen) > len(set(seen)), "the walk found some of them again"
     assert sorted(item["id"] for item in result["items"]) == sorted(ids)
     assert result["total"] == 60
 
 
-async def test_what_stops_matching_before_the_page_is_read_is_left_out(
+async def test_items_that_stop_matching_before_the_page_is_read_are_left_out(
     tools: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await tools.add_many(6, tags="x,y")
@@ -163,7 +163,7 @@ async def test_many_items_of_one_rank_are_found_exactly_once(tools: Client, redi
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-async def test_items_of_one_title_come_newest_first_however_many_are_passed_over(
+async def test_items_of_one_title_come_newest_first_at_any_offset(
     tools: Client, redis_url: str, monkeypatch: pytest.MonkeyPatch, order: str
 ) -> None:
     monkeypatch.setattr(Best, "SLACK", 2)
@@ -233,7 +233,7 @@ async def test_one_run_at_a_time(tools: Client, monkeypatch: pytest.MonkeyPatch)
     assert set(most) == {1}
 
 
-def test_the_pace_follows_how_long_runs_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pace_follows_the_duration_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     pace = Pace()
     for _ in range(100):
@@ -263,7 +263,7 @@ def test_only_the_best_are_kept(descending: bool, monkeypatch: pytest.MonkeyPatc
     assert best.add([expected[0]]) == 1, "seen before"
 
 
-async def test_a_page_far_down_is_found_however_unevenly_creation_is_spread(tools: Client, redis_url: str) -> None:
+async def test_a_page_at_a_large_offset_is_found_for_any_spread_of_creation(tools: Client, redis_url: str) -> None:
     ids = await tools.add_many(400)
     now = ms((await tools.get(ids[0]))["createdAt"])
     first = ms("2020-01-02T00:00:00Z")

@@ -1,4 +1,4 @@
-"""A hundred equal calls at once over four front-end processes: one effect, and a hundred equal answers."""
+"""A hundred equal concurrent calls over four front-end processes: one effect, and equal answers."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ pytestmark = pytest.mark.anyio
 FRONT_ENDS, AT_ONCE = 4, 100
 LONG_SECONDS = 60.0
 START_SECONDS = 150.0
-"""Five interpreters have to start, on a machine that may be busy."""
+"""Time for five interpreters to start on a busy machine."""
 CALLS = (create, update, delete, link, unlink_all, advance, claim, write_notes, delete_notes, create_tree,
          complete_tree, complete_items)  # fmt: skip
 
 
 class Answer(NamedTuple):
-    """What a call came to."""
+    """The outcome of a call."""
 
     process: str
     """Names the front-end: its request ids begin with it."""
@@ -70,7 +70,7 @@ class Line:
         return Answer((response.getheader("x-request-id") or "").partition("-")[0], response.read())
 
     def insist(self, project: str, body: bytes) -> Answer:
-        """As clients do: a call that was shed, or came too late, is made again with the same request id."""
+        """As clients do: retries a shed or timed out call with the same request id."""
         end = time.monotonic() + LONG_SECONDS
         while True:
             answer = self.ask(project, body)
@@ -84,7 +84,7 @@ class Line:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a store of its own."""
+    """The URL of a separate store."""
     server = EmbeddedServer(tmp_path_factory.mktemp("repeated") / "store", fsync="everysec")
     yield server.start()
     server.stop()
@@ -92,7 +92,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def lines(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Line]]:
-    """A hundred connections, as many to each of the front-ends."""
+    """A hundred connections, the same number to each front-end."""
     folder = tmp_path_factory.mktemp("front-ends")
     arguments = ("--port", "0", "--frontends", str(FRONT_ENDS), "--data-dir", str(folder / "data"))
     with ExitStack() as stack:
@@ -101,7 +101,7 @@ def lines(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
         found: list[Line] = []
         wanted = Counter[str]()
         end = time.monotonic() + LONG_SECONDS
-        while len(found) < AT_ONCE:  # the kernel spreads them
+        while len(found) < AT_ONCE:  # the kernel distributes them
             assert time.monotonic() < end, f"connections by process: {wanted}"
             line = Line(port)
             if wanted[line.process] < AT_ONCE // FRONT_ENDS:
@@ -115,7 +115,7 @@ def lines(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[lis
 
 @pytest.fixture
 async def pair(server: str) -> AsyncIterator[tuple[Client, Client]]:
-    """Clients of two projects of the test's own, straight on the store."""
+    """Clients of two separate projects, directly on the store."""
     store = Store(server, timeout_ms=10_000)
     await store.open()
     name = f"repeated-{fresh_id()[:13]}"
@@ -124,7 +124,7 @@ async def pair(server: str) -> AsyncIterator[tuple[Client, Client]]:
 
 
 def all_at_once(lines: list[Line], project: str, body: bytes) -> list[Answer]:
-    """The answers to one call that is made on every line at the same time."""
+    """The answers to one call made concurrently on every line."""
     start = threading.Barrier(len(lines))
 
     def ask(line: Line) -> Answer:

@@ -1,4 +1,4 @@
-"""A copy of the store is restored while agents are at work: what was granted after the copy is never granted again."""
+"""A backup of the store is restored while agents work: fences granted after the backup are never granted again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AGENTS = 12
 
 
 class Restored:
-    """A server of the test's own, its data as they were at a moment, and a way back to them."""
+    """A separate server, with a backup of its data to restore."""
 
     def __init__(self, directory: Path) -> None:
         self.server = EmbeddedServer(directory / "data")
@@ -59,7 +59,7 @@ async def tools(restored: Restored) -> AsyncIterator[Client]:
 
 
 @pytest.mark.parametrize("rewritten", [False, True], ids=["log", "snapshot and log"])
-async def test_no_fence_is_given_twice_and_no_write_of_a_lost_claim_is_taken(
+async def test_no_fence_is_reused_and_writes_of_lost_claims_are_rejected(
     restored: Restored, tools: Client, rewritten: bool
 ) -> None:
     items = await tools.add_many(AGENTS)
@@ -83,7 +83,7 @@ async def test_no_fence_is_given_twice_and_no_write_of_a_lost_claim_is_taken(
 
         await wait_until(written, what="the snapshot")
     restored.copy()
-    # What follows is lost, and the agents do not know that.
+    # The following is lost, and the agents do not know.
     for number, item in enumerate(items):
         for _ in range(number):
             await claim(f"lost-{number}", item)
@@ -105,9 +105,7 @@ async def test_no_fence_is_given_twice_and_no_write_of_a_lost_claim_is_taken(
     assert not (await audit(tools.store, tools.project)).differences
 
 
-async def test_agents_that_go_on_over_a_restore_are_told_apart_by_their_fences(
-    restored: Restored, tools: Client
-) -> None:
+async def test_fences_distinguish_agents_that_continue_over_a_restore(restored: Restored, tools: Client) -> None:
     items = await tools.add_many(4)
     granted: list[tuple[str, int]] = []
     holders: dict[tuple[str, int], set[str]] = defaultdict(set)
@@ -129,7 +127,7 @@ async def test_agents_that_go_on_over_a_restore_are_told_apart_by_their_fences(
                 if len(granted) > 200:
                     began.set()
                 await tools.release(name, item)
-                # Whatever this agent thinks it still has to write, somebody else may have had the item since.
+                # Another agent may have held the item since this agent's last write.
                 newest = latest[item]
                 written = await tools.advance(item, "start", fenceToken=fence)
                 if written["applied"]:

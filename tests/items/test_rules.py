@@ -42,7 +42,7 @@ def refused(call: Any, *arguments: Any) -> str:
 
 
 @given(HEX)
-def test_an_id_comes_back_from_its_dashed_form(inner: str) -> None:
+def test_ids_round_trip_through_their_dashed_form(inner: str) -> None:
     assert ids.parse(ids.dashed(inner), "id") == ids.parse(inner.upper(), "id") == inner
     assert ids.parse_uuid(ids.dashed(inner).upper(), "id") == inner
 
@@ -57,7 +57,7 @@ def test_prefixes_have_four_to_thirty_two_digits(inner: str, length: int) -> Non
 
 
 @given(st.text(max_size=40) | st.from_regex(r"[0-9a-fA-F-]{0,40}"))
-def test_any_text_is_an_id_or_refused(text: str) -> None:
+def test_any_text_is_an_id_or_rejected(text: str) -> None:
     try:
         inner = ids.parse(text, "id")
     except ToolFailure as failure:
@@ -114,7 +114,7 @@ def test_tags_are_lower_case_words(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("value", [UNSET, None, "", " "])
-def test_what_is_not_given_is_the_default(value: Any) -> None:
+def test_missing_fields_take_defaults(value: Any) -> None:
     assert item_rules.new_item(ItemSpec(title="t", summary=value, tags=value, metadata=value), "0" * 32, "")[1:10] == (
         "",
         "t",
@@ -132,7 +132,7 @@ def test_what_is_not_given_is_the_default(value: Any) -> None:
 
 
 def shown(item: item_rules.NewItem) -> str | None:
-    """The properties that a caller sees of a new item."""
+    """The properties of a new item in results."""
     return item_rules.with_traits(item.properties or None, item.traits.split(",") if item.traits else [])
 
 
@@ -187,7 +187,7 @@ def test_properties_are_a_json_object(text: str) -> None:
         ('{"a":' * 50_000 + "1" + "}" * 50_000, "nested too deeply"),
     ],
 )
-def test_what_json_cannot_hold_is_refused(text: str, problem: str) -> None:
+def test_values_outside_of_json_are_rejected(text: str, problem: str) -> None:
     assert problem in refused(made, text)
     assert problem in refused(made, text, "a")
     assert problem in refused(lambda: item_rules.metadata(text))
@@ -210,7 +210,7 @@ def test_numbers_keep_every_digit(text: str) -> None:
 
 
 @given(OBJECTS, st.lists(NAMES, min_size=1, max_size=3))
-def test_traits_are_merged_and_everything_else_is_kept(properties: dict[str, Any], names: list[str]) -> None:
+def test_traits_are_merged_and_all_else_is_kept(properties: dict[str, Any], names: list[str]) -> None:
     properties.pop("traits", None)
     merged = json.loads(made(json.dumps(properties), ",".join(names)) or "")
     assert merged.pop("traits") == list(dict.fromkeys(names))
@@ -244,7 +244,7 @@ ROLES = st.sampled_from([None, "queue", "WORK", "Review", "terminal", "blocked",
 
 
 @given(TYPES, ROLES, st.sampled_from([None, "BLOCKS", "RELATES_TO"]), st.sampled_from([None, "work"]))
-def test_an_edge_takes_its_own_kind_before_the_shared_one(
+def test_an_edges_own_kind_overrides_the_shared_one(
     kind: str | None, threshold: str | None, shared: str | None, shared_threshold: str | None
 ) -> None:
     spec = DependencySpec(from_item_id="0000", to_item_id="1111", type=kind, unblock_at=threshold)
@@ -280,7 +280,7 @@ def test_the_slices_of_a_call_without_a_record_have_none() -> None:
 
 
 @given(st.text(max_size=5), st.text(max_size=5))
-def test_agents_are_never_taken_for_each_other(one: str, other: str) -> None:
+def test_agents_are_never_confused(one: str, other: str) -> None:
     assume(one and other and one != other)
     request_id = str(uuid.UUID(int=1))
     assert idempotency_key(one, request_id, "t").key != idempotency_key(other, request_id, "t").key

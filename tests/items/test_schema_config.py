@@ -1,4 +1,4 @@
-"""Schemas, traits, labels and the actor rule: from the YAML file to what the tools enforce."""
+"""Schemas, traits, labels and the actor rule: from the YAML file to enforcement by the tools."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def config_of(folder: Path, text: str) -> SchemaConfig:
 
 
 def problems_of(folder: Path, text: str) -> list[str]:
-    """What is wrong with a file, each without the file's name: ``3: sentence``."""
+    """The problems of a file, without its name: ``3: sentence``."""
     path = folder / "fleet.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SettingsError) as caught:
@@ -47,7 +47,7 @@ def client_of(store: Store, project: str, **sections: Any) -> Client:
     return Client(store, project, msgspec.convert(sections, Settings))
 
 
-# --- what a file means ------------------------------------------------------------------------
+# --- meaning of a file ------------------------------------------------------------------------
 
 
 def test_a_file_without_sections_has_no_schemas_and_the_built_in_labels(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_every_key_of_a_schema_is_read(tmp_path: Path) -> None:
     assert (config.default, config.require_actor) == ("other", True)
 
 
-def test_traits_can_be_given_to_the_items_of_every_schema(tmp_path: Path) -> None:
+def test_default_traits_apply_to_every_schema(tmp_path: Path) -> None:
     traits = "default_traits: [t, u]\ntraits: {t: {notes: []}, u: {notes: []}, v: {notes: []}}\n"
     config = config_of(tmp_path, traits + "work_item_schemas:\n  a: {default_traits: [v, u]}\n  b: {}\n")
     assert {name: schema.default_traits for name, schema in config.schemas.items()} == {
@@ -92,7 +92,7 @@ def test_traits_can_be_given_to_the_items_of_every_schema(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("spelling", ["auto-reopen", "auto_reopen", "Auto-Reopen", "AUTO_REOPEN"])
-def test_the_case_and_the_dash_of_a_lifecycle_do_not_matter(tmp_path: Path, spelling: str) -> None:
+def test_lifecycles_ignore_case_and_dashes(tmp_path: Path, spelling: str) -> None:
     config = config_of(tmp_path, f"work_item_schemas:\n  x: {{lifecycle: {spelling}}}\n")
     assert config.schemas["x"].lifecycle == "auto-reopen"
 
@@ -108,7 +108,7 @@ def test_the_older_form_is_read_with_lifecycle_auto(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("newer", "names"), [("work_item_schemas:\n  a: {}\n", ["a"]), ("work_item_schemas: {}\n", [])]
 )
-def test_the_older_form_is_ignored_where_the_newer_is_there(tmp_path: Path, newer: str, names: list[str]) -> None:
+def test_the_older_form_is_ignored_beside_the_newer(tmp_path: Path, newer: str, names: list[str]) -> None:
     assert list(config_of(tmp_path, LEGACY + newer).schemas) == names
 
 
@@ -129,18 +129,18 @@ def test_sections_whose_entries_are_commented_out_are_as_if_absent(tmp_path: Pat
         ("note_schemas: {b: []}\ndefault: b\n", "b"),
     ],
 )
-def test_the_default_is_named_or_called_so(tmp_path: Path, text: str, expected: str | None) -> None:
+def test_the_default_schema(tmp_path: Path, text: str, expected: str | None) -> None:
     assert config_of(tmp_path, text).default == expected
 
 
-def test_labels_of_the_file_replace_the_built_in_ones_but_not_that_of_cancel(tmp_path: Path) -> None:
+def test_configured_labels_replace_all_built_in_ones_except_cancel(tmp_path: Path) -> None:
     config = config_of(tmp_path, "status_labels: {start: doing, hold: waiting, complete: null}\n")
     assert config.labels == {"start": "doing", "hold": "waiting", "cancel": "cancelled"}
     assert config_of(tmp_path, "status_labels: {}\n").labels == {"cancel": "cancelled"}
     assert config_of(tmp_path, "status_labels: {cancel: cancelled}\n").labels == {"cancel": "cancelled"}
 
 
-# --- what is refused, and where ---------------------------------------------------------------
+# --- errors and their places ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -233,17 +233,19 @@ def test_labels_of_the_file_replace_the_built_in_ones_but_not_that_of_cancel(tmp
         ("auditing: {enabled: true}\n", ["1: unknown setting 'auditing'; it is now called 'actor_authentication'"]),
     ],
 )
-def test_a_wrong_section_stops_the_start_and_names_the_place(tmp_path: Path, text: str, expected: list[str]) -> None:
+def test_an_invalid_section_prevents_the_start_and_names_the_place(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
     problems = problems_of(tmp_path, text)
     assert len(problems) == len(expected), problems
     for problem, words in zip(problems, expected, strict=True):
         assert problem.startswith(words)
 
 
-def test_problems_of_all_sections_are_told_together_and_none_follows_from_another(tmp_path: Path) -> None:
+def test_problems_of_all_sections_are_reported_together_without_follow_up_errors(tmp_path: Path) -> None:
     problems = problems_of(
         tmp_path,
-        "traits: {t: 3}\n"  # so nothing can be said about who names t
+        "traits: {t: 3}\n"  # so references to t cannot be checked
         "work_item_schemas:\n  a: {default_traits: [t]}\n"
         "default: b\n"
         "status_labels: {nope: x}\n"
@@ -252,7 +254,7 @@ def test_problems_of_all_sections_are_told_together_and_none_follows_from_anothe
     assert [problem.split(":")[0] for problem in problems] == ["1", "5", "6", "4"]
 
 
-def test_there_is_an_end_to_names_and_notes(tmp_path: Path) -> None:
+def test_names_and_notes_are_bounded(tmp_path: Path) -> None:
     many = "".join(f"  t{n}: {{}}\n" for n in range(1001))
     assert problems_of(tmp_path, "work_item_schemas:\n" + many) == [
         "1: work_item_schemas may have at most 1000 entries"
@@ -263,7 +265,7 @@ def test_there_is_an_end_to_names_and_notes(tmp_path: Path) -> None:
     )
 
 
-async def test_the_most_that_a_file_may_hold_can_be_installed(store: Store, project: str) -> None:
+async def test_the_largest_configuration_can_be_installed(store: Store, project: str) -> None:
     notes = [{"key": f"k{n}", "role": "queue", "required": True} for n in range(100)]
     traits: Json = {f"t{n}": {"notes": []} for n in range(1000)}
     schemas = {f"s{n}": {"notes": notes, "default_traits": list(traits)[:100]} for n in range(1000)}
@@ -272,7 +274,7 @@ async def test_the_most_that_a_file_may_hold_can_be_installed(store: Store, proj
     assert [note["key"] for note in refused["missingNotes"]] == [note["key"] for note in notes]
 
 
-# --- what the tools enforce -------------------------------------------------------------------
+# --- enforcement by the tools -----------------------------------------------------------------
 
 pytestmark = pytest.mark.anyio
 
@@ -291,7 +293,7 @@ async def test_labels_follow_the_file(store: Store, project: str) -> None:
     await tools.move(item, "start")
     assert (await label(item), await label(parent)) == ("doing", "doing")
     await tools.move(item, "block")
-    assert await label(item) == "doing"  # entering blocked keeps what there is
+    assert await label(item) == "doing"  # entering blocked keeps the current label
     await tools.move(item, "resume", "complete")
     assert (await label(item), await label(parent)) == (None, "all")
     await tools.move(item, "reopen")
@@ -300,9 +302,7 @@ async def test_labels_follow_the_file(store: Store, project: str) -> None:
     assert await label(item) == "cancelled"
 
 
-async def test_an_item_takes_the_schema_of_its_type_then_of_its_tags_then_the_default(
-    store: Store, project: str
-) -> None:
+async def test_a_schema_is_chosen_by_type_then_tags_then_default(store: Store, project: str) -> None:
     schemas = {name: {"notes": [{"key": name, "role": "queue", "required": True}]} for name in ("a", "b", "fallback")}
     tools = client_of(store, project, work_item_schemas=schemas, default="fallback")
     for fields, expected in (
@@ -315,7 +315,7 @@ async def test_an_item_takes_the_schema_of_its_type_then_of_its_tags_then_the_de
         assert [note["key"] for note in refused["missingNotes"]] == [expected], fields
 
 
-async def test_unsigned_elements_refuse_the_whole_call_where_actors_are_required(store: Store, project: str) -> None:
+async def test_unsigned_elements_fail_the_call_if_actors_are_required(store: Store, project: str) -> None:
     open_tools = Client(store, project)
     tools = client_of(store, project, actor_authentication={"enabled": True})
     first, second = await tools.add(), await tools.add()
@@ -334,12 +334,12 @@ async def test_unsigned_elements_refuse_the_whole_call_where_actors_are_required
     written = await tools("manage_notes", operation="upsert", notes=[{**note, "actor": actor("me")}])
     assert written["notes"][0]["actor"]["id"] == "me"
     assert (await tools("advance_item", transitions=[signed]))["summary"]["succeeded"] == 1
-    # Deleting notes and the other tools do not need one, and where the rule is off nothing does.
+    # Deleting notes and the other tools do not need one; without the rule nothing does.
     assert (await tools("manage_notes", operation="delete", itemId=first))["deleted"] == 1
     assert (await open_tools.advance(second, "start"))["applied"]
 
 
-async def test_a_signed_but_malformed_actor_is_refused_as_ever(store: Store, project: str) -> None:
+async def test_a_malformed_actor_is_still_rejected(store: Store, project: str) -> None:
     tools = client_of(store, project, actor_authentication={"enabled": True})
     result = await tools.advance(await tools.add(), "start", actor={"id": " ", "kind": "user"})
     assert not result["applied"]
@@ -357,7 +357,7 @@ def named(name: str) -> SchemaConfig:
     return SchemaConfig(schemas={name: Schema()})
 
 
-async def test_a_call_goes_by_one_version_although_a_reload_comes_between() -> None:
+async def test_a_call_uses_one_version_despite_a_reload() -> None:
     source = SchemaSource(named("old"))
     halfway, go_on = asyncio.Event(), asyncio.Event()
 
@@ -383,7 +383,7 @@ async def test_a_call_goes_by_one_version_although_a_reload_comes_between() -> N
     assert source.current == named("new")
 
 
-async def test_a_reload_changes_what_later_calls_enforce(store: Store, project: str) -> None:
+async def test_a_reload_applies_to_later_calls(store: Store, project: str) -> None:
     tools = Client(store, project)
     first, second = await tools.add(type="bug"), await tools.add(type="bug")
     await tools.move(first, "start")
@@ -426,7 +426,7 @@ def random_config(random: Random) -> Json:
 
 
 def random_item(random: Random, known: Collection[str]) -> Json:
-    """Its traits are configured ones; where none is, any."""
+    """Its traits are configured ones, or any if none is."""
     fields = {
         "type": random.choice([*NAMES, "unknown"]),
         "tags": ",".join(some(random, ["bug", " task", "default ", "x"], 3)),
@@ -442,8 +442,8 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-def test_scripts_find_the_schema_that_python_finds(redis_url: str, project: str, runner: asyncio.Runner) -> None:
-    """Gates, and whether there is a review, of random items under random configurations."""
+def test_scripts_and_python_resolve_the_same_schema(redis_url: str, project: str, runner: asyncio.Runner) -> None:
+    """Gates and review phases of random items under random configurations."""
     store = Store(redis_url, timeout_ms=5000)
     runner.run(store.open())
 

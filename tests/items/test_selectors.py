@@ -1,4 +1,4 @@
-"""Claims by selector: what they answer, what they refuse, and what a repetition gets."""
+"""Claims by selector: answers, refusals and retries."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ async def test_the_best_item_is_found_and_claimed(tools: Client) -> None:
     assert (await tools.claim("rival", item))["outcome"] == "already_claimed"
 
 
-async def test_nothing_suits(tools: Client) -> None:
+async def test_no_match(tools: Client) -> None:
     await tools.add(tags="ui")
     answer = await tools("claim_item", **call_of("agent", {"tags": "api"}, claimRef="mine"))
     assert answer["claimResults"] == [{**NO_MATCH, "claimRef": "mine"}]
     assert answer["summary"]["claimsFailed"] == 1
 
 
-async def test_what_is_held_is_not_offered_even_to_its_holder(tools: Client) -> None:
+async def test_held_items_are_not_offered_even_to_their_holder(tools: Client) -> None:
     item = await tools.add()
     await tools.claim("agent", item)
     assert (await take(tools, "agent"))["outcome"] == "no_match"
     assert (await take(tools, "rival"))["outcome"] == "no_match"
-    assert (await tools.release("agent", item))["outcome"] == "success", "nothing was let go"
+    assert (await tools.release("agent", item))["outcome"] == "success", "nothing was released"
 
 
-async def test_the_claim_before_is_let_go(tools: Client) -> None:
+async def test_the_earlier_claim_is_released(tools: Client) -> None:
     first, second = await tools.add(priority="high"), await tools.add()
     assert (await take(tools, "agent"))["itemId"] == first
     assert (await take(tools, "agent"))["itemId"] == second
@@ -97,7 +97,7 @@ async def test_an_expired_claim_is_no_obstacle(tools: Client, swept: bool) -> No
 
 @pytest.mark.parametrize(("expired", "tags"), [(20, 0), (40, 0), (80, 32)])
 async def test_an_item_behind_many_expired_claims_is_found(tools: Client, expired: int, tags: int) -> None:
-    """Expired claims are put back in batches; which of them is wanted is known only afterwards."""
+    """Expired claims are put back in batches, before it is known which one matches."""
     ids = await tools.add_many(expired, type="other", tags=",".join(f"t{n}" for n in range(tags)))
     wanted = await tools.add(type="wanted")
     for number, item in enumerate((*ids, wanted)):
@@ -127,7 +127,7 @@ async def test_the_parent_may_be_a_prefix(tools: Client, prefix: int) -> None:
 
 
 async def test_releases_come_after_the_claim(tools: Client) -> None:
-    """What is released in the same call is not what it finds."""
+    """An item released by the same call is not found."""
     own, free = await tools.add(priority="high"), await tools.add()
     await tools.claim("agent", own)
     answer = await tools("claim_item", **call_of("agent", {}, releases=[own, fresh_id()]))
@@ -136,7 +136,7 @@ async def test_releases_come_after_the_claim(tools: Client) -> None:
     assert await tools.next(limit=9) == [own]
 
 
-async def test_what_is_found_may_be_released_in_the_same_call(tools: Client) -> None:
+async def test_the_found_item_may_be_released_in_the_same_call(tools: Client) -> None:
     item = await tools.add("found", tags="q")
     call = call_of("agent", {"tags": "q"}, releases=[item])
     answer = await tools("claim_item", **call)
@@ -147,7 +147,7 @@ async def test_what_is_found_may_be_released_in_the_same_call(tools: Client) -> 
     assert (await take(tools, "other", {"tags": "q"}))["itemId"] == item
 
 
-async def test_releases_are_carried_out_when_nothing_suits(tools: Client) -> None:
+async def test_releases_are_carried_out_without_a_match(tools: Client) -> None:
     own = await tools.add()
     await tools.claim("agent", own)
     answer = await tools("claim_item", **call_of("agent", {}, releases=[own]))
@@ -156,7 +156,7 @@ async def test_releases_are_carried_out_when_nothing_suits(tools: Client) -> Non
     assert await tools.next() == [own]
 
 
-async def test_a_release_with_a_stale_fence_is_refused(tools: Client) -> None:
+async def test_a_release_with_a_stale_fence_is_rejected(tools: Client) -> None:
     own = await tools.add(role="work")
     fence = (await tools.claim("agent", own))["fenceToken"]
     call = call_of("agent", {})
@@ -165,7 +165,7 @@ async def test_a_release_with_a_stale_fence_is_refused(tools: Client) -> None:
     assert (await tools.claim("rival", own))["outcome"] == "already_claimed"
 
 
-async def test_the_fence_of_a_selected_claim_serves_in_later_calls(tools: Client) -> None:
+async def test_the_fence_of_a_selected_claim_is_accepted_in_later_calls(tools: Client) -> None:
     item = await tools.add()
     fence = (await take(tools, "agent"))["fenceToken"]
     assert (await tools.advance(item, "start", "agent", fenceToken=fence))["applied"]
@@ -176,7 +176,7 @@ async def test_the_fence_of_a_selected_claim_serves_in_later_calls(tools: Client
     assert (await tools.claim("agent", item, fenceToken=fence))["outcome"] == "stale_fence"
 
 
-async def test_a_repetition_gets_the_first_resolution(fronts: Fronts) -> None:
+async def test_a_retry_gets_the_first_item(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     item = await tools.add()
     call = call_of("agent", {})
@@ -190,7 +190,7 @@ async def test_a_repetition_gets_the_first_resolution(fronts: Fronts) -> None:
     assert len(await tools.next(limit=9)) == 1
 
 
-async def test_a_repetition_of_a_search_in_vain_finds_nothing(tools: Client) -> None:
+async def test_a_retry_of_a_search_without_match_finds_nothing(tools: Client) -> None:
     parent = await tools.add(role="work")
     call = call_of("agent", {"parentId": parent[:8]})
     answer = await tools("claim_item", **call)
@@ -202,7 +202,7 @@ async def test_a_repetition_of_a_search_in_vain_finds_nothing(tools: Client) -> 
 
 
 @pytest.mark.parametrize("change", [{"role": "queue"}, {"tags": "api"}, {"orderBy": "priority"}])
-async def test_a_request_id_with_another_selector_is_refused(tools: Client, change: Json) -> None:
+async def test_a_request_id_with_another_selector_is_rejected(tools: Client, change: Json) -> None:
     call = call_of("agent", {})
     await tools("claim_item", **call)
     failure = await tools.refusal("claim_item", **call_of("agent", change, request_id=call["requestId"]))
@@ -217,7 +217,7 @@ async def test_many_callers_and_few_items(fronts: Fronts) -> None:
     assert [claim for claim in claims if claim["outcome"] != "success"] == [NO_MATCH] * 15
 
 
-async def test_identical_calls_at_once_have_one_answer(fronts: Fronts) -> None:
+async def test_identical_concurrent_calls_have_one_answer(fronts: Fronts) -> None:
     pair = await fronts.pair()
     await pair[0].add_many(5)
     call = call_of("agent", {})
@@ -265,7 +265,7 @@ ID = fresh_id()
         ),
     ],
 )
-async def test_a_malformed_call_is_refused_with_the_place(
+async def test_a_malformed_call_is_rejected_with_the_place(
     tools: Client, claims: list[Json], more: Json, begins: str
 ) -> None:
     await tools.add()
@@ -286,7 +286,9 @@ async def test_a_malformed_call_is_refused_with_the_place(
         ([{"selector": {}}], {"waitMs": "soon"}, "$.waitMs"),
     ],
 )
-async def test_arguments_of_a_wrong_type_are_refused(tools: Client, claims: list[Json], more: Json, place: str) -> None:
+async def test_arguments_of_a_wrong_type_are_rejected(
+    tools: Client, claims: list[Json], more: Json, place: str
+) -> None:
     failure = await tools.refusal("claim_item", **{**call_of("agent"), "claims": claims, **more})
     assert failure.code == "VALIDATION_ERROR"
     assert place in failure.message
@@ -300,13 +302,13 @@ async def test_arguments_of_a_wrong_type_are_refused(tools: Client, claims: list
         ({"ancestorId": "0000"}, "ancestorId: no item's id begins with '0000'"),
     ],
 )
-async def test_items_to_look_below_must_be_there(tools: Client, filters: Json, begins: str) -> None:
+async def test_unknown_ancestors_and_parents_are_rejected(tools: Client, filters: Json, begins: str) -> None:
     failure = await tools.refusal("get_next_item", **filters)
     assert failure.code == "RESOURCE_NOT_FOUND"
     assert failure.message.startswith(begins)
 
 
-async def test_the_parent_of_a_selector_must_be_there(tools: Client) -> None:
+async def test_an_unknown_parent_of_a_selector_is_rejected(tools: Client) -> None:
     for field in ("parentId", "ancestorId"):
         failure = await tools.refusal("claim_item", **call_of("agent", {field: ID}))
         assert (failure.code, failure.message) == ("RESOURCE_NOT_FOUND", f"{SELECTOR}.{field}: no such item")
@@ -342,7 +344,7 @@ async def test_blank_filters_count_as_absent(tools: Client, filters: dict[str, A
 
 
 @pytest.mark.parametrize("order", ["priority", "oldest", "newest"])
-async def test_times_before_the_first_item_are_bounds_like_any_other(tools: Client, order: str) -> None:
+async def test_times_before_the_first_item_are_valid_bounds(tools: Client, order: str) -> None:
     item = await tools.add()
     for early in ("1960-01-01T00:00:00Z", "1970-01-01T00:00:00Z"):
         assert await tools.next(createdAfter=early, orderBy=order) == [item]
@@ -355,8 +357,10 @@ async def test_times_before_the_first_item_are_bounds_like_any_other(tools: Clie
     [({"roleChangedBefore": 59_999}, "no_match"), ({"roleChangedBefore": 60_000}, "success"),
      ({"roleChangedAfter": 60_000}, "success"), ({"roleChangedAfter": 60_001}, "no_match")],
 )  # fmt: skip
-async def test_a_claim_knows_when_a_role_has_changed(tools: Client, selector: dict[str, int], outcome: str) -> None:
-    """Here a minute after the creation; the bounds are ms after that."""
+async def test_selectors_filter_by_the_time_of_role_changes(
+    tools: Client, selector: dict[str, int], outcome: str
+) -> None:
+    """Here a minute after creation; the bounds are ms after that."""
     item = await tools.add()
     created = ms((await tools.get(item))["createdAt"])
     key = keys.item.key(tools.project, item.replace("-", ""))
@@ -375,8 +379,8 @@ async def test_bounds_are_exact_below_a_millisecond(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("tool", ["claim_item", "get_next_item"])
-async def test_a_search_that_begins_again_is_counted(tools: Client, tool: str) -> None:
-    """Expired claims come back in bounded batches: their items may be better than what was passed by then."""
+async def test_a_restarted_search_is_counted(tools: Client, tool: str) -> None:
+    """Expired claims are put back in bounded batches: their items may rank before the cursor."""
     items = [item for _ in range(5) for item in await tools.add_many(50, tags="other")]
     agents = [f"agent-{number}" for number in range(len(items))]
     await asyncio.gather(*(tools.claim(agent, item) for agent, item in zip(agents, items, strict=True)))
@@ -390,8 +394,10 @@ async def test_a_search_that_begins_again_is_counted(tools: Client, tool: str) -
         assert counted(RESTARTS_OF_OPERATIONS, tool) == before + 1, "once, for both" if not again else "the first"
 
 
-async def test_what_comes_up_behind_a_long_look_is_recommended(tools: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An item is ready all the time, and rises to where a look of several runs has passed by."""
+async def test_an_item_that_rises_behind_a_long_search_is_recommended(
+    tools: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An item is ready all the time, and rises behind the cursor of a search of several runs."""
     held = await tools.add()
     await tools.claim("holder", held)
     await tools.add_many(1000, parentId=held, priority="high", tags="a")

@@ -40,7 +40,7 @@ specs = st.fixed_dictionaries(
 
 @st.composite
 def plans(draw: st.DrawFn) -> Json:
-    """Levels of items, each level created by one call; indexes stand for items that are not there yet."""
+    """Levels of items, each created by one call; indexes stand for future items."""
     levels: list[list[Json]] = []
     for depth, most in enumerate((8, 6, 6, 4)):
         parents = st.integers(0, len(levels[-1]) - 1) if depth else st.none()
@@ -80,14 +80,14 @@ ORDERS = (None, "priority", "oldest", "newest")
 
 @st.composite
 def selectors(draw: st.DrawFn) -> Json:
-    """At most three filters: with more nearly nothing is ever found."""
+    """At most three filters: with more there are hardly any matches."""
     names = draw(st.lists(st.sampled_from(list(FILTERS)), unique=True, max_size=3))
     drawn = {name: draw(FILTERS[name]) for name in names}
     return {**drawn, "orderBy": draw(st.sampled_from(ORDERS))}
 
 
 async def built(tools: Client, plan: Json) -> Model:
-    """Does what the plan says, and learns roles and times from the answers of query_items."""
+    """Carries out the plan, and reads roles and times with query_items."""
     model = Model()
     ids: list[str] = []
     above: list[str] = []
@@ -123,7 +123,7 @@ async def built(tools: Client, plan: Json) -> Model:
 
 
 def materialized(drawn: Json, model: Model) -> Json:
-    """The selector with ids and times of items that are there."""
+    """The selector with ids and times of existing items."""
     ids = list(model.things)
 
     def written(bound: tuple[int, int, str], name: str) -> str:
@@ -150,7 +150,7 @@ def materialized(drawn: Json, model: Model) -> Json:
 
 @asynccontextmanager
 async def a_project(store: Store, redis_url: str) -> AsyncIterator[Client]:
-    """A client of a project that is gone afterwards."""
+    """A client of a temporary project."""
     tools = Client(store, f"t{fresh_id()[:13]}")
     try:
         yield tools
@@ -167,7 +167,7 @@ examples = settings(max_examples=25, suppress_health_check=[HealthCheck.function
 
 @examples
 @given(plan=plans(), asked=st.lists(st.tuples(selectors(), st.booleans()), min_size=4, max_size=10))
-async def test_get_next_item_finds_what_the_model_finds(store: Store, redis_url: str, plan: Json, asked: Any) -> None:
+async def test_get_next_item_matches_the_model(store: Store, redis_url: str, plan: Json, asked: Any) -> None:
     async with a_project(store, redis_url) as tools:
         model = await built(tools, plan)
         for drawn, claimed in [({}, False), ({}, True), *asked]:
@@ -179,7 +179,7 @@ async def test_get_next_item_finds_what_the_model_finds(store: Store, redis_url:
 
 @examples
 @given(plan=plans(), asked=st.lists(st.tuples(st.sampled_from("abcdefgh"), selectors()), min_size=4, max_size=16))
-async def test_claims_take_what_the_model_takes(store: Store, redis_url: str, plan: Json, asked: Any) -> None:
+async def test_claims_match_the_model(store: Store, redis_url: str, plan: Json, asked: Any) -> None:
     async with a_project(store, redis_url) as tools:
         model = await built(tools, plan)
         for agent, drawn in asked:

@@ -1,4 +1,4 @@
-"""Ancestor protection: who may take what is below an item that somebody holds."""
+"""Ancestor protection: who may take items below a held one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("above", [0, 1, 2])
-async def test_below_a_held_item_nothing_is_found(tools: Client, above: int) -> None:
+async def test_nothing_is_found_below_a_held_item(tools: Client, above: int) -> None:
     ids = await tools.chain(3)
     await tools.claim("holder", ids[above])
     assert set(await tools.next(limit=9)) == set(ids[:above])
@@ -25,8 +25,8 @@ async def test_below_a_held_item_nothing_is_found(tools: Client, above: int) -> 
 
 
 @pytest.mark.parametrize("above", [0, 1, 2])
-async def test_who_names_a_scope_is_not_shielded_from_it(tools: Client, above: int) -> None:
-    """By a claim at or above it; one in between shields what is below that."""
+async def test_a_named_scope_is_not_shielded(tools: Client, above: int) -> None:
+    """By a claim at or above it; a claim within it shields the items below that."""
     ids = await tools.chain(3)
     await tools.claim("holder", ids[above])
     for scope in range(above, 3):
@@ -49,7 +49,7 @@ async def test_a_scope_is_shielded_by_claims_within_it(tools: Client) -> None:
     assert (await take(tools, "within", {"ancestorId": ids[1]}))["itemId"] == ids[3]
 
 
-async def test_calls_that_wait_in_a_scope_are_served_whoever_holds_it(fronts: Fronts) -> None:
+async def test_parked_calls_in_a_scope_are_served_for_any_holder(fronts: Fronts) -> None:
     """In order of arrival; a claim within the scope leaves the item to others."""
     tools, other = await fronts.pair()
     root = await tools.add(role="review")
@@ -91,7 +91,7 @@ async def test_a_waiting_call_is_served_from_below_its_ancestor_at_any_depth(fro
 
 
 @pytest.mark.parametrize("above", [0, 1, 2])
-async def test_ones_own_claim_above_is_no_obstacle(tools: Client, above: int) -> None:
+async def test_ones_own_claim_above_does_not_shield(tools: Client, above: int) -> None:
     ids = await tools.chain(3)
     await tools.claim("agent", ids[above])
     claim = await take(tools, "agent", {"parentId": ids[2]})
@@ -99,7 +99,7 @@ async def test_ones_own_claim_above_is_no_obstacle(tools: Client, above: int) ->
     assert (await tools.claim("rival", ids[above]))["outcome"] == "success", "one claim per agent"
 
 
-async def test_of_two_held_items_above_both_have_to_be_ones_own(tools: Client) -> None:
+async def test_both_of_two_held_ancestors_must_be_ones_own(tools: Client) -> None:
     ids = await tools.chain(2)
     await tools.claim("agent", ids[0])
     await tools.claim("rival", ids[1])
@@ -107,7 +107,7 @@ async def test_of_two_held_items_above_both_have_to_be_ones_own(tools: Client) -
         assert (await take(tools, name))["outcome"] == "no_match"
 
 
-async def test_claims_by_id_pass(tools: Client) -> None:
+async def test_claims_by_id_are_not_shielded(tools: Client) -> None:
     ids = await tools.chain(1)
     await tools.claim("holder", ids[0])
     assert (await tools.claim("agent", ids[1]))["outcome"] == "success"
@@ -122,7 +122,7 @@ async def test_items_beside_and_above_are_found(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("how", ["released", "expired", "expired and swept", "moved", "let go"])
-async def test_the_shield_goes_with_the_claim(tools: Client, how: str) -> None:
+async def test_the_shield_ends_with_the_claim(tools: Client, how: str) -> None:
     root = await tools.add(role="blocked")
     item = await tools.add(parentId=await tools.add(parentId=root, role="review"))
     await tools.claim("holder", root)
@@ -141,8 +141,8 @@ async def test_the_shield_goes_with_the_claim(tools: Client, how: str) -> None:
     assert (await take(tools, "agent"))["itemId"] == item
 
 
-async def test_what_is_held_or_shielded_can_be_seen(tools: Client) -> None:
-    """get_next_item with includeClaimed shows the whole picture; isClaimed is about the item itself."""
+async def test_held_and_shielded_items_are_visible(tools: Client) -> None:
+    """get_next_item with includeClaimed shows everything; isClaimed refers to the item itself."""
     held = await tools.add(priority="high")
     below = await tools.add(parentId=held)
     await tools.claim("holder", held)
@@ -150,7 +150,7 @@ async def test_what_is_held_or_shielded_can_be_seen(tools: Client) -> None:
     assert [(entry["itemId"], entry["isClaimed"]) for entry in entries] == [(held, True), (below, False)]
 
 
-async def test_a_held_item_that_is_done_shields_until_it_is_released(tools: Client) -> None:
+async def test_a_finished_held_item_shields_until_its_release(tools: Client) -> None:
     root = await tools.add()
     item = await tools.add(parentId=root)
     await tools.claim("holder", root)
@@ -162,7 +162,7 @@ async def test_a_held_item_that_is_done_shields_until_it_is_released(tools: Clie
 
 @pytest.mark.parametrize("how", ["released", "expired", "moved"])
 @pytest.mark.parametrize("depth", [1, 2, 3])
-async def test_waiting_calls_get_what_comes_out_from_below_a_held_item(fronts: Fronts, how: str, depth: int) -> None:
+async def test_parked_calls_get_items_freed_below_a_held_one(fronts: Fronts, how: str, depth: int) -> None:
     tools, other = await fronts.pair()
     ids = [await tools.add(role="review")]
     for _ in range(depth):
@@ -184,8 +184,8 @@ async def test_waiting_calls_get_what_comes_out_from_below_a_held_item(fronts: F
 
 
 @pytest.mark.parametrize("count", [17, 90, 130])
-async def test_a_waiting_call_gets_any_of_many_items_below(fronts: Fronts, count: int) -> None:
-    """Few are looked at on the spot; with more of them the first caller is told to look itself."""
+async def test_a_parked_call_gets_any_of_many_items_below(fronts: Fronts, count: int) -> None:
+    """Few are checked at once; with more the first caller is told to retry."""
     tools, other = await fronts.pair()
     root = await tools.add(role="review")
     for begin in range(0, count, 100):
@@ -199,8 +199,8 @@ async def test_a_waiting_call_gets_any_of_many_items_below(fronts: Fronts, count
 
 
 @pytest.mark.parametrize("holds", ["above", "below", "beside"])
-async def test_many_items_for_one_agent_alone_wake_it_wherever_it_waits(fronts: Fronts, holds: str) -> None:
-    """What is below two held items is for nobody but who still holds the other one."""
+async def test_many_items_available_to_one_agent_wake_it_in_any_queue(fronts: Fronts, holds: str) -> None:
+    """Items below two held ones are available only to the holder of the other one."""
     tools, other = await fronts.pair()
     root = await tools.add(role="review")
     middle = await tools.add(role="review", parentId=root)
@@ -219,7 +219,7 @@ async def test_many_items_for_one_agent_alone_wake_it_wherever_it_waits(fronts: 
     assert [one.waits for one in (first, call, last)] == [one is not served for one in (first, call, last)]
 
 
-async def test_many_items_below_two_that_are_freed_together_wake_who_holds_something_below_the_first(
+async def test_many_items_below_two_freed_ones_wake_the_holder_below_the_first(
     fronts: Fronts,
 ) -> None:
     tools, other = await fronts.pair()
@@ -238,9 +238,9 @@ async def test_many_items_below_two_that_are_freed_together_wake_who_holds_somet
     assert first.waits
 
 
-@pytest.mark.parametrize("how", ["released", "let go for what its holder waited for"])
-async def test_what_is_below_a_held_item_that_is_done_is_given_out_with_it(fronts: Fronts, how: str) -> None:
-    """Though that item itself is nothing to be given out."""
+@pytest.mark.parametrize("how", ["released", "released for the item its holder waited for"])
+async def test_items_below_a_finished_held_one_are_handed_out_at_its_release(fronts: Fronts, how: str) -> None:
+    """Although that item itself is not handed out."""
     tools, other = await fronts.pair()
     root = await tools.add()
     item = await tools.add(parentId=root, tags="below")
@@ -256,8 +256,8 @@ async def test_what_is_below_a_held_item_that_is_done_is_given_out_with_it(front
     assert await call.item() == item
 
 
-async def test_who_was_passed_over_for_a_holder_gets_the_next_item(fronts: Fronts) -> None:
-    """Within one script, where the holder of another item comes behind one that was served before."""
+async def test_a_caller_skipped_for_a_holder_gets_the_next_item(fronts: Fronts) -> None:
+    """Within one script, if the holder of another item is queued behind a served caller."""
     tools, other = await fronts.pair()
     roots = [await tools.add(role="review") for _ in range(2)]
     calls = []
@@ -275,7 +275,7 @@ async def test_who_was_passed_over_for_a_holder_gets_the_next_item(fronts: Front
     assert calls[3].waits
 
 
-async def test_below_children_that_wait_or_are_done_there_is_work_too(fronts: Fronts) -> None:
+async def test_items_below_waiting_or_finished_children_are_found(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     root, blocker = await tools.add(role="review"), await tools.add(role="review")
     waits = await tools.add(parentId=root)
@@ -288,8 +288,8 @@ async def test_below_children_that_wait_or_are_done_there_is_work_too(fronts: Fr
     assert {await call.item() for call in calls} == items
 
 
-async def test_a_new_item_below_a_held_one_goes_to_its_holder_alone(fronts: Fronts) -> None:
-    """However many others wait in front."""
+async def test_a_new_item_below_a_held_one_goes_only_to_its_holder(fronts: Fronts) -> None:
+    """Even with many earlier waiters."""
     tools, other = await fronts.pair()
     root = await tools.add(role="review")
     await tools.claim("holder", root)
@@ -300,7 +300,7 @@ async def test_a_new_item_below_a_held_one_goes_to_its_holder_alone(fronts: Fron
     assert all(call.waits for call in calls)
 
 
-async def test_a_new_item_below_two_held_ones_goes_to_nobody_before_one_is_let_go(fronts: Fronts) -> None:
+async def test_a_new_item_below_two_held_ones_waits_until_one_is_released(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     root = await tools.add(role="review")
     middle = await tools.add(role="review", parentId=root)
@@ -314,7 +314,7 @@ async def test_a_new_item_below_two_held_ones_goes_to_nobody_before_one_is_let_g
     assert [call.waits for call in calls] == [True, True, False]
 
 
-async def test_what_is_below_an_item_taken_over_is_for_who_took_it(fronts: Fronts) -> None:
+async def test_items_below_a_taken_over_one_are_available_to_the_new_holder(fronts: Fronts) -> None:
     """So many claims have expired that this one was not put back before."""
     tools, other = await fronts.pair()
     root = await tools.add(role="blocked")
@@ -329,8 +329,8 @@ async def test_what_is_below_an_item_taken_over_is_for_who_took_it(fronts: Front
     assert await call.item() == item
 
 
-async def test_claims_of_one_call_shield_what_comes_after_them(fronts: Fronts) -> None:
-    """A tree is handed out from its root, in one step: what is below a taken item stays."""
+async def test_claims_placed_by_one_call_shield_later_items(fronts: Fronts) -> None:
+    """A tree is handed out from its root, in one step: items below a taken one stay."""
     tools, other = await fronts.pair()
     calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools))]
     root = {"title": "root", "priority": "high"}
@@ -343,8 +343,8 @@ async def test_claims_of_one_call_shield_what_comes_after_them(fronts: Fronts) -
     assert {await calls[1].item()} <= {tree["root"]["id"], *(child["id"] for child in tree["children"])}
 
 
-async def test_what_is_taken_in_between_shields_at_once(fronts: Fronts) -> None:
-    """Child, root, child: the second child is looked at again after the root was taken."""
+async def test_items_taken_in_between_shield_at_once(fronts: Fronts) -> None:
+    """Child, root, child: the second child is checked again after the root was taken."""
     tools, other = await fronts.pair()
     calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools))]
     root = {"title": "root", "priority": "medium"}
@@ -354,8 +354,8 @@ async def test_what_is_taken_in_between_shields_at_once(fronts: Fronts) -> None:
     assert calls[2].waits
 
 
-async def test_what_is_let_go_for_an_item_below_it_shields_no_more(fronts: Fronts) -> None:
-    """The search that finds the one item knows that the other one is kept from everybody else until then."""
+async def test_an_item_released_for_one_below_it_no_longer_shields(fronts: Fronts) -> None:
+    """The search that finds the one item knows that the other one shields it from others until then."""
     tools, other = await fronts.pair()
     root = await tools.add(role="review")
     await tools.claim("holder", root)
@@ -365,8 +365,8 @@ async def test_what_is_let_go_for_an_item_below_it_shields_no_more(fronts: Front
     assert await call.item() == second
 
 
-async def test_what_is_let_go_in_between_shields_no_more(fronts: Fronts) -> None:
-    """Who holds the root is given another item in the same step; what was passed over below it goes out then."""
+async def test_items_released_in_between_no_longer_shield(fronts: Fronts) -> None:
+    """The holder of the root gets another item in the same step; the skipped items below are handed out then."""
     tools, other = await fronts.pair()
     root = await tools.add(role="review")
     await tools.claim("holder", root)
@@ -376,8 +376,8 @@ async def test_what_is_let_go_in_between_shields_no_more(fronts: Fronts) -> None
     assert [await waiter.item(), await holder.item()] == [item["id"] for item in made]
 
 
-async def test_a_search_past_very_many_items_below_a_held_one_says_that_nothing_was_claimed(tools: Client) -> None:
-    """Before the deadline cuts it off; a call that waits has the time."""
+async def test_a_timed_out_search_reports_that_nothing_was_claimed(tools: Client) -> None:
+    """Before the deadline ends it; a waiting call has the time."""
     root = await tools.add()
     await tools.add_many(900, parentId=root, tags="docs")
     (outside,) = await tools.add_many(1, tags="docs", priority="low")
@@ -395,7 +395,7 @@ async def test_a_search_past_very_many_items_below_a_held_one_says_that_nothing_
     assert await hurried.next(limit=9, tags="docs", parentId=root) != []
 
 
-async def test_a_search_that_takes_too_long_recommends_what_it_has_found(tools: Client) -> None:
+async def test_a_timed_out_search_recommends_what_it_has_found(tools: Client) -> None:
     root, best = await tools.add_many(2, tags="docs")
     await tools.add_many(900, parentId=root, tags="docs")
     (last,) = await tools.add_many(1, tags="docs", priority="low")

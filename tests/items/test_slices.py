@@ -1,4 +1,4 @@
-"""Reads in slices: what changes between two of them, and that none of them writes."""
+"""Reads in slices: changes between two of them, and no writes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def inner(item: str) -> str:
     return item.replace("-", "")
 
 
-async def test_a_listed_item_that_changed_its_role_or_went_is_left_out(tools: Client, shared: Shared) -> None:
+async def test_a_listed_item_that_changed_its_role_or_was_deleted_is_left_out(tools: Client, shared: Shared) -> None:
     stays, moves, goes = await tools.add_many(3, role="work")
     ids = [inner(item) for item in (moves, goes, stays)]
     await tools.move(moves, "complete")
@@ -52,7 +52,7 @@ async def test_a_listed_item_that_changed_its_role_or_went_is_left_out(tools: Cl
     assert [entry.id for entry in listed] == [inner(stays)]
 
 
-async def test_a_blocked_item_that_is_free_by_now_or_went_is_left_out(tools: Client, shared: Shared) -> None:
+async def test_a_blocked_item_unblocked_or_deleted_meanwhile_is_left_out(tools: Client, shared: Shared) -> None:
     blocker, done = await tools.add_many(2)
     stays, freed, ended, gone = await tools.add_many(4)
     for item in (stays, ended, gone):
@@ -83,7 +83,7 @@ async def test_a_blocked_item_that_changes_its_role_meanwhile_is_listed_once(
 
 @pytest.mark.parametrize("runs", [1, 2])
 @pytest.mark.parametrize(("role", "trigger"), [("work", "start"), ("work", "hold"), ("blocked", "resume")])
-async def test_an_item_that_goes_from_one_list_to_another_meanwhile_is_in_one_of_them(
+async def test_an_item_that_moves_between_lists_meanwhile_is_in_one_of_them(
     store: Store, project: str, monkeypatch: pytest.MonkeyPatch, role: str, trigger: str, runs: int
 ) -> None:
     with_review = {"work_item_schemas": {"default": {"notes": [{"key": "opinion", "role": "review"}]}}}
@@ -118,7 +118,7 @@ async def test_an_item_with_many_edges_is_listed_once_among_others(tools: Client
     assert {edge.other for edge in edges[inner(hub)]} == {inner(item) for item in sources}
 
 
-async def test_reading_ahead_tells_of_whole_items_that_blocking_edges_lead_to(tools: Client, shared: Shared) -> None:
+async def test_prefetches_return_whole_items_that_blocking_edges_lead_to(tools: Client, shared: Shared) -> None:
     sources = await tools.add_many(450)
     start, large, middling, small, aside, other = await tools.add_many(6)
     await tools.link_all((source, large) for source in sources)
@@ -133,7 +133,7 @@ async def test_reading_ahead_tells_of_whole_items_that_blocking_edges_lead_to(to
     assert set(found) < {inner(source) for source in sources}, "of the others one page does not hold all"
 
 
-async def test_an_item_that_goes_between_two_pages_of_its_edges_is_done_with(
+async def test_an_item_deleted_between_two_pages_of_its_edges_is_finished(
     tools: Client, shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sources = await tools.add_many(450)
@@ -165,7 +165,7 @@ async def test_an_item_that_goes_between_two_pages_of_its_edges_is_done_with(
     assert [entry.id for entry in found][-1] == inner(other)
 
 
-async def test_an_item_that_goes_before_it_is_described_is_listed_without(
+async def test_an_item_deleted_before_its_details_are_read_is_listed_without_them(
     tools: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item, stays, goes = await tools.add_many(3)
@@ -190,7 +190,7 @@ async def test_large_bodies_are_read_in_several_runs(tools: Client) -> None:
     assert runs.count("read_notes") == 3
 
 
-async def test_notes_beyond_one_runs_measure_are_read_in_the_next(store: Store, project: str) -> None:
+async def test_notes_beyond_one_runs_limit_are_read_in_the_next(store: Store, project: str) -> None:
     keys = [f"note-{number}" for number in range(60)]
     notes = [{"key": key, "role": "work", "required": True} for key in keys]
     tools = Client(store, project, msgspec.convert({"work_item_schemas": {"default": {"notes": notes}}}, Settings))
@@ -225,7 +225,7 @@ async def test_a_store_that_does_not_answer_is_reported(
     assert (failure.code, failure.retry_after_ms) == ("store_unavailable", 100)
 
 
-async def test_a_parent_that_went_is_told(tools: Client) -> None:
+async def test_a_deleted_parent_is_reported(tools: Client) -> None:
     parent = await tools.add()
     await tools.delete(parent)
     for gone in (parent, fresh_id()):

@@ -1,4 +1,4 @@
-"""Traits of items: unknown ones are refused, those of the configuration apply to all."""
+"""Traits of items: unknown ones are rejected, configured defaults apply to all."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KNOWN = "'carefull' is no configured trait; did you mean 'careful'? known: caref
 
 
 @pytest.mark.parametrize("fields", [{"traits": "fast, carefull"}, {"properties": '{"traits": ["carefull"]}'}])
-async def test_an_unknown_trait_is_refused_with_those_that_there_are(careful: Client, fields: Json) -> None:
+async def test_an_unknown_trait_is_rejected_with_the_existing_ones(careful: Client, fields: Json) -> None:
     answer = await careful.create({"title": "a"}, {"title": "b", **fields}, {"title": "c", "traits": "fast"})
     assert ([item["title"] for item in answer["items"]], answer["failed"]) == (["a", "c"], 1)
     assert answer["failures"] == [{"index": 1, "error": f"traits: {KNOWN}"}]
@@ -42,13 +42,13 @@ async def test_an_unknown_trait_is_refused_with_those_that_there_are(careful: Cl
     assert await careful.get(item) == before
 
 
-async def test_the_default_traits_of_a_call_are_looked_at_too(careful: Client) -> None:
+async def test_the_default_traits_of_a_call_are_checked(careful: Client) -> None:
     answer = await careful.create({"title": "a"}, {"title": "b", "traits": ""}, traits="carefull")
     assert [item["title"] for item in answer["items"]] == ["b"]
     assert answer["failures"] == [{"index": 0, "error": f"traits: {KNOWN}"}]
 
 
-async def test_a_tree_with_an_unknown_trait_is_refused_whole(careful: Client) -> None:
+async def test_a_tree_with_an_unknown_trait_is_rejected(careful: Client) -> None:
     root, child = {"title": "r"}, {"ref": "a", "title": "a", "traits": "carefull"}
     refused = await careful.refusal("create_work_tree", root=root, children=[child])
     assert (refused.code, refused.message) == ("VALIDATION_ERROR", f"children[0].traits: {KNOWN}")
@@ -57,13 +57,13 @@ async def test_a_tree_with_an_unknown_trait_is_refused_whole(careful: Client) ->
     assert (await careful("query_items", operation="search"))["total"] == 0
 
 
-async def test_traits_are_free_where_none_is_configured(tools: Client) -> None:
+async def test_any_trait_is_allowed_if_none_is_configured(tools: Client) -> None:
     item = await tools.add(traits="anything")
     assert json.loads((await tools.get(item))["properties"]) == {"traits": ["anything"]}
 
 
 @pytest.mark.parametrize("before", [("fast",), ("fast", "late")], ids=["becomes known", "becomes unknown"])
-async def test_a_repeated_call_gets_its_answer_whatever_is_configured_since(
+async def test_a_retry_gets_its_answer_under_any_later_configuration(
     store: Store, project: str, before: tuple[str, ...]
 ) -> None:
     after = ("fast", "late") if before == ("fast",) else ("fast",)
@@ -88,7 +88,7 @@ async def test_a_repeated_call_gets_its_answer_whatever_is_configured_since(
 
 
 def without_traits(answer: Json) -> Json:
-    """An answer without what it tells of the present configuration."""
+    """An answer without its parts about the current configuration."""
     return {name: value for name, value in answer.items() if name != "availableTraits"}
 
 

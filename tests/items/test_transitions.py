@@ -1,4 +1,4 @@
-"""advance_item: every trigger from every role, labels, batches, dependencies, what results show."""
+"""advance_item: every trigger from every role, labels, batches, dependencies, results."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def test_an_item_created_as_blocked_is_resumed_to_queue(tools: Client) -> 
     assert await tools.next() == [item]
 
 
-async def test_triggers_are_read_in_any_case(tools: Client) -> None:
+async def test_triggers_are_case_insensitive(tools: Client) -> None:
     item = await tools.add()
     result = await tools.advance(item, "START")
     assert (result["applied"], result["trigger"]) == (True, "start")
@@ -169,7 +169,7 @@ async def test_a_malformed_call_is_rejected_as_a_whole(tools: Client, transition
 
 
 @pytest.mark.every_store
-async def test_elements_are_applied_in_order_and_on_their_own(tools: Client) -> None:
+async def test_elements_are_applied_in_order_and_independently(tools: Client) -> None:
     a, b = await tools.add(), await tools.add()
     triggers = [(a, "start"), (a, "reopen"), (a, "complete"), (b, "complete"), (b, "reopen"), (a, "start")]
     transitions = [{"itemId": item, "trigger": trigger} for item, trigger in triggers]
@@ -256,7 +256,7 @@ async def test_satisfied_within_the_call_is_satisfied(tools: Client) -> None:
     assert (await tools("advance_item", transitions=transitions))["summary"]["succeeded"] == 2
 
 
-# --- what follows for dependents
+# --- consequences for dependents
 
 
 async def unblocked(tools: Client, item: str, trigger: str) -> list[str]:
@@ -267,7 +267,7 @@ async def unblocked(tools: Client, item: str, trigger: str) -> list[str]:
     return [entry["itemId"] for entry in result["unblockedItems"]]
 
 
-async def test_what_waits_for_nothing_any_more_is_listed(tools: Client) -> None:
+async def test_unblocked_items_are_listed(tools: Client) -> None:
     first, second, both, one, related = await tools.add_many(5)
     await tools.link(first, both)
     await tools.link(both, second, type="IS_BLOCKED_BY")
@@ -288,7 +288,7 @@ async def test_the_threshold_decides_when(tools: Client) -> None:
     assert await unblocked(tools, blocker, "complete") == [item]
 
 
-async def test_the_role_of_what_is_unblocked_does_not_matter(tools: Client) -> None:
+async def test_unblocked_items_are_listed_in_any_role(tools: Client) -> None:
     blocker, working, done = await tools.add(), await tools.add(role="work"), await tools.add(role="terminal")
     await tools.link(blocker, working)
     await tools.link(blocker, done)
@@ -300,8 +300,10 @@ def titles(entries: list[Json]) -> list[str]:
 
 
 @pytest.mark.parametrize("fillers", [0, 70], ids=["one-run", "several-runs"])
-async def test_what_a_later_transition_blocks_again_is_not_unblocked_by_the_call(tools: Client, fillers: int) -> None:
-    """Rows speak of the moment after them, the call of its end. A repeated call says the same."""
+async def test_items_blocked_again_by_a_later_transition_are_not_unblocked_by_the_call(
+    tools: Client, fillers: int
+) -> None:
+    """Rows describe the moment after them, the call its end. A retry gets the same."""
     blocker, other = await tools.add(), await tools.add()
     waits, both, free = [await tools.add(title) for title in ("waits", "both", "free")]
     for item in (waits, both):
@@ -321,7 +323,7 @@ async def test_what_a_later_transition_blocks_again_is_not_unblocked_by_the_call
     assert await tools("advance_item", **call) == answer
 
 
-async def test_what_is_unblocked_twice_is_listed_once_for_the_call(tools: Client) -> None:
+async def test_an_item_unblocked_twice_is_listed_once_for_the_call(tools: Client) -> None:
     blocker = await tools.add()
     await tools.link(blocker, await tools.add("waits"))
     steps = [{"itemId": blocker, "trigger": trigger} for trigger in ("complete", "reopen", "complete")]
@@ -331,8 +333,8 @@ async def test_what_is_unblocked_twice_is_listed_once_for_the_call(tools: Client
 
 
 @pytest.mark.parametrize("dependents", [1, 60], ids=["few", "many"])
-async def test_what_a_cascade_blocks_again_is_not_unblocked(tools: Client, dependents: int) -> None:
-    """The child's own change leaves it without a blocker, and then the parent's puts one there."""
+async def test_items_blocked_again_by_a_cascade_are_not_unblocked(tools: Client, dependents: int) -> None:
+    """The child's change removes its blocker, and the parent's adds one."""
     parent = await tools.add()
     child = await tools.add(parentId=parent)
     await tools.move(child, "complete")
@@ -345,7 +347,7 @@ async def test_what_a_cascade_blocks_again_is_not_unblocked(tools: Client, depen
     assert sorted(entry["itemId"] for entry in result["unblockedItems"]) == sorted(items[1:])
 
 
-async def test_lists_of_a_batch_are_put_together(tools: Client) -> None:
+async def test_lists_of_a_batch_are_merged(tools: Client) -> None:
     one, two, first, second = await tools.add_many(4)
     await tools.link(one, first)
     await tools.link(two, second)
@@ -376,7 +378,7 @@ async def test_each_transition_is_recorded(tools: Client) -> None:
 
 
 async def test_an_item_read_in_full_shows_its_last_transitions(tools: Client) -> None:
-    """Newest first: as many as are shown, and as the record still has."""
+    """Newest first, up to the limit and as far as recorded."""
     parent = await tools.add()
     item = await tools.add(parentId=parent, requiresVerification=True)
     assert "transitions" not in await tools.get(item)
@@ -405,7 +407,7 @@ async def test_an_item_read_in_full_shows_its_last_transitions(tools: Client) ->
 
 
 async def test_an_item_shows_when_its_role_changed(tools: Client) -> None:
-    """So does a parent that follows."""
+    """Also a cascaded parent."""
     ids = await tools.chain(1)
     created = [(await tools.get(item))["createdAt"] for item in ids]
     began = await server_time(tools.store)

@@ -1,4 +1,4 @@
-"""Notes that create_work_tree makes: given and blank ones, and whose they are."""
+"""Notes of create_work_tree: given and blank ones, and their actors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def with_schemas(store: Store, project: str) -> Client:
     return Client(store, project, msgspec.convert(SCHEMAS, Settings))
 
 
-async def test_blank_notes_stand_beside_given_ones(with_schemas: Client) -> None:
+async def test_blank_notes_are_added_to_given_ones(with_schemas: Client) -> None:
     tools = with_schemas
     made = await tools(
         "create_work_tree",
@@ -69,7 +69,7 @@ async def test_blank_notes_open_no_gate_and_given_ones_do(with_schemas: Client) 
     assert (await tools.advance(filled["root"], "start"))["applied"]
 
 
-async def test_blank_notes_count_as_given_ones_do(store: Store, project: str) -> None:
+async def test_blank_notes_count_towards_the_limit(store: Store, project: str) -> None:
     each = [{"key": f"k{n}", "role": "queue", "required": True} for n in range(100)]
     tools = Client(store, project, msgspec.convert({"work_item_schemas": {"wide": {"notes": each}}}, Settings))
     wide = [{"ref": f"c{n}", "title": "t", "type": "wide"} for n in range(MAX_NOTES // 100)]
@@ -86,7 +86,7 @@ async def test_blank_notes_count_as_given_ones_do(store: Store, project: str) ->
     assert not (await audit(tools.store, tools.project)).differences
 
 
-async def test_as_many_notes_of_one_item_as_fit(tools: Client) -> None:
+async def test_the_most_notes_of_one_item_are_accepted(tools: Client) -> None:
     notes = [note("root", str(n)) for n in range(MAX_NOTES_EACH)]
     ids = await plant(tools, notes=notes)
     more = {"itemId": ids["root"], "key": "one too many", "role": "queue"}
@@ -97,12 +97,12 @@ async def test_as_many_notes_of_one_item_as_fit(tools: Client) -> None:
     assert len(await notes_of(tools, ids["root"])) == MAX_NOTES_EACH
 
 
-async def test_no_notes_are_made_unasked(with_schemas: Client) -> None:
+async def test_no_notes_are_created_by_default(with_schemas: Client) -> None:
     made = await with_schemas("create_work_tree", root={"title": "R", "type": "bug"})
     assert (made["notes"], await notes_of(with_schemas, made["root"]["id"])) == ([], [])
 
 
-async def test_of_a_note_given_twice_the_last_counts_in_the_place_of_the_first(tools: Client) -> None:
+async def test_the_last_of_a_repeated_note_counts_in_the_place_of_the_first(tools: Client) -> None:
     made = await tools(
         "create_work_tree",
         root={"title": "R"},
@@ -121,7 +121,7 @@ async def test_a_body_is_kept_unless_it_is_blank(tools: Client, body: str | None
 
 
 @pytest.mark.every_store
-async def test_every_note_bears_its_actor(with_schemas: Client) -> None:
+async def test_every_note_has_its_actor(with_schemas: Client) -> None:
     tools = with_schemas
     root = {"title": "R", "type": "bug"}
     given = [note("root", "own", body="b")]
@@ -138,7 +138,7 @@ async def test_every_note_bears_its_actor(with_schemas: Client) -> None:
         assert "verification" not in each
 
 
-async def test_notes_of_the_tree_can_be_written_anew(tools: Client) -> None:
+async def test_notes_of_the_tree_can_be_overwritten(tools: Client) -> None:
     made = await tools("create_work_tree", root={"title": "R"}, notes=[note("root", "k", body="old")])
     item, (first,) = made["root"]["id"], made["notes"]
     written = await tools("manage_notes", operation="upsert",
@@ -147,8 +147,8 @@ async def test_notes_of_the_tree_can_be_written_anew(tools: Client) -> None:
     assert [(each["role"], each["body"]) for each in await notes_of(tools, item)] == [("work", "new")]
 
 
-async def test_who_is_not_trusted_makes_a_tree_each_time_and_the_notes_say_so(store: Store, project: str) -> None:
-    """Nothing is granted on account of the actor, so no policy applies; but there is no record under his name."""
+async def test_an_untrusted_actor_creates_a_tree_each_time_with_unverified_notes(store: Store, project: str) -> None:
+    """Nothing depends on the actor, so no policy applies; but there is no record under its name."""
 
     async def distrust(actor: Actor) -> Trusted:
         raise Distrusted("the proof is no good", await trust_self_reported(actor))

@@ -1,4 +1,4 @@
-"""create_work_tree: every argument and answer, all or nothing, and how the tree stands afterwards."""
+"""create_work_tree: every argument and answer, all or nothing, and the resulting tree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def with_schemas(store: Store, project: str) -> Client:
 
 
 async def everything(tools: Client) -> dict[bytes, bytes | None]:
-    """All of the project's keys, records of requests among them."""
+    """All of the project's keys, including records of requests."""
     client = tools.store.client
     prefix = keys.project_prefix(tools.project)
     return {key: await client.dump(key) async for key in client.scan_iter(match=prefix + b"*")}
@@ -37,7 +37,7 @@ def expected_note(spec: Json, exists: bool) -> Json:
     return {"required": False, "description": "", **spec, "exists": exists}
 
 
-# --- what is created and answered -------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------
 
 
 @pytest.mark.every_store
@@ -82,7 +82,7 @@ async def test_every_field_of_every_item_is_kept(tools: Client) -> None:
     assert (await tools.update(bare, summary="s"))["items"][0]["requiresVerification"] is False
 
 
-async def test_the_answer_shows_all_that_was_created(with_schemas: Client) -> None:
+async def test_the_answer_shows_everything_created(with_schemas: Client) -> None:
     made = await with_schemas(
         "create_work_tree",
         root={"title": "R", "tags": " other , bug", "type": "unknown"},
@@ -118,7 +118,7 @@ async def test_the_answer_shows_all_that_was_created(with_schemas: Client) -> No
     }  # fmt: skip
 
 
-async def test_what_the_answer_names_is_there(tools: Client) -> None:
+async def test_everything_in_the_answer_exists(tools: Client) -> None:
     made = await tools("create_work_tree", root={"title": "R"}, children=LEAVES, notes=[note("b", "k", body="text")],
                        deps=[edge("a", "b", unblockAt="review"), edge("c", "b", type="IS_BLOCKED_BY")])  # fmt: skip
     a, b, c = (child["id"] for child in made["children"])
@@ -147,7 +147,7 @@ async def test_a_root_alone_is_a_tree(tools: Client) -> None:
     "title",
     ["a \"quoted\" 'title'", "slash / and \\ back", "tab\tnewline\nbell\x07nul\x00del\x7f", "☃ 漢字 🦊 é", "%s {} $1"],
 )
-async def test_any_text_is_kept_to_the_letter(tools: Client, title: str) -> None:
+async def test_any_text_is_stored_verbatim(tools: Client, title: str) -> None:
     long = title * 20
     made = await tools(
         "create_work_tree",
@@ -266,7 +266,7 @@ def name_ids(monkeypatch: pytest.MonkeyPatch, ids: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("wrong", "message"), WRONG.values(), ids=WRONG)
-async def test_whatever_is_wrong_nothing_is_created(
+async def test_invalid_arguments_create_nothing(
     with_schemas: Client, monkeypatch: pytest.MonkeyPatch, wrong: Json, message: str
 ) -> None:
     tools = with_schemas
@@ -284,7 +284,7 @@ async def test_whatever_is_wrong_nothing_is_created(
     assert (report.items, report.edges, report.differences) == (4, 0, [])
 
 
-async def test_an_ambiguous_parent_is_refused_with_the_candidates(
+async def test_an_ambiguous_parent_is_rejected_with_the_candidates(
     tools: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name_ids(monkeypatch, ["abcd" + "0" * 28, "abcd" + "1" * 28])
@@ -294,7 +294,7 @@ async def test_an_ambiguous_parent_is_refused_with_the_candidates(
     assert failure.data == {"prefix": "abcd", "matches": matches}
 
 
-# --- where the tree stands ----------------------------------------------------------------------
+# --- place of the tree ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -328,14 +328,14 @@ async def test_the_parent_may_be_named_by_a_prefix(tools: Client, monkeypatch: p
     assert (await tools.get(ids["root"]))["parentId"] == parent
 
 
-async def test_a_blank_parent_is_none(tools: Client) -> None:
+async def test_a_blank_parent_means_none(tools: Client) -> None:
     ids = await plant(tools, parentId="")
     assert (await tools.get(ids["root"]))["depth"] == 0
 
 
 @pytest.mark.parametrize("kind", ["again", "bug", "manual", "permanent", None])
 @pytest.mark.parametrize("role", ["queue", "work", "review", "blocked", "terminal"])
-async def test_only_an_ended_parent_that_reopens_does_so(with_schemas: Client, kind: str | None, role: str) -> None:
+async def test_only_a_terminal_auto_reopen_parent_reopens(with_schemas: Client, kind: str | None, role: str) -> None:
     tools = with_schemas
     above, waits = await tools.add("above", type="again"), await tools.add("waits")
     parent = await tools.add("parent", parentId=above, role=role, type=kind)
@@ -360,7 +360,7 @@ async def test_only_an_ended_parent_that_reopens_does_so(with_schemas: Client, k
 
 
 @pytest.mark.every_store
-async def test_the_tree_is_ready_as_its_edges_say_from_the_first_moment(tools: Client) -> None:
+async def test_readiness_follows_the_edges_at_once(tools: Client) -> None:
     ids = await plant(
         tools,
         children=[*LEAVES, {"ref": "d", "title": "D"}, {"ref": "e", "title": "E", "priority": "high"}],
@@ -392,7 +392,7 @@ async def test_both_spellings_of_one_edge_are_kept_and_end_together(tools: Clien
     assert (await tools("get_next_status", itemId=ids["b"]))["recommendation"] == "Ready"
 
 
-async def test_edges_between_the_root_and_its_children_count_too(tools: Client) -> None:
+async def test_edges_between_the_root_and_its_children_count(tools: Client) -> None:
     ids = await plant(tools, deps=[edge("a", "root"), edge("root", "b")])
     assert await tools.next(limit=9) == sorted([ids["a"], ids["c"]])
     await tools.move(ids["a"], "complete")
@@ -400,7 +400,7 @@ async def test_edges_between_the_root_and_its_children_count_too(tools: Client) 
     assert (await tools.advance(ids["b"], "start"))["applied"]
 
 
-async def test_counts_and_overviews_know_the_tree_at_once(tools: Client) -> None:
+async def test_counts_and_overviews_include_the_tree_at_once(tools: Client) -> None:
     parent = await tools.add("above")
     ids = await plant(tools, parentId=parent, root={"title": "R", "tags": "x"}, deps=[edge("a", "b")])
     scoped = await tools("query_items", operation="overview", itemId=ids["root"])
@@ -416,7 +416,7 @@ async def test_counts_and_overviews_know_the_tree_at_once(tools: Client) -> None
 
 
 @pytest.mark.parametrize("part", ["root", "children", "notes"])
-async def test_a_tree_with_too_much_text_is_refused_where_most_of_it_is(tools: Client, part: str) -> None:
+async def test_too_much_text_is_reported_at_its_longest_part(tools: Client, part: str) -> None:
     text = {one: "x" * (MAX_TEXT - 9 if one == part else 99) for one in ("root", "children", "notes")}
     refused = await tools.refusal(
         "create_work_tree",
@@ -428,7 +428,7 @@ async def test_a_tree_with_too_much_text_is_refused_where_most_of_it_is(tools: C
     assert await everything(tools) == {}
 
 
-async def test_as_much_as_fits_is_created(tools: Client) -> None:
+async def test_the_largest_tree_is_created(tools: Client) -> None:
     count = MAX_ELEMENTS // 2
     children = [{"ref": f"c{n}", "title": str(n)} for n in range(count)]
     deps = [edge(f"c{n}", f"c{n + 1}") for n in range(count - 1)]
@@ -466,7 +466,7 @@ def keyed(**arguments: Any) -> Json:
     }
 
 
-async def test_a_repeated_call_has_the_first_answer_whatever_became_of_the_tree(tools: Client) -> None:
+async def test_a_retry_gets_the_first_answer_for_any_later_state(tools: Client) -> None:
     call = keyed(parentId=(await tools.add()).replace("-", "")[:12])
     first = await tools.answer("create_work_tree", **call)
     report = await audit(tools.store, tools.project)
@@ -478,7 +478,7 @@ async def test_a_repeated_call_has_the_first_answer_whatever_became_of_the_tree(
     assert (await audit(tools.store, tools.project)).items == 0
 
 
-async def test_equal_calls_at_once_make_one_tree(tools: Client) -> None:
+async def test_equal_concurrent_calls_create_one_tree(tools: Client) -> None:
     call = keyed()
     answers = await asyncio.gather(*(tools.answer("create_work_tree", **call) for _ in range(10)))
     assert len(set(answers)) == 1
@@ -511,14 +511,14 @@ async def test_a_request_id_stands_for_all_arguments(
 
 
 @pytest.mark.parametrize("left_out", [{"actor": None}, {"requestId": None}, {"requestId": "no uuid"}])
-async def test_without_actor_or_request_id_each_call_counts(tools: Client, left_out: Json) -> None:
+async def test_without_actor_or_request_id_each_call_takes_effect(tools: Client, left_out: Json) -> None:
     call = keyed(**left_out)
     answers = [await tools("create_work_tree", **call) for _ in range(2)]
     assert answers[0]["root"]["id"] != answers[1]["root"]["id"]
 
 
-async def test_a_refused_tree_may_be_corrected_under_its_request_id(tools: Client) -> None:
-    """Nothing was done under it, so it stands for nothing yet."""
+async def test_a_rejected_tree_may_be_corrected_under_its_request_id(tools: Client) -> None:
+    """Nothing was recorded under it."""
     call = keyed(deps=[edge("a", "x")])
     await tools.refusal("create_work_tree", **call)
     assert (await tools("create_work_tree", **{**call, "deps": [edge("a", "c")]}))["dependencies"][0]["toRef"] == "c"

@@ -1,4 +1,4 @@
-"""manage_dependencies delete: by id, by pair, all of an item, and what becomes ready."""
+"""manage_dependencies delete: by id, by pair, all of an item, and readiness."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_by_pair_in_this_direction_only(tools: Client, ids: list[str]) -> 
     assert (await audit(tools.store, tools.project)).edges == 2
 
 
-async def test_by_id_goes_that_one_of_several_between_two_items(tools: Client, ids: list[str]) -> None:
+async def test_by_id_deletes_one_of_several_between_two_items(tools: Client, ids: list[str]) -> None:
     a, b, *_ = ids
     await tools.link(a, b)
     related = await tools.link(a, b, type="RELATES_TO")
@@ -48,7 +48,7 @@ async def test_by_id_goes_that_one_of_several_between_two_items(tools: Client, i
 
 
 @pytest.mark.parametrize("kind", ["BLOCKS", "IS_BLOCKED_BY"])
-async def test_an_edge_that_blocks_no_more_counts_for_nothing(tools: Client, ids: list[str], kind: str) -> None:
+async def test_deleting_a_satisfied_edge_does_not_change_readiness(tools: Client, ids: list[str], kind: str) -> None:
     done, open_one, item, _ = ids
     await tools.link(open_one, item)
     edge = await (tools.link(done, item) if kind == "BLOCKS" else tools.link(item, done, type=kind))
@@ -99,7 +99,7 @@ async def test_nothing_to_delete_is_no_failure(tools: Client) -> None:
         {"fromItemId": fresh_id(), "toItemId": fresh_id(), "type": "NEEDS"},
     ],
 )
-async def test_a_malformed_delete_is_refused(tools: Client, selector: dict[str, Any]) -> None:
+async def test_a_malformed_delete_is_rejected(tools: Client, selector: dict[str, Any]) -> None:
     failure = await tools.refusal("manage_dependencies", operation="delete", **selector)
     assert failure.code == "VALIDATION_ERROR"
 

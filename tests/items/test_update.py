@@ -52,7 +52,7 @@ async def test_the_result_names_what_was_updated(tools: Client) -> None:
 
 
 @pytest.mark.parametrize("field", CHANGED)
-async def test_a_field_is_changed_and_only_that_one(tools: Client, field: str) -> None:
+async def test_only_the_given_field_is_changed(tools: Client, field: str) -> None:
     item = await tools.add(**FILLED)
     before = await tools.get(item)
     await tools.update(item, **{field: CHANGED[field]})
@@ -62,7 +62,7 @@ async def test_a_field_is_changed_and_only_that_one(tools: Client, field: str) -
 
 
 @pytest.mark.parametrize("field", [field for field in CHANGED if field not in ("title", "summary", "priority")])
-async def test_null_clears_what_can_be_absent(tools: Client, field: str) -> None:
+async def test_null_clears_optional_fields(tools: Client, field: str) -> None:
     item = await tools.add(**FILLED)
     assert (await tools.update(item, **{field: None}))["updated"] == 1
     after = await tools.get(item)
@@ -74,7 +74,7 @@ async def test_null_clears_what_can_be_absent(tools: Client, field: str) -> None
 
 @pytest.mark.parametrize("blank", ["", "  ", None])
 @pytest.mark.parametrize("field", ["title", "priority", "summary"])
-async def test_a_blank_changes_nothing_of_what_must_be_there(tools: Client, field: str, blank: str | None) -> None:
+async def test_a_blank_does_not_change_required_fields(tools: Client, field: str, blank: str | None) -> None:
     item = await tools.add(**FILLED)
     assert (await tools.update(item, **{field: blank}))["updated"] == 1
     assert (await tools.get(item))[field] == FILLED[field]
@@ -102,7 +102,7 @@ async def test_a_text_moves_between_short_and_long_and_back(tools: Client) -> No
         ({"parentId": "00000000-0000-4000-8000-000000000000"}, "parentId: no such item"),
     ],
 )
-async def test_a_refused_update_changes_nothing_and_fails_alone(
+async def test_a_rejected_update_changes_nothing_and_fails_alone(
     tools: Client, fields: dict[str, Any], error: str
 ) -> None:
     item, other = await tools.add(**FILLED), await tools.add()
@@ -204,7 +204,7 @@ async def test_a_moved_subtree_gets_new_depths(tools: Client) -> None:
     assert "parentId" not in await tools.get(long[1])
 
 
-async def test_a_move_that_makes_a_descendant_too_deep_is_refused_whole(tools: Client) -> None:
+async def test_a_move_that_makes_a_descendant_too_deep_is_rejected(tools: Client) -> None:
     long, short = await tree(tools)
     result = await tools.update(long[0], parentId=short[1], title="not kept")
     assert result["failures"] == [{"id": long[0], "error": "depth would exceed the maximum of 3"}]
@@ -212,7 +212,7 @@ async def test_a_move_that_makes_a_descendant_too_deep_is_refused_whole(tools: C
     assert (await tools.get(long[0]))["title"] == "depth 0"
 
 
-async def test_a_root_with_as_many_levels_below_as_there_may_be_cannot_move(tools: Client) -> None:
+async def test_a_root_of_maximum_depth_cannot_move(tools: Client) -> None:
     ids, other = await tools.chain(3), await tools.add()
     assert (await tools.update(ids[0], parentId=other))["updated"] == 0
     assert (await tools.get(ids[3]))["depth"] == 3
@@ -229,7 +229,7 @@ async def test_a_lapsed_claim_counts_below_the_new_parent(tools: Client) -> None
 
 
 async def test_a_large_subtree_keeps_its_depth(tools: Client) -> None:
-    """Its items' depths change in one script, which would keep the store too long."""
+    """The depths would change in one script, which would block the store too long."""
     first, second = await tools.add_many(2)
     top = await tools.add(parentId=first)
     middle = await tools.add(parentId=top)
@@ -245,7 +245,7 @@ async def test_a_large_subtree_keeps_its_depth(tools: Client) -> None:
     assert not (await audit(tools.store, tools.project)).differences
 
 
-async def test_a_move_to_the_deepest_level_is_allowed_for_a_leaf_only(tools: Client) -> None:
+async def test_only_a_leaf_can_move_to_the_deepest_level(tools: Client) -> None:
     deep, leaf = await tools.chain(2), await tools.add()
     assert (await tools.update(leaf, parentId=deep[2]))["updated"] == 1
     assert await depths(tools, [leaf]) == [3]
@@ -283,7 +283,7 @@ async def test_children_are_found_under_their_new_parent(tools: Client) -> None:
     assert set(await tools.next(parentId=short[0], includeClaimed=True, limit=5)) == {short[1], long[1]}
 
 
-async def test_no_parent_follows_a_move(tools: Client) -> None:
+async def test_a_move_does_not_cascade(tools: Client) -> None:
     """Cascades follow transitions only: neither the old nor the new parent changes."""
     old, new = await tools.add("old"), await tools.add("new")
     open_item, done = await tools.add(parentId=old), await tools.add(parentId=old, role="terminal")

@@ -1,4 +1,4 @@
-"""How a claim that waits ends: in time, with its caller, for good, and the same for every repetition."""
+"""How a parked claim ends: by timeout, hang-up or an item, with the same answer for every retry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def refusal(call: Parked) -> str:
     return caught.value.code
 
 
-async def test_nothing_came(fronts: Fronts) -> None:
+async def test_a_wait_times_out(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     began = time.monotonic()
     call = tools.begin("agent", wait_ms=300, claimRef="ref-1")
@@ -52,13 +52,13 @@ async def test_nothing_came(fronts: Fronts) -> None:
         },
     }
     item = await tools.add()
-    assert await tools.next() == [item], "nobody is there for it"
+    assert await tools.next() == [item], "nobody waits for it"
     again = call_of("agent", request_id=call.request_id, wait_ms=300, claimRef="ref-1")
     assert await other("claim_item", **again) == answer
 
 
-async def test_a_wait_is_answered_before_hosts_give_it_up(fronts: Fronts) -> None:
-    """Whatever the call asks for."""
+async def test_a_wait_is_answered_before_hosts_time_out(fronts: Fronts) -> None:
+    """For any waitMs."""
     tools = await fronts.make(settings=Settings(request_deadline_ms=LONG_MS, longest_wait_ms=200))
     began = time.monotonic()
     answer = await asyncio.wait_for(tools.begin("agent", wait_ms=60_000).answer(), 30)
@@ -68,7 +68,7 @@ async def test_a_wait_is_answered_before_hosts_give_it_up(fronts: Fronts) -> Non
         assert (await tools.refusal("claim_item", **call_of("agent", wait_ms=wait_ms))).code == "VALIDATION_ERROR"
 
 
-async def test_something_is_there_at_once(fronts: Fronts) -> None:
+async def test_a_ready_item_is_claimed_at_once(fronts: Fronts) -> None:
     tools = await fronts.make()
     item = await tools.add()
     assert await tools.begin("agent", wait_ms=60_000).item() == item
@@ -76,7 +76,7 @@ async def test_something_is_there_at_once(fronts: Fronts) -> None:
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])
-async def test_a_caller_that_left_gets_nothing(fronts: Fronts, position: int) -> None:
+async def test_a_caller_that_hung_up_gets_nothing(fronts: Fronts, position: int) -> None:
     tools, other = await fronts.pair()
     calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools))]
     gone = calls.pop(position)
@@ -91,7 +91,7 @@ async def test_a_caller_that_left_gets_nothing(fronts: Fronts, position: int) ->
     assert len(await tools.next(limit=9)) == 1
 
 
-async def test_what_was_parked_is_told_whoever_ends_it(fronts: Fronts) -> None:
+async def test_ending_a_parked_call_returns_its_waiter(fronts: Fronts) -> None:
     tools = await fronts.make()
     call = await tools.park("agent")
     assert tools.idle == []
@@ -99,7 +99,7 @@ async def test_what_was_parked_is_told_whoever_ends_it(fronts: Fronts) -> None:
     assert len(tools.idle) == 1
 
 
-async def test_a_caller_that_left_may_come_back(fronts: Fronts) -> None:
+async def test_a_caller_that_hung_up_may_retry(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call = await tools.park("agent", {"tags": "api"})
     await call.leave()
@@ -108,7 +108,7 @@ async def test_a_caller_that_left_may_come_back(fronts: Fronts) -> None:
     assert await again.item() == item
 
 
-async def test_a_repeated_call_keeps_its_place(fronts: Fronts) -> None:
+async def test_a_retry_keeps_its_place(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     first, second = await tools.park("first"), await other.park("second")
     again = await other.park("first", request_id=first.request_id)
@@ -116,7 +116,7 @@ async def test_a_repeated_call_keeps_its_place(fronts: Fronts) -> None:
     assert [await again.item(), await second.item()] == items
 
 
-async def test_a_repetition_that_frees_items_gets_the_one_that_its_call_is_given(fronts: Fronts) -> None:
+async def test_a_retry_that_frees_items_gets_the_item_of_its_call(fronts: Fronts) -> None:
     tools = await fronts.make()
     first, second = [await tools.add(priority="high"), await tools.add()]
     for item in (first, second):
@@ -129,8 +129,8 @@ async def test_a_repetition_that_frees_items_gets_the_one_that_its_call_is_given
     assert await tools.next(limit=2) == [second]
 
 
-async def test_the_call_that_was_repeated_can_go(fronts: Fronts) -> None:
-    """Its connection was lost, the repetition came over another one, and only then the loss was noticed."""
+async def test_the_first_call_can_hang_up(fronts: Fronts) -> None:
+    """Its connection was lost, the retry came over another one, and only then the loss was noticed."""
     tools, other = await fronts.pair()
     call = await tools.park("agent")
     again = await other.park("agent", request_id=call.request_id)
@@ -140,7 +140,7 @@ async def test_the_call_that_was_repeated_can_go(fronts: Fronts) -> None:
     assert await again.item() == item
 
 
-async def test_the_repetition_can_go(fronts: Fronts) -> None:
+async def test_the_retry_can_hang_up(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call = await tools.park("agent")
     ends = await tools.store.command("HGET", keys.waiter.key(tools.project, call.name), "u")
@@ -154,7 +154,7 @@ async def test_the_repetition_can_go(fronts: Fronts) -> None:
 
 @pytest.mark.parametrize("wait_ms", [LONG_MS, 300])
 async def test_an_answer_ends_the_call_on_every_front_end(fronts: Fronts, wait_ms: int) -> None:
-    """Whether an item came or the time of one of the calls is over."""
+    """With an item, or after the timeout of one of the calls."""
     tools, other = await fronts.pair()
     call = await tools.park("agent")
     again = await other.park("agent", request_id=call.request_id, wait_ms=wait_ms)
@@ -167,7 +167,7 @@ async def test_an_answer_ends_the_call_on_every_front_end(fronts: Fronts, wait_m
     assert answers[0]["claimResults"][0]["outcome"] == outcome
 
 
-async def test_a_repetition_on_a_front_end_that_dies_leaves_the_call_its_place(fronts: Fronts) -> None:
+async def test_a_retry_on_a_front_end_that_dies_keeps_the_calls_place(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call = await tools.park("agent")
     await other.park("agent", request_id=call.request_id)
@@ -177,7 +177,7 @@ async def test_a_repetition_on_a_front_end_that_dies_leaves_the_call_its_place(f
     assert await asyncio.wait_for(call.item(), LONG_MS / 4000) == item
 
 
-async def test_the_call_that_was_repeated_can_go_on_one_front_end(fronts: Fronts) -> None:
+async def test_the_first_call_can_hang_up_on_one_front_end(fronts: Fronts) -> None:
     tools = await fronts.make()
     call = await tools.park("agent")
     again = await tools.park("agent", request_id=call.request_id)
@@ -199,7 +199,7 @@ async def test_a_request_id_in_two_projects_is_two_calls(fronts: Fronts, elsewhe
     assert await here.item() == item
 
 
-async def test_repetitions_on_one_front_end_have_one_answer(fronts: Fronts) -> None:
+async def test_retries_on_one_front_end_have_one_answer(fronts: Fronts) -> None:
     tools = await fronts.make()
     call = await tools.park("agent")
     again = [await tools.park("agent", request_id=call.request_id) for _ in range(3)]
@@ -207,7 +207,7 @@ async def test_repetitions_on_one_front_end_have_one_answer(fronts: Fronts) -> N
     assert [await each.item() for each in (call, *again)] == [item] * 4
 
 
-async def test_what_was_handed_over_is_there_for_a_repetition(fronts: Fronts) -> None:
+async def test_a_handed_over_item_is_returned_to_a_retry(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call = await tools.park("agent")
     await tools.add()
@@ -217,8 +217,8 @@ async def test_what_was_handed_over_is_there_for_a_repetition(fronts: Fronts) ->
     assert await other("claim_item", **again) == answer
 
 
-async def test_who_waits_no_longer_ends_it_for_all(fronts: Fronts) -> None:
-    """One request has one answer: a repetition that does not wait makes it, and the others get it."""
+async def test_a_retry_without_waiting_ends_all_calls(fronts: Fronts) -> None:
+    """One request has one answer: a retry that does not wait determines it for the others."""
     tools, other = await fronts.pair()
     call = await tools.park("agent")
     answer = await other("claim_item", **call_of("agent", request_id=call.request_id))
@@ -226,7 +226,7 @@ async def test_who_waits_no_longer_ends_it_for_all(fronts: Fronts) -> None:
     assert await call.answer() == answer
 
 
-async def test_the_end_of_the_first_wait_is_the_end_of_its_repetitions(fronts: Fronts) -> None:
+async def test_the_end_of_the_first_wait_ends_its_retries(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call = await tools.park("agent", wait_ms=3_000)
     again = await other.park("agent", request_id=call.request_id)
@@ -235,7 +235,7 @@ async def test_the_end_of_the_first_wait_is_the_end_of_its_repetitions(fronts: F
     assert await again.answer() == answer
 
 
-async def test_a_repetition_may_wait_longer_than_the_first_that_left(fronts: Fronts) -> None:
+async def test_a_retry_may_wait_longer_than_a_first_call_that_hung_up(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     call = await tools.park("agent", wait_ms=2_000)
     again = await other.park("agent", request_id=call.request_id)
@@ -251,7 +251,7 @@ async def test_a_repetition_may_wait_longer_than_the_first_that_left(fronts: Fro
 
 
 @pytest.mark.parametrize("change", [{"tags": "api"}, {"orderBy": "oldest"}])
-async def test_a_request_id_that_waits_cannot_be_used_for_something_else(fronts: Fronts, change: Json) -> None:
+async def test_the_request_id_of_a_parked_call_cannot_be_reused(fronts: Fronts, change: Json) -> None:
     tools, other = await fronts.pair()
     call = await tools.park("agent")
     for wait_ms in (0, 1000):
@@ -263,7 +263,7 @@ async def test_a_request_id_that_waits_cannot_be_used_for_something_else(fronts:
     assert await call.item() == item
 
 
-async def test_a_repetition_waits_below_the_parent_that_its_prefix_means_now(
+async def test_a_retry_waits_below_the_current_match_of_its_prefix(
     fronts: Fronts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools, other = await fronts.pair()
@@ -287,7 +287,7 @@ async def test_another_agents_request_id_is_another_request(fronts: Fronts) -> N
     assert [await one.item(), await two.item()] == items
 
 
-async def test_a_draining_front_end_sends_its_callers_away(fronts: Fronts) -> None:
+async def test_a_draining_front_end_ends_its_parked_calls(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     leaving = [await tools.park(f"agent-{number}") for number in range(5)]
     staying = await other.park("staying")
@@ -295,16 +295,14 @@ async def test_a_draining_front_end_sends_its_callers_away(fronts: Fronts) -> No
     await tools.drain()
     assert [await refusal(call) for call in leaving] == ["draining"] * 5
     assert (await tools.refusal("claim_item", **call_of("late", wait_ms=1000))).code == "draining"
-    assert (await take(tools, "agent-9"))["outcome"] == "no_match", "what does not wait is served"
+    assert (await take(tools, "agent-9"))["outcome"] == "no_match", "calls that do not wait are served"
     back = await other.park("agent-0", request_id=leaving[0].request_id)
     items = [await other.add(), await other.add()]
     assert [await staying.item(), await back.item()] == items
     assert not [call for call in leaving if await other.is_parked(call)]
 
 
-async def test_a_call_that_comes_while_its_front_end_begins_to_drain_is_sent_away(
-    fronts: Fronts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_call_during_the_start_of_draining_is_rejected(fronts: Fronts, monkeypatch: pytest.MonkeyPatch) -> None:
     tools, other = await fronts.pair()
     assert tools.drain is not None
     before(monkeypatch, tools.store, "sweep_claims", tools.drain)
@@ -313,7 +311,7 @@ async def test_a_call_that_comes_while_its_front_end_begins_to_drain_is_sent_awa
     assert not await other.is_parked(call)
 
 
-async def test_what_is_released_in_the_same_call_is_free_while_it_waits(fronts: Fronts) -> None:
+async def test_releases_of_a_parked_call_take_effect_at_once(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     item = await tools.add(role="work")
     unknown = fresh_id()
@@ -326,10 +324,10 @@ async def test_what_is_released_in_the_same_call_is_free_while_it_waits(fronts: 
     answer = await again.answer()
     assert answer["claimResults"][0]["itemId"] == wanted
     assert [entry["outcome"] for entry in answer["releaseResults"]] == ["success", "not_found"]
-    assert (await tools.claim("third", item))["outcome"] == "already_claimed", "it is the rival's, whoever came again"
+    assert (await tools.claim("third", item))["outcome"] == "already_claimed", "it belongs to the rival despite retries"
 
 
-async def test_what_is_released_in_the_same_call_may_suit_the_caller_itself(fronts: Fronts) -> None:
+async def test_a_call_may_get_the_item_that_it_releases(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     item = await tools.add()
     own = await tools.claim("agent", item)
@@ -338,21 +336,21 @@ async def test_what_is_released_in_the_same_call_may_suit_the_caller_itself(fron
     assert (await call.claim())["fenceToken"] > own["fenceToken"]
 
 
-async def test_a_wait_in_vain_says_what_was_released(fronts: Fronts) -> None:
+async def test_a_timed_out_wait_reports_its_releases(fronts: Fronts) -> None:
     tools = await fronts.make()
     item = await tools.add(role="work")
     await tools.claim("agent", item)
-    selector = {"role": "queue"}  # without it, what is released would be offered as abandoned
+    selector = {"role": "queue"}  # without it, the released item would be offered as abandoned
     answer = await tools.begin("agent", selector, wait_ms=300, releases=[item, fresh_id()]).answer()
     assert answer["claimResults"] == [NO_MATCH]
     assert [entry["outcome"] for entry in answer["releaseResults"]] == ["success", "not_found"]
 
 
 @pytest.mark.parametrize("selectors", [({"priority": "high"}, {"priority": "low"}), ({}, {})])
-async def test_what_is_released_may_suit_the_caller_also_where_another_is_served_first(
+async def test_a_call_may_get_its_released_item_after_another_is_served(
     fronts: Fronts, selectors: tuple[Json, Json]
 ) -> None:
-    """A claim that has expired is put back, and goes to one who waits, by the script that then parks the caller."""
+    """The script that parks the caller first puts back an expired claim, whose item goes to another waiter."""
     tools, other = await fronts.pair()
     own, expired = await tools.add(priority="low"), await tools.add(priority="high")
     await tools.claim("agent", own)
@@ -374,7 +372,7 @@ async def test_a_waiting_agent_keeps_its_item_until_it_gets_another(fronts: Fron
     assert (await tools.claim("rival", own))["outcome"] == "success"
 
 
-async def test_the_parent_that_is_waited_for_must_be_there(fronts: Fronts) -> None:
+async def test_an_unknown_parent_of_a_parked_call_is_rejected(fronts: Fronts) -> None:
     tools = await fronts.make()
     for parent, code in (
         (fresh_id(), "RESOURCE_NOT_FOUND"),
@@ -387,10 +385,10 @@ async def test_the_parent_that_is_waited_for_must_be_there(fronts: Fronts) -> No
 
 @pytest.mark.parametrize("wait_ms", [60_000, 0])
 @pytest.mark.parametrize("risen", [False, True], ids=["new", "risen"])
-async def test_an_item_that_came_up_behind_a_long_search_is_found(
+async def test_an_item_that_rises_behind_a_long_search_is_found(
     fronts: Fronts, monkeypatch: pytest.MonkeyPatch, wait_ms: int, risen: bool
 ) -> None:
-    """A search of several runs has passed the place of an item before it is there, and the call is not parked yet."""
+    """A search of several runs has passed the item's place before it is ready, and the call is not parked yet."""
     tools, other = await fronts.pair()
     held = await tools.add()
     await tools.claim("holder", held)
@@ -416,8 +414,8 @@ async def test_an_item_that_came_up_behind_a_long_search_is_found(
     assert other.runs["claim_next"] > 2
 
 
-async def test_all_at_once(fronts: Fronts) -> None:
-    """Callers that come and go, and items that come and are let go, over two front-ends."""
+async def test_concurrent_calls_hang_ups_and_releases(fronts: Fronts) -> None:
+    """Callers hang up, and items are created and released, over two front-ends."""
     pair = await fronts.pair()
     made = 30
     over = asyncio.Event()
@@ -437,7 +435,7 @@ async def test_all_at_once(fronts: Fronts) -> None:
         return done
 
     async def hasty(front: Client, name: str) -> None:
-        """Leaves at every moment of a call; what it got is let go in the end."""
+        """Hangs up at any moment of a call; releases its item in the end."""
         for turn in range(20):
             task = asyncio.create_task(front("claim_item", **call_of(name, wait_ms=50)))
             await asyncio.wait([task], timeout=turn * 0.0005)
@@ -457,11 +455,11 @@ async def test_all_at_once(fronts: Fronts) -> None:
 
 
 def waits(end: str) -> int:
-    """Claims of this process that waited and ended like this."""
+    """Parked claims of this process that ended this way."""
     return round(sum(by_bucket(CLAIM_WAIT, end)))
 
 
-async def test_waits_are_counted_by_how_they_end(fronts: Fronts) -> None:
+async def test_waits_are_counted_by_their_end(fronts: Fronts) -> None:
     front = await fronts.make()
     before = {end: waits(end) for end in ("served", "in_vain", "ended")}
     served = await front.park("served")
@@ -473,5 +471,5 @@ async def test_waits_are_counted_by_how_they_end(fronts: Fronts) -> None:
     await gone.leave()
     await wait_until(lambda: waits("ended") > before["ended"], what="the wait to be over")
     item = await front.add()
-    assert await front.begin("at once", wait_ms=60_000).item() == item, "who does not wait is not counted"
+    assert await front.begin("at once", wait_ms=60_000).item() == item, "calls that do not wait are not counted"
     assert {end: waits(end) - count for end, count in before.items()} == {"served": 1, "in_vain": 1, "ended": 1}

@@ -1,4 +1,4 @@
-"""Claims that wait while processes die, pause and restart, and while the store goes away."""
+"""Parked claims while processes die, pause and restart, and during store outages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def forget(tools: Client, process: str) -> None:
-    """As if ten seconds had passed since a process last said that it lives."""
+    """As if ten seconds had passed since a process last registered as alive."""
     assert await tools.store.command("DEL", keys.alive.key(tools.project, process)) == 1
 
 
@@ -43,7 +43,7 @@ async def outcome(call: Parked) -> str:
         return failure.kind
 
 
-async def test_what_is_given_to_a_killed_front_end_is_there_for_a_repetition(fronts: Fronts) -> None:
+async def test_an_item_handed_to_a_killed_front_end_is_returned_to_a_retry(fronts: Fronts) -> None:
     tools, dying = await fronts.pair()
     call = await dying.park("agent")
     await dying.kill()
@@ -53,7 +53,7 @@ async def test_what_is_given_to_a_killed_front_end_is_there_for_a_repetition(fro
     assert await again.item() == item
 
 
-async def test_a_repetition_takes_over_from_a_killed_front_end(fronts: Fronts) -> None:
+async def test_a_retry_takes_over_from_a_killed_front_end(fronts: Fronts) -> None:
     tools, dying = await fronts.pair()
     call, behind = await dying.park("agent"), await tools.park("behind")
     await dying.kill()
@@ -63,7 +63,7 @@ async def test_a_repetition_takes_over_from_a_killed_front_end(fronts: Fronts) -
 
 
 @pytest.mark.parametrize("dead", [1, 40])
-async def test_the_calls_of_a_dead_front_end_are_passed_over(fronts: Fronts, dead: int) -> None:
+async def test_the_calls_of_a_dead_front_end_are_skipped(fronts: Fronts, dead: int) -> None:
     tools, dying = await fronts.pair()
     calls = [await dying.park(f"dead-{number}") for number in range(dead)]
     process = await dying.process()
@@ -75,8 +75,8 @@ async def test_the_calls_of_a_dead_front_end_are_passed_over(fronts: Fronts, dea
     assert not [call for call in calls if await tools.is_parked(call)]
 
 
-async def test_a_front_end_that_was_taken_for_dead_asks_again(fronts: Fronts) -> None:
-    """It had not been given any time for ten seconds; its calls were dropped, and now it goes on."""
+async def test_a_front_end_presumed_dead_retries(fronts: Fronts) -> None:
+    """It was suspended for ten seconds; its calls were dropped, and now it continues."""
     tools, paused = await fronts.pair()
     calls = [await paused.park(f"agent-{number}") for number in range(3)]
     await forget(tools, await paused.process())
@@ -86,7 +86,7 @@ async def test_a_front_end_that_was_taken_for_dead_asks_again(fronts: Fronts) ->
     assert [await call.item() for call in calls[1:]] == items
 
 
-async def test_a_dead_front_end_leaves_nothing_that_stays(fronts: Fronts) -> None:
+async def test_a_dead_front_end_leaves_no_permanent_keys(fronts: Fronts) -> None:
     tools, dying = await fronts.pair()
     await dying.park("agent", {"tags": "never,ever"}, wait_ms=5_000)
     await dying.kill()
@@ -97,7 +97,7 @@ async def test_a_dead_front_end_leaves_nothing_that_stays(fronts: Fronts) -> Non
     await tools.store.command("DEL", *left)
 
 
-async def test_what_has_expired_is_taken_out_of_what_has_not(fronts: Fronts) -> None:
+async def test_expired_entries_are_removed_from_live_keys(fronts: Fronts) -> None:
     """Calls of others keep the lists of queues and selectors alive."""
     tools, dying = await fronts.pair()
     call = await dying.park("agent", {"orderBy": "oldest"})
@@ -133,7 +133,7 @@ async def test_a_broken_subscription_loses_nothing(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     for turn in range(3):
         calls = [await front.park(f"agent-{turn}-{n}") for n, front in enumerate((tools, other) * 3)]
-        # One write, so that nobody listens when the items are handed out.
+        # One write, so that nothing is subscribed when the items are handed out.
         made, killed = await asyncio.gather(
             asyncio.gather(tools.store.command("CLIENT", "KILL", "TYPE", "pubsub"), tools.add_many(6)),
             tools.store.command("PING"),
@@ -143,7 +143,7 @@ async def test_a_broken_subscription_loses_nothing(fronts: Fronts) -> None:
 
 
 @pytest.mark.parametrize("lost", ["claim_next", "end_wait"])
-async def test_an_answer_that_is_lost(fronts: Fronts, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+async def test_a_lost_answer(fronts: Fronts, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
     tools, other = await fronts.pair()
     run = other.store.run
 
@@ -165,7 +165,7 @@ async def test_an_answer_that_is_lost(fronts: Fronts, monkeypatch: pytest.Monkey
     assert await tools.next() == [item]
 
 
-# --- a store of the test's own
+# --- a separate store
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 async def own(server: EmbeddedServer, project: str) -> AsyncIterator[Fronts]:
-    """Front-ends on that store; it has to run again when the test ends."""
+    """Front-ends on that store; it must run again at the end of the test."""
     fronts = Fronts(server.url, project)
     yield fronts
     await fronts.close()
@@ -197,8 +197,8 @@ async def start_again(server: EmbeddedServer, fronts: tuple[Front, ...]) -> None
     await wait_until(back, what="the connections")
 
 
-async def test_waiting_calls_outlive_the_store(server: EmbeddedServer, own: Fronts) -> None:
-    """A call that was just asking when the store went away is told so; the others wait on."""
+async def test_parked_calls_survive_a_store_outage(server: EmbeddedServer, own: Fronts) -> None:
+    """A call with a script in progress fails; the others keep waiting."""
     pair = await own.pair()
     calls = [await pair[number % 2].park(f"agent-{number}") for number in range(8)]
     items: list[str] = []
@@ -217,7 +217,7 @@ async def test_waiting_calls_outlive_the_store(server: EmbeddedServer, own: Fron
         assert (await pair[1].release(call.agent, item))["outcome"] == "success"
 
 
-async def test_what_goes_on_for_all_calls_is_logged_as_no_request_s(server: EmbeddedServer, own: Fronts) -> None:
+async def test_logs_of_shared_tasks_belong_to_no_request(server: EmbeddedServer, own: Fronts) -> None:
     front = await own.make()
     with capture_logs(processors=[merge_contextvars]) as logged:
         with bound_contextvars(request_id="first"):
@@ -236,7 +236,7 @@ async def test_what_goes_on_for_all_calls_is_logged_as_no_request_s(server: Embe
         assert await front.begin("agent", wait_ms=60_000, request_id=call.request_id).item() == item
 
 
-async def test_calls_that_cannot_ask_any_more_end(server: EmbeddedServer, own: Fronts) -> None:
+async def test_calls_that_cannot_retry_end(server: EmbeddedServer, own: Fronts) -> None:
     pair = await own.pair()
     calls = [await front.park(f"agent-{number}", wait_ms=5_000) for number, front in enumerate(pair)]
     kill(server)
@@ -260,10 +260,10 @@ async def test_a_first_call_without_a_store_does_not_hang(
     await start_again(server, (front,))
 
 
-async def test_a_store_that_takes_no_subscription(
+async def test_a_store_that_rejects_subscriptions(
     server: EmbeddedServer, own: Fronts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An account may be allowed all keys and no channel: that cannot be waited with, and is said."""
+    """An account may have access to all keys but no channel: then waiting is impossible, and reported."""
     monkeypatch.setattr(subscription, "LISTEN_SECONDS", 0.2)
     tools = await own.make()
     await tools.store.command("ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "resetchannels")

@@ -1,4 +1,4 @@
-"""Random histories of calls that wait: after every step nobody waits for something that is there."""
+"""Random histories of parked calls: after every step nobody waits for an available item."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ steps = st.one_of(
 
 
 class World:
-    """Two front-ends, their parked calls, and what the store says of the items."""
+    """Two front-ends, their parked calls, and the items."""
 
     def __init__(self, pair: tuple[Front, Front]) -> None:
         self.pair = pair
@@ -81,7 +81,7 @@ class World:
         return {agent.decode(): inner[item.decode()] for agent, item in pairs}
 
     async def model(self) -> Model:
-        """The items as they are."""
+        """The current items."""
         holders = {item: agent for agent, item in (await self.held()).items()}
         model = Model(edges=self.edges)
         for item in self.ids:
@@ -147,7 +147,7 @@ class World:
         if held:
             await lapse(front, held)
             await front.next()  # puts it back, if the front-ends have not done so already
-            await front.release(agent, held)  # somebody else may have it by now
+            await front.release(agent, held)  # another agent may have it by now
 
     async def tag(self, front: Front, number: int, tags: str | None) -> None:
         await front.update(self.pick(number), tags=tags)
@@ -171,7 +171,7 @@ class World:
             self.edges = {edge: threshold for edge, threshold in self.edges.items() if item not in edge}
 
     async def check(self) -> None:
-        """Who is not parked any more has an item that suits; who is has none to take."""
+        """Calls no longer parked have a matching item; for parked ones none is available."""
         for entry in list(self.waiting):
             call, _ = entry
             if not await self.tools.is_parked(call):
@@ -203,7 +203,7 @@ async def a_world(redis_url: str) -> AsyncIterator[World]:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(steps, min_size=8, max_size=24))
-async def test_nobody_waits_for_what_is_there(redis_url: str, history: list[tuple[Any, ...]]) -> None:
+async def test_nobody_waits_for_an_available_item(redis_url: str, history: list[tuple[Any, ...]]) -> None:
     async with a_world(redis_url) as world:
         for step in history:
             await world.do(step)

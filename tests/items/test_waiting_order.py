@@ -1,4 +1,4 @@
-"""Who is served: those who have waited longest, each once, over several front-ends and selectors."""
+"""The order of service: longest waiting first, each once, over several front-ends and selectors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SELECTORS: list[Json] = [
     {"type": "bug", "complexityMax": 2},
     {"orderBy": "newest"},
 ]
-"""All of them are met by the above."""
+"""All of them match the item above."""
 
 
 async def claims_made(tools: Client) -> int:
@@ -51,11 +51,11 @@ async def test_one_item_wakes_one(fronts: Fronts) -> None:
         item = await pair[0].add()
         assert await call.item() == item
     assert [call.agent for call in calls if not call.waits] == [call.agent for call in calls[:4]]
-    assert [front.runs["claim_next"] for front in pair] == before, "nobody asked again"
+    assert [front.runs["claim_next"] for front in pair] == before, "nobody retried"
     assert await claims_made(pair[0]) == 4
 
 
-async def test_a_call_that_suits_none_of_them_passes_them(fronts: Fronts) -> None:
+async def test_items_without_a_waiting_match_go_to_later_calls(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     first = await tools.park("first", {"tags": "api"})
     second = await other.park("second")
@@ -65,7 +65,7 @@ async def test_a_call_that_suits_none_of_them_passes_them(fronts: Fronts) -> Non
     assert await other.add(tags="api") == await first.item()
 
 
-async def test_of_several_items_the_best_goes_to_the_first(fronts: Fronts) -> None:
+async def test_the_best_of_several_items_goes_to_the_first_waiter(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools, other, tools))]
     made = await tools.create(*({"title": priority, "priority": priority} for priority in ("low", "high", "medium")))
@@ -76,8 +76,8 @@ async def test_of_several_items_the_best_goes_to_the_first(fronts: Fronts) -> No
     assert await tools.next() == []
 
 
-async def test_of_equal_items_the_first_by_id_goes_to_the_first(fronts: Fronts) -> None:
-    """As searches have them."""
+async def test_the_first_of_equal_items_by_id_goes_to_the_first_waiter(fronts: Fronts) -> None:
+    """As in searches."""
     tools, other = await fronts.pair()
     calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools, other))]
     items = await tools.add_many(4)
@@ -85,7 +85,7 @@ async def test_of_equal_items_the_first_by_id_goes_to_the_first(fronts: Fronts) 
 
 
 async def test_a_call_that_does_not_wait_does_not_overtake(fronts: Fronts) -> None:
-    """Items are never lying about for it while somebody waits for them."""
+    """No item is left for it while somebody waits."""
     tools, other = await fronts.pair()
     call = await other.park("waiter")
     item, outcome = await asyncio.gather(tools.add(), take(tools, "hasty"))
@@ -94,8 +94,8 @@ async def test_a_call_that_does_not_wait_does_not_overtake(fronts: Fronts) -> No
 
 
 @pytest.mark.parametrize("count", [1, 12])
-async def test_who_finds_expired_claims_does_not_overtake(fronts: Fronts, count: int) -> None:
-    """Also where one run cannot give out all of what has expired."""
+async def test_a_call_that_sweeps_expired_claims_does_not_overtake(fronts: Fronts, count: int) -> None:
+    """Also if one run cannot hand out all items with expired claims."""
     pair = await fronts.pair()
     items = await pair[0].add_many(count)
     for number, item in enumerate(items):
@@ -107,7 +107,7 @@ async def test_who_finds_expired_claims_does_not_overtake(fronts: Fronts, count:
     assert {await call.item() for call in calls} == set(items)
 
 
-async def test_an_item_is_given_on_when_its_new_owner_lets_it_go(fronts: Fronts) -> None:
+async def test_an_item_is_handed_on_when_its_new_holder_releases_it(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     calls = [await front.park(f"agent-{n}") for n, front in enumerate((tools, other, tools))]
     item = await tools.add()
@@ -128,13 +128,13 @@ async def test_an_agent_that_waits_twice_ends_up_with_one_item(fronts: Fronts) -
     assert await calls[0].item() == first
     second = await other.add(tags="api")
     assert await calls[1].item() == second
-    assert await calls[2].item() == first, "the twin let go of it"
+    assert await calls[2].item() == first, "the twin released it"
     assert (await tools.release("twin", first))["outcome"] == "not_claimed_by_you"
     assert (await tools.release("twin", second))["outcome"] == "success"
 
 
 async def test_many_items_for_twins_in_one_call(fronts: Fronts) -> None:
-    """Items go round within one script: each agent keeps the last one that it was given."""
+    """Items rotate within one script: each agent keeps the last one it got."""
     pair = await fronts.pair()
     calls = [await pair[number % 2].park(f"agent-{number % 3}") for number in range(8)]
     await pair[0].add_many(6)
@@ -147,7 +147,7 @@ async def test_many_items_for_twins_in_one_call(fronts: Fronts) -> None:
         assert (await pair[0].release(agent, item))["outcome"] == "success"
 
 
-async def test_a_claim_handed_over_is_like_any_other(fronts: Fronts) -> None:
+async def test_a_handed_over_claim_is_a_normal_claim(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     parent = await tools.add(role="work")
     call = await other.park("waiter", {"parentId": parent}, ttlSeconds=77, claimRef="ref-1")
@@ -171,7 +171,7 @@ async def test_a_claim_handed_over_is_like_any_other(fronts: Fronts) -> None:
 
 
 async def test_nobody_polls(fronts: Fronts) -> None:
-    """A front-end looks after all of its waiting calls with one short script a second."""
+    """A front-end maintains all its parked calls with one short script per second."""
     other = await fronts.make()
     for number in range(20):
         await other.park(f"agent-{number}", {"tags": "api"} if number % 2 else {})

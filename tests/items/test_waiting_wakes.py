@@ -1,4 +1,4 @@
-"""What wakes a claim that waits: everything that can make an item ready for it, at once."""
+"""Parked claims are woken at once by everything that can make an item ready for them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.anyio
 
 Event = Callable[[], Awaitable[Any]]
 Scene = Callable[[Client], Awaitable[tuple[Json, Event, str]]]
-"""Prepares a project: the selector to wait with, what happens then, and the item that it makes ready.
+"""Prepares a project: the selector to wait with, the event, and the item that it makes ready.
 
-Where the event creates the item its id is not known before; then it is ''.
+If the event creates the item, its id is ''.
 """
 SCENES: list[Any] = []
 
@@ -93,7 +93,7 @@ async def expired_in_another_role(tools: Client) -> tuple[Json, Event, str]:
     item = await tools.add()
     await tools.claim("holder", item)
     await tools.advance(item, "start", "holder")
-    await claim_for(tools, "holder", item, 3_000)  # until when the waiting call is there, on a busy machine too
+    await claim_for(tools, "holder", item, 3_000)  # by when the call is parked, even on a busy machine
     return {"role": "work"}, nothing, item
 
 
@@ -244,7 +244,7 @@ async def nothing() -> None:
 
 
 async def woken(fronts: Fronts, prepare: Scene) -> tuple[str, str, float]:
-    """The item that a waiting call got, the one that it should get, and how long that took."""
+    """The item that a parked call got, the expected one, and the duration."""
     tools, other = await fronts.pair()
     selector, happens, expected = await prepare(tools)
     call = await other.park("waiter", selector)
@@ -279,10 +279,8 @@ async def test_an_expired_claim_is_noticed_in_time(fronts: Fronts) -> None:
     assert 1 <= time.monotonic() - began < 30, "one second, and one between two looks; it would wait for a minute"
 
 
-async def test_a_look_for_expired_claims_that_is_refused_is_not_the_last(
-    fronts: Fronts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As while an operator takes a command away from the user of the store."""
+async def test_a_failed_sweep_of_expired_claims_is_retried(fronts: Fronts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if an operator removes a command from the store's user."""
     tools, other = await fronts.pair()
     item = await tools.add()
     await tools.claim("holder", item)
@@ -296,7 +294,7 @@ async def test_a_look_for_expired_claims_that_is_refused_is_not_the_last(
     assert await call.item() == item
 
 
-async def test_what_does_not_suit_wakes_nobody(fronts: Fronts) -> None:
+async def test_items_without_a_match_wake_nobody(fronts: Fronts) -> None:
     tools, other = await fronts.pair()
     parent = await tools.add(role="work")
     wanted: Json = {"tags": "api", "parentId": parent, "type": "bug", "priority": "high"}
@@ -315,6 +313,6 @@ async def test_what_does_not_suit_wakes_nobody(fronts: Fronts) -> None:
     await tools.update(item, tags="api")
     await tools.claim("holder", await tools.add(**{**fitting, "tags": "db"}))
     assert call.waits
-    assert other.runs["claim_next"] == before, "nobody asked again"
+    assert other.runs["claim_next"] == before, "nobody retried"
     await tools.advance(blocked, "complete", actor=actor("holder"))
     assert await call.item() == item

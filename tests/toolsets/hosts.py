@@ -31,7 +31,7 @@ class Found(NamedTuple):
     path: str
     node: Json
     depth: int
-    """Objects around it."""
+    """The enclosing objects."""
 
 
 def parts(node: Json, path: str = "", depth: int = 0) -> Iterator[Found]:
@@ -50,7 +50,7 @@ def parts(node: Json, path: str = "", depth: int = 0) -> Iterator[Found]:
 
 
 def openai_strict(schema: Json) -> list[str]:
-    """What OpenAI's strict mode would not take, even after an SDK has made every property required."""
+    """Violations of OpenAI's strict mode, even after an SDK has made every property required."""
     found = list(parts(schema))
     wrong = [] if schema.get("type") == "object" and "anyOf" not in schema else ["root: is not a plain object"]
     for path, node, depth in found:
@@ -75,7 +75,7 @@ def openai_strict(schema: Json) -> list[str]:
 
 
 def gemini(schema: Json) -> list[str]:
-    """What has no place in Gemini's Schema, or would be taken for something else there."""
+    """Violations of Gemini's Schema, and parts that it would misread."""
     wrong = [] if schema.get("type") == "object" else ["root: is not an object"]
     for path, node, _ in parts(schema):
         wrong += [f"{path}: {key}" for key in (*COMBINED, "$ref", "const", "prefixItems") if key in node]
@@ -97,7 +97,7 @@ def gemini(schema: Json) -> list[str]:
 
 
 def anthropic(schema: Json) -> list[str]:
-    """What the Messages API refuses in an ``input_schema``."""
+    """Parts that the Messages API rejects in an ``input_schema``."""
     wrong = [] if schema.get("type") == "object" else ["root: is not an object"]
     wrong += [f"root: {key}" for key in ("oneOf", "allOf", "anyOf") if key in schema]
     for path, node, _ in parts(schema):
@@ -107,7 +107,7 @@ def anthropic(schema: Json) -> list[str]:
 
 
 def result(schema: Json) -> list[str]:
-    """What code generators and validators of hosts stumble over in an output schema."""
+    """Parts of an output schema that break code generators and validators of hosts."""
     wrong = [] if schema.get("type") == "object" else ["root: is not an object"]
     for path, node, _ in parts(schema):
         if "enum" in node and not isinstance(node.get("type"), str):

@@ -1,4 +1,4 @@
-"""Arguments that were refused: the sentence names the field and what is allowed there."""
+"""Rejected arguments: the message names the field and the allowed values."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def decode(tool: str, arguments: dict[str, Any]) -> Any:
          "children[0]: names in it must be valid Unicode text"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_its_place(tool: str, arguments: dict[str, Any], message: str) -> None:
+def test_errors_name_the_place(tool: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ToolFailure) as raised:
         decode(tool, arguments)
     assert raised.value.code == "VALIDATION_ERROR"
@@ -80,7 +80,7 @@ def test_quoted_numbers_and_booleans_are_understood() -> None:
     assert decode("echo", given) == Echo(text="5", flag=True, note="null", parts=[Part(name="7", weight=0.5)])
 
 
-def test_null_leaves_out_what_need_not_be_there() -> None:
+def test_null_leaves_out_optional_fields() -> None:
     given = {"text": "x", "flag": None, "note": None, "mode": None, "parts": [{"name": "a", "weight": None}]}
     assert decode("echo", given) == Echo(text="x", note=None, parts=[Part(name="a")])
     assert decode("echo", {"text": "x", "parts": None}) == Echo(text="x")
@@ -88,12 +88,12 @@ def test_null_leaves_out_what_need_not_be_there() -> None:
         decode("echo", {"text": None, "parts": None})
 
 
-def test_null_stays_null_where_it_is_allowed() -> None:
+def test_null_is_kept_if_allowed() -> None:
     kept = {"field": None, "choice": None, "anything": None, "table": {"x": None}, "unknown": None}
     assert meant(input_schema(Nullable), kept | {"flag": None, "inner": [{"flag": None}]}) == kept | {"inner": [{}]}
 
 
-def test_text_stays_text_where_it_is_allowed() -> None:
+def test_text_is_kept_if_allowed() -> None:
     assert decode("tree", {"name": "1", "data": "2"}) == Tree(name="1", data="2")
 
 
@@ -101,7 +101,7 @@ class Listed(Struct, forbid_unknown_fields=True):
     role: Annotated[str | None, Meta(extra_json_schema={"enum": ["queue", "work", None]})] = None
 
 
-def test_values_that_are_listed_beside_the_type_are_named() -> None:
+def test_listed_values_beside_the_type_are_named() -> None:
     failure = explained("Expected `str | null`, got `int` - at `$.role`", input_schema(Listed))
     assert failure.message == 'role: expected `str | null`, got `int`; allowed: one of "queue", "work" or null'
 
@@ -113,18 +113,18 @@ PARTS = [{"name": "a", "weight": 0.5}, {"name": "b"}]
     "parts",
     [json.dumps(PARTS), f" {json.dumps(PARTS)}\n", [json.dumps(PARTS[0]), PARTS[1]], list(map(json.dumps, PARTS))],
 )
-def test_arrays_and_objects_may_be_strings_of_json(parts: Any) -> None:
+def test_arrays_and_objects_may_be_json_strings(parts: Any) -> None:
     assert decode("echo", {"text": "x", "parts": parts}) == Echo(text="x", parts=[Part("a", 0.5), Part("b")])
 
 
-def test_strings_within_strings_of_json_are_read_too() -> None:
+def test_nested_json_strings_are_decoded() -> None:
     leaf = json.dumps({"name": "leaf", "data": "[1]"})
     given = {"name": "root", "children": json.dumps([{"name": "branch", "children": json.dumps([leaf])}])}
     leaves = [Tree(name="leaf", data="[1]")]
     assert decode("tree", given) == Tree(name="root", children=[Tree(name="branch", children=leaves)])
 
 
-def test_json_stays_text_where_text_is_allowed() -> None:
+def test_json_stays_text_if_text_is_allowed() -> None:
     assert decode("echo", {"text": "[1]", "note": '{"a":1}', "parts": "[]"}) == Echo(text="[1]", note='{"a":1}')
     assert decode("tree", {"name": "{}", "data": "[]", "children": "[]"}) == Tree(name="{}", data="[]")
 
@@ -136,22 +136,22 @@ def test_json_stays_text_where_text_is_allowed() -> None:
         '[{"name": "a", "weight": 1e999}]', '[{"name": "\\ud800"}]', "[" + "9" * 5_000 + "]",
     ],
 )  # fmt: skip
-def test_other_text_is_refused_as_it_was(parts: str) -> None:
+def test_other_text_is_rejected_unchanged(parts: str) -> None:
     with pytest.raises(ToolFailure) as raised:
         decode("echo", {"text": "x", "parts": parts})
     assert raised.value.message == "parts: expected `array`, got `str`; allowed: an array of at most 20 elements"
 
 
-def test_what_is_wrong_in_a_string_of_json_is_said_with_its_place() -> None:
+def test_errors_in_json_strings_name_the_place() -> None:
     with pytest.raises(ToolFailure, match=r"^parts\[0\].name: is required; allowed: a string of 1 to 40 characters$"):
         decode("echo", {"text": "x", "parts": '[{"weight": 1}]'})
 
 
-def test_unknown_words_are_passed_on() -> None:
+def test_unknown_messages_are_passed_on() -> None:
     assert explained("something else", {}).message == "arguments: something else; allowed: any value"
 
 
-def test_deep_arguments_are_refused_and_not_a_crash() -> None:
+def test_deep_arguments_are_rejected_without_a_crash() -> None:
     given: dict[str, Any] = {"name": "x"}
     for _ in range(5000):
         given = {"name": "x", "children": [given]}
@@ -160,7 +160,7 @@ def test_deep_arguments_are_refused_and_not_a_crash() -> None:
 
 
 @pytest.mark.parametrize("element", ["1", '{"a":1}', '{"name":null}'])
-def test_very_many_elements_take_hardly_longer_to_refuse_than_to_read(element: str) -> None:
+def test_rejecting_very_many_elements_is_about_as_fast_as_decoding(element: str) -> None:
     text = '{"name": "a", "children": [' + ",".join([element] * 500_000) + "]}"
     began = time.process_time()
     given = json.loads(text)
@@ -171,7 +171,7 @@ def test_very_many_elements_take_hardly_longer_to_refuse_than_to_read(element: s
     assert time.process_time() - began < 5 * reading
 
 
-def test_the_fields_of_an_object_that_need_not_be_there_are_named() -> None:
+def test_the_fields_of_an_optional_object_are_named() -> None:
     failure = explained("Object contains unknown field `bogus` - at `$.claims[0].selector`", input_schema(ClaimItem))
     assert failure.message.startswith("claims[0].selector.bogus: no such field; allowed here: role, ")
     assert "tags" in failure.message

@@ -1,4 +1,4 @@
-"""What every toolset publishes: described, valid, as recorded, and true of its examples."""
+"""The contract of every toolset: described, valid, as recorded, and matched by its examples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERY_TOOL = pytest.mark.parametrize(
 
 @EVERY_TOOL
 def test_every_field_is_described(tool: Tool) -> None:
-    # What a refusal of the gateway says beside its error is described with the answers that it comes instead of.
+    # The fields of a gateway refusal beside its error are described with the regular answers.
     assert [path for path in undocumented(tool) if not path.startswith("result.Refusal.")] == []
 
 
@@ -44,7 +44,7 @@ def test_the_schemas_are_json_schema_2020_12(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize(("tool", "example"), [param for toolset in TOOLSETS.values() for param in examples(toolset)])
-def test_examples_keep_to_the_input_schema(tool: Tool, example: Mapping[str, Any]) -> None:
+def test_examples_match_the_input_schema(tool: Tool, example: Mapping[str, Any]) -> None:
     must_be_taken(tool, example)
 
 

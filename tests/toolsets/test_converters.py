@@ -1,4 +1,4 @@
-"""What the libraries of hosts make of the published arguments. They know the subsets better than any page.
+"""Conversion of the published arguments by the libraries of hosts, which know the subsets best.
 
 OpenAI's and Anthropic's are among the test packages. Google's wants an older tenacity than the product, so it runs in
 an environment of its own, which ``make hosts`` makes.
@@ -44,7 +44,7 @@ print(json.dumps(made))
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_openai_agents_makes_them_strict_but_for_those_named(name: str) -> None:
+def test_openai_agents_makes_them_strict_except_for_those_named(name: str) -> None:
     schema = copy.deepcopy(SCHEMAS[name])
     if name in OPEN:
         with pytest.raises(UserError, match=r"undeclared properties|additionalProperties"):
@@ -55,7 +55,7 @@ def test_openai_agents_makes_them_strict_but_for_those_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_pydantic_ai_makes_them_what_each_vendor_takes(name: str) -> None:
+def test_pydantic_ai_converts_them_for_each_vendor(name: str) -> None:
     with warnings.catch_warnings():
         # Open objects become closed ones in strict mode; which those are is tested above.
         warnings.filterwarnings("ignore", message="`dict` fields are not supported", category=UserWarning)
@@ -66,14 +66,14 @@ def test_pydantic_ai_makes_them_what_each_vendor_takes(name: str) -> None:
 
 @pytest.mark.hosts
 @pytest.mark.skipif(not GOOGLE.exists(), reason="needs the environment that `make hosts` makes")
-def test_langchain_makes_them_declarations_for_gemini() -> None:
+def test_langchain_converts_them_to_declarations_for_gemini() -> None:
     given = json.dumps(SCHEMAS)
     done = subprocess.run([GOOGLE, "-c", CONVERT], input=given, capture_output=True, text=True, check=True)
     made = json.loads(done.stdout)
     assert {name: one for name, one in made.items() if isinstance(one, str)} == {}
     for name, schema in SCHEMAS.items():
         assert list(made[name].get("properties", ())) == list(schema["properties"]), name
-    # A converter that knows no type makes text of everything.
+    # A converter without a type makes everything text.
     assert made["flows/workflow_list"]["properties"]["limit"]["type"] == "INTEGER"
     assert made["navigator/nav_action"]["properties"]["loop_items"]["items"]["type"] == "STRING"
     assert "tool" in made["flows/workflow_create"]["properties"]["flow"]["properties"]["start"]["properties"]

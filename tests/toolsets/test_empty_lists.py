@@ -1,4 +1,4 @@
-"""An empty list means none: it is never taken for an argument that was left out and has a default of its own.
+"""An empty list means none: it is never confused with a missing argument and its default.
 
 Every list among the arguments of every tool is of one of three kinds: it must not be empty; left out, it is empty; or
 what is empty and what is left out differ, which a test of its own shows.
@@ -67,7 +67,7 @@ SHOWN: dict[str, Callable[..., Any]] = {
     "get_trace trace_tokens": test_trace.test_an_empty_list_of_tokens_resolves_none,
     "nav_action loop_items": test_visits.test_reentering_an_activity_begins_a_new_visit,
 }
-"""Lists that differ from what is left out, and the tests that show it."""
+"""Lists for which empty differs from missing, and the tests that show it."""
 
 
 class ListArgument(NamedTuple):
@@ -111,7 +111,7 @@ EVERY = [
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("argument", [pytest.param(one, id=one.name) for one in EVERY])
-async def test_an_empty_list_is_none_or_is_refused(store: Store, project: str, argument: ListArgument) -> None:
+async def test_an_empty_list_means_none_or_is_rejected(store: Store, project: str, argument: ListArgument) -> None:
     schema = input_schema(argument.tool.arguments)
     if argument.schema.get("minItems"):
         served = load_toolsets(Services(Settings(), store, trust_self_reported)).values()

@@ -1,4 +1,4 @@
-"""Published schemas keep to what hosts of models accept; the exceptions are named."""
+"""Published schemas stay within the subsets of hosts; the exceptions are named."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_arguments_are_within_the_published_subsets(tool: Tool, accepts: Callabl
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_arguments_are_within_the_strict_subset_but_for_those_named(name: str) -> None:
+def test_arguments_are_within_the_strict_subset_except_for_those_named(name: str) -> None:
     found = openai_strict(input_schema(TOOLS[name].arguments))
     expected = OPEN.get(name, [])
     assert len(found) == len(expected)
@@ -47,7 +47,7 @@ def test_arguments_are_within_the_strict_subset_but_for_those_named(name: str) -
 
 
 @EVERY_TOOL
-def test_results_are_such_as_hosts_can_read(tool: Tool) -> None:
+def test_results_are_readable_for_hosts(tool: Tool) -> None:
     assert not tool.result or result(output_schema(tool.result)) == []
 
 
@@ -74,7 +74,7 @@ def test_an_actor_has_an_id_and_a_kind(tool: Tool) -> None:
         ({"anyOf": [{"type": "object"}]}, "root: is not an object"),
     ],
 )
-def test_what_gemini_does_not_take_is_found(schema: Any, says: str) -> None:
+def test_schemas_that_gemini_rejects_are_found(schema: Any, says: str) -> None:
     assert any(one.startswith(says) for one in gemini(schema)), gemini(schema)
 
 
@@ -88,17 +88,17 @@ def test_what_gemini_does_not_take_is_found(schema: Any, says: str) -> None:
         ({"type": "object", "additionalProperties": False, "properties": {"x": {"pattern": "(?=a)"}}}, ".x: its patt"),
     ],
 )
-def test_what_strict_mode_does_not_take_is_found(schema: Any, says: str) -> None:
+def test_schemas_that_strict_mode_rejects_are_found(schema: Any, says: str) -> None:
     assert any(one.startswith(says) for one in openai_strict(schema)), openai_strict(schema)
 
 
-def test_what_anthropic_does_not_take_is_found() -> None:
+def test_schemas_that_anthropic_rejects_are_found() -> None:
     assert anthropic({"type": "object", "anyOf": [], "properties": {"ä": {"$ref": "#"}}}) == [
         "root: anyOf", "root: the name ä", ".ä: a reference"
     ]  # fmt: skip
 
 
-def test_keywords_go_to_the_alternative_that_they_are_about() -> None:
+def test_keywords_move_to_their_alternative() -> None:
     assert typed({"anyOf": [{"type": "string"}, {"type": "null"}], "enum": ["a", None], "maxLength": 3}) == {
         "anyOf": [{"type": "string", "maxLength": 3, "enum": ["a"]}, {"type": "null"}]
     }

@@ -1,4 +1,4 @@
-"""How much tools/list says, and that a short list says nothing wrong.
+"""The size of tools/list, and the correctness of short lists.
 
 That real answers keep to the lean schemas too is checked with every answer (``tests/support/schemas.py``).
 """
@@ -29,19 +29,19 @@ def listed(name: str, outputs: Any = "lean") -> bytes:
 
 
 @pytest.mark.parametrize("name", CEILINGS)
-def test_lists_are_no_longer_than_allowed(name: str) -> None:
+def test_lists_stay_within_their_limits(name: str) -> None:
     assert len(listed(name)) <= CEILINGS[name]
     assert len(listed(name, "none")) < len(listed(name)) < len(listed(name, "full"))
 
 
-def test_all_lists_together_are_no_longer_than_allowed() -> None:
+def test_all_lists_together_stay_within_the_limit() -> None:
     assert set(CEILINGS) == set(TOOLSETS)
     assert sum(len(listed(name)) for name in TOOLSETS) <= 110_000
     assert len(gzip.compress(listed("items"))) <= 9_000
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_no_sentence_stands_twice_in_one_tool(tool: Tool) -> None:
+def test_no_sentence_is_repeated_in_one_tool(tool: Tool) -> None:
     shown = describe(tool, outputs="none")
     words = [node["description"] for node in nodes(shown["inputSchema"]) if "description" in node]
     repeated = {one for one in words if words.count(one) > 2 and len(one) > 60}
@@ -49,7 +49,7 @@ def test_no_sentence_stands_twice_in_one_tool(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("tool", STRUCTURED)
-def test_a_lean_schema_is_the_full_one_without_words_or_just_an_object(tool: Tool) -> None:
+def test_a_lean_schema_is_the_full_one_without_descriptions_or_just_an_object(tool: Tool) -> None:
     lean, full = lean_output_schema(tool.result), output_schema(tool.result)
     assert lean["type"] == "object"
     assert len(msgspec.json.encode(lean)) <= LEAN_BYTES

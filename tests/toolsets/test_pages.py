@@ -1,4 +1,4 @@
-"""The page of each toolset: it names every tool, and what docstrings point to is there."""
+"""The page of each toolset: it names every tool, and references of docstrings exist."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_tool_is_on_the_page(toolset: Toolset) -> None:
     assert [tool.name for tool in toolset.tools if f"`{tool.name}`" not in page] == []
 
 
-def test_every_pointer_leads_to_a_heading() -> None:
+def test_every_reference_is_a_heading() -> None:
     found = list(pointers())
     assert len(found) > 20
     lost = [f"{module.relative_to(PRODUCT)}: {heading}" for module, heading in found

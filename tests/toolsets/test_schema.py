@@ -1,4 +1,4 @@
-"""What tools/list says of a contract."""
+"""The schemas of a contract in tools/list."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Other(Struct):
     part: Annotated[Inner | UnsetType, Meta(description="A part.")] = UNSET
 
 
-def test_arguments_have_descriptions_bounds_and_no_room_for_more() -> None:
+def test_arguments_have_descriptions_and_bounds_and_are_closed() -> None:
     assert input_schema(Add) == {
         "type": "object",
         "properties": {
@@ -63,7 +63,7 @@ def test_arguments_have_descriptions_bounds_and_no_room_for_more() -> None:
     }
 
 
-def test_what_is_inside_stands_where_it_belongs() -> None:
+def test_nested_schemas_are_inlined() -> None:
     assert input_schema(Outer) == {
         "type": "object",
         "properties": {
@@ -106,7 +106,7 @@ def test_a_contract_that_drops_unknown_arguments_is_a_defect() -> None:
 
 
 @pytest.mark.parametrize("struct", [Add, Echo, Nothing, Tree, Outer])
-def test_schemas_say_what_decoding_does(struct: type[Struct]) -> None:
+def test_schemas_agree_with_decoding(struct: type[Struct]) -> None:
     """The oracle is the validator of the official SDK's own dependency."""
     validator = jsonschema.Draft202012Validator(input_schema(struct))
     candidates: list[Any] = [
@@ -138,7 +138,7 @@ def test_results_and_failures_both_satisfy_the_output_schema() -> None:
     assert not jsonschema.Draft202012Validator(output_schema((Sum,))).is_valid({"other": "x"})
 
 
-def test_members_that_may_be_left_out_are_not_required() -> None:
+def test_optional_members_are_not_required() -> None:
     schema = output_schema((Maybe,))
     jsonschema.validate(json.loads(msgspec.json.encode(Maybe(1, UNSET))), schema)
     assert schema["anyOf"] == [{"required": ["always"]}, {"required": ["error"]}]
@@ -149,7 +149,7 @@ def test_every_result_of_the_rig_fits_its_schema() -> None:
     jsonschema.validate(json.loads(msgspec.json.encode(echoed)), output_schema((Echoed,)))
 
 
-def test_annotations_say_how_a_tool_behaves() -> None:
+def test_annotations_describe_the_behaviour_of_a_tool() -> None:
     tools = {tool.name: describe(tool)["annotations"] for tool in Rig().toolset().tools}
     hints = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
     assert tuple(tools["add"][hint] for hint in hints) == (True, False, True, False)
@@ -176,7 +176,7 @@ class Bare(Struct):
     part: Annotated[Part, Meta(description="A part.")]
 
 
-def test_what_lacks_a_description_is_named() -> None:
+def test_missing_descriptions_are_named() -> None:
     async def handler(_call: object, _given: object) -> Struct:
         return Sum(sum=1)
 
@@ -184,7 +184,7 @@ def test_what_lacks_a_description_is_named() -> None:
     assert undocumented(Tool("t", "d", Outer, (Bare,), handler)) == ["result.plain", "result.Part.value"]
 
 
-def test_nesting_is_known_where_it_is_bounded() -> None:
+def test_bounded_nesting_is_computed() -> None:
     assert nesting(input_schema(Nothing)) == 1
     assert nesting(input_schema(Add)) == 1
     assert nesting(input_schema(Echo)) == 3
