@@ -1,4 +1,4 @@
-"""Histories as a fleet that keeps its promises would record them: a model of it, played at random."""
+"""Histories of a correct fleet: a model of it, run at random."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def random_graph(rng: random.Random, most: int = 4) -> Graph:
 
 @dataclass
 class Run:
-    """What a run left behind."""
+    """The result of a run."""
 
     plan: dict[str, Planned]
     events: list[Event]
@@ -155,7 +155,7 @@ def play(rng: random.Random, agents: int = 4, crash_rate: float = 0.2, most: int
     working = [_Agent(f"a{number}") for number in range(agents)]
     born = agents
     while not model.done:
-        # Mostly short steps; now and then one that claims do not outlive.
+        # Mostly short steps; sometimes one longer than a claim.
         model.now += rng.choice((0, 1, 5, 40, 400)) if rng.random() < 0.97 else TTL_MS + rng.randint(0, 50)
         agent = rng.choice(working)
         if rng.random() < 0.5:

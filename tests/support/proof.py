@@ -1,14 +1,14 @@
-"""Proves from a recorded history that a fleet kept its promises. Pure: events in, verdict out.
+"""Proves from a recorded history that a fleet kept its guarantees. Pure: events in, verdict out.
 
 The history is replayed event by event against these rules:
 
     complete        every item and dependency of the plan is recorded, nothing else, and nothing is deleted
     order           stream ids rise, and every role change begins where the one before it ended
-    done once       every item comes to an end exactly once and stays there
+    done once       every item is completed exactly once and stays so
     one claim       no two live claims on one item at any time, and no agent holds two
     fences          each claim's fence is above every earlier one of its item; renewals,
                     releases and expiries show the fence of the claim they belong to
-    expiry          a claim ends before its agent lets go of it only when its time is over
+    expiry          a claim that its agent has not released ends only by its expiry
     steps           a step begins with 'start' and ends with 'complete', each once
     holder          steps are moved only by the last agent that claimed them and has not released them;
                     their parents only by cascades, once their children are done
@@ -16,8 +16,8 @@ The history is replayed event by event against these rules:
     crashes         the claim of a crashed agent ended by expiry, another agent finished its
                     item, and the dead agent never acts again
 
-A claim that is over but that nobody else has taken yet does not keep its last holder from
-completing the item (expiry is passive). That is safe, and is counted as ``late``.
+After its expiry, the last holder can still complete the item until another agent claims it
+(expiry is passive). That is safe, and is counted as ``late``.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from tests.support.history import Event
 
 QUEUE, WORK, TERMINAL = ROLE_CODES["queue"], ROLE_CODES["work"], ROLE_CODES["terminal"]
 SLACK_MS = 250
-"""A script looks at the clock once, at its start; its entries carry the time of their writing, a little later."""
+"""A script reads the clock once, at its start; its entries carry the time of their writing, a little later."""
 
 _STEP = {("start", QUEUE, WORK), ("start", WORK, WORK), ("complete", WORK, TERMINAL)}
-"""All that may become of a step. An abandoned one is started again in work."""
+"""The allowed transitions of a step. An abandoned one is started again in work."""
 
 Rule = Literal[
     "complete", "order", "done once", "one claim", "fences", "expiry", "steps", "holder", "dependencies", "crashes"
@@ -46,18 +46,18 @@ Rule = Literal[
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A promise that was broken."""
+    """A broken guarantee."""
 
     rule: Rule
     item: str
-    """Title, or id where there is none."""
+    """The item's title, or its id if unknown."""
     problem: str
     event: str = ""
     """Stream id."""
 
 
 class Facts(msgspec.Struct):
-    """What the history tells besides."""
+    """Statistics from the history."""
 
     events: int = 0
     steps_done: int = 0
@@ -67,9 +67,9 @@ class Facts(msgspec.Struct):
     releases: int = 0
     expiries: int = 0
     takeovers: int = 0
-    """Claims on items whose last claim was over and had not been put back yet."""
+    """Claims on items whose last claim had expired and was not swept yet."""
     late: int = 0
-    """Role changes by the last holder after its claim was over and before anybody else took the item."""
+    """Role changes by the last holder after its claim had expired and before another claim."""
     most_live_claims: int = 0
     began_ms: int = 0
     """Server time of the first claim."""
@@ -117,7 +117,7 @@ class _Claim:
 
 
 class _State:
-    """What is known of one item at a point of the replay."""
+    """The state of one item during the replay."""
 
     __slots__ = ("children_left", "claim", "ends", "fence", "finisher", "linked", "role")
 
@@ -188,7 +188,7 @@ class _Replay:
                 self._broken("complete", event, f"a {event.kind}, which nobody was to do")
 
     def finish(self) -> None:
-        """What can only be said at the end."""
+        """Checks that need the whole history."""
         for item, planned in self._plan.items():
             state = self._items.get(item)
             if state is None:
@@ -338,7 +338,7 @@ class _Replay:
         if (event.item, event.fence) == (crash.item, crash.fence) and event.kind == "release":
             self._broken("crashes", event, f"the claim of {crash.agent} was released, though it crashed")
         elif (crash.item, crash.fence) in self._endings and event.kind != "transition":
-            # A role change may have come late, before the crash; that it finished nothing is looked at below.
+            # A role change before the crash may arrive late; that it finished nothing is checked below.
             self._broken("crashes", event, f"{crash.agent} acts ('{event.kind}') after it crashed")
 
     def _check_crash(self, crash: Crash) -> None:
