@@ -34,7 +34,7 @@ element without it."""
 
 
 class Actor(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """An actor as a caller states it."""
+    """An actor in arguments."""
 
     id: Annotated[
         str,
@@ -63,7 +63,7 @@ class CallerActor(Actor, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class ActorEcho(msgspec.Struct, omit_defaults=True):
-    """An actor as results and records show it: never with its proof."""
+    """An actor in results and records: never with its proof."""
 
     id: ActorId
     kind: ActorKind
@@ -108,7 +108,7 @@ class Distrusted(ToolFailure):
     """``rejected_by_policy``: the policy does not trust an actor.
 
     Args:
-        claim: who the actor says it is, and the result of verifying its proof, for records that need no trust.
+        claim: the claimed identity and the verification of its proof, for records that need no trust.
     """
 
     def __init__(self, message: str, claim: Trusted) -> None:
@@ -129,7 +129,7 @@ class ActorResolver(Protocol):
 
 
 async def attributed(resolve: ActorResolver, actor: Actor) -> Trusted:
-    """The actor for a record of who did something. The record shows the result of verification, so no policy applies.
+    """The actor for a record. The record shows the result of verification, so no policy applies.
 
     Never grant anything to an actor resolved like this.
     """
@@ -171,7 +171,7 @@ def checked(actor: Actor, field: str = "actor") -> Actor:
 
 
 def signature(actor: Actor | None) -> tuple[str, str, str | None] | None:
-    """The parts of an actor that a repeated call must give again: all but the proof, which may have been renewed."""
+    """The parts of an actor that a retry must repeat: all but the proof, which may have been renewed."""
     return None if actor is None else (actor.id, actor.kind, actor.parent)
 
 

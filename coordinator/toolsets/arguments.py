@@ -1,4 +1,4 @@
-"""Decodes the arguments of a call into the tool's struct, or explains in a sentence what is wrong with them."""
+"""Decodes the arguments of a call into the tool's struct, or explains what is wrong with them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def decoded(tool: Tool, schema: dict[str, Any], arguments: Mapping[str, Any]) ->
 
 
 def _writable(value: object) -> bool:
-    """Whether ``_unwritable`` would find nothing, as far as can be told quickly; a call may have a million values."""
+    """A quick check whether ``_unwritable`` finds nothing; a call may have a million values."""
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:
@@ -80,12 +80,12 @@ def _unwritable(value: object) -> tuple[str, str] | None:
 
 
 def _forgiving(tool: Tool, arguments: object) -> Any:
-    # An actor may be missing here. If the caller is not authenticated either, the tool itself refuses the call.
+    # An actor may be missing here. If the caller is not authenticated either, the tool rejects the call.
     return msgspec.convert(meant(identified_schema(tool.arguments), arguments), tool.arguments, strict=False)
 
 
 def may_wait(tool: Tool, arguments: object) -> bool:
-    """Whether a call may wait. A call with invalid arguments does not: it is refused at once."""
+    """Whether a call may wait. A call with invalid arguments does not: it is rejected at once."""
     if tool.waits is None:
         return False
     try:

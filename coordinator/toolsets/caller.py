@@ -15,6 +15,6 @@ class Caller(msgspec.Struct, frozen=True):
     roles: frozenset[str] = frozenset()
     permissions: frozenset[str] = frozenset()
     listed: bool = False
-    """Whether it is in the token file, so that its permissions can be looked up again later."""
+    """Whether it is in the token file, so its permissions can be checked again later."""
     sees: frozenset[str] | None = None
-    """The projects whose names it may be told; None: all."""
+    """The projects whose names it may see; None: all."""

@@ -13,7 +13,7 @@ from typing import Any
 Schema = dict[str, Any]
 
 REF = "#/$defs/"
-"""How a reference to a definition begins."""
+"""The prefix of references to definitions."""
 
 KEYWORDS = {
     "string": ("minLength", "maxLength", "pattern", "format"),
@@ -22,7 +22,7 @@ KEYWORDS = {
     "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
     "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
 }
-"""The keywords that say something about values of one type only."""
+"""The keywords that apply to values of one type only."""
 
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
@@ -66,7 +66,7 @@ def typed(node: Schema) -> Schema:
 
 
 def _distributed(node: Schema) -> list[Schema]:
-    """The alternatives of a union with what stands beside them; takes that away from the node."""
+    """The alternatives of a union merged with their sibling keywords, which are removed from the node."""
     values = node.pop("enum", None)
     shared = {key: node.pop(key) for key in {key for keys in KEYWORDS.values() for key in keys} & node.keys()}
     made = []
@@ -119,7 +119,7 @@ def _replaced(node: Any, definitions: dict[str, Schema], endless: set[str]) -> A
         return node
     name = node.get("$ref", "").removeprefix(REF) if isinstance(node.get("$ref"), str) else ""
     if name and name not in endless:
-        # What stands beside the reference is about this place, and so says more than the definition.
+        # Keywords beside the reference are about this place, so they override the definition.
         # Its own description is a docstring, for readers of the code.
         node = {
             **{key: value for key, value in definitions[name].items() if key != "description"},

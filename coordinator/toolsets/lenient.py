@@ -1,4 +1,4 @@
-"""What hosts and models write otherwise than a schema says, although it is clear what they mean.
+"""Lenient decoding of what hosts and models write contrary to a schema, if the meaning is clear.
 
 Many write null for an optional argument, and some encode each array and object as a string of JSON.
 """
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from coordinator.toolsets.schema import member_of, options_of
 
 _MOST_SEEN = 50_000
-"""Elements and members in the arguments of one call that are looked at."""
+"""The most elements and members checked in the arguments of one call."""
 _DEEPEST = 64
 """Levels of arrays and objects in a string of JSON."""
 
@@ -20,8 +20,8 @@ def meant(schema: dict[str, Any], value: Any) -> Any:
     """The value without optional members that are null but must not be, and with arrays and objects for their JSON.
 
     A string counts as JSON only where the schema allows an array or object and no string, and only if it is one.
-    Lists and objects are left as they are beyond ``_MOST_SEEN`` elements and members. No tool takes as many, and a
-    caller must not keep the process busy with them.
+    Lists and objects are left as they are beyond ``_MOST_SEEN`` elements and members. No tool accepts as many, and a
+    caller must not keep the process busy.
     """
     return _Reading(schema).of(schema, value)
 
@@ -60,7 +60,7 @@ class _Reading:
             return text
         try:
             found = json.loads(text, parse_constant=_refuse)
-            # A string may hold what a body may not: half a surrogate pair, a number beyond all bounds.
+            # A string may contain what a body may not: half a surrogate pair, an infinite number.
             json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             return text

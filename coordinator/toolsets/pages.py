@@ -1,7 +1,7 @@
-"""Pages of long lists, so that no answer is larger than hosts take.
+"""Pages of long lists, so that no answer exceeds the limit of hosts.
 
 Hosts cut an answer at about 25,000 tokens. A page ends at its limit, or before it gets too large; at least one row is
-shown, so every page leads further.
+shown, so every page makes progress.
 """
 
 from __future__ import annotations

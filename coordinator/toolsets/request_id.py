@@ -1,4 +1,4 @@
-"""Request ids of the toolsets whose contracts do not say what one looks like: any text, not only a UUID."""
+"""Request ids of toolsets whose contracts do not specify their form: any text, not only a UUID."""
 
 from __future__ import annotations
 

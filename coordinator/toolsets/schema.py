@@ -1,7 +1,7 @@
-"""What ``tools/list`` says about a tool, generated from its contract structs.
+"""The description of a tool in ``tools/list``, generated from its contract structs.
 
 The schemas are JSON Schema 2020-12, the dialect that MCP assumes by default. ``$schema`` is left out on purpose:
-clients whose validator knows only an older dialect would refuse a schema that names this one, and nothing that we
+clients whose validator knows only an older dialect would reject a schema that names this one, and nothing that we
 generate differs between the two.
 """
 
@@ -25,10 +25,10 @@ MAX_RESULT = "anthropic/maxResultSizeChars"
 Outputs = Literal["lean", "full", "none"]
 """How much ``tools/list`` says about results."""
 LEAN_BYTES = 1_500
-"""Of a longer structure a lean list says only that it is an object."""
+"""For a longer structure a lean list only says that it is an object."""
 _BESIDE = frozenset(("description", "examples", "title", "default", "enum", "format", "pattern"))
 _BESIDE |= {f"{bound}{of}" for bound in ("min", "max") for of in ("imum", "Length", "Items", "Properties")}
-"""What lean lists leave out: words, values and bounds."""
+"""Keywords left out of lean lists: descriptions, values and bounds."""
 _REMEMBERED = 512
 
 TOOL_ERROR: dict[str, Any] = {
@@ -108,7 +108,7 @@ def output_schema(results: tuple[type[msgspec.Struct], ...]) -> dict[str, Any]:
 def lean_output_schema(results: tuple[type[msgspec.Struct], ...]) -> dict[str, Any]:
     """The structure of ``output_schema`` without words, values and bounds; of a long one, only that it is an object.
 
-    Hardly a model reads more. Cached and shared: do not change it.
+    Hardly any model reads more. Cached and shared: do not change it.
     """
     structure: dict[str, Any] = _bare(output_schema(results))
     return structure if len(msgspec.json.encode(structure)) <= LEAN_BYTES else {"type": "object"}
@@ -145,7 +145,7 @@ def behaviour(tool: Tool) -> dict[str, bool]:
 def describe(
     tool: Tool, name: str | None = None, *, identified: bool = False, outputs: Outputs = "full"
 ) -> dict[str, Any]:
-    """The tool as ``tools/list`` shows it.
+    """The tool's entry in ``tools/list``.
 
     Args:
         name: the published name; None: the tool's own.
@@ -183,7 +183,7 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
         else:
             schema.pop("required", None)
         for field, member in schema["properties"].items():
-            # This default only marks an absent value. A caller that gave it would be refused, or would say nothing.
+            # This default only marks an absent value. Passed by a caller, it would be rejected or have no effect.
             if "default" in member and (member["default"] is None or field in told or _excluded(member)):
                 del member["default"]
         components[name] = typed(schema)
@@ -191,13 +191,13 @@ def _components(structs: Sequence[type[msgspec.Struct]]) -> tuple[list[str], dic
 
 
 def _excluded(member: dict[str, Any]) -> bool:
-    """Whether the values that a member may have do not include its default."""
+    """Whether a member's default is not among its allowed values."""
     return member["default"] not in member.get("enum", [member["default"]])
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _type_info(struct: type[msgspec.Struct]) -> msgspec.inspect.StructType:
-    """What msgspec knows about a struct; cached, because the schemas of all tools need the same ones many times."""
+    """msgspec's type information of a struct; cached, because all schemas need the same ones many times."""
     return msgspec.inspect.type_info(struct)  # type: ignore[return-value]
 
 
@@ -325,7 +325,7 @@ def _resolved(root: dict[str, Any], node: dict[str, Any] | None) -> dict[str, An
 
 
 def allowed(schema: dict[str, Any], node: dict[str, Any]) -> str:
-    """What a value of this schema may be, in a few words: ``an integer from 1 to 20``."""
+    """A short description of a schema's values: ``an integer from 1 to 20``."""
     node = _resolved(schema, node) or {}
     words = [_words(option) for option in options_of(schema, node)]
     return " or ".join(dict.fromkeys(word for word in words if word)) or "any value"
