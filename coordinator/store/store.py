@@ -496,11 +496,12 @@ class Store:
     async def _delete_other_versions(self, present: set[str], known: set[str]) -> None:
         """Deletes other versions, because the server keeps functions for good.
 
-        If a process still runs another version, that process loads it again.
+        Those of releases with a library for each operation are among them (``fleet_items_claim_item_<digest>``). If a
+        process still runs another version, that process loads it again.
         """
-        ours = {name.rpartition("_")[0] for name in present}
+        ours = tuple(name.rpartition("_")[0] + "_" for name in present)
         for name in known - present:
-            if name.rpartition("_")[0] in ours:
+            if name.startswith(ours):
                 with contextlib.suppress(ServerError):  # another process was faster
                     await self._link.execute("FUNCTION", "DELETE", name)
 
