@@ -5,8 +5,10 @@ Problems are reported as ``path:line: what``. In each file:
 - No undefined names, and no unknown fields of the server's tables. Globals are not written.
 - No unused locals, parameters or modules. Exempt are the name ``_`` and the ``run`` of an operation.
 - No name shadows a module, function, parameter, local or name of the server.
-- No variables at module level: a local there is assigned once, and its tables change only while it is loaded. Exempt is
+- No variables at module level: a local there is assigned once, and its tables change only while it is loaded, also
+  under other names and by functions that they are passed to. Closures with variables are not made there. Exempt is
   ``keys``, which caches values derived from its argument alone.
+- ``redis.call`` and ``redis.pcall`` are only called, never used as values, so every command is visible in such a call.
 - Modules are required at the top, as ``local name = require 'name'``. They exist, have no cycles, and have the fields
   that are used. Every module, and every exported field, is used by another file.
 - ``run.keys.<family>`` is in ``coordinator/store/keys.py``; other fields of ``run`` that are read are set somewhere.
@@ -30,7 +32,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from luaparser import astnodes as lua
 
@@ -38,7 +40,7 @@ from coordinator.store import keys, lua_source
 from coordinator.store.errors import ScriptError
 from coordinator.store.lua_library import Library
 from tests.lint import lua_names
-from tests.lint.lua_names import LuaFile
+from tests.lint.lua_names import LuaFile, Var
 from tests.lint.lua_writes import Found, Site, Writes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,6 +185,51 @@ class _Room:
         for field, line in file.run_read.items():
             self._fields.setdefault(field, (file.path, line))
         self._set |= file.run_written
+        self._kept(file)
+
+    def _kept(self, file: LuaFile) -> None:
+        """Reports calls that keep state between calls of operations."""
+        for called, tables, top, line in file.calls:
+            other, function = self._function(called, file)
+            if other is None:
+                continue
+            if top and id(function) in other.keeping:
+                self._problem(file.path, line, "the function that is made here has variables at the module's level")
+            for n, var in enumerate(tables):
+                if var and (var.top or var.kind == "module") and not top and self._changes(other, function, n, set()):
+                    self._problem(file.path, line, f"'{var.name}', which is at the module's level, is changed there")
+
+    def _function(self, called: Any, file: LuaFile) -> tuple[LuaFile | None, Any]:
+        """The function that a call is of, if it is one at the level of a file, and that file."""
+        names = lua_names.dotted(called)
+        var = file.names.get(id(lua_names.root(called)))
+        value = var.value if var and len(names) == 1 else None
+        other: LuaFile | None = file
+        if var and var.kind == "module":
+            other = self._find(var.name)
+            value = other.returned if other else None
+        if other and len(names) == 2 and (other is not file or names[0] == file.own):
+            value = other.exports.get(names[1], (0, None))[1]
+        if other and isinstance(value, lua.Name) and id(value) in other.names:
+            value = other.names[id(value)].value
+        return (other, value) if other and id(value) in other.parameters else (None, None)
+
+    def _changes(self, file: LuaFile, function: Any, n: int, seen: set[Var]) -> bool:
+        """Whether a function changes the table that is its n-th argument, by itself or by those that it calls."""
+        parameters = file.parameters[id(function)]
+        if n >= len(parameters) or parameters[n] in seen:
+            return False
+        seen.add(parameters[n])
+        if parameters[n].changed:
+            return True
+        for called, tables, _, _ in file.calls:
+            if parameters[n] in tables:
+                other, inner = self._function(called, file)
+                if other and any(
+                    self._changes(other, inner, m, seen) for m, t in enumerate(tables) if t is parameters[n]
+                ):
+                    return True
+        return False
 
     def _contract(self, file: LuaFile) -> None:
         """The header's arguments."""

@@ -11,12 +11,12 @@ from luaparser import astnodes as lua
 
 GLOBALS: dict[str, str] = {
     **dict.fromkeys(
-        ("assert", "collectgarbage", "error", "getmetatable", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget",
-         "rawset", "require", "select", "setmetatable", "tonumber", "tostring", "type", "unpack", "xpcall"), ""),
+        ("assert", "collectgarbage", "error", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget", "rawset",
+         "require", "select", "setmetatable", "tonumber", "tostring", "type", "unpack", "xpcall"), ""),
     "bit": "arshift band bnot bor bswap bxor lshift rol ror rshift tobit tohex",
-    "cjson": "decode decode_array_with_array_mt encode encode_keep_buffer encode_max_depth null",
+    "cjson": "decode encode null",
     "cmsgpack": "pack unpack unpack_limit unpack_one",
-    "math": "abs ceil exp floor fmod frexp huge ldexp log log10 max min modf pi pow random randomseed sqrt",
+    "math": "abs ceil exp floor fmod frexp huge ldexp log log10 max min modf pi pow random sqrt",
     "os": "clock",
     "redis": "acl_check_cmd call error_reply log LOG_DEBUG LOG_NOTICE LOG_VERBOSE LOG_WARNING pcall setresp sha1hex "
              "status_reply",
@@ -24,10 +24,12 @@ GLOBALS: dict[str, str] = {
     "struct": "pack size unpack",
     "table": "concat insert maxn remove sort",
 }  # fmt: skip
-"""Names that the server offers to functions, and the fields of its tables."""
+"""Names that the server offers to functions, and the fields of its tables; without those that change later calls."""
 MAY_KEEP = ("keys",)
 """Modules that may keep state between calls."""
-_CHANGING = ("insert", "remove", "sort")
+_CHANGING = (("table", "insert"), ("table", "remove"), ("table", "sort"), ("rawset",), ("setmetatable",))
+"""Functions of the server that change their first argument."""
+_COMMANDS = (("redis", "call"), ("redis", "pcall"))
 REQUIRE_FORM = "a module is named at the top of the file, as: local name = require 'name'"
 Kind = Literal["module", "function", "local", "parameter"]
 
@@ -46,6 +48,10 @@ class Var:
     used: bool = False
     exempt: bool = False
     assigned: bool = False
+    changed: bool = False
+    """The table that it is gets written to."""
+    function: Any = None
+    """The node of the innermost function that it is declared in."""
 
 
 @dataclass(eq=False)
@@ -70,6 +76,10 @@ class LuaFile:
     families: list[tuple[str, int]] = field(default_factory=list)
     run_read: dict[str, int] = field(default_factory=dict)
     run_written: set[str] = field(default_factory=set)
+    calls: list[tuple[Any, list[Var | None], bool, int]] = field(default_factory=list)
+    """Calls: the function's node, what tables the arguments are, whether at the level of the file, line."""
+    keeping: set[int] = field(default_factory=set)
+    """Functions whose locals are written to by functions in them, which may keep them."""
 
     @property
     def own(self) -> str | None:
@@ -136,7 +146,7 @@ class _Reader:
     def __init__(self, file: LuaFile) -> None:
         self._file = file
         self._scopes: list[dict[str, Var]] = [{}]
-        self._depth = 0  # of functions
+        self._functions: list[Any] = []  # that are open
         self._line = 1
         self._head = True  # nothing but modules so far
 
@@ -153,6 +163,7 @@ class _Reader:
     def _declare(self, node: Any, kind: Kind, value: Any = None) -> Var:
         name = "..." if isinstance(node, lua.Varargs) else node.id
         var = Var(name, self._line, kind, len(self._scopes) == 1, value, exempt=name in ("_", "..."))
+        var.function = self._functions[-1] if self._functions else None
         self._file.names[id(node)] = var
         if not var.exempt:
             outer = self._find(name)
@@ -180,6 +191,8 @@ class _Reader:
             self._file.names[id(node)] = var
         elif node.id not in GLOBALS:
             self._problem(f"undefined name '{node.id}'")
+        elif GLOBALS[node.id]:
+            self._problem(f"of '{node.id}' only fields are used: {node.id}.<field>")
 
     # --- statements ----------------------------------------------------------
 
@@ -246,7 +259,7 @@ class _Reader:
         self._function(node)
 
     def _function(self, node: Any) -> None:
-        self._depth += 1
+        self._functions.append(node)
         self._scopes.append({})
         self._file.parameters[id(node)] = [self._declare(argument, "parameter") for argument in node.args]
         if node is self._file.returned and self._file.parameters[id(node)]:
@@ -254,7 +267,7 @@ class _Reader:
         # A local of the body with a parameter's name shadows it, like one of a block.
         self._scope(node.body.body)
         self._close(self._scopes.pop())
-        self._depth -= 1
+        self._functions.pop()
 
     def _visit_forin(self, node: Any) -> None:
         self._visit(node.iter)
@@ -279,18 +292,21 @@ class _Reader:
                 self._problem(f"writes the global '{target.id}'")
                 return
             self._file.names[id(target)] = var
-            again = var.value is not None or var.assigned or self._depth
+            again = var.value is not None or var.assigned or self._functions
             if var.top and again and self._file.path.stem not in MAY_KEEP:
                 self._problem(
                     f"'{var.name}' of line {var.line}, at the module's level, is assigned again: there are no variables"
                 )
             var.assigned = True
+            self._keeps(var)
             if var.top and var.value is None:
                 var.value = value
             return
         self._changed(target)
         names = dotted(target)
-        if len(names) == 2 and names[0] == self._file.own and not self._depth:
+        if len(names) > 2 and names[:2] == ("run", "keys"):
+            self._problem("writes to run.keys, which later calls get too")
+        if len(names) == 2 and names[0] == self._file.own and not self._functions:
             self._file.exports[names[1]] = (self._line, value)
             self._file.names[id(root(target))] = self._scopes[0][names[0]]
         elif len(names) == 2 and names[0] == "run":
@@ -302,13 +318,31 @@ class _Reader:
     def _changed(self, target: Any) -> None:
         """A table is written to."""
         name = root(target)
-        var = self._find(name.id) if isinstance(name, lua.Name) else None
-        if isinstance(name, lua.Name) and var is None:
+        var = self._table(target)
+        if var is not None:
+            var.changed = True
+            self._keeps(var)
+        if isinstance(name, lua.Name) and self._find(name.id) is None:
             self._problem(f"writes to the global '{name.id}'")
         elif var is not None and var.kind == "module":
             self._problem(f"writes to the module '{var.name}'")
-        elif var is not None and var.top and self._depth and self._file.path.stem not in MAY_KEEP:
+        elif var is not None and var.top and self._functions and self._file.path.stem not in MAY_KEEP:
             self._problem(f"changes '{var.name}', which is at the module's level: the state of a call belongs in `run`")
+
+    def _table(self, node: Any) -> Var | None:
+        """The name of the table that an expression is, or is in; by the names that were declared with it."""
+        var = None
+        while isinstance(name := root(node), lua.Name):
+            found = self._find(name.id) if var is None else self._file.names.get(id(name))
+            if found is None or found is var:
+                break
+            var, node = found, None if found.assigned else found.value
+        return var
+
+    def _keeps(self, var: Var) -> None:
+        """A local is written to, maybe by a function within the one that it is declared in."""
+        if var.function is not None and var.function is not self._functions[-1]:
+            self._file.keeping.add(id(var.function))
 
     # --- expressions ---------------------------------------------------------
 
@@ -323,7 +357,10 @@ class _Reader:
             return
         if len(names) == 2:
             self._field(*names)
-        self._visit(node.value)
+        if names in _COMMANDS:
+            self._problem(f"{'.'.join(names)} is only called")
+        if len(names) != 2 or self._find(names[0]) is not None or names[0] not in GLOBALS:
+            self._visit(node.value)
         if node.notation is lua.IndexNotation.SQUARE:
             self._visit(node.idx)
 
@@ -350,9 +387,11 @@ class _Reader:
         names = dotted(node.func)
         if names == ("require",):
             self._problem(REQUIRE_FORM)
-        if len(names) == 2 and names[0] == "table" and names[1] in _CHANGING and node.args:
+        if names in _CHANGING and node.args:
             self._changed(node.args[0])
-        self._visit([node.func, node.args])
+        self._visit([node.func, node.args] if names not in _COMMANDS else node.args)
+        tables = [self._table(argument) for argument in node.args]
+        self._file.calls.append((node.func, tables, not self._functions, self._line))
 
     def _visit_invoke(self, node: Any) -> None:
         self._visit([node.source, node.args])

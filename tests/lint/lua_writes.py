@@ -17,13 +17,13 @@ from luaparser import astnodes as lua
 from tests.lint.lua_names import LuaFile, Var, children, dotted, root
 
 ONE_KEY = frozenset(
-    ("APPEND", "COPY", "DECR", "DECRBY", "EXPIRE", "EXPIREAT", "GETDEL", "GETEX", "GETSET", "HDEL", "HINCRBY",
+    ("APPEND", "DECR", "DECRBY", "EXPIRE", "EXPIREAT", "GETDEL", "GETEX", "GETSET", "HDEL", "HINCRBY",
      "HINCRBYFLOAT", "HSET", "HSETNX", "INCR", "INCRBY", "INCRBYFLOAT", "LINSERT", "LPOP", "LPUSH", "LREM", "LSET",
      "LTRIM", "PERSIST", "PEXPIRE", "PEXPIREAT", "PSETEX", "RPOP", "RPUSH", "SADD", "SET", "SETBIT", "SETEX", "SETNX",
      "SETRANGE", "SPOP", "SREM", "XACK", "XADD", "XAUTOCLAIM", "XCLAIM", "XDEL", "XTRIM", "ZADD", "ZINCRBY", "ZPOPMAX",
      "ZPOPMIN", "ZRANGESTORE", "ZREM", "ZREMRANGEBYLEX", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE")
 )  # fmt: skip
-TWO_KEYS = frozenset(("LMOVE", "RENAME", "SMOVE"))
+TWO_KEYS = frozenset(("COPY", "LMOVE", "RENAME", "SMOVE"))
 MANY_KEYS = frozenset(("DEL", "MSET", "UNLINK"))
 WRITING = ONE_KEY | TWO_KEYS | MANY_KEYS | {"PUBLISH"}
 """Writing commands, by which of their arguments are written keys. The server treats PUBLISH as a write."""

@@ -77,6 +77,14 @@ USES = "local m = require 'm'\n\n" + operation("return m.f()")
         ("return require 'm'", ["op:10: a module is named at the top of the file, as: local name = require 'name'"]),
         ("return redis.call('GET', run.keys.itm)", ["op:10: no key family 'itm' in coordinator/store/keys.py"]),
         ("return run.keys", ["op:10: run.keys is for single families only: run.keys.<family>"]),
+        ("run.keys.item = 1", ["op:10: writes to run.keys, which later calls get too"]),
+        ("local call = redis.call\nreturn call('GET', run.keys.item)", ["op:10: redis.call is only called"]),
+        ("return pcall(redis.call, 'DEL', run.keys.item)", ["op:10: redis.call is only called"]),
+        ("return redis['call']('DEL', run.keys.item)", ["op:10: of 'redis' only fields are used: redis.<field>"]),
+        ("local server = redis\nreturn server.call('DEL', run.keys.item)",
+         ["op:10: of 'redis' only fields are used: redis.<field>"]),
+        ("cjson.encode_keep_buffer(false)", ["op:10: the server offers no 'cjson.encode_keep_buffer'"]),
+        ("getmetatable('').__index = nil", ["op:10: undefined name 'getmetatable'"]),
         ("return run.nwo", ["op:10: nobody sets run.nwo"]),
         ("run.own = 1\nreturn run.own, run.made", []),
         (f"return '{'x' * 120}'", ["op:10: 129 characters, allowed are 120"]),
@@ -109,6 +117,20 @@ def test_a_file_that_is_not_lua_is_reported(tmp_path: Path) -> None:
         (module("function m.f()", "  m.known = 1", "end"),
          ["m:3: changes 'm', which is at the module's level: the state of a call belongs in `run`",
           "m:3: the module 'm' has no 'known'"]),
+        (module("local KINDS = {}", "function m.f(a)", "  rawset(KINDS, a, 1)", "end"),
+         ["m:4: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
+        (module("local KINDS = {}", "function m.f(a)", "  local kinds = KINDS", "  kinds[a] = 1", "end"),
+         ["m:5: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
+        (module("local KINDS = {x = {}}", "function m.f(a)", "  local kind = KINDS[a]", "  kind.seen = true", "end"),
+         ["m:5: changes 'KINDS', which is at the module's level: the state of a call belongs in `run`"]),
+        (module("local KINDS = {}", "local function put(list, a) list[a] = 1 end",
+                "local function pass(list, a) put(list, a) end", "function m.f(a) pass(KINDS, a) end"),
+         ["m:5: 'KINDS', which is at the module's level, is changed there"]),
+        (module("local function make()", "  local n = 0", "  return function()", "    n = n + 1", "    return n",
+                "  end", "end", "local count = make()", "function m.f() return count() end"),
+         ["m:9: the function that is made here has variables at the module's level"]),
+        (module("local function f(list)", "  local own = {list}", "  own[2] = 1", "  return own", "end",
+                "local KINDS = {}", "function m.f() return f(KINDS) end"), []),
         (module("local KINDS = {}", "for n = 1, 3 do KINDS[n] = n end", "function m.f() return KINDS end"), []),
         (module("function m.g() return 1 end"),
          ["m:2: 'm.g' is used by no other file", "op:12: the module 'm' has no 'f'"]),
@@ -140,6 +162,13 @@ def test_a_write_to_a_module_is_reported(tmp_path: Path) -> None:
     assert problems(tmp_path, text, m=module()) == [
         "op:12: the module 'm' has no 'f'",
         "op:12: writes to the module 'm'",
+    ]
+
+
+def test_a_write_to_a_module_by_a_function_of_another_is_reported(tmp_path: Path) -> None:
+    text = "local m = require 'm'\n\nlocal SEEN = {}\n\n" + operation("m.put(SEEN, 1)")
+    assert problems(tmp_path, text, m=module("function m.put(list, a) list[a] = true end")) == [
+        "op:14: 'SEEN', which is at the module's level, is changed there"
     ]
 
 
@@ -183,6 +212,7 @@ BATCH = module(
         ("local key = run.keys.note .. 'a'\nif key then redis.call('DEL', key) end", "note"),
         ("local a, b = run.keys.note, run.keys.text\nredis.call('SET', b, a)", "text"),
         ("redis.call('DEL', run.keys.item, run.keys.text)", "item text"),
+        ("redis.call('COPY', run.keys.item, run.keys.text)", "item text"),
         ("redis.call('LMOVE', run.keys.item, run.keys.text .. 'x', 'LEFT', 'RIGHT')", "item text"),
         ("local c = run and 'ZADD' or 'ZREM'\nredis.call(c, run.keys.ranked .. '*', 1, 2)", "ranked"),
         ("redis.call(run and 'ZRANGE' or 'ZREM', run.keys.ranked .. '*', 1, 2)", "ranked"),
