@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -489,21 +489,24 @@ class Store:
             for script, answer in zip(missing, answers, strict=True):
                 if isinstance(answer, ServerError):
                     raise self._load_failure(script, answer)
-            await self._delete_other_versions(set(libraries), known)
+            await self._delete_other_versions(libraries, known)
             await self._link.submit(_TUNE.pack(pack_key(keys.FLEET), (_COLLECTOR_PAUSE, _COLLECTOR_EFFORT)))
         self._loaded_on = connects
 
-    async def _delete_other_versions(self, present: set[str], known: set[str]) -> None:
+    async def _delete_other_versions(self, present: Mapping[str, Script[Any]], known: set[str]) -> None:
         """Deletes other versions, because the server keeps functions for good.
 
         Those of releases with a library for each operation are among them (``fleet_items_claim_item_<digest>``). If a
-        process still runs another version, that process loads it again.
+        process still runs another version, that process loads it again; a full server would not let it, and its calls
+        would fail, so a full server keeps them.
         """
         ours = tuple(name.rpartition("_")[0] + "_" for name in present)
-        for name in known - present:
-            if name.startswith(ours):
-                with contextlib.suppress(ServerError):  # another process was faster
-                    await self._link.execute("FUNCTION", "DELETE", name)
+        others = [name for name in known - set(present) if name.startswith(ours)]
+        if not others or isinstance(await self._load(next(iter(present.values())).library), ServerError):
+            return
+        for name in others:
+            with contextlib.suppress(ServerError):  # another process was faster
+                await self._link.execute("FUNCTION", "DELETE", name)
 
 
 def _library_names(listed: list[Any]) -> set[str]:

@@ -143,6 +143,20 @@ async def test_replacing_an_idle_connection_fails_no_call(fragile: Store, monkey
     assert await fragile.run(BUMP, "p", "count") == 1
 
 
+async def test_a_full_server_keeps_other_versions_of_functions(
+    fragile: Store, server: EmbeddedServer, store_kind: Kind, make_store: MakeStore
+) -> None:
+    name = BUMP.library.name.rpartition("_")[0] + "_0123456789abcdef"
+    text = f"#!lua name={name}\nredis.register_function('{name}', function() return 1 end)"
+    await fragile.command("FUNCTION", "LOAD", text)
+    for memory, kept in ((1, 1), (0, 0)):
+        await fragile.command("CONFIG", "SET", "maxmemory", memory)
+        store = make_store(server.url, timeout_ms=5000, protocol=store_kind.protocol)
+        await store.open()
+        assert store.scripts_loaded
+        assert len(await fragile.command("FUNCTION", "LIST", "LIBRARYNAME", name)) == kept
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["with its functions", "without"])
 async def test_a_demoted_server_is_not_used_until_it_is_the_primary_again(
     fragile: Store, server: EmbeddedServer, known: bool
