@@ -45,7 +45,7 @@ def test_commented_out_settings_of_a_stage_are_valid_too(name: str, tmp_path: Pa
         changed = tmp_path / name
         changed.write_text(text.replace(line, line.replace("# ", "", 1)), encoding="utf-8")
         load_settings({}, {}, changed)
-    other = text.partition("in place of the sources above.\n#\n")[2]
+    other = text.partition("instead of the sources above.\n#\n")[2]
     if other:
         uncommented = "\n".join(line.removeprefix("# ").removeprefix("#") for line in other.splitlines())
         changed = tmp_path / "other.yaml"

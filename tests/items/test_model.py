@@ -131,14 +131,14 @@ class NotedTools(Tools):
 
     def look_at(self, wanted: str) -> None:
         super().look_at(wanted)
-        listed = self.run(self.tools("query_notes", operation="list", itemId=wanted))["notes"]
         known = self.model.items.get(wanted)
-        expected = [self.note_at(wanted, key) for key in known.notes] if known else []
-        assert [note_of(shown) for shown in listed] == sorted(expected, key=lambda of: (of[-1], of[2]))
         if known is None:
-            for tool in ("get_context", "get_next_status"):
-                assert self.run(self.tools.refusal(tool, itemId=wanted)).code == "RESOURCE_NOT_FOUND"
+            for tool, more in (("query_notes", {"operation": "list"}), ("get_context", {}), ("get_next_status", {})):
+                assert self.run(self.tools.refusal(tool, itemId=wanted, **more)).code == "RESOURCE_NOT_FOUND"
             return
+        listed = self.run(self.tools("query_notes", operation="list", itemId=wanted))["notes"]
+        expected = [self.note_at(wanted, key) for key in known.notes]
+        assert [note_of(shown) for shown in listed] == sorted(expected, key=lambda of: (of[-1], of[2]))
         context = self.run(self.tools("get_context", itemId=wanted))
         claim = context.pop("claimDetail", None)
         assert (claim is None) == (known.claim is None)

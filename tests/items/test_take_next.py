@@ -44,7 +44,7 @@ async def role(tools: Client, item: str) -> str:
 
 
 async def test_items_are_worked_off_one_call_each(tools: Client) -> None:
-    items = [await tools.add() for _ in range(3)]
+    items = await tools.add_many(3)
     taken, done = None, []
     for item in items:
         taken = await take(tools, after=taken)
