@@ -362,7 +362,7 @@ async def test_nothing_begins_in_a_paused_workflow_until_it_is_resumed(
     assert await agent("workflow_step_ready", step_id=steps["gate"]) == {"queued": True}
     found = await agent.until(workflow, lambda found: status(found).get("end") == "paused", "the successor of all")
     assert found["status"] == "paused"
-    assert "goes on" in await asyncio.to_thread(command, "resume", workflow)
+    assert "is resumed" in await asyncio.to_thread(command, "resume", workflow)
     await agent.ended(workflow)
 
 
