@@ -260,7 +260,7 @@ async def test_an_answer_applies_only_to_its_own_approval(
         await lab.follow(await lab.follow(asked, "back"), "ask")
 
     before(monkeypatch, store, "read_instance", change)
-    with pytest.raises(CommandFailed, match="was withdrawn before"):
+    with pytest.raises(CommandFailed, match="is already withdrawn"):
         await acts[0](store)
     assert (await lab.get(asked))["state"] == "asked"
 
