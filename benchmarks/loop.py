@@ -185,6 +185,7 @@ def main(*arguments: str) -> None:
     rounds, items, agents = (int(value) for value in (*given, *("3", "1000", "16")[len(given) :]))
     with contextlib.ExitStack() as stack:
         here, url = stack.enter_context(_side(HERE, None))
+        together, together_url = stack.enter_context(_side(TOGETHER, None))
         sides = [here]
         if against is not None:
             sides.append(stack.enter_context(_side(against, stack.enter_context(_checkout(against))))[0])
@@ -196,11 +197,11 @@ def main(*arguments: str) -> None:
         for _ in range(rounds + 1):
             for side in sides:
                 found[side.name].append(measure(side, items, agents))
-            _fill(here, items)
-            before = cpu_us(here.store)
-            if uvloop.run(_take_together(url, agents)) != items:
+            _fill(together, items)
+            before = cpu_us(together.store)
+            if uvloop.run(_take_together(together_url, agents)) != items:
                 raise RuntimeError(f"{TOGETHER}: not all of {items} items were completed")
-            found[TOGETHER].append(Cost((cpu_us(here.store) - before) / items, 0))
+            found[TOGETHER].append(Cost((cpu_us(together.store) - before) / items, 0))
             before = cpu_us(here.store)
             bare.run(items)
             found[BARE].append(Cost((cpu_us(here.store) - before) / items, 0))
