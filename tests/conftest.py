@@ -53,6 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
     *first, _ = structlog.get_config()["processors"]
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*first, plain])
+    # A cached logger keeps the set-up of the test that used it first, where later tests cannot capture it.
+    configure = structlog.configure
+    structlog.configure = lambda **given: configure(**(given | {"cache_logger_on_first_use": False}))
     # Background jobs of a shell ignore interrupts, and so would the commands that tests interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
