@@ -146,7 +146,7 @@ class Heartbeat:
         for (project, group), reply in zip(by_project.items(), replies, strict=True):
             if isinstance(reply, redis.exceptions.ResponseError) and lacks_function(reply):
                 # Another server has taken over, which does not have our functions.
-                self._store.function_load(RENEW.library.text, replace=True)
+                self._store.function_load(RENEW.function_library.text, replace=True)
                 reply = self._renew(self._store, project, group)
             (lost,) = _checked([reply])
             gone = {step.decode() if isinstance(step, bytes) else str(step) for step in lost}

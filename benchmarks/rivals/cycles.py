@@ -189,7 +189,7 @@ class Cycles:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         agent = _Agent(sock, f"agent-{number}")
         login = hiredis.pack_command(("AUTH", address.password or ""))  # type: ignore[arg-type]
-        texts = {script.library.text for script in self._calls.scripts}
+        texts = {script.function_library.text for script in self._calls.scripts}
         loads = [hiredis.pack_command(("FUNCTION", "LOAD", "REPLACE", text)) for text in texts]  # type: ignore[arg-type]
         for command in (login, *loads):
             sock.sendall(command)

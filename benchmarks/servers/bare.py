@@ -90,7 +90,7 @@ async def over_link(url: str) -> Any:
 async def over_pool(url: str) -> Any:
     """On redis-py's connection pool."""
     client = redis.asyncio.Redis.from_url(url)
-    await client.function_load(SCRIPT.library.text, replace=True)
+    await client.function_load(SCRIPT.function_library.text, replace=True)
     decode = msgspec.msgpack.Decoder(ClaimReply).decode
 
     async def claim(args: ClaimItem) -> ClaimReply:

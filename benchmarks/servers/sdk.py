@@ -28,7 +28,7 @@ async def claiming_with_hint(url: str) -> Any:
 
 async def _app(url: str, **options: Any) -> Any:
     client = redis.asyncio.Redis.from_url(url)
-    await client.function_load(SCRIPT.library.text, replace=True)
+    await client.function_load(SCRIPT.function_library.text, replace=True)
     decode = msgspec.msgpack.Decoder(ClaimReply).decode
 
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:

@@ -204,6 +204,8 @@ leader_lease = Family("gt", "string", scope="fleet", ttl="a minute at most, rene
                       doc="the process that runs a fleet-wide task: listing tools, copying the audit, ...")  # fmt: skip
 item_projects = Family("ip", "zset", single=True, scope="fleet", reason="empty ones are dropped",
                        doc="projects with work items by when they were last changed, in s")  # fmt: skip
+known_projects = Family("kp", "zset", single=True, scope="fleet", reason="at most 10000 entries",
+                        doc="projects that somebody has written to, by when a process saw that, in s")  # fmt: skip
 signing_keys = Family("sk", "hash", single=True, scope="fleet", reason="a few; new ones replace old ones",
                       doc="the keys that tokens are signed with, by id")  # fmt: skip
 

@@ -1,7 +1,8 @@
-"""Lists of the projects that need background work: those that have steps, and those that have items.
+"""Lists of projects: those with steps and those with items, which need background work, and all that are known.
 
 A process that starts something in a project adds the project to the list, but not on every call. The process that does
-the background work removes projects in which nothing is left. Times are those of the store's clock.
+the background work removes projects in which nothing is left. A process that sees that a project was written to adds
+it to the known ones, from which misspelt names are explained. Times are those of the store's clock.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from coordinator.store import keys
 from coordinator.store.scripts import STORE, Script
 from coordinator.store.store import Store
 
-List = Literal["steps", "items"]
+List = Literal["steps", "items", "known"]
 
-NOTED_SECONDS: dict[List, float] = {"steps": 30.0, "items": 300.0}
+NOTED_SECONDS: dict[List, float] = {"steps": 30.0, "items": 300.0, "known": 300.0}
 """The shortest time between two notes of the same project by one process."""
 _REMEMBERED = 1_000
 """How many noted projects a process remembers. With more, it notes some of them more often."""

@@ -84,7 +84,7 @@ class Script(Generic[R]):
         rest: Script[bool] | None = None,
     ) -> None:
         header = library.header(name)
-        self.library = library
+        self.function_library = library
         self.name = name
         self.scope = scope
         self.rest = rest
@@ -104,7 +104,7 @@ class Script(Generic[R]):
     @classmethod
     def registered(cls) -> list[Script[Any]]:
         """Every script that this process has made and still holds, by name."""
-        return sorted(cls._all, key=lambda script: (script.library.package, script.name))
+        return sorted(cls._all, key=lambda script: (script.function_library.package, script.name))
 
     def forget(self) -> None:
         """Takes the script out of those that are registered, so that no store loads it any more."""
@@ -128,7 +128,7 @@ class Script(Generic[R]):
 
         def place(match: re.Match[str]) -> str:
             line = int(match[1])
-            origins = self.library.origins
+            origins = self.function_library.origins
             return origins[line - 1] if 0 < line <= len(origins) else match[0]
 
         return f"script {self.name}: {_LINE.sub(place, message)}"
@@ -142,7 +142,7 @@ class Script(Generic[R]):
         return f"script {self.name} takes {wanted} arguments ({' '.join(self._args)}), not {count}"
 
     def __repr__(self) -> str:
-        return f"Script({self.library.package}:{self.name})"
+        return f"Script({self.function_library.package}:{self.name})"
 
 
 def pack_key(project: str) -> bytes:

@@ -400,7 +400,7 @@ class Store:
             if not replies.lacks_function(error):
                 break
             # A load that is under way may precede the deletion, so only the first attempt relies on one.
-            load = self._load(script.library, anew=attempt > 0)
+            load = self._load(script.function_library, anew=attempt > 0)
             reply = await self._link.submit(command)
             if type(reply) is not ServerError or replies.wants_again(reply, script):
                 return reply
@@ -483,9 +483,9 @@ class Store:
         scripts = Script.registered()
         if scripts:
             known = _library_names(await self._link.execute("FUNCTION", "LIST", "LIBRARYNAME", "fleet_*"))
-            libraries = {script.library.name: script for script in scripts}
+            libraries = {script.function_library.name: script for script in scripts}
             missing = [script for name, script in libraries.items() if name not in known]
-            answers = await asyncio.gather(*(asyncio.shield(self._load(script.library)) for script in missing))
+            answers = await asyncio.gather(*(asyncio.shield(self._load(script.function_library)) for script in missing))
             for script, answer in zip(missing, answers, strict=True):
                 if isinstance(answer, ServerError):
                     raise self._load_failure(script, answer)
@@ -502,7 +502,7 @@ class Store:
         """
         ours = tuple(name.rpartition("_")[0] + "_" for name in present)
         others = [name for name in known - set(present) if name.startswith(ours)]
-        if not others or isinstance(await self._load(next(iter(present.values())).library), ServerError):
+        if not others or isinstance(await self._load(next(iter(present.values())).function_library), ServerError):
             return
         for name in others:
             with contextlib.suppress(ServerError):  # another process was faster

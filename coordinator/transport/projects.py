@@ -12,7 +12,7 @@ from time import monotonic
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.store.project_list import noted, written
+from coordinator.store.project_list import ProjectList, noted, written
 from coordinator.store.store import Store
 from coordinator.toolsets.caller import Caller
 
@@ -34,6 +34,7 @@ class Projects:
     def __init__(self, store: Store, listed: Sequence[str] = ()) -> None:
         self._store = store
         self._listed = frozenset(listed)
+        self._known = ProjectList(store, "known")
         self._written: set[str] = set()
         self._names: set[str] = set()
         self._until = 0.0
@@ -53,13 +54,15 @@ class Projects:
                 if len(self._written) >= _REMEMBERED:
                     self._written.clear()
                 self._written.add(project)
+                await self._known.note(project)
                 return ""
             names = await self._existing()
+            if caller is not None and caller.sees is not None:
+                names = names & caller.sees
+            matches = get_close_matches(project, names - {project})
+            close = [name for name in matches if name in self._written or await written(self._store, name)]
         except ToolFailure:
             return ""  # the answer is complete without it
-        if caller is not None and caller.sees is not None:
-            names = names & caller.sees
-        close = get_close_matches(project, names - {project}, n=1)
         return f"nobody has written to the project '{project}' yet" + (f"; did you mean '{close[0]}'?" if close else "")
 
     async def _existing(self) -> set[str]:

@@ -68,7 +68,9 @@ def use_everything(recorder: Recorder) -> set[str]:
     names = [name for _, name in TOOLS]
     # A host has workers too. Other tests of this process may have made scripts of their own.
     importlib.import_module("workers.process")
-    scripts = [script.name for script in Script.registered() if script.library.package.startswith("coordinator")]
+    scripts = [
+        script.name for script in Script.registered() if script.function_library.package.startswith("coordinator")
+    ]
     recorder.start_frontend(names, scripts)
     recorder.build("1")
     used = {"coordinator_build_info"}

@@ -204,7 +204,7 @@ def test_a_full_server_runs_operations_that_read_or_are_declared_full(make: Make
 
 def test_all_libraries_together_stay_small() -> None:
     load_toolsets(Services(Settings(), Store("redis://127.0.0.1:1"), trust_self_reported))
-    libraries = {IDENTITY, WORKERS, *(script.library for script in Script.registered())}
+    libraries = {IDENTITY, WORKERS, *(script.function_library for script in Script.registered())}
     sizes = {
         one.package: len(one.text.encode()) for one in libraries if not one.package.startswith(("tests", "benchmarks"))
     }

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.anyio
 async def test_the_commands_are_those_of_all_scripts(alone: Store) -> None:
     load_toolsets(Services(Settings(), Store("redis://127.0.0.1:1"), trust_self_reported))
     known = {name.decode().upper() for name in await alone.command("COMMAND", "LIST")}
-    scripts = [script for script in Script.registered() if not script.library.package.startswith("tests")]
+    scripts = [script for script in Script.registered() if not script.function_library.package.startswith("tests")]
     assert len(scripts) > 70
-    words = {word for script in scripts for word in re.findall(r"'([A-Z]{3,})'", script.library.text)}
+    words = {word for script in scripts for word in re.findall(r"'([A-Z]{3,})'", script.function_library.text)}
     assert set(permissions.used()) == words & known
 
 

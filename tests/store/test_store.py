@@ -142,7 +142,7 @@ async def functions(store: Store) -> set[str]:
 
 async def test_scripts_are_loaded_when_the_store_is_opened(store: Store) -> None:
     assert store.scripts_loaded
-    assert {script.library.name for script in (ECHO, store_module.CHECK)} <= await functions(store)
+    assert {script.function_library.name for script in (ECHO, store_module.CHECK)} <= await functions(store)
 
 
 async def test_garbage_of_scripts_is_collected_in_small_steps(store: Store) -> None:
@@ -164,20 +164,20 @@ async def test_only_other_versions_of_a_script_are_deleted(
     again = make_store(redis_url, protocol=store_kind.protocol)
     await again.open()
     assert await functions(store) & {*ours, *others} == set(others)
-    assert BUMP.library.name in await functions(store)
+    assert BUMP.function_library.name in await functions(store)
     for name in others:
         await store.command("FUNCTION", "DELETE", name)
 
 
 async def test_a_deleted_version_is_loaded_again_when_it_is_called(store: Store, project: str) -> None:
     assert await store.run(BUMP, project, "count") == 1
-    await store.command("FUNCTION", "DELETE", BUMP.library.name)
+    await store.command("FUNCTION", "DELETE", BUMP.function_library.name)
     assert await store.run(BUMP, project, "count") == 2
-    assert BUMP.library.name in await functions(store)
+    assert BUMP.function_library.name in await functions(store)
 
 
 async def test_a_library_deleted_under_load_is_loaded_again_once(store: Store, project: str) -> None:
-    await store.command("FUNCTION", "DELETE", BUMP.library.name)
+    await store.command("FUNCTION", "DELETE", BUMP.function_library.name)
     send, loads = store.link.submit, 0
 
     def submit(command: bytes) -> asyncio.Future[object]:

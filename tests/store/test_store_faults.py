@@ -146,7 +146,7 @@ async def test_replacing_an_idle_connection_fails_no_call(fragile: Store, monkey
 async def test_a_full_server_keeps_other_versions_of_functions(
     fragile: Store, server: EmbeddedServer, store_kind: Kind, make_store: MakeStore
 ) -> None:
-    name = BUMP.library.name.rpartition("_")[0] + "_0123456789abcdef"
+    name = BUMP.function_library.name.rpartition("_")[0] + "_0123456789abcdef"
     text = f"#!lua name={name}\nredis.register_function('{name}', function() return 1 end)"
     await fragile.command("FUNCTION", "LOAD", text)
     for memory, kept in ((1, 1), (0, 0)):

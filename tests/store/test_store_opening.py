@@ -29,7 +29,7 @@ async def know_all(peer: Peer, *, older: str = "") -> None:
     """Answers that all libraries are there; a version ``older`` as well, which another process deletes first."""
     words = await peer.command()
     assert words[:2] == [b"FUNCTION", b"LIST"]
-    names = list({script.library.name.encode() for script in Script.registered()})
+    names = list({script.function_library.name.encode() for script in Script.registered()})
     names += [older.encode()] if older else []
     peer.send(b"*%d\r\n" % len(names))
     for name in names:
@@ -188,7 +188,7 @@ async def test_only_a_full_store_is_opened_without_the_scripts(
 async def test_concurrent_starts_may_delete_the_same_old_version(start_fake: StartFake, make_store: MakeStore) -> None:
     async def talk(peer: Peer) -> None:
         await tell(peer, "redis_version:7.0.15\r\n")
-        await know_all(peer, older=ECHO.library.name.rpartition("_")[0] + "_0123456789abcdef")
+        await know_all(peer, older=ECHO.function_library.name.rpartition("_")[0] + "_0123456789abcdef")
         await peer.echo()
 
     store = make_store((await start_fake(talk)).url)

@@ -20,6 +20,7 @@ from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd
 from coordinator.transport.projects import Projects
+from tests.support import leaks
 from tests.support.contracts import toolsets
 from tests.transport.guarded import ADD, Front, ask
 from tests.transport.rig import Hooks, call, legacy, make_app, modern, open_to_all, send
@@ -75,8 +76,9 @@ def neighbour(project: str, onlooker: redis.Redis) -> Iterator[str]:
     """A project with items and a name similar to that of the test's project."""
     name = f"{project}x"
     yield name
-    onlooker.delete(*onlooker.keys(f"fc:{{{name}}}:*"))
-    onlooker.zrem("fc:{!fleet}:ip", name)
+    leaks.delete_keys(onlooker, name)
+    for family in ("ip", "kp"):
+        onlooker.zrem(f"fc:{{!fleet}}:{family}", name)
 
 
 def hint_in(result: dict[str, Any]) -> str | None:
@@ -162,6 +164,25 @@ async def test_a_similar_name_is_suggested_to_authorized_callers(
         caller = Caller("a", sees=None if sees is None else frozenset(sees))
         assert await Projects(store).hint(project, caller) == expected
     assert await Projects(store).hint(project, None) == meant
+
+
+async def test_a_project_with_sessions_alone_is_suggested_by_other_processes(
+    fronts: Fronts, store: Store, project: str, neighbour: str
+) -> None:
+    path = f"/p/{neighbour}/mcp/sessions"
+    started = await send(fronts.all[0], "POST", path, *modern("tools/call", call(*WRITES["sessions"])))
+    assert started.json["result"]["isError"] is False, started.json
+    await fronts.call(path, "list_workflows", {})
+    expected = f"nobody has written to the project '{project}' yet; did you mean '{neighbour}'?"
+    assert await Projects(store).hint(project, None) == expected
+
+
+async def test_a_project_that_is_gone_is_not_suggested(
+    fronts: Fronts, store: Store, project: str, neighbour: str, onlooker: redis.Redis
+) -> None:
+    await fronts.call(f"/p/{neighbour}/mcp", "manage_items", ITEM)
+    leaks.delete_keys(onlooker, neighbour)
+    assert neighbour not in (await Projects(store).hint(project, None) or "")
 
 
 def test_tokens_limit_the_suggestions() -> None:

@@ -2,10 +2,10 @@
 purpose:   Takes a project off a list, until it is noted again.
 guarantee: A project that was noted within the last `seconds` stays.
 args:      what project seconds
-           what = steps | items
+           what = steps | items | known
 reply:     whether it was taken off
 errors:    none
-writes:    step_projects item_projects
+writes:    step_projects item_projects known_projects
 full:      deleting frees memory
 --]]
 local projects = require 'projects'

@@ -2,7 +2,8 @@
 purpose:   Lists the projects that need background work, those noted last first.
 guarantee: Changes nothing. Leaves out what cannot be the name of a project.
 args:      what seconds most
-           what = steps | items; seconds = only those noted within so many, 0: all; most = so many of them, -1: all
+           what = steps | items | known; seconds = only those noted within so many, 0: all; most = so many of them,
+           -1: all
 reply:     {name, seconds since it was noted}...
 errors:    none
 writes:    none

@@ -8,18 +8,12 @@ from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.items.contract.base import (
     Ancestors,
-    AnyTag,
     Arguments,
-    ChildrenOf,
     Complexity,
-    ComplexityMax,
     IsClaimed,
     ItemId,
     ItemRef,
-    ItemsBelow,
     Listed,
-    OnlyPriority,
-    OnlyType,
     ParentId,
     Priority,
     Result,
@@ -29,7 +23,7 @@ from coordinator.toolsets.items.contract.base import (
     Tags,
     Title,
 )
-from coordinator.toolsets.items.contract.claims import OrderBy, Time
+from coordinator.toolsets.items.contract.claims import Selector
 from coordinator.toolsets.items.contract.dependencies import Blocker
 
 GivenRole = Annotated[
@@ -38,21 +32,10 @@ GivenRole = Annotated[
 ]
 
 
-class GetNextItem(Arguments, kw_only=True):
+class GetNextItem(Selector, kw_only=True):
     """The best items to work on."""
 
     role: GivenRole = None
-    parent_id: ChildrenOf = None
-    ancestor_id: ItemsBelow = None
-    tags: AnyTag = None
-    priority: OnlyPriority = None
-    type: OnlyType = None
-    complexity_max: ComplexityMax = None
-    created_after: Time = None
-    created_before: Time = None
-    role_changed_after: Time = None
-    role_changed_before: Time = None
-    order_by: OrderBy = None
     limit: Annotated[int, Meta(description="The greatest number of items.", ge=1, le=20)] = 1
     include_details: Annotated[bool, Meta(description="Add summary, tags and parentId.")] = False
     include_ancestors: Annotated[bool, Meta(description="Add the ancestors of each item.")] = False
