@@ -2,9 +2,8 @@
 
 Each operation becomes a function of the server, and each module that one of them uses is part of the library once.
 Everything is built when the library is loaded; a call only makes its ``run``, the table with the state of the call
-(module ``run``). The names of the library and of its functions end in a digest of its text, because functions are known
-to the
-whole server: so each release calls its own.
+(module ``run``). The names of the library and of its functions end in a digest of its text, because function names are
+server-wide: so each release calls its own.
 """
 
 from __future__ import annotations
