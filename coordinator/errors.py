@@ -43,7 +43,7 @@ CATALOGUE: dict[str, ErrorCode] = {
     "actor_mismatch": ErrorCode(
         "permanent",
         "actor.id is not that of the caller whom the bearer token names",
-        "leave actor.id out, or present a token of that actor",
+        "leave actor.id out, append '/' and a suffix to your own id, or present a token of that actor",
     ),
     "permission_denied": ErrorCode(
         "permanent",

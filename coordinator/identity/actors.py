@@ -29,6 +29,7 @@ from coordinator.settings.identity import ActorAuthentication, Policy, VerifierS
 from coordinator.store import ServerError, Store
 from coordinator.toolsets.actor import Actor, ActorEcho, Distrusted, Trusted, Verification, echo
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.slots import acts_as
 
 BEAT_SECONDS = 5.0
 """How often the metrics about keys are refreshed."""
@@ -75,7 +76,11 @@ class Actors:
         """
         settings, policy = self._settings, self._policy
         outcome = await self._verifier.verify(actor.proof)
-        if outcome.status == "verified" and settings.verifier.require_sub_match and outcome.subject != actor.id:
+        if (
+            outcome.status == "verified"
+            and settings.verifier.require_sub_match
+            and not acts_as(actor.id, outcome.subject)
+        ):
             outcome = _rejected(outcome, "'sub' of the token is not the actor's id")
         elif outcome.status == "verified" and (problem := unreadable(outcome.claims)):
             outcome = _rejected(outcome, problem)
@@ -96,7 +101,9 @@ class Actors:
                 reason=outcome.reason,
             )
         by_proof = judged.trust == "proof"
-        name = outcome.subject if by_proof and outcome.subject else actor.id
+        name = actor.id
+        if by_proof and outcome.subject and not acts_as(name, outcome.subject):
+            name = outcome.subject
         named = echo(actor) if name == actor.id else ActorEcho(name, actor.kind, actor.parent or UNSET)
         return Trusted(name, named, shown, _caller(outcome) if by_proof else None)
 

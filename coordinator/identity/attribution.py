@@ -1,7 +1,7 @@
 """Sets the actors in a call's arguments to the authenticated caller.
 
-An actor that is missing becomes the caller; one that is given must be the caller. So ownership and idempotency depend
-on the identity of the credential.
+An actor that is missing becomes the caller; one that is given must be the caller or one of its slots
+(``toolsets/slots.py``). So ownership and idempotency depend on the identity of the credential.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, inspect
 
-from coordinator.errors import ToolFailure
+from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.actor import KINDS, Actor, CallerActor
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.slots import SUFFIX_RULE, acts_as
 
 _put = msgspec.structs.force_setattr
 _LISTS = (inspect.ListType, inspect.VarTupleType)
@@ -37,7 +38,7 @@ def attribute_call(arguments: Any, caller: Caller) -> None:
     """Puts the caller into the arguments of a tool wherever an actor may be named.
 
     Raises:
-        ToolFailure: ``actor_mismatch``: an actor is named that is not the caller.
+        ToolFailure: ``actor_mismatch``: an actor is named that is not the caller; VALIDATION_ERROR: a malformed slot.
     """
     struct = type(arguments)
     try:
@@ -55,10 +56,10 @@ def _attribute(places: _Places, struct: Any, caller: Caller, path: str) -> None:
             _put(struct, field, CallerActor(caller.id, caller.kind))
         else:
             if found.id and found.id != caller.id:
-                raise ToolFailure(
-                    "actor_mismatch", f"{path}{name}.id: must be absent or the caller's own, {caller.id!r}"
-                )
-            _put(struct, field, CallerActor(caller.id, _kind(found.kind, caller), found.parent, found.proof))
+                _check_slot(found.id, caller, f"{path}{name}.id")
+            _put(
+                struct, field, CallerActor(found.id or caller.id, _kind(found.kind, caller), found.parent, found.proof)
+            )
     for field, name, many, inner in places.parts:
         found = getattr(struct, field)
         if found is None or found is UNSET:
@@ -68,6 +69,19 @@ def _attribute(places: _Places, struct: Any, caller: Caller, path: str) -> None:
             continue
         for number, part in enumerate(found):
             _attribute(inner, part, caller, f"{path}{name}[{number}].")
+
+
+def _check_slot(name: str, caller: Caller, field: str) -> None:
+    """Rejects another id than that of a slot of the caller. Raises as ``attribute_call``."""
+    if acts_as(name, caller.id):
+        if name not in caller.taken:
+            return
+        raise ToolFailure("actor_mismatch", f"{field}: {name!r} is another caller; choose another suffix")
+    if name.startswith(f"{caller.id}/"):
+        raise invalid(field, f"after {caller.id + '/'!r}, must be {SUFFIX_RULE}")
+    raise ToolFailure(
+        "actor_mismatch", f"{field}: must be absent or the caller's own, {caller.id!r}, also with '/' and a suffix"
+    )
 
 
 def _kind(given: str, caller: Caller) -> str:

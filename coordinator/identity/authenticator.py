@@ -81,6 +81,7 @@ class Authenticator:
         self._entries: tuple[TokenEntry, ...] = ()
         self._grants: dict[bytes, Grant] = {}
         self._jwts: dict[bytes, Grant] = {}
+        self._taken: dict[str, frozenset[str]] = {}
         self._path: Path | None = None
         self._stamp: Stamp | None = None
         self._problem = ""
@@ -179,6 +180,7 @@ class Authenticator:
         outcome = await verifier.verify(token.decode())
         kept = _STALE_SECONDS if outcome.stale_seconds is not None else settings.cache_ttl_seconds
         grant = of_outcome(outcome, digest, self._audience, self._defaults, self._clock.now() + kept)
+        grant = self._knowing_others(grant)
         if verifier is self._verifier:
             if len(self._jwts) >= MOST_JWTS:
                 self._jwts.clear()
@@ -223,8 +225,20 @@ class Authenticator:
 
     def _take(self, entries: tuple[TokenEntry, ...]) -> None:
         self._entries = entries
-        grants = (of_entry(entry, self._defaults.permissions) for entry in entries)
+        taken: dict[str, set[str]] = {}
+        for entry in entries:
+            taken.setdefault(entry.id.rpartition("/")[0], set()).add(entry.id)
+        self._taken = {owner: frozenset(ids) for owner, ids in taken.items() if owner}
+        grants = (self._knowing_others(of_entry(entry, self._defaults.permissions)) for entry in entries)
         self._grants = {grant.digest: grant for grant in grants}
+        self._jwts = {}
+
+    def _knowing_others(self, grant: Grant) -> Grant:
+        """The grant whose caller cannot act as another caller of the token file."""
+        taken = self._taken.get(grant.caller.id)
+        if taken is None:
+            return grant
+        return msgspec.structs.replace(grant, caller=msgspec.structs.replace(grant.caller, taken=taken))
 
     async def _watch(self) -> None:
         """Reads the token file again whenever it has changed."""

@@ -139,8 +139,8 @@ class VerifierSettings(_Section, frozen=True, kw_only=True):
         bool,
         Meta(
             description=(
-                "'sub' of the token must be the actor's id. False: 'sub' is the identity that counts, whatever "
-                "id the actor states."
+                "'sub' of the token must be the actor's id, or the part of it before '/' and a suffix. False: 'sub' is "
+                "the identity that counts, whatever id the actor states."
             ),
             extra={"reload": True},
         ),

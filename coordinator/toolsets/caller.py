@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Caller(msgspec.Struct, frozen=True):
+class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
     """An authenticated caller; never made from tool arguments."""
 
     id: str
@@ -18,3 +18,5 @@ class Caller(msgspec.Struct, frozen=True):
     """Whether it is in the token file, so its permissions can be checked again later."""
     sees: frozenset[str] | None = None
     """The projects whose names it may see; None: all."""
+    taken: frozenset[str] = frozenset()
+    """Ids in the form of its slots that belong to other callers of the token file."""

@@ -276,9 +276,11 @@ def _late(tool: Tool, seconds: float) -> ToolFailure:
 
 
 def _who(call: Call, arguments: Any) -> str:
-    """Whose fair share the call counts against: the actor's, else the caller's, else nobody's ('')."""
+    """Whose fair share a call counts against: the caller's with all slots, else the actor's, else nobody's ('')."""
+    if call.caller is not None:
+        return call.caller.id
     actor = getattr(arguments, "actor", None)
-    return actor.id if actor else call.caller.id if call.caller is not None else ""
+    return actor.id if actor else ""
 
 
 async def _rechecked(recheck: Recheck, handling: Awaitable[Any]) -> Any:

@@ -94,7 +94,33 @@ def test_other_actors_are_rejected(arguments: Everything, path: str) -> None:
     with pytest.raises(ToolFailure) as caught:
         attribute_call(arguments, ME)
     assert caught.value.code == "actor_mismatch"
-    assert caught.value.message == f"{path}: must be absent or the caller's own, 'agent-1'"
+    said = f"{path}: must be absent or the caller's own, 'agent-1', also with '/' and a suffix"
+    assert caught.value.message == said
+
+
+def test_a_caller_may_act_as_one_of_its_slots() -> None:
+    found = everything(Actor("agent-1/slot.2_b-3", "Subagent", "boss"))
+    attribute_call(found, ME)
+    assert actors(found) == [CallerActor("agent-1/slot.2_b-3", "subagent", "boss")] * 6
+    longest = Everything(Actor(f"agent-1/{'a' * 64}", "user"))
+    attribute_call(longest, ME)
+    assert longest.first == CallerActor(f"agent-1/{'a' * 64}", "user")
+
+
+@pytest.mark.parametrize("suffix", ["", "/x", "a/b", " a", "a b", "-a", ".a", "a\n", "\u00e4", "a" * 65, "a\x00"])
+def test_the_suffix_of_a_slot_is_checked(suffix: str) -> None:
+    with pytest.raises(ToolFailure) as caught:
+        attribute_call(everything(Actor(f"agent-1/{suffix}", "user")), ME)
+    assert caught.value.code == "VALIDATION_ERROR"
+    assert caught.value.message.startswith("first.id: after 'agent-1/', must be 1 to 64 letters, digits")
+
+
+def test_a_slot_is_not_another_caller() -> None:
+    me = msgspec.structs.replace(ME, taken=frozenset({"agent-1/b"}))
+    attribute_call(everything(Actor("agent-1/a", "user")), me)
+    with pytest.raises(ToolFailure, match="another caller") as caught:
+        attribute_call(everything(Actor("agent-1/b", "user")), me)
+    assert caught.value.code == "actor_mismatch"
 
 
 def test_the_actors_of_every_tool_are_found() -> None:
@@ -169,7 +195,7 @@ async def test_a_null_actor_counts_as_absent() -> None:
 
 @settings(max_examples=50)
 @given(
-    id=st.sampled_from(["agent-1", "other", "", "AGENT-1"]),
+    id=st.sampled_from(["agent-1", "other", "", "AGENT-1", "agent-1/2", "agent-12", "agent-1/", "other/agent-1"]),
     kind=st.sampled_from([*KINDS, "", "USER", "boss"]),
     parent=st.none() | st.just("boss"),
     proof=st.none() | st.just("p"),
@@ -178,13 +204,13 @@ def test_the_actor_is_never_another_id_than_the_caller_s(
     id: str, kind: str, parent: str | None, proof: str | None
 ) -> None:
     found = Everything(Actor(id, kind, parent, proof))
-    if id not in ("agent-1", ""):
+    if id not in ("agent-1", "", "agent-1/2"):
         with pytest.raises(ToolFailure):
             attribute_call(found, ME)
         return
     attribute_call(found, ME)
     assert isinstance(found.first, CallerActor)
-    assert (found.first.id, found.first.parent, found.first.proof) == ("agent-1", parent, proof)
+    assert (found.first.id, found.first.parent, found.first.proof) == (id or "agent-1", parent, proof)
 
 
 async def test_a_caller_is_trusted_under_every_policy() -> None:

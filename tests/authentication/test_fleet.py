@@ -274,6 +274,43 @@ def test_a_caller_has_the_identity_of_its_token(guarded: Guarded) -> None:
     assert release["releaseResults"][0]["outcome"] == "not_claimed_by_you"
 
 
+def test_slots_of_one_token_are_several_actors(guarded: Guarded) -> None:
+    first, second = new_item(guarded), new_item(guarded)
+    one, two = ({"id": f"agent-1/{suffix}", "kind": "subagent"} for suffix in ("1", "2"))
+    held = claim(guarded, guarded.agent, first, actor=one).result["claimResults"][0]
+    assert (held["outcome"], held["claimedBy"]) == ("success", "agent-1/1")
+    # Neither the token's own id nor another slot holds it, and each has a claim of its own.
+    for more in ({}, {"actor": two}):
+        assert claim(guarded, guarded.agent, first, **more).result["claimResults"][0]["outcome"] == "already_claimed"
+    assert claim(guarded, guarded.agent, second, actor=two).result["claimResults"][0]["outcome"] == "success"
+    begun = {"itemId": first, "trigger": "start"}
+    refused = guarded.call(guarded.agent, "advance_item", transitions=[{**begun, "actor": two}]).result["results"][0]
+    assert refused["errorCode"] == "not_claim_holder"
+    done = guarded.call(guarded.agent, "advance_item", transitions=[{**begun, "actor": one}]).result["results"][0]
+    assert (done["applied"], done["actor"]["id"]) == (True, "agent-1/1")
+    assert done["verification"] == {"status": "verified", "verifier": "bearer", "reason": None}
+    # A request id is the slot's own.
+    request_id, third = str(uuid.uuid4()), new_item(guarded)
+    outcomes = []
+    for who in (one, two):
+        wanted = {"requestId": request_id, "claims": [{"itemId": third}], "actor": who}
+        outcomes.append(guarded.call(guarded.agent, "claim_item", **wanted).result["claimResults"][0]["outcome"])
+    assert outcomes == ["success", "already_claimed"]
+    # Another caller cannot act as one, and a suffix is checked.
+    assert claim(guarded, guarded.jwt("agent-2"), third, actor=one).code == "actor_mismatch"
+    for bad in ("agent-1/", "agent-1/a/b", "agent-1/a b"):
+        assert claim(guarded, guarded.agent, third, actor={"id": bad, "kind": "user"}).code == "VALIDATION_ERROR"
+    # Nor where the name belongs to another token; a JWT's subject has slots, too.
+    guarded.tokens.add("agent-1/owned", permissions=("items",))
+    owned = {"id": "agent-1/owned", "kind": "user"}
+    wait_until_sync(
+        lambda: claim(guarded, guarded.agent, third, actor=owned).body["result"].get("isError") is True,
+        what="the new entry is known",
+    )
+    jwt = claim(guarded, guarded.jwt("agent-7"), new_item(guarded), actor={"id": "agent-7/a", "kind": "user"})
+    assert jwt.result["claimResults"][0]["claimedBy"] == "agent-7/a"
+
+
 def test_a_caller_need_not_name_an_actor(guarded: Guarded) -> None:
     listed = guarded.ask(guarded.agent, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).body["result"]["tools"]
     (tool,) = [tool for tool in listed if tool["name"] == "claim_item"]

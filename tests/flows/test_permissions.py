@@ -179,3 +179,19 @@ async def test_a_verified_proof_identifies_like_a_bearer_token(store: Store, pro
     record = await FlowStore(store, Settings()).get(project, created.id)
     assert record is not None
     assert unpack(record.spec).creator == stated["ana"]
+
+
+async def test_a_workflow_of_a_slot_belongs_to_its_caller(store: Store, project: str) -> None:
+    ana = Caller("ana", permissions=frozenset({"workflow"}))
+
+    async def resolve(actor: Actor) -> Trusted:
+        return Trusted(actor.id, echo(actor), Verification("verified", "bearer", None))
+
+    toolset = load_toolsets(Services(Settings(), store, resolve))["flows"]
+    tools = {tool.name: tool for tool in toolset.tools}
+    asked = WorkflowCreate(name="n", flow=ONE_GATE, actor=Actor("ana/2", "user"))
+    created = await tools["workflow_create"].handler(Call(project, caller=ana), asked)
+    assert isinstance(created, Created)
+    record = await FlowStore(store, Settings()).get(project, created.id)
+    assert record is not None
+    assert record.row.creator == "ana"

@@ -154,6 +154,30 @@ async def test_without_require_sub_match_the_subject_counts(
 
 
 @every_policy
+@pytest.mark.parametrize("strict", [True, False])
+async def test_a_proof_is_good_for_the_slots_of_its_subject(store: Store, policy: Policy, strict: bool) -> None:
+    resolve = saying("verified", policy, store, require_sub_match=strict).resolve
+    for name in ("agent/1", "agent/slot.b"):
+        trusted = await resolve(Actor(name, "user"))
+        assert (trusted.id, trusted.echo.id, trusted.verification.status) == (name, name, "verified")
+        proven = trusted.caller.id if trusted.caller else None
+        assert proven == (None if policy == "accept-self-reported" else "agent")
+    for name in ("agent/", "agent/a/b", "agent/a b", "agents/1", "other/agent"):
+        if strict and policy == "reject":
+            with pytest.raises(Distrusted):
+                await resolve(Actor(name, "user"))
+            continue
+        trusted = await resolve(Actor(name, "user"))
+        expected = name if strict or policy == "accept-self-reported" else "agent"
+        assert (trusted.id, trusted.verification.status) == (expected, "rejected" if strict else "verified")
+
+
+async def test_a_proof_without_a_subject_has_no_slots(store: Store) -> None:
+    with pytest.raises(Distrusted):
+        await saying("nobody's", "reject", store).resolve(Actor("/1", "user"))
+
+
+@every_policy
 @every_outcome
 async def test_claims(store: Store, project: str, policy: Policy, found: str) -> None:
     tools = Client(store, project, resolve_actor=saying(found, policy, store).resolve)

@@ -47,7 +47,8 @@ async def acting(services: Services, call: Call, actor: Actor | None) -> Acting:
     if call.caller is None:
         # A proof identifies a caller just as a bearer token does.
         admitted(trusted.caller, read_only=False)
-    return Acting(trusted.id, call.caller or trusted.caller)
+    caller = call.caller or trusted.caller
+    return Acting(trusted.id if caller is None else caller.id, caller)  # workflows belong to callers, not to slots
 
 
 def approver_roles(spec: Spec) -> set[str]:

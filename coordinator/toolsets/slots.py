@@ -1,0 +1,20 @@
+"""Slots: one identity can act as several agents, each named ``<id>/<suffix>``.
+
+A slot is an actor of its own: it holds a claim, has request ids, and can be drained. Permissions are those of the
+identity that it belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SUFFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+SUFFIX_RULE = "1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+"""What a suffix may be, in words."""
+
+
+def acts_as(name: str, owner: str) -> bool:
+    """Whether ``name`` is ``owner`` or one of its slots."""
+    if not owner or not name.startswith(owner):
+        return False
+    return name == owner or (name[len(owner)] == "/" and _SUFFIX.fullmatch(name, len(owner) + 1) is not None)
