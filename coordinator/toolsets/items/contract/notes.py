@@ -33,6 +33,11 @@ from coordinator.toolsets.items.contract.base import (
 
 NOTE_ROLES = PHASES
 
+NoteFormat = Annotated[
+    str,
+    Meta(description="json: the note is a result in JSON; absent: it is text.", extra_json_schema={"enum": ["json"]}),
+]
+
 
 class NoteInput(Arguments, kw_only=True):
     """A note to write."""
@@ -131,6 +136,7 @@ class Note(Result, kw_only=True):
     key: NoteKey
     role: Phase
     body: Annotated[str, Meta(description="Content; absent with includeBody false.")] | UnsetType = UNSET
+    format: NoteFormat | UnsetType = UNSET
     created_at: CreatedAt
     modified_at: ModifiedAt
     actor: ActorEcho | UnsetType = UNSET

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -36,6 +36,7 @@ TRIGGERS = ("start", "complete", "block", "hold", "resume", "cancel", "reopen")
 ERROR_CODES = ("not_claim_holder", "stale_fence", "rejected_by_policy")
 """The codes of refused transitions; other refusals have only a sentence."""
 
+_VALUES = [{"type": kind} for kind in ("string", "number", "boolean", "object")]
 PreviousRole = Annotated[Role, Meta(description="Role before.")]
 MissingKeys = Annotated[list[str], Meta(description="Keys of required notes that are not filled.")]
 
@@ -50,6 +51,14 @@ class Transition(Arguments, kw_only=True):
     ] = None
     actor: Annotated[Actor | None, Meta(description="Who acts; must hold the item's claim if it has one.")] = None
     fence_token: FenceToken = None
+    result: Annotated[
+        Any,
+        Meta(
+            description="What came of the work, text or JSON up to 262,144 bytes; only with a transition that ends the "
+            "item. Becomes its note 'result'.",
+            extra_json_schema={"anyOf": [*_VALUES, {"type": "array", "items": {"anyOf": _VALUES}}, {"type": "null"}]},
+        ),
+    ] = None
 
 
 class ItemTransition(Result, kw_only=True):

@@ -5,14 +5,16 @@ guarantee: Each element is atomic: ownership, fence, dependencies and gates are 
            its work again: the item keeps its role, and the start is recorded.
 args:      request run.events_max run.config run.labels changes
            labels = packed {trigger -> label}; changes = packed
-           {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0}
+           {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0, and with a result: {text, ''
+           or 'json', id for a new note}}
 reply:     list of {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification, blocked
            again}. If the first transitions change items with very many edges or tags, the list ends early; the caller
            sends the rest
            applied: reason ''; cascades {id, title, from, to, applied, missing keys, phases}; unblocked {id, title};
            verification as recorded; blocked again = ids of items with one more unsatisfied blocker
            refused: in place of cascades, for dependencies {blocker, role, needed}, for gate {missing
-           keys, phases}, for claim {expires, whether no actor was given}
+           keys, phases}, for claim {expires, whether no actor was given}, for result (the transition does not end
+           the item) {role to which it leads}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
 writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events transitions waiting
            wanted queue waiter messages

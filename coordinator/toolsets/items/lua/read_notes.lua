@@ -5,7 +5,7 @@ guarantee: One consistent view of an item with up to a hundred notes and little 
 args:      id item role bodies ids
            id = note id or ''; item = id or ''; role = letter or '' for all; bodies = 1 or 0; ids = packed list of
            notes left by the last call, or ''
-reply:     {list of {id, item, key, role letter, body, created, modified, actor, verification}, ids left}
+reply:     {list of {id, item, key, role letter, body, created, modified, actor, verification, format}, ids left}
 errors:    none
 writes:    none
 --]]
@@ -15,11 +15,11 @@ local NOTES_MAX, TEXT_UNIT = 100, 20000 -- notes read in one call, and bytes of 
 
 -- A note in the form of the reply, or nil.
 local function load_note(run, id, with_body)
-  local fields = {'i', 'k', 'r', 'c', 'm', 'a', 'v', with_body and 'b' or nil}
-  local item, key, role, created, modified, actor, verification, body =
+  local fields = {'i', 'k', 'r', 'c', 'm', 'a', 'v', 'f', with_body and 'b' or nil}
+  local item, key, role, created, modified, actor, verification, format, body =
     unpack(redis.call('HMGET', run.keys.note .. id, unpack(fields)))
   if not item then return nil end
-  return {id, item, key, role, body or '', tonumber(created), tonumber(modified), actor, verification}
+  return {id, item, key, role, body or '', tonumber(created), tonumber(modified), actor, verification, format or ''}
 end
 
 -- The ids of an item's notes of a role, or of all for ''.

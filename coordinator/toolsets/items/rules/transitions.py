@@ -20,6 +20,7 @@ from coordinator.toolsets.items.contract.transitions import (
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.refusals import ALL_PHASES, gate_refusal, not_applicable
+from coordinator.toolsets.items.rules.results import Given
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.rules.schema import Filled, Resolved, SchemaConfig, expected, phase
 from coordinator.toolsets.timestamp import iso
@@ -34,14 +35,20 @@ def check_one_actor(transitions: Sequence[Transition]) -> None:
         raise invalid("transitions", "either every element has the same actor.id or none has an actor")
 
 
-def asked(transitions: Sequence[Transition]) -> list[tuple[Any, ...]]:
+def asked(transitions: Sequence[Transition], results: Sequence[Given | None]) -> list[tuple[Any, ...]]:
     """The parts of a batch that a retry must repeat: everything but the proofs."""
-    return [(t.item_id, t.trigger, t.summary, signature(t.actor), t.fence_token) for t in transitions]
+    return [
+        (t.item_id, t.trigger, t.summary, signature(t.actor), t.fence_token, *(result[:2] if result else ()))
+        for t, result in zip(transitions, results, strict=True)
+    ]
 
 
-def element(item: str, trigger: str, who: Trusted | None, transition: Transition) -> tuple[Any, ...]:
+def element(
+    item: str, trigger: str, who: Trusted | None, transition: Transition, result: Given | None
+) -> tuple[Any, ...]:
     """One transition for ``advance_item.lua``."""
-    return item, trigger, *attribution(who), transition.summary or "", transition.fence_token or 0
+    change = item, trigger, *attribution(who), transition.summary or "", transition.fence_token or 0
+    return (*change, result) if result else change
 
 
 _REFUSED = "refused "
@@ -166,6 +173,12 @@ def _refused(transition: Transition, trigger: str, reply: Advanced, schema: Reso
         specs = {note.key: note for note in schema.notes} if schema else {}
         result.error = gate_refusal(item, keys, phases, phase_name)
         result.missing_notes = [_missing(key, role, specs.get(key)) for key, role in zip(keys, phases, strict=True)]
+    elif reason == "result":
+        leads = "leaves it in" if detail[0] == reply.from_role else "leads to"
+        result.error = (
+            f"result: is allowed only with a transition that ends the item; '{trigger}' {leads} role "
+            f"{ROLE_NAMES[detail[0]]} here. Write what there is so far as a note (manage_notes)"
+        )
     else:
         result.error = not_applicable(reason, trigger)
     return result

@@ -49,6 +49,8 @@ class NoteRow(NamedTuple):
     modified: int
     actor: str
     verification: str
+    format: str = ""
+    """``json`` if it is a result in JSON."""
 
 
 _UPSERT = Script(LIBRARY, "upsert_notes", list[Written], rest=SETTLE)

@@ -9,8 +9,14 @@ import msgspec
 
 from coordinator.store import Script
 from coordinator.store.idempotency import IdempotencyKey
+from coordinator.toolsets.items.rules.items import size
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, SLICE, BaseStore, pack
+
+RESULTS_AT_ONCE = 1_000_000
+"""Bytes of results that one script run stores, roughly."""
+_RESULT = 7
+"""Where an element with a result has it."""
 
 
 class Advanced(msgspec.Struct, array_like=True):
@@ -46,8 +52,19 @@ class TransitionStore(BaseStore):
         results: list[Advanced] = []
         number = 0
         while len(results) < len(transitions):
-            part = pack(transitions[len(results) : len(results) + SLICE])
+            part = pack(_slice(transitions[len(results) : len(results) + SLICE]))
             reply = await self._change_by_schema(_ADVANCE, project, request.slice(number), part)
             results += reply
             number += 1
         return results
+
+
+def _slice(transitions: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+    """The first of some transitions, whose results have little text together; one at least."""
+    total = 0
+    for number, transition in enumerate(transitions):
+        if len(transition) > _RESULT:
+            total += size(transition[_RESULT].text)
+            if number and total > RESULTS_AT_ONCE:
+                return transitions[:number]
+    return transitions

@@ -222,6 +222,7 @@ def _shown(row: NoteRow, body: bool) -> Note:
         key=row.key,
         role=phase_of(row.role),
         body=row.body if body else UNSET,
+        format=row.format or UNSET,
         created_at=iso(row.created),
         modified_at=iso(row.modified),
         actor=stored_actor(row.actor),

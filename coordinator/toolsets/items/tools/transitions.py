@@ -16,6 +16,7 @@ from coordinator.toolsets.items.contract.transitions import (
 from coordinator.toolsets.items.rules import transitions as rules
 from coordinator.toolsets.items.rules.ids import is_uuid, parse
 from coordinator.toolsets.items.rules.items import MAX_SUMMARY
+from coordinator.toolsets.items.rules.results import Given, given
 from coordinator.toolsets.items.rules.roles import one_of
 from coordinator.toolsets.items.store.transitions import Advanced, TransitionStore
 from coordinator.toolsets.items.tools.shared import check_signed
@@ -28,7 +29,8 @@ _DESCRIPTION = (
     "or terminal, review to terminal; the first one after a claim with takeover begins the work again, in the item's "
     "role), complete, block, hold, resume, cancel, reopen. Moving forward needs satisfied "
     "dependencies. Only the holder can move an item with a live claim. Parents follow by cascade. Reports the items "
-    "that each transition unblocked."
+    "that each transition unblocked. result goes with a transition that ends an item: what came of the work, for the "
+    "agents of items that depend on it (claim_item with include)."
 )
 
 _COLLISIONS = {"not_claim_holder": "not_holder", "stale_fence": "stale_fence"}
@@ -47,11 +49,12 @@ class Transitions:
         """Applies transitions, in order, each atomically."""
         transitions = args.transitions
         triggers, wanted = _checked_elements(transitions)
+        given_results = given(transitions)
         check_signed(self._transitions.schemas.current, [t.actor for t in transitions], "transitions")
         rules.check_one_actor(transitions)
         trusted = await self._trusted_by_element(transitions)
         schemas = self._transitions.schemas.current
-        replies, replayed = await self._applied(call.project, args, triggers, wanted, trusted)
+        replies, replayed = await self._applied(call.project, args, triggers, wanted, trusted, given_results)
         answers: list[Advanced | None] = [*replies] or [None] * len(transitions)
         results = [
             rules.rendered(transition, trigger, who, reply, schemas)
@@ -74,11 +77,12 @@ class Transitions:
         triggers: list[str],
         wanted: list[str],
         trusted: list[Trusted | ToolFailure | None],
+        given_results: list[Given | None],
     ) -> tuple[list[Advanced], bool]:
         """The store's reply to each transition, and whether it is a replay; empty if the policy trusts no actor."""
         first = trusted[0]
         record = (
-            idempotency_key(first.id, args.request_id, "advance_item", rules.asked(args.transitions))
+            idempotency_key(first.id, args.request_id, "advance_item", rules.asked(args.transitions, given_results))
             if isinstance(first, Trusted) and args.request_id and is_uuid(args.request_id)
             else NO_KEY
         )
@@ -90,8 +94,10 @@ class Transitions:
         elements = [
             rules.refused_element(trigger, who)
             if isinstance(who, ToolFailure)
-            else rules.element(ids[n], trigger, who, transition)
-            for n, (transition, trigger, who) in enumerate(zip(args.transitions, triggers, trusted, strict=True))
+            else rules.element(ids[n], trigger, who, transition, result)
+            for n, (transition, trigger, who, result) in enumerate(
+                zip(args.transitions, triggers, trusted, given_results, strict=True)
+            )
         ]
         return await self._transitions.advance(project, record, elements), record.replayed
 

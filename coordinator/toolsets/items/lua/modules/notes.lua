@@ -1,12 +1,16 @@
 -- Notes: one hash each, and per item one hash with an entry per note, which is all that a gate reads. A key is unique
 -- per item; writing it again keeps id and creation time.
 --   note   i item  k key  r role letter  b body  c created  m modified (ms)  a actor  v verification
+--          f of a result: 'json' if its body is JSON, '' if it is text
 --   notes  key -> entry: note id (32 characters) .. role letter .. '1' if the body is not blank, else '0'
+-- The result of an item is the note under RESULT.
 local batch = require 'batch'
 local clock = require 'clock'
 local events = require 'events'
 
 local notes = {}
+
+local RESULT = 'result'
 
 -- Stores a note {item, key, role letter, body, filled, actor, verification, id for a new one}; returns its id.
 function notes.store(run, note)
@@ -20,7 +24,24 @@ function notes.store(run, note)
     'i', item_id, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification
   )
   redis.call('HSETNX', run.keys.note .. id, 'c', time)
+  if entry and key == RESULT then redis.call('HDEL', run.keys.note .. id, 'f') end
   return id
+end
+
+-- Stores an item's result {text, '' or 'json', id for a new note}, with an event.
+function notes.store_result(run, item_id, role, result, author)
+  local text, format, id = unpack(result)
+  if redis.call('HSETNX', run.keys.notes .. item_id, RESULT, id .. role .. '1') == 1 then
+    local time = clock.whole(run.now)
+    redis.call(
+      'HSET', run.keys.note .. id, 'i', item_id, 'k', RESULT, 'r', role, 'b', text, 'm', time, 'a', author.actor,
+      'v', author.verification, 'c', time, 'f', format
+    )
+  else
+    id = notes.store(run, {item_id, RESULT, role, text, true, author.actor, author.verification, id})
+    redis.call('HSET', run.keys.note .. id, 'f', format)
+  end
+  events.emit(run, 'note', item_id, 'n', RESULT)
 end
 
 -- The same for a list of notes with different keys, of items without notes; with an event of each.
@@ -48,5 +69,7 @@ function notes.schema_inputs(run, item, without_notes)
   end
   return {item.y or false, item.g or false, item.q or false, list}
 end
+
+notes.RESULT = RESULT
 
 return notes

@@ -58,12 +58,13 @@ function schemas.of(run, item)
   return run.config ~= '' and load_schema(run, item) or nil
 end
 
--- The required notes for a role (nil: for all) that do not exist or are blank: their keys, and the phase of each.
-function schemas.missing_notes(run, item, schema, role)
+-- The required notes for a role (nil: for all) that do not exist or are blank: their keys, and the phase of each. The
+-- note under the key `given` (nil: none) comes with the change, and is not blank.
+function schemas.missing_notes(run, item, schema, role, given)
   local missing, phases, phase = {}, {}, role and classes.role_name(role)
   for _, note in ipairs(schema.notes) do
     local key, note_phase, required = note[1], note[2], note[3]
-    if required and (not phase or note_phase == phase) then
+    if required and key ~= given and (not phase or note_phase == phase) then
       local entry = redis.call('HGET', run.keys.notes .. item.id, key) -- see modules/notes.lua
       if not entry or string.sub(entry, 34, 34) ~= '1' then
         missing[#missing + 1], phases[#phases + 1] = key, note_phase
@@ -71,6 +72,13 @@ function schemas.missing_notes(run, item, schema, role)
     end
   end
   return missing, phases
+end
+
+-- The phase of the note under a key in a schema (nil for none), or nil.
+function schemas.phase_of(schema, key)
+  for _, note in ipairs(schema and schema.notes or {}) do
+    if note[1] == key then return note[2] end
+  end
 end
 
 -- Whether an item of the schema (nil for none) follows its children to terminal.

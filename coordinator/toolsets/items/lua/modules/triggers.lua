@@ -7,7 +7,7 @@ local notes = require 'notes'
 local schemas = require 'schemas'
 local transitions = require 'transitions'
 
-local BLOCKED = classes.BLOCKED
+local BLOCKED, QUEUE, TERMINAL = classes.BLOCKED, classes.QUEUE, classes.TERMINAL
 
 local triggers = {}
 
@@ -27,6 +27,13 @@ local function waits_for_blockers(run, item)
   return refusal(run, item, 'dependencies', graph.unsatisfied_blockers(run, item))
 end
 
+-- Stores the result of an item that is about to end, as a note of the phase that its schema says, else of its role.
+local function store_result(run, item, schema, result, author)
+  local role = item.role == BLOCKED and tonumber(item.pr or QUEUE) or item.role
+  local phase = schemas.phase_of(schema, notes.RESULT) or classes.role_name(role)
+  notes.store_result(run, item.id, string.sub(phase, 1, 1), result, author)
+end
+
 -- The first start of an agent that took over an abandoned item: the item keeps its role.
 local function begin_again(run, item, trigger, author)
   if item.nb then return waits_for_blockers(run, item) end
@@ -37,18 +44,22 @@ local function begin_again(run, item, trigger, author)
   return applied(run, item, item.role, author, {}, {}, nil)
 end
 
--- Applies a transition that the claim on the item allows.
-local function apply(run, item, trigger, author)
+-- Applies a transition that the claim on the item allows. A result counts as a note when the gate is judged, and is
+-- stored once nothing can refuse the transition any more.
+local function apply(run, item, trigger, author, result)
   local schema = schemas.of(run, item)
   local to, problem = transitions.target_role(item, trigger, schema)
   if not to then return refusal(run, item, problem) end
+  if result and to ~= TERMINAL then return refusal(run, item, 'result', {to}) end
   local from = item.role
   local forward = from ~= BLOCKED and to ~= BLOCKED and to > from
   if forward and trigger ~= 'cancel' and item.nb then return waits_for_blockers(run, item) end
   if schema and (trigger == 'start' or trigger == 'complete') then
-    local missing, phases = schemas.missing_notes(run, item, schema, trigger == 'start' and from or nil)
+    local role, given = trigger == 'start' and from or nil, result and notes.RESULT
+    local missing, phases = schemas.missing_notes(run, item, schema, role, given)
     if #missing > 0 then return refusal(run, item, 'gate', {missing, phases}) end
   end
+  if result then store_result(run, item, schema, result, author) end
   local label, cascades = transitions.label_after(run, item, to, trigger), {}
   local unblocked_items = transitions.change_role(run, item, to, trigger, label, author)
   transitions.cascade_upwards(run, item, trigger, cascades, unblocked_items)
@@ -57,10 +68,11 @@ local function apply(run, item, trigger, author)
 end
 
 -- Applies a trigger to an item, with all consequences, or returns why not. `actor` = the trusted id of the caller's
--- actor, '' for nobody; `actor_json`, `verification`, `summary` = recorded; `fence` = 0: none.
+-- actor, '' for nobody; `actor_json`, `verification`, `summary` = recorded; `fence` = 0: none; `result` = what
+-- notes.store_result takes, nil: none.
 -- Returns {id, reason or '', from, to, label, cascades, unblocked, title, schema inputs, verification, blocked again};
 -- for a rejection, its detail in place of the cascades (advance_item.lua).
-function triggers.advance(run, id, trigger, actor, actor_json, verification, summary, fence)
+function triggers.advance(run, id, trigger, actor, actor_json, verification, summary, fence, result)
   run.blocked_again = {}
   local item = items.load(run, id)
   if not item then return {id, items.absence_reason(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
@@ -70,8 +82,9 @@ function triggers.advance(run, id, trigger, actor, actor_json, verification, sum
   if fence > 0 and fence ~= (item.fence or 0) then return refusal(run, item, 'stale_fence') end
   local author = {id = actor, actor = actor_json, verification = verification, summary = summary}
   local taken_over = item.tk and tonumber(item.tk) == item.fence and item.holder == actor
-  if trigger == 'start' and taken_over then return begin_again(run, item, trigger, author) end
-  return apply(run, item, trigger, author)
+  if trigger ~= 'start' or not taken_over then return apply(run, item, trigger, author, result) end
+  if result then return refusal(run, item, 'result', {item.role}) end
+  return begin_again(run, item, trigger, author)
 end
 
 return triggers
