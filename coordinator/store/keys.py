@@ -121,7 +121,7 @@ item = Family("i", "hash", reason="a work item lives until it is deleted", doc="
 text = Family("l", "hash", reason="goes with its item", doc="an item's long texts: over 64 bytes, and always "
               "description, metadata and properties")  # fmt: skip
 ranked = Family("x", "zset", reason="empties with its items",
-                doc="items of one scope by score: everything, a parent's children, a tag, a type")  # fmt: skip
+                doc="items of one scope by score: a parent's children, all children, a tag, a type")  # fmt: skip
 beneath = Family("xb", "zset", reason="empties with its items",
                  doc="items by a bound on the best ready item below each, per role and priority")  # fmt: skip
 prefixes = Family("u", "zset", reason="empties with its items", doc="ids by their first four hex digits, in order")

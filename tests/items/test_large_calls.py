@@ -154,7 +154,7 @@ async def test_an_undone_repair_is_retried_with_backoff(
     assert (await audit(tools.store, tools.project)).differences == []
 
 
-@pytest.mark.parametrize(("tags", "left"), [("t", 0), (",".join(f"t{n}" for n in range(32)), 20)])
+@pytest.mark.parametrize(("tags", "left"), [("t", 0), (",".join(f"t{n}" for n in range(32)), 19)])
 async def test_items_with_many_tags_are_put_back_a_few_at_a_time(tools: Client, tags: str, left: int) -> None:
     items = await tools.add_many(60, tags=tags)
     for item in items:

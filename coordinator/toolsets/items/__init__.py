@@ -2,10 +2,10 @@
 
 The central idea: an item is one small hash, and one number, its score, gives its rank: its class (role, and
 whether it is ready, held by a claim, abandoned or waiting for a dependency), then priority, complexity and age. Each
-scope has a sorted set with the scores of its items; an item's scopes are everything, its parent's children, its tags
-and its type. Together these sets are the ranked index. So the next item is the first one in a range of scores, items
-are counted by counting a range, and a change of state is a new score in each scope. It is written in the same Lua
-script as its cause and all consequences.
+scope has a sorted set with the scores of its items; an item's scopes are its parent's children, the children of any
+parent, its tags and its type. Together these sets are the ranked index. So the next item is the first one in a range of
+scores, items are counted by counting a range, and a change of state is a new score in each scope. It is written in the
+same Lua script as its cause and all consequences.
 
 ``contract`` has the structs of arguments and results, ``rules`` the pure functions, ``store`` the calls of the scripts,
 and ``tools`` what joins them. A tool is under the same name in each: ``items`` (manage_items), ``query`` (query_items),

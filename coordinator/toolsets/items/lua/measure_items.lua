@@ -9,6 +9,7 @@ writes:    holds
 full:      it only deletes
 --]]
 local classes = require 'classes'
+local index = require 'index'
 
 local CLASS_SIZE, GROUP_SIZE, STATES = classes.CLASS_SIZE, classes.GROUP_SIZE, classes.STATES
 local BLOCKED, QUEUE, READY = classes.BLOCKED, classes.QUEUE, classes.READY
@@ -17,15 +18,18 @@ local function counts_by_role(run)
   local counts = {}
   for role = QUEUE, BLOCKED do
     local first, last = role * STATES * CLASS_SIZE, (role + 1) * STATES * CLASS_SIZE - 1
-    counts[role + 1] = redis.call('ZCOUNT', run.keys.ranked .. '*', first, last)
+    counts[role + 1] = 0
+    for _, scope in ipairs(index.EVERYTHING) do
+      counts[role + 1] = counts[role + 1] + redis.call('ZCOUNT', run.keys.ranked .. scope, first, last)
+    end
   end
   return counts
 end
 
--- When the oldest of the ready items in the queue was created (ms), or 0. They are ordered by priority and complexity
--- first: the first of each such group is its oldest.
-local function oldest_ready(run)
-  local key, oldest = run.keys.ranked .. '*', nil
+-- When the oldest of a scope's ready items in the queue was created (ms), or nil. They are ordered by priority and
+-- complexity first: the first of each such group is its oldest.
+local function oldest_ready(run, scope)
+  local key, oldest = run.keys.ranked .. scope, nil
   local first = (QUEUE * STATES + READY) * CLASS_SIZE
   local last = first + CLASS_SIZE - 1
   while first <= last do
@@ -34,7 +38,7 @@ local function oldest_ready(run)
     oldest = math.min(oldest or math.huge, classes.created_of(score))
     first = (math.floor(score / GROUP_SIZE) + 1) * GROUP_SIZE
   end
-  return oldest or 0
+  return oldest
 end
 
 local function take_ended_claims(run)
@@ -44,5 +48,7 @@ local function take_ended_claims(run)
 end
 
 return function(run)
-  return cmsgpack.pack({run.now, counts_by_role(run), oldest_ready(run), take_ended_claims(run)})
+  local oldest = math.huge
+  for _, scope in ipairs(index.EVERYTHING) do oldest = math.min(oldest, oldest_ready(run, scope) or math.huge) end
+  return cmsgpack.pack({run.now, counts_by_role(run), oldest < math.huge and oldest or 0, take_ended_claims(run)})
 end

@@ -140,10 +140,11 @@ def satisfied(role: int, threshold: int) -> bool:
 
 
 def scopes(fields: Fields) -> list[str]:
-    """The scopes that an item belongs to: everything, the parent's children, each tag, the type."""
+    """The scopes that an item belongs to: its parent's children, those of any parent, each tag, the type."""
     tags = fields.get("g", "").replace(",", " ").split()
     kind = [f"y{fields['y']}"] if "y" in fields else []
-    return ["*", f"p{fields.get('pa', '')}", *(f"g{tag}" for tag in dict.fromkeys(tags)), *kind]
+    of_parent = [f"p{fields['pa']}", "c"] if "pa" in fields else ["p"]
+    return [*of_parent, *(f"g{tag}" for tag in dict.fromkeys(tags)), *kind]
 
 
 def is_held(fields: Fields) -> bool:

@@ -77,8 +77,9 @@ class SchemaConfig:
 
     @cached_property
     def packed_labels(self) -> bytes:
-        """The labels, packed for scripts."""
-        return _pack(dict(self.labels))
+        """The labels as scripts read them (``lua/modules/run.lua``)."""
+        escaped = {name: label.replace("%", "%25").replace("\0", "%00") for name, label in self.labels.items()}
+        return "".join(f"\0{trigger}={label}" for trigger, label in escaped.items()).encode()
 
     def packed(self) -> list[tuple[str, bytes]]:
         """The fields that scripts read, as ``lua/modules/schemas.lua`` describes them."""

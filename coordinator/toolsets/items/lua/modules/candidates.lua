@@ -2,6 +2,7 @@
 -- members of one (priority, complexity) are a contiguous range of scores in order of age, so the candidates of any
 -- order are a merge of ranges.
 local classes = require 'classes'
+local index = require 'index'
 local selectors = require 'selectors'
 local streams = require 'streams'
 
@@ -11,7 +12,7 @@ local candidates = {}
 
 -- The smallest scopes of a class that together hold every match.
 local function narrowest_scopes(run, selector, class)
-  local best, best_size = {'*'}, math.huge
+  local best, best_size = index.EVERYTHING, math.huge
   local low, high = class * CLASS_SIZE, (class + 1) * CLASS_SIZE - 1
   local function compare(list)
     local size = 0

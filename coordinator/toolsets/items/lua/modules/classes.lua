@@ -3,10 +3,11 @@
 --   class = role * STATES + state    roles   0 queue  1 work  2 review  3 terminal  4 blocked
 --                                    states  0 ready (terminal: nobody holds it)  1 held by a claim
 --                                            2 abandoned (modules/index.lua) and ready  3 waiting for a dependency
--- Scopes are everything ('*'), the parent's children ('p' .. parent, roots under 'p'), each tag ('g' .. tag)
--- and the type ('y' .. type). Each is one sorted set with the scores of its items: those of a class are
--- contiguous, best first, so the first of a ready class is the next item, counting is counting a range of scores, and
--- an item moves to another class by one new score per scope. Callers name classes by letters.
+-- Scopes are the parent's children ('p' .. parent, roots under 'p'), the children of any parent ('c'), each tag
+-- ('g' .. tag) and the type ('y' .. type). Everything is 'c' and 'p' together, so that an item without a parent is in
+-- one set less. Each scope is one sorted set with the scores of its items: those of a class are contiguous, best first,
+-- so the first of a ready class is the next item, counting is counting a range of scores, and an item moves to another
+-- class by one new score per scope. Callers name classes by letters.
 -- Equal scores are ordered by id; the items of one call have one creation time and rising ids.
 local classes = {}
 

@@ -20,9 +20,13 @@ function index.each_tag(tags)
   return string.gmatch(tags, '[^,%s]+')
 end
 
+-- The scopes that together hold every item once.
+local EVERYTHING = {'c', 'p'}
+
 -- All scopes that an item belongs to.
 function index.scopes_of(item)
-  local list = {'*', 'p' .. (item.pa or '')}
+  local list = {'p' .. (item.pa or '')}
+  if item.pa then list[2] = 'c' end
   if item.g then
     for tag in index.each_tag(item.g) do list[#list + 1] = 'g' .. tag end
   end
@@ -30,25 +34,30 @@ function index.scopes_of(item)
   return list
 end
 
--- Adds an item, and optionally another one with the same tags and type, to the scopes of these.
+-- Adds an item, and optionally another one, to a scope.
+local function add_to_scope(run, scope, item, other)
+  if other then
+    redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id, other.score, other.id)
+  else
+    redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id)
+  end
+end
+
+-- Adds an item, and optionally another one with the same parent, to their scopes of these.
+local function index_parent(run, item, other)
+  if item.pa then add_to_scope(run, 'c', item, other) end
+  add_to_scope(run, 'p' .. (item.pa or ''), item, other)
+end
+
+-- The same with the same tags and type.
 local function index_tags_and_type(run, item, other)
-  local ranked = run.keys.ranked
   if item.g then
     for tag in index.each_tag(item.g) do
-      if other then
-        redis.call('ZADD', ranked .. 'g' .. tag, item.score, item.id, other.score, other.id)
-      else
-        redis.call('ZADD', ranked .. 'g' .. tag, item.score, item.id)
-      end
+      add_to_scope(run, 'g' .. tag, item, other)
       run.tag_entries_written = run.tag_entries_written + 1
     end
   end
-  if not item.y then return end
-  if other then
-    redis.call('ZADD', ranked .. 'y' .. item.y, item.score, item.id, other.score, other.id)
-  else
-    redis.call('ZADD', ranked .. 'y' .. item.y, item.score, item.id)
-  end
+  if item.y then add_to_scope(run, 'y' .. item.y, item, other) end
 end
 
 -- Adds a ready item to the index of ready items below its ancestors (modules/bounds.lua).
@@ -58,8 +67,7 @@ end
 
 -- Adds or moves an item in its scopes.
 function index.add(run, item)
-  redis.call('ZADD', run.keys.ranked .. '*', item.score, item.id)
-  redis.call('ZADD', run.keys.ranked .. 'p' .. (item.pa or ''), item.score, item.id)
+  index_parent(run, item)
   if item.g or item.y then index_tags_and_type(run, item) end
   lower_bounds_above(run, item)
 end
@@ -70,12 +78,11 @@ function index.add_two(run, item, other)
     if item or other then index.add(run, item or other) end
     return
   end
-  redis.call('ZADD', run.keys.ranked .. '*', item.score, item.id, other.score, other.id)
   if item.pa == other.pa then
-    redis.call('ZADD', run.keys.ranked .. 'p' .. (item.pa or ''), item.score, item.id, other.score, other.id)
+    index_parent(run, item, other)
   else
-    redis.call('ZADD', run.keys.ranked .. 'p' .. (item.pa or ''), item.score, item.id)
-    redis.call('ZADD', run.keys.ranked .. 'p' .. (other.pa or ''), other.score, other.id)
+    index_parent(run, item)
+    index_parent(run, other)
   end
   if item.g == other.g and item.y == other.y then
     index_tags_and_type(run, item, other)
@@ -170,8 +177,8 @@ function index.add_many(run, list, without_tags)
   local entries, sizes = {}, {}
   for _, item in ipairs(list) do
     local score, id = clock.whole(item.score), item.id
-    add_entry(entries, sizes, '*', score, id)
     add_entry(entries, sizes, 'p' .. (item.pa or ''), score, id)
+    if item.pa then add_entry(entries, sizes, 'c', score, id) end
     if item.g and not without_tags then
       for tag in index.each_tag(item.g) do add_entry(entries, sizes, 'g' .. tag, score, id) end
     end
@@ -186,6 +193,7 @@ function index.add_all(run, list)
   if list[2] then index.add_many(run, list) elseif list[1] then index.add(run, list[1]) end
 end
 
+index.EVERYTHING = EVERYTHING
 index.WAITING_OFFSET = WAITING_OFFSET
 
 return index

@@ -81,9 +81,12 @@ end
 
 -- Marks a field (a stored one, or `score`) to be written by `items.save`.
 function items.mark_changed(item, field)
-  local changed = item.changed or {}
-  changed[#changed + 1] = field
-  item.changed = changed
+  local changed = item.changed
+  if changed then
+    changed[#changed + 1] = field
+  else
+    item.changed = {field}
+  end
 end
 
 -- Sets a stored field, to be written by `items.save`; false or nil removes it.
@@ -97,12 +100,14 @@ end
 
 -- Writes the fields of an item that have changed.
 function items.save(run, item)
-  if not item.changed then return end
-  local set, gone = {}, nil
-  for _, field in ipairs(item.changed) do
+  local changed = item.changed
+  if not changed then return end
+  local set, size, gone = {}, 0, nil
+  for n = 1, #changed do
+    local field = changed[n]
     local value = item[field]
     if value ~= nil then
-      set[#set + 1], set[#set + 2] = field == 'score' and 'w' or field, value
+      set[size + 1], set[size + 2], size = field == 'score' and 'w' or field, value, size + 2
     else
       gone = gone or {}
       gone[#gone + 1] = field

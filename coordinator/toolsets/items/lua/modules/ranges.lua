@@ -5,6 +5,7 @@
 -- A span is {first group, last group, from, to}: groups are priority * 16 + complexity, times are ms since
 -- RANK_EPOCH.
 local classes = require 'classes'
+local index = require 'index'
 
 local CLASS_SIZE, GROUP_SIZE, NO_COMPLEXITY = classes.CLASS_SIZE, classes.GROUP_SIZE, classes.NO_COMPLEXITY
 
@@ -12,10 +13,11 @@ local ranges = {}
 
 local LAST_GROUP = 2 * 16 + NO_COMPLEXITY
 
--- The non-empty sets of some scopes and classes (a text of letters): {key, base, size}; and their sizes' sum.
+-- The non-empty sets of some scopes ('*' for everything) and classes (a text of letters): {key, base, size}; and their
+-- sizes' sum.
 function ranges.sets(run, scopes_asked, class_list)
   local sets, total = {}, 0
-  for _, scope in ipairs(scopes_asked) do
+  for _, scope in ipairs(scopes_asked[1] == '*' and index.EVERYTHING or scopes_asked) do
     local key = run.keys.ranked .. scope
     for letter in string.gmatch(class_list, '.') do
       local base = classes.class_of_letter(letter) * CLASS_SIZE

@@ -1,6 +1,7 @@
 -- The state of one call, as in the store's run.lua, with what the modules of the items keep there. Arguments that many
 -- operations have: events_max (how many events the project keeps), config (version of the note schemas, '' for none),
--- labels (packed {trigger -> status label}).
+-- labels (of triggers: a zero byte, the trigger, '=' and its status label, for each that has one; %00 and %25 in a
+-- label are a zero byte and a percent sign).
 local clock = require 'clock'
 local keys = require 'keys'
 
@@ -24,7 +25,7 @@ local VALUES = {
   looks_left = 256, -- remaining reads of parked calls in search of a holder (modules/holders.lua)
   tag_entries_written = 0, -- entries in tag scopes written one by one by this call
 }
-local MADE_LATE = {
+local DEFAULTS = {
   __index = function(run, name)
     if not TABLES[name] then return VALUES[name] end
     local made = {}
@@ -47,5 +48,5 @@ return function(args, prefix)
     -- Nil until needed, and cleared when claims change, or calls park or leave:
     -- known_holders  by scope and parent (modules/selectors.lua)    known_selectors  by place (modules/wanted.lua)
     -- Of operations that create items: created  when, in ms    all_new  whether none of the new ones exists yet
-  }, MADE_LATE)
+  }, DEFAULTS)
 end

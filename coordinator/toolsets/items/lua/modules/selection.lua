@@ -36,12 +36,12 @@ function selection.parse_cursor(text)
   return position and {tonumber(position), id} or nil
 end
 
--- The only scope to search, if there is no choice: with at most one filter by scope. Else false.
+-- The only scope to search, if there is one: with exactly one filter by scope. Else false.
 local function single_scope(selector)
   local tags, parent = selector.tags, selector.parent
   if tags then return not (tags[2] or parent or selector.type) and 'g' .. tags[1] end
   if selector.type then return not parent and 'y' .. selector.type end
-  return parent and 'p' .. parent or '*'
+  return parent and 'p' .. parent
 end
 
 -- The candidates of one class; arguments as for `candidates.merged`.

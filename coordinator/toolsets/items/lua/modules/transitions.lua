@@ -17,6 +17,8 @@ local HELD, STATES = classes.HELD, classes.STATES
 
 local transitions = {}
 
+local ESCAPED = {['00'] = '\0', ['25'] = '%'} -- in run.labels
+
 -- The role that a trigger leads to, or nil and why not.
 function transitions.target_role(item, trigger, schema)
   local role = item.role
@@ -39,10 +41,10 @@ function transitions.target_role(item, trigger, schema)
   return schema and schema.review and REVIEW or TERMINAL
 end
 
--- The label that the configuration has for a trigger; false for none. run.labels is packed until one is needed.
+-- The label that the configuration has for a trigger; false for none.
 function transitions.configured_label(run, trigger)
-  if type(run.labels) == 'string' then run.labels = cmsgpack.unpack(run.labels) end
-  return run.labels[trigger] or false
+  local label = string.match(run.labels, '%z' .. trigger .. '=([^%z]*)')
+  return label and (string.gsub(label, '%%(%d%d)', ESCAPED)) or false
 end
 
 -- The label that goes with the change; false clears it. Entering BLOCKED keeps the present one when
@@ -120,6 +122,7 @@ end
 
 -- {id, title} of each, once; without those blocked again by a cascade (`followed`: whether there were cascades).
 function transitions.named_unblocked(run, unblocked_items, followed)
+  if not unblocked_items[1] then return unblocked_items end
   local list, seen = {}, {}
   for _, item in ipairs(unblocked_items) do
     local present = run.loaded[item.id] or followed and blockers.load_count(run, item.id) or item

@@ -28,6 +28,7 @@ end
 -- The places of an item.
 local function places_around(run, item)
   local scopes, above, list, class = index.scopes_of(item), item.pa, {}, item.role * STATES
+  scopes[#scopes + 1] = '*'
   while above do
     scopes[#scopes + 1] = 'a' .. above
     above = redis.call('HGET', run.keys.item .. above, 'pa')
