@@ -116,7 +116,7 @@ class Heartbeat:
 
     def _beat(self) -> None:
         attempts = list(self._held.values())
-        recorder().steps_in_hand(len(attempts))
+        recorder().steps_running(len(attempts))
         by_project: dict[str, list[Attempt]] = {}
         late = monotonic() - 2 * GRACE_SECONDS
         for attempt in attempts:

@@ -246,8 +246,8 @@ class WorkerProcess:
         failed = await self._until_told([listener, *others])
         self.at_work = False
         listener.cancel()
-        patience = self._settings.drain_seconds
-        await engine.drain(_ORPHAN_SECONDS if self._orphaned() else max(patience - _MARGIN_SECONDS, patience / 2))
+        allowed = self._settings.drain_seconds
+        await engine.drain(_ORPHAN_SECONDS if self._orphaned() else max(allowed - _MARGIN_SECONDS, allowed / 2))
         for task in others:
             task.cancel()
         await asyncio.gather(listener, *others, return_exceptions=True)

@@ -61,7 +61,7 @@ def drain(
     process: Annotated[
         str | None, Parameter(help="Only this process of the host (of this one by default), such as fe-0.")
     ] = None,
-    wait: Annotated[float, Parameter(help="Seconds to wait for what is in hand. [0 to 86400]")] = 300.0,
+    wait: Annotated[float, Parameter(help="Seconds to wait for work in progress to end. [0 to 86400]")] = 300.0,
     end: Annotated[bool, Parameter(negative="", help="Take new work again.")] = False,
 ) -> int:
     """Drains; the exit code is not 0 if work is left at the timeout.
@@ -157,12 +157,12 @@ async def _until_idle(client: redis.asyncio.Redis, scope: str, wait: float) -> i
         _say("no worker is among them; calls end within their deadline")
         return Exit.OK
 
-    async def in_hand() -> str:
+    async def in_progress() -> str:
         _, busy = await workers_of(client, scope)
         return f"steps of {', '.join(busy)}" if busy else ""
 
     # A worker first has to notice the drain, and then to publish its state.
-    return await until_nothing(in_hand, 2 * (LOOK_SECONDS + RENEW_SECONDS), wait, "steps end by their timeout")
+    return await until_nothing(in_progress, 2 * (LOOK_SECONDS + RENEW_SECONDS), wait, "steps end by their timeout")
 
 
 async def workers_of(client: redis.asyncio.Redis, scope: str) -> tuple[list[str], list[str]]:
@@ -182,19 +182,19 @@ async def workers_of(client: redis.asyncio.Redis, scope: str) -> tuple[list[str]
 
 
 async def _until_done(store: Store, wait: float) -> int:
-    async def in_hand() -> str:
+    async def in_progress() -> str:
         left = await look(store.client)
         return f"{_told(left.claims, 'claim')}; {_told(left.steps, 'step')}" if left.total else ""
 
     ends = "claims end by their time to live, and steps by their timeout"
-    return await until_nothing(in_hand, 2 * LOOK_SECONDS, wait, ends)
+    return await until_nothing(in_progress, 2 * LOOK_SECONDS, wait, ends)
 
 
-async def until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, wait: float, ends: str) -> int:
+async def until_nothing(in_progress: Callable[[], Awaitable[str]], settled: float, wait: float, ends: str) -> int:
     """Waits until no work is in progress, and prints what is left meanwhile.
 
     Args:
-        in_hand: describes the work in progress; '': there is none.
+        in_progress: describes the work in progress; '': there is none.
         settled: seconds after which all processes have noticed the drain.
         wait: how long to wait, in seconds.
         ends: how the remaining work will end.
@@ -207,7 +207,7 @@ async def until_nothing(in_hand: Callable[[], Awaitable[str]], settled: float, w
     while True:
         looked = time.monotonic()
         async with asyncio.timeout(ANSWER_SECONDS):
-            left = await in_hand()
+            left = await in_progress()
         now = time.monotonic()
         # An empty scan counts only if it began after all processes had stopped taking new work.
         if not left and (now >= deadline or looked - began >= settled):

@@ -175,9 +175,9 @@ async def _run(server: McpServer, sock: socket.socket, app: FrontEnd, lifecycle:
             return
         app.begin_drain()
         rest = drain_seconds - _MARGIN_SECONDS - GRACE_SECONDS - FRESH_SECONDS
-        patience = ORPHAN_SECONDS if lifecycle.orphaned else max(rest, 0.5)
-        server.config.timeout_graceful_shutdown = patience  # type: ignore[assignment] # seconds, which may be fractions
-        _log.info("draining", in_flight=app.in_flight, seconds=patience)
+        grace_seconds = ORPHAN_SECONDS if lifecycle.orphaned else max(rest, 0.5)
+        server.config.timeout_graceful_shutdown = grace_seconds  # type: ignore[assignment] # seconds, which may be fractions
+        _log.info("draining", in_flight=app.in_flight, seconds=grace_seconds)
         loop.call_later(GRACE_SECONDS, server.leave)
 
     for number in (signal.SIGTERM, signal.SIGINT):

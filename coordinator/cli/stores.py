@@ -38,7 +38,7 @@ from coordinator.store.server_binary import ServerMissing
 R = TypeVar("R")
 _log = structlog.get_logger(__name__)
 
-PATIENCE_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 """How long a starting process waits for a store that does not answer."""
 _NAMED = 20
 """How many projects a message names."""
@@ -103,14 +103,14 @@ def _url_of(fleet: Fleet | None, settings: Settings) -> str:
 
 
 async def open_store(
-    url: str, timeout_ms: int, patience: float = PATIENCE_SECONDS, identity: StoreIdentity | None = None
+    url: str, timeout_ms: int, timeout: float = TIMEOUT_SECONDS, identity: StoreIdentity | None = None
 ) -> Store:
-    """Opens the store; if it does not answer, tries again for ``patience`` seconds.
+    """Opens the store; if it does not answer, tries again for ``timeout`` seconds.
 
     Raises:
         CommandFailed: with the reason and its exit code.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     pause, told = 0.05, ""
     while True:
         try:
@@ -121,7 +121,7 @@ async def open_store(
                 raise store_failed(error) from None
             if str(error) != told:
                 told = str(error)
-                _log.info("waiting for the store", reason=told, seconds=patience)
+                _log.info("waiting for the store", reason=told, seconds=timeout)
         except StoreError as error:
             raise store_failed(error) from None
         else:

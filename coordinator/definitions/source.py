@@ -28,7 +28,7 @@ from coordinator.definitions.loaded import Library
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 2.0
-_PATIENCE = 3
+_POLLS_MAX = 3
 """After this many polls that all differ, the changes that have settled are applied without the others."""
 _DEEPEST = 2
 """How many folders deep below a root definitions can be: ``<workflow>/activities``."""
@@ -113,7 +113,7 @@ class Definitions:
         with self._lock:
             seen = self._look()
             self._unsettled = self._unsettled + 1 if seen not in (self._seen, last) else 0
-            if self._unsettled >= _PATIENCE:
+            if self._unsettled >= _POLLS_MAX:
                 self._unsettled = 0
                 self._reload(seen, frozenset(path for path, *_ in set(seen).difference(last)))
             elif seen != self._seen and seen == last:

@@ -326,7 +326,7 @@ STEP_WAIT = Metric(
     (),
     (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
 )
-STEPS_IN_HAND = Metric("coordinator_steps_in_hand", "gauge", "steps", "Steps that each worker executes now.", (SLOT,))
+STEPS_RUNNING = Metric("coordinator_steps_running", "gauge", "steps", "Steps that each worker executes now.", (SLOT,))
 STEP_REPORTS_REFUSED = Metric(
     "coordinator_step_reports_refused_total",
     "counter",
@@ -571,7 +571,7 @@ CATALOGUE: tuple[Metric, ...] = (
     STEPS,
     STEP_DURATION,
     STEP_WAIT,
-    STEPS_IN_HAND,
+    STEPS_RUNNING,
     STEP_REPORTS_REFUSED,
     STEP_LEASES_LOST,
     STEP_JOBS_RESTORED,

@@ -71,7 +71,7 @@ class Recorder:
         self._steps = Family(catalogue.STEPS, cells.number)
         self._step_durations = Family(catalogue.STEP_DURATION, cells.histogram)
         self._step_waits = Family(catalogue.STEP_WAIT, cells.histogram)
-        self._steps_in_hand = Family(catalogue.STEPS_IN_HAND, cells.number)
+        self._steps_running = Family(catalogue.STEPS_RUNNING, cells.number)
         self._reports_refused = Family(catalogue.STEP_REPORTS_REFUSED, cells.number)
         self._leases_lost = Family(catalogue.STEP_LEASES_LOST, cells.number)
         self._jobs_restored = Family(catalogue.STEP_JOBS_RESTORED, cells.number)
@@ -275,9 +275,9 @@ class Recorder:
         """A worker took a step that had been ready for ``seconds``."""
         self._step_waits().observe(seconds)
 
-    def steps_in_hand(self, count: int) -> None:
+    def steps_running(self, count: int) -> None:
         """Steps that this worker executes now."""
-        self._steps_in_hand(self.slot).set(count)
+        self._steps_running(self.slot).set(count)
 
     def step_refused(self) -> None:
         """A worker's report of a step came too late and was refused."""

@@ -405,7 +405,7 @@ class Admission:
         return ToolFailure(code, why, retry_after_ms=self._retry_after_ms(retry_ms))
 
     def _count_shed(self, criticality: Criticality, code: str) -> None:
-        self.limit.turned_away += 1
+        self.limit.rejected += 1
         self._watcher.shed(_LABELS[criticality], code)
 
     def _retry_after_ms(self, least_ms: int = 0) -> int:

@@ -62,7 +62,7 @@ class AdaptiveLimit:
         self._peak = 0
         self._lag_sum = 0.0
         self._lag_count = 0
-        self.turned_away = 0
+        self.rejected = 0
         """Calls shed since the limit was last adjusted."""
 
     def configure(self, least: int, most: int, target_ms: float) -> None:
@@ -109,12 +109,12 @@ class AdaptiveLimit:
             # Only a limit that is used up shows that a larger one may be fine.
             self._set(min(self._most, self._limit + max(1.0, math.sqrt(self._limit))))
         self._began, self._sum, self._count, self._peak = now, 0.0, 0, 0
-        self._lag_sum, self._lag_count, self.turned_away = 0.0, 0, 0
+        self._lag_sum, self._lag_count, self.rejected = 0.0, 0, 0
 
     @property
     def _enough(self) -> int:
         """Down to where a lagging event loop may take the limit."""
-        many = self.turned_away > MANY * (self.turned_away + self._count)
+        many = self.rejected > MANY * (self.rejected + self._count)
         return max(self._least, FEWEST if many else ENOUGH)
 
     def _set(self, limit: float) -> None:

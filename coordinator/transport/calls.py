@@ -190,7 +190,7 @@ class Calls:
         began = perf_counter()
         idle: list[float] | None = None
         handling: Awaitable[Any] | None = None
-        span, outcome, code, turned_away = None, "cancelled", "", False
+        span, outcome, code, rejected = None, "cancelled", "", False
         if self._tracing is not None:
             span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
         may_wait, seconds = ticket is None and tool.may_wait(arguments), self._seconds
@@ -215,7 +215,7 @@ class Calls:
                 done = Done(to_json(result), False)
                 outcome = "ok"
         except ToolFailure as failure:
-            outcome, code, turned_away = _outcome(failure), failure.code, handling is None
+            outcome, code, rejected = _outcome(failure), failure.code, handling is None
             done = _failed(tool, failure)
         except asyncio.CancelledError:
             if not self._deadlines.expired(task):
@@ -237,7 +237,7 @@ class Calls:
             done = await self._hinted(self._hints, tool, call, done, code)
         # Waiting for an item does not count as latency; it has its own metric.
         took = perf_counter() - began - sum(idle or ())
-        self._report(tool.name, outcome, transport, None if turned_away else took)
+        self._report(tool.name, outcome, transport, None if rejected else took)
         return done
 
     def refused(self, tool: Tool, failure: ToolFailure, transport: str, call: Call) -> Done:

@@ -170,7 +170,7 @@ class SlowPath:
         if seen.method == "tools/call":
             self._authorization.check(grant, path, target, seen.tool, seen.request_id)
             self._missed(reason)
-            if (refusal := self._turned_away(target, head, seen, request_id)) is not None:
+            if (refusal := self._shed(target, head, seen, request_id)) is not None:
                 body, retry_after = refusal
                 more = [] if retry_after is None else [(b"retry-after", b"%d" % retry_after)]
                 await reply(send, 200, body, headers=more)
@@ -252,7 +252,7 @@ class SlowPath:
         self._check_era(headers, seen)
         return seen
 
-    def _turned_away(
+    def _shed(
         self, target: Target, head: dict[bytes, bytes], seen: Seen, request_id: str
     ) -> tuple[bytes, int | None] | None:
         """The answer to a shed call, and the seconds of its ``Retry-After``; None: it is not shed.

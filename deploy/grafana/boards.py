@@ -535,7 +535,7 @@ WORKFLOWS = Dashboard(
                     "Running steps",
                     "Steps that each worker executes now.",
                     "short",
-                    [(gauge("coordinator_steps_in_hand", "instance, slot"), "{{instance}} {{slot}}")],
+                    [(gauge("coordinator_steps_running", "instance, slot"), "{{instance}} {{slot}}")],
                     "StepsWait",
                 ),
                 Panel(

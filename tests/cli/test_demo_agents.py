@@ -305,7 +305,7 @@ async def test_callers_share_one_probe_until_the_fleet_is_back() -> None:
 
 
 async def test_retries_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_calls, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(demo_calls, "TIMEOUT_SECONDS", 0.2)
     server = Server(*(failure("shedding", "draining") for _ in range(100)))
     async with server.listening() as url, caller_on(url) as (caller, _):
         with pytest.raises(Retryable, match="draining"):
@@ -363,7 +363,7 @@ async def test_a_refusal_is_raised_without_a_group() -> None:
 
 async def test_a_failure_to_connect_is_raised_without_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not in a group either."""
-    monkeypatch.setattr(demo_calls, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(demo_calls, "TIMEOUT_SECONDS", 0.2)
     server = Server(*[b""] * 100)
     async with asyncio.timeout(60), server.listening() as url:
         with pytest.raises(Retryable, match="connection"):

@@ -175,7 +175,7 @@ def test_disk_and_token_file_are_checked(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.anyio
 async def test_an_unresponsive_store_is_logged_once() -> None:
     with capture_logs() as logs, pytest.raises(CommandFailed):
-        await stores.open_store(f"redis://127.0.0.1:{free_port()}", 500, patience=0.3)
+        await stores.open_store(f"redis://127.0.0.1:{free_port()}", 500, timeout=0.3)
     assert [line["event"] for line in logs] == ["waiting for the store"]
 
 

@@ -90,7 +90,7 @@ def change(fleet: RunningFleet, tool: str, **arguments: Any) -> Any:
     return answer(fleet, tool, requestId=str(uuid.uuid4()), **arguments)
 
 
-def turned_away(fleet: RunningFleet) -> bool:
+def rejected(fleet: RunningFleet) -> bool:
     found = answer(fleet, "get_next_item")
     return bool(found.get("error", {}).get("code") == "draining")
 
@@ -104,7 +104,7 @@ def test_work_in_progress_finishes_and_new_work_is_refused(fleet: RunningFleet) 
     item = add(fleet)
     change(fleet, "claim_item", actor=ACTOR, claims=[{"itemId": item, "ttlSeconds": 600}])
     with draining(fleet) as (command, said):
-        wait_until_sync(lambda: turned_away(fleet), what="new work to be refused")
+        wait_until_sync(lambda: rejected(fleet), what="new work to be refused")
         refused = change(fleet, "manage_items", operation="create", actor=ACTOR, items=[{"title": "t"}])["error"]
         assert (refused["kind"], refused["code"]) == ("shedding", "draining")
         assert refused["retryAfterMs"] > 0
@@ -118,7 +118,7 @@ def test_work_in_progress_finishes_and_new_work_is_refused(fleet: RunningFleet) 
     assert "in progress: 1 claim (1 in default)" in "\n".join(said)
     assert said[-1] == "no work is in progress"
     assert "takes new work again" in drain(fleet, "--end").stdout
-    wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
+    wait_until_sync(lambda: not rejected(fleet), what="new work to be taken")
 
 
 def test_workers_finish_running_steps_and_start_no_others(fleet: RunningFleet, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_workers_finish_running_steps_and_start_no_others(fleet: RunningFleet, t
     assert statuses() == ["done", "ready"]
     assert drain(fleet, "--end").returncode == Exit.OK
     wait_until_sync(lambda: statuses() == ["done", "done"], what="the next step")
-    wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
+    wait_until_sync(lambda: not rejected(fleet), what="new work to be taken")
 
 
 def test_a_waiting_claim_ends_with_a_retry(fleet: RunningFleet) -> None:
@@ -160,7 +160,7 @@ def test_a_waiting_claim_ends_with_a_retry(fleet: RunningFleet) -> None:
         text = client.connection.getresponse().read().decode()
     assert '"code":"draining"' in text.replace(" ", "").replace("\\", "")
     assert drain(fleet, "--end").returncode == Exit.OK
-    wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
+    wait_until_sync(lambda: not rejected(fleet), what="new work to be taken")
 
 
 def test_one_process_is_unready_while_it_is_drained(fleet: RunningFleet) -> None:
@@ -228,7 +228,7 @@ def test_a_worker_is_drained_when_its_steps_are_done(fleet: RunningFleet, tmp_pa
     assert f"in progress: steps of {worker}" in "\n".join(said)
     assert said[-1] == "no work is in progress"
     assert status() == "done"
-    assert not turned_away(fleet), "front-ends keep serving"
+    assert not rejected(fleet), "front-ends keep serving"
     assert drain(fleet, "--process", "w-0", "--end").returncode == Exit.OK
 
 
@@ -239,7 +239,7 @@ def test_unfinished_work_is_reported_at_the_timeout(fleet: RunningFleet) -> None
     assert late.returncode == Exit.FAILED
     assert "1 claim (1 in default)" in late.stdout
     assert drain(fleet, "--end").returncode == Exit.OK
-    wait_until_sync(lambda: not turned_away(fleet), what="new work to be taken")
+    wait_until_sync(lambda: not rejected(fleet), what="new work to be taken")
     change(fleet, "claim_item", actor=ACTOR, releases=[{"itemId": item}])
 
 

@@ -234,7 +234,7 @@ async def test_an_unreachable_store_is_retried_until_the_timeout() -> None:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         with pytest.raises(CommandFailed) as caught:
-            await open_store(f"redis://:hidden@127.0.0.1:{port}", 200, patience=0.2)
+            await open_store(f"redis://:hidden@127.0.0.1:{port}", 200, timeout=0.2)
     assert caught.value.code == Exit.STORE_UNREACHABLE
     assert str(port) in str(caught.value)
     assert "hidden" not in str(caught.value)
@@ -244,5 +244,5 @@ async def test_an_unreachable_store_is_retried_until_the_timeout() -> None:
 async def test_wrong_credentials_are_distinguished(redis_url: str) -> None:
     bare = redis_url.replace(f":{parse_address(redis_url).password}@", ":wrong@")
     with pytest.raises(CommandFailed) as caught:
-        await open_store(bare, 1000, patience=0.2)
+        await open_store(bare, 1000, timeout=0.2)
     assert caught.value.code == Exit.STORE_UNREACHABLE

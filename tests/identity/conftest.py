@@ -21,7 +21,7 @@ from tests.identity.signing import ALGORITHMS, AUDIENCE, ISSUER
 from tests.support import leaks
 
 MakeVerifier = Callable[..., JwksVerifier]
-Patience = Callable[[float], None]
+WaitLimit = Callable[[float], None]
 
 
 @pytest.fixture(scope="module")
@@ -38,19 +38,19 @@ def key_server() -> Iterator[KeyServer]:
 
 
 @pytest.fixture
-def patience(monkeypatch: pytest.MonkeyPatch) -> Patience:
-    """``patience(seconds)``: how long calls wait for a key server from now on."""
+def wait_limit(monkeypatch: pytest.MonkeyPatch) -> WaitLimit:
+    """``wait_limit(seconds)``: how long calls wait for a key server from now on."""
     return lambda seconds: monkeypatch.setattr(key_cache, "WAIT_SECONDS", seconds)
 
 
 @pytest.fixture
-async def make_verifier(patience: Patience) -> AsyncIterator[MakeVerifier]:
+async def make_verifier(wait_limit: WaitLimit) -> AsyncIterator[MakeVerifier]:
     """``make_verifier(url, store=None, cooldown=None, **settings)``; closed after the test.
 
     Its calls wait long enough for the key server on a busy machine.
     """
     made: list[JwksVerifier] = []
-    patience(60.0)
+    wait_limit(60.0)
 
     def make(url: str = "", store: Store | None = None, cooldown: float | None = None, **more: Any) -> JwksVerifier:
         settings = {

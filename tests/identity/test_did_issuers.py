@@ -17,7 +17,7 @@ from coordinator.identity.key_cache import KeyCache
 from coordinator.identity.key_resolvers import DidKeyResolver
 from coordinator.identity.verifier import Outcome
 from coordinator.store import Store
-from tests.identity.conftest import MakeVerifier, Patience
+from tests.identity.conftest import MakeVerifier, WaitLimit
 from tests.identity.servers import KeyServer
 from tests.identity.signing import Json, Signer
 from tests.support.certificates import self_signed
@@ -217,7 +217,7 @@ async def test_a_key_withdrawn_while_unused_verifies_nothing(
 
 
 async def test_a_hanging_site_delays_callers_once_after_a_pause(
-    site: KeyServer, make_verifier: MakeVerifier, patience: Patience, monkeypatch: pytest.MonkeyPatch
+    site: KeyServer, make_verifier: MakeVerifier, wait_limit: WaitLimit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     did = did_of(site, "a")
     publish(site, did, ONE)
@@ -226,10 +226,10 @@ async def test_a_hanging_site_delays_callers_once_after_a_pause(
     monkeypatch.setattr(fetch, "TOTAL_SECONDS", 100.0)
     site.misbehave("hang", "/a/did.json")
     leave_alone(verifier, did, 900)
-    patience(0.2)
+    wait_limit(0.2)
     outcome = await verifier.verify(token(ONE, did))
     assert outcome.metadata["verifiedFromCache"] == "true"
-    patience(0.0)
+    wait_limit(0.0)
     assert said(await verifier.verify(token(ONE, did))) == ("verified", None)
 
 
@@ -256,7 +256,7 @@ async def test_unused_issuers_are_not_reported_as_stale(
 
 @pytest.mark.parametrize("mode", ["hang", "drop", "redirect", "404", "html"])
 async def test_unavailable_documents(
-    site: KeyServer, make_verifier: MakeVerifier, patience: Patience, monkeypatch: pytest.MonkeyPatch, mode: str
+    site: KeyServer, make_verifier: MakeVerifier, wait_limit: WaitLimit, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     did = did_of(site, "a")
     publish(site, did, ONE)
@@ -271,7 +271,7 @@ async def test_unavailable_documents(
     if mode == "hang":
         # The request to the site times out much later than calls do.
         monkeypatch.setattr(fetch, "TOTAL_SECONDS", 100.0)
-        patience(1.0)
+        wait_limit(1.0)
     began = time.perf_counter()
     assert said(await verifier.verify(token(ONE, did))) == ("unavailable", "network")
     assert time.perf_counter() - began < 30.0
@@ -301,7 +301,7 @@ async def test_a_name_that_resolves_to_a_private_address_is_not_asked(
 
 
 async def test_an_address_that_does_not_answer_is_skipped(
-    site: KeyServer, make_verifier: MakeVerifier, patience: Patience, monkeypatch: pytest.MonkeyPatch
+    site: KeyServer, make_verifier: MakeVerifier, wait_limit: WaitLimit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     did = did_of(site, "a")
     publish(site, did, ONE)
@@ -310,7 +310,7 @@ async def test_an_address_that_does_not_answer_is_skipped(
         return [ip_address("127.0.0.2"), ip_address("127.0.0.1")]
 
     monkeypatch.setattr(ssrf, "addresses_of", resolve)
-    patience(30.0)
+    wait_limit(30.0)
     with silent("127.0.0.2", site.port):
         outcome = await trusting(make_verifier, did).verify(token(ONE, did))
     assert said(outcome) == ("verified", None)

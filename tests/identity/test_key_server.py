@@ -15,7 +15,7 @@ from coordinator.identity.jwks import JwksVerifier
 from coordinator.identity.key_cache import KeyCache
 from coordinator.identity.key_resolvers import StaticKeyResolver
 from coordinator.identity.sources import OidcDiscovery, SourceFailed
-from tests.identity.conftest import MakeVerifier, Patience
+from tests.identity.conftest import MakeVerifier, WaitLimit
 from tests.identity.servers import KeyServer
 from tests.identity.signing import Json, Signer, jwks
 from tests.support.wait import wait_until
@@ -71,10 +71,10 @@ def grow_old(verifier: JwksVerifier, seconds: float) -> None:
 
 
 @pytest.fixture
-def tireless(monkeypatch: pytest.MonkeyPatch, patience: Patience) -> None:
+def tireless(monkeypatch: pytest.MonkeyPatch, wait_limit: WaitLimit) -> None:
     """Requests to the key server time out much later than calls do."""
     monkeypatch.setattr(fetch, "TOTAL_SECONDS", 100.0)
-    patience(A_LITTLE)
+    wait_limit(A_LITTLE)
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ async def test_discovery_over_https_leads_to_no_other_scheme(url: str, jwks_uri:
 
 @troubles
 async def test_without_any_keys_tokens_are_unavailable(
-    one_key_server: KeyServer, make_verifier: MakeVerifier, patience: Patience, request: Any, trouble: str
+    one_key_server: KeyServer, make_verifier: MakeVerifier, wait_limit: WaitLimit, request: Any, trouble: str
 ) -> None:
     one_key_server.serve(jwks(OLD))
     one_key_server.serve(jwks(OLD), "/elsewhere")
@@ -194,7 +194,7 @@ async def test_known_keys_keep_verifying_at_once(
 
 @pytest.mark.parametrize("trouble", ["hang", "500", "empty set", "redirect"])
 async def test_without_stale_keys_old_ones_are_unavailable(
-    key_server: KeyServer, make_verifier: MakeVerifier, patience: Patience, request: Any, trouble: str
+    key_server: KeyServer, make_verifier: MakeVerifier, wait_limit: WaitLimit, request: Any, trouble: str
 ) -> None:
     key_server.serve(jwks(OLD))
     verifier = make_verifier(key_server.url(), cooldown=0, stale_on_error=False)
@@ -209,7 +209,7 @@ async def test_without_stale_keys_old_ones_are_unavailable(
     assert (status, failure) == ("unavailable", "network")
     assert seconds < SOON
     key_server.serve(jwks(OLD))
-    patience(SOON)
+    wait_limit(SOON)
     if trouble == "hang":
         await only_cache(verifier).aclose()
     outcome = await verifier.verify(token)
@@ -217,12 +217,12 @@ async def test_without_stale_keys_old_ones_are_unavailable(
 
 
 async def test_a_hanging_request_ends_after_five_seconds(
-    one_key_server: KeyServer, make_verifier: MakeVerifier, patience: Patience
+    one_key_server: KeyServer, make_verifier: MakeVerifier, wait_limit: WaitLimit
 ) -> None:
     one_key_server.serve(jwks(OLD))
     one_key_server.misbehave("trickle")
     verifier = make_verifier(one_key_server.url())
-    patience(A_LITTLE)
+    wait_limit(A_LITTLE)
     began = time.perf_counter()
     await verifier.verify(OLD.token())
     await wait_until(lambda: only_cache(verifier).trouble)

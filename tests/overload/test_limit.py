@@ -38,7 +38,7 @@ def test_it_never_leaves_its_bounds(
     for answer_ms, seconds, wanted, lag, shedding in phases:
         for n in range(round(seconds / STEP)):
             limit.sample_lag(lag)
-            limit.turned_away += shedding
+            limit.rejected += shedding
             limit.sample(answer_ms / 1000, min(wanted, limit.value), now + n * STEP)
             assert bounds[0] <= limit.value <= bounds[1]
         now += seconds
@@ -139,7 +139,7 @@ def test_while_many_calls_are_shed_only_enough_are_admitted_to_stay_busy(one_in:
     limit, seen = AdaptiveLimit(LEAST, MOST, TARGET_MS, 0.0), []
     for n in range(2000):
         limit.sample_lag(0.003)
-        limit.turned_away += n < 1000 and n % one_in == 0
+        limit.rejected += n < 1000 and n % one_in == 0
         limit.sample(0.02, limit.value, n * STEP)
         seen.append(limit.value)
     assert seen[999] == most

@@ -88,7 +88,7 @@ async def _acknowledged(store: Store) -> list[int]:
 @pytest.mark.parametrize("how", ["idle", "paused", "paused with calls under way"])
 async def test_a_paused_primary_is_not_used_after_a_failover(watched_servers: Watched, how: str) -> None:
     """When it resumes, it acknowledges writes until the Sentinels tell it of the failover."""
-    store = await open_store(watched_servers.url, 500, patience=60)
+    store = await open_store(watched_servers.url, 500, timeout=60)
     try:
         await _stand_still(watched_servers, store, how)
     finally:

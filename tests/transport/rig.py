@@ -199,14 +199,14 @@ class Hooks:
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, str]] = []
-        self.turned_away: list[tuple[str, str, str]] = []
+        self.rejected: list[tuple[str, str, str]] = []
         """Those of ``requests`` without a duration."""
         self.paths: list[str] = []
         self.refused: list[str] = []
 
     def request(self, tool: str, outcome: str, transport: str, seconds: float | None) -> None:
         if seconds is None:
-            self.turned_away.append((tool, outcome, transport))
+            self.rejected.append((tool, outcome, transport))
         else:
             assert seconds >= 0
         self.requests.append((tool, outcome, transport))

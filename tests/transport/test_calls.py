@@ -84,7 +84,7 @@ async def test_shed_calls_have_no_duration() -> None:
     assert (await calls.run(tools["watch"], CALL, Wait(gate="g"), "fast")).failed
     calls.refused(add, ToolFailure("VALIDATION_ERROR", "left: wrong"), "fast", CALL)
     shed = [("add", "shed", "fast")] * 4 + [("watch", "shed", "fast"), ("add", "invalid", "fast")]
-    assert hooks.turned_away == hooks.requests == shed
+    assert hooks.rejected == hooks.requests == shed
     assert rig.calls == []
 
 
@@ -115,7 +115,7 @@ async def test_a_call_that_times_out_before_admission_lasts_its_deadline() -> No
     _, hooks, _, tools = make()
     calls = Calls(30, hooks, cast(Admission, Full(waits=True)))
     assert (await calls.run(tools["add"], CALL, Add(left=1), "fast")).failed
-    assert (hooks.requests, hooks.turned_away) == ([("add", "conflict", "fast")], [])
+    assert (hooks.requests, hooks.rejected) == ([("add", "conflict", "fast")], [])
 
 
 async def test_a_late_read_reports_no_possible_effect() -> None:

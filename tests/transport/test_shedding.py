@@ -30,10 +30,10 @@ class Watcher:
     """Counts shed calls."""
 
     def __init__(self) -> None:
-        self.turned_away: Counter[tuple[str, str]] = Counter()
+        self.rejected: Counter[tuple[str, str]] = Counter()
 
     def shed(self, criticality: str, reason: str) -> None:
-        self.turned_away[criticality, reason] += 1
+        self.rejected[criticality, reason] += 1
 
     def queued(self, criticality: str, seconds: float) -> None:
         pass
@@ -109,7 +109,7 @@ def test_a_call_over_capacity_gets_a_retry_delay(busy: Busy, make: Any) -> None:
             assert headers["x-request-id"]
         assert len(busy.rig.calls) == ran
         assert busy.hits() == hits + 5
-        assert busy.watcher.turned_away == {("read", "over_capacity"): 5}
+        assert busy.watcher.rejected == {("read", "over_capacity"): 5}
         busy.flood(lasts=False)
         client.send(raw(make("tools/call", ADD)))
         assert total(client.answer()[2]) == 5
@@ -193,7 +193,7 @@ def test_a_call_on_the_slow_path_is_shed_early(busy: Busy, make: Any, tool: str)
             assert headers["content-type"] == "application/json"
             assert (failure["kind"], failure["code"], headers["retry-after"]) == ("shedding", "over_capacity", "1")
         assert busy.rig.calls == []
-        assert sum(busy.watcher.turned_away.values()) == 2
+        assert sum(busy.watcher.rejected.values()) == 2
         busy.flood(lasts=False)
         client.send(raw(make("tools/call", asked), UNUSUAL, ("connection", "close")))
         assert client.answer()[0] == 200
@@ -224,7 +224,7 @@ def test_invalid_calls_are_reported_under_load_too(busy: Busy, make: Any, wrong:
             client.send(raw(make("tools/call", wrong), UNUSUAL))
             answers.append(json.loads(client.answer()[2]))
     assert answers[0] == answers[1]
-    assert busy.watcher.turned_away == {}
+    assert busy.watcher.rejected == {}
 
 
 @MAKES

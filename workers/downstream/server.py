@@ -119,7 +119,7 @@ class DownstreamServer:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])
-        ending = (one.close(patience=0) for one in self.sessions if one is not self.session)
+        ending = (one.close(timeout=0) for one in self.sessions if one is not self.session)
         await asyncio.gather(*ending)
         if self.session is not None:
             await self.session.close()

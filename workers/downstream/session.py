@@ -82,10 +82,10 @@ class Session:
             async with asyncio.timeout(self._connection.start_seconds):
                 self.client = await asyncio.shield(opened)
         except TimeoutError:
-            await self.close(patience=0)
+            await self.close(timeout=0)
             raise ConnectionFailed(f"it did not answer within {self._connection.start_seconds:g} s") from None
         except BaseException:
-            await self.close(patience=0)
+            await self.close(timeout=0)
             raise
         finally:
             if opened.done() and not opened.cancelled():
@@ -113,15 +113,15 @@ class Session:
         self.ended = True
         self._leave.set()
 
-    async def close(self, patience: float = _CLOSE_SECONDS) -> None:
+    async def close(self, timeout: float = _CLOSE_SECONDS) -> None:
         """Closes the session, and waits for that for a limited time.
 
         Args:
-            patience: seconds until the session is cancelled.
+            timeout: seconds until the session is cancelled.
         """
         self.leave()
         if self._task is not None:
-            await asyncio.wait([self._task], timeout=patience)
+            await asyncio.wait([self._task], timeout=timeout)
             if not self._task.done():
                 self._scope.cancel()
                 await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)

@@ -36,7 +36,7 @@ from coordinator import __version__
 from coordinator.cli.demo.pacing import Gate, Lanes
 from coordinator.overload.retries import RESERVE, Budget, Retryable, RetryPolicy, retry_after, retryable
 
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 """How long one call is repeated before it fails."""
 ANSWER_SECONDS = 5.0
 """How long one attempt may take. The fleet's own deadline is shorter."""
@@ -94,7 +94,7 @@ class Endpoint:
         self.lanes = Lanes(_CALLS_AT_A_TIME)
         self.meter = Meter()
         budget = Budget(time.monotonic, per_second, most=max(RESERVE, 2 * per_second))
-        self.retries = RetryPolicy(budget, PATIENCE_SECONDS, self._noted)
+        self.retries = RetryPolicy(budget, TIMEOUT_SECONDS, self._noted)
         self.context = ssl.create_default_context()
 
     def _noted(self, failure: Retryable) -> None:
@@ -161,7 +161,7 @@ class Caller:
             waits: whether the fleet may take its time to answer, which keeps no other call from being made.
 
         Raises:
-            Retryable: it failed for ``PATIENCE_SECONDS``.
+            Retryable: it failed for ``TIMEOUT_SECONDS``.
             Refused: it was refused for good, or the answer does not fit the tool's schema.
         """
         retrying = self._endpoint.retries.retrying()

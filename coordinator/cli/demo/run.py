@@ -193,7 +193,7 @@ async def _drain(
 ) -> list[str]:
     """Lets the agents work until everything is done; returns what kept them from it."""
     failures: list[str] = []
-    patience = max(_STALL_SECONDS, 10.0 * options.ttl_seconds)
+    limit = max(_STALL_SECONDS, 10.0 * options.ttl_seconds)
     killer: asyncio.Task[None] | None = None
     try:
         with Watch(board, processes.tally, chaos, options.agents) as watch:
@@ -209,9 +209,9 @@ async def _drain(
                 if killer is None and chaos is not None and board.claimed:
                     # From the first claim on: killing a fleet that idles shows nothing.
                     killer = asyncio.create_task(chaos.run())
-                if time.monotonic() - moved > patience:
+                if time.monotonic() - moved > limit:
                     failures.append(
-                        f"nothing was done for {patience:.0f} s: {board.steps_done} of {board.steps} steps are done"
+                        f"nothing was done for {limit:.0f} s: {board.steps_done} of {board.steps} steps are done"
                     )
                     break
     finally:

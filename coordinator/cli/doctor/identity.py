@@ -90,7 +90,7 @@ async def _collect(settings: Settings, token: str | None, actor: str, issuers: t
 async def _open_store(settings: Settings) -> tuple[Store | None, list[Finding]]:
     """Opens the fleet's store; None, with a note that says why, if that cannot be done."""
     try:
-        return await open_store(running_url(settings), settings.redis_timeout_ms, patience=0), []
+        return await open_store(running_url(settings), settings.redis_timeout_ms, timeout=0), []
     except CommandFailed as failed:
         return None, [Finding("note", "fleet", f"the state that its processes share is not checked: {failed}")]
 

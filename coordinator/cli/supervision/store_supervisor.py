@@ -118,8 +118,8 @@ class StoreSupervisor:
                 alive_at, silent, loaded = loop.time(), 0, sign == "ready"
                 continue
             silent += 1
-            patience = self.watchdog_seconds if loaded else max(self.watchdog_seconds, START_SECONDS)
-            if silent < 2 or loop.time() - alive_at < patience or self._server.poll() is not None:
+            limit = self.watchdog_seconds if loaded else max(self.watchdog_seconds, START_SECONDS)
+            if silent < 2 or loop.time() - alive_at < limit or self._server.poll() is not None:
                 continue
             _log.error("the embedded store hangs, killing it", pid=pid, seconds=round(loop.time() - alive_at, 1))
             self._hung = True

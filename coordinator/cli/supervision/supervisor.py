@@ -194,9 +194,9 @@ class Supervisor:
             for child in self._children:
                 # While a process starts, it imports modules (users' tools too), which may be very slow.
                 least = RESTART_SECONDS if child.state == "starting" else 0.0
-                patience = max(self._watchdog_seconds, least)
-                if child.overdue() >= patience and not child.hung:
-                    child.kill_hung(patience)
+                limit = max(self._watchdog_seconds, least)
+                if child.overdue() >= limit and not child.hung:
+                    child.kill_hung(limit)
 
     def _changed(self) -> None:
         living = Counter(child.spec.role for child in self._children if child.pid is not None)

@@ -23,7 +23,7 @@ from coordinator.settings import TOKEN_VARIABLE, LoadedSettings, Settings, redac
 from coordinator.settings.effective_auth import base_url
 
 _HOT_ITEMS = 5
-_PATIENCE_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
 
 
 @with_settings(only=("data_dir",))
@@ -62,7 +62,7 @@ def top(
     where = url or _place(fleet) or _configured(loaded.settings)
     console = Console()
     live = None if once or not console.is_interactive else Live(console=console, auto_refresh=False)
-    with httpx2.Client(timeout=_PATIENCE_SECONDS, trust_env=False, headers=_credentials()) as client:
+    with httpx2.Client(timeout=_TIMEOUT_SECONDS, trust_env=False, headers=_credentials()) as client:
         before = _scrape(client, where)
         with live or contextlib.nullcontext(), contextlib.suppress(KeyboardInterrupt):
             while True:

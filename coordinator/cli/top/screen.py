@@ -109,7 +109,7 @@ def _workers(interval: Interval) -> Table:
         ("steps/s", _listed(steps)),
         (
             "steps",
-            f"{interval.gauge('coordinator_steps_in_hand'):.0f} running, "
+            f"{interval.gauge('coordinator_steps_running'):.0f} running, "
             f"{interval.gauge('coordinator_steps_queued'):.0f} waiting",
         ),
         ("waited", f"p99 <= {_time(interval.quantile('coordinator_step_wait_seconds', 0.99))}"),
