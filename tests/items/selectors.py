@@ -17,12 +17,14 @@ PRIORITIES = ("high", "medium", "low")
 def call_of(
     agent: str, selector: Json | None = None, *, request_id: str = "", wait_ms: int = 0, **more: Any
 ) -> dict[str, Any]:
-    """The arguments of a claim by selector; ``more`` are fields of the entry, and ``releases``."""
+    """The arguments of a claim by selector; ``more`` are fields of the entry, ``releases`` and ``include``."""
     releases = more.pop("releases", ())
+    include = {"include": more.pop("include")} if "include" in more else {}
     arguments: Json = {
         "actor": actor(agent),
         "claims": [{"selector": selector or {}, **more}],
         "requestId": request_id or fresh_id(),
+        **include,
     }
     if releases:
         arguments["releases"] = [{"itemId": item} for item in releases]

@@ -39,6 +39,8 @@ BESIDE: dict[str, Any] = {
     "manage_dependencies sources": {"operation": "create", "pattern": "fan-in", "target": "abcd"},
     "claim_item claims": {"actor": ANYBODY, "requestId": fresh_id()},
     "claim_item releases": {"actor": ANYBODY, "requestId": fresh_id()},
+    "claim_item include": {"actor": ANYBODY, "requestId": fresh_id(), "claims": [{"itemId": fresh_id()}]},
+    "get_context include": {"itemId": fresh_id()},
     "workflow_create flow.start.branch": {
         "name": "w", "flow": {"start": {"name": "s", "tool": "get_next_item"}}, "actor": ANYBODY
     },

@@ -32,5 +32,5 @@ in ``lua/modules``, by subject:
   with a waiter), ``serve`` and ``handover`` (hand it out)
 - searches: ``ranges``, ``conditions``, ``sorting``, ``merges``, ``offsets`` (pages by index), ``walks`` (reads
   items)
-- replies: ``views``, ``tallies`` (counts of children)
+- replies: ``views``, ``tallies`` (counts of children), ``included`` (what claims and contexts include about an item)
 """

@@ -29,6 +29,14 @@ from coordinator.toolsets.items.contract.base import (
     Role,
 )
 from coordinator.toolsets.items.contract.dependencies import Blocker
+from coordinator.toolsets.items.contract.included import (
+    BlockerResults,
+    Include,
+    IncludedItem,
+    IncludedNotes,
+    NotesTotal,
+    ResultsTotal,
+)
 
 MAX_WAIT_MS = 60_000
 ORDERS = ("priority", "oldest", "newest")
@@ -136,6 +144,7 @@ class ClaimItem(Arguments, kw_only=True):
             le=MAX_WAIT_MS,
         ),
     ] = 0
+    include: Include = []
 
 
 EntryItemId = Annotated[str, Meta(description="The item's UUID; as the caller wrote it if it was not found.")]
@@ -196,6 +205,11 @@ class ClaimResult(Result, kw_only=True):
         | UnsetType
     ) = UNSET
     error: EntryError | UnsetType = UNSET
+    item: Annotated[IncludedItem, Meta(description="The item in full; with include.")] | UnsetType = UNSET
+    notes: IncludedNotes | UnsetType = UNSET
+    notes_total: NotesTotal | UnsetType = UNSET
+    results: BlockerResults | UnsetType = UNSET
+    results_total: ResultsTotal | UnsetType = UNSET
 
 
 class ReleaseResult(Result, kw_only=True):

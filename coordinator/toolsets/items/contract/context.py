@@ -32,6 +32,14 @@ from coordinator.toolsets.items.contract.base import (
     WantsAncestors,
 )
 from coordinator.toolsets.items.contract.dependencies import Blocker
+from coordinator.toolsets.items.contract.included import (
+    BlockerResults,
+    Include,
+    IncludedItem,
+    IncludedNotes,
+    NotesTotal,
+    ResultsTotal,
+)
 from coordinator.toolsets.items.contract.transitions import ItemTransition, MissingKeys
 from coordinator.toolsets.pages import Offset
 
@@ -49,6 +57,13 @@ class GetContext(Arguments, kw_only=True):
         Meta(description="Without itemId: most entries of each list, default 50."),
     ] = None
     offset: Offset = 0
+    include: Annotated[
+        Include,
+        Meta(
+            description="With itemId: adds the item in full, its notes, the results of its "
+            "blockers: at most 60,000 characters, of long texts the beginning."
+        ),
+    ] = []
 
 
 class ContextItem(Result, kw_only=True):
@@ -98,6 +113,16 @@ class ItemContextResult(Result, kw_only=True):
     skill_pointer: SkillPointer | UnsetType = UNSET
     note_progress: Progress
     claim_detail: ClaimDetail | UnsetType = UNSET
+    notes: IncludedNotes | UnsetType = UNSET
+    notes_total: NotesTotal | UnsetType = UNSET
+    results: BlockerResults | UnsetType = UNSET
+    results_total: ResultsTotal | UnsetType = UNSET
+
+
+class FullContextResult(ItemContextResult, kw_only=True):
+    """The same with the item in full."""
+
+    item: Annotated[IncludedItem, Meta(description="The item in full.")]  # type: ignore[assignment]
 
 
 class ListedItem(Result, kw_only=True):

@@ -76,6 +76,18 @@ EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
             "transitions": [{"itemId": _TASK, "trigger": "start", "actor": _WORKER, "fenceToken": 3}],
             "requestId": _REQUEST,
         },
+        {
+            "transitions": [
+                {
+                    "itemId": _TASK,
+                    "trigger": "complete",
+                    "actor": _WORKER,
+                    "fenceToken": 3,
+                    "result": {"branch": "jwt-handler", "tests": 14},
+                }
+            ],
+            "requestId": _REQUEST,
+        },
     ),
     "get_next_status": ({"itemId": _TASK},),
     "get_context": ({"itemId": _TASK}, {"since": "2026-01-01T09:00:00Z", "includeAncestors": True}, {}),
@@ -83,7 +95,12 @@ EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "get_blocked_items": ({"parentId": _FEATURE, "includeItemDetails": True},),
     "claim_item": (
         {"claims": [{"itemId": _TASK, "ttlSeconds": 900}], **_BY_WORKER},
-        {"claims": [{"selector": {"tags": "backend", "priority": "high"}}], "waitMs": 30000, **_BY_WORKER},
+        {
+            "claims": [{"selector": {"tags": "backend", "priority": "high"}}],
+            "waitMs": 30000,
+            "include": ["item", "notes", "results"],
+            **_BY_WORKER,
+        },
         {"releases": [{"itemId": _TASK}], **_BY_WORKER},
     ),
 }

@@ -3,11 +3,13 @@ purpose:   Claims and releases items for one agent atomically: first the claims 
 guarantee: One winner per item among any number of callers. The agent's earlier claim is released only after a new
            one was acquired. One claim per agent: of several claimable entries the last is acquired and the others
            are `superseded`, so every item reported as held is held.
-args:      request run.events_max agent wanted releases
+args:      request run.events_max agent wanted releases include
            wanted = packed {id, ttl_ms, fence}, releases = packed {id, fence}; '' for none; fence 0 = none given
+           include = what to add about the claimed item (modules/included.lua), '' for nothing
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}, '',
            and if the claimed item cannot start: {role, number of unsatisfied blockers, some of them as {id,
-           role, needed role}}}; for new claims also role and whether it was abandoned
+           role, needed role}}}; for new claims also role and whether it was abandoned, then what is included; for
+           a renewal that includes something -1 and false before it
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
            waiter messages
@@ -17,6 +19,7 @@ local claims = require 'claims'
 local classes = require 'classes'
 local graph = require 'graph'
 local holds = require 'holds'
+local included = require 'included'
 local items = require 'items'
 
 local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
@@ -54,7 +57,7 @@ local function why_blocked(run, item)
   return {item.role, tonumber(item.nb or 0), found}
 end
 
-return function(run, request, agent, wanted, releases)
+return function(run, request, agent, wanted, releases, include)
   return change(run, request, function()
     local results, winner, place, ttl = decide(run, agent, wanted ~= '' and cmsgpack.unpack(wanted) or {})
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
@@ -66,6 +69,10 @@ return function(run, request, agent, wanted, releases)
         winner = items.load_partly(run, winner.id)
         results[place] = claims.acquire(run, winner, agent, ttl)
       end
+    end
+    if winner and include ~= '' then
+      local result = results[place]
+      result[6], result[7], result[8] = result[6] or -1, result[7] or false, included.of(run, winner.id, include)
     end
     local blocked = winner and why_blocked(run, winner) or nil
     local released = releases ~= '' and claims.release_all(run, releases, agent) or {}

@@ -6,15 +6,15 @@ guarantee: Finding and claiming are atomic, so a found item cannot be lost to an
            and its answer ends every call with the same request. A search over several calls that finds nothing
            is repeated once. So an item that was ready before the second search is found by one of the two,
            unless its rank rises again.
-args:      request run.events_max agent ttl_ms packed_selector queue releases wait_ms process only after again
+args:      request run.events_max agent ttl_ms packed_selector queue releases wait_ms process only after again include
            packed_selector = packed (modules/selectors.lua), queue = its hash; releases = packed {id, fence}, '' for
            none; wait_ms = 0: do not wait; process, only = for a waiting call, see modules/handover.lua;
-           after = cursor of the last call, or ''; again = 1 in the second search, else 0
+           after = cursor of the last call, or ''; again = 1 in the second search, else 0; include as claim_item
            The detail of NOT_FOUND is the field with the unknown item.
-reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether it was abandoned}}, releases {outcome,
-           id}, holders} as claim_item; expires of no_match: after how many ms to retry; holders only if a waiting
-           call got an item; outcome success, no_match, more (id = cursor for the next call, '' to begin again), again
-           (begin the second search), parked
+reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether it was abandoned, what is included}},
+           releases {outcome, id}, holders} as claim_item; expires of no_match: after how many ms to retry; holders
+           only if a waiting call got an item; outcome success, no_match, more (id = cursor for the next call, '' to
+           begin again), again (begin the second search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
            arrivals waiter messages
@@ -22,6 +22,7 @@ writes:    item ranked beneath owed leases agents holds lapsed abandoned notes n
 local change = require 'change'
 local claims = require 'claims'
 local handover = require 'handover'
+local included = require 'included'
 local queues = require 'queues'
 local requests = require 'requests'
 local selection = require 'selection'
@@ -57,14 +58,17 @@ local function search(run, selector, agent, after, some_abandoned)
 end
 
 -- The results of a claim and of the releases; a parked call (`waiter`) has made its releases before.
-local function claim_and_release(run, found, agent, ttl_ms, selector, releases, waiter)
+local function claim_and_release(run, found, agent, ttl_ms, selector, releases, include, waiter)
   local claim = {'no_match', '', POLL_MS, 0, 0}
   if found then claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector) end
+  if found and include ~= '' then claim[8] = included.of(run, found.id, include) end
   if waiter then return claim, cmsgpack.unpack(waiter.releases) end
   return claim, releases ~= '' and claims.release_all(run, releases, agent) or {}
 end
 
-return function(run, request, agent, ttl_ms, packed_selector, queue, releases, wait_ms, process, only, after, again)
+return function(
+  run, request, agent, ttl_ms, packed_selector, queue, releases, wait_ms, process, only, after, again, include
+)
   local selector, wait = cmsgpack.unpack(packed_selector), tonumber(wait_ms)
 
   local function joined(stored, state)
@@ -94,7 +98,7 @@ return function(run, request, agent, ttl_ms, packed_selector, queue, releases, w
     local to_search_again = after ~= '' and again == '0'
     if not found and wait == 0 and to_search_again then return without_item(run, 'again', '', {}) end
 
-    local claim, released = claim_and_release(run, found, agent, ttl_ms, selector, releases, waiter)
+    local claim, released = claim_and_release(run, found, agent, ttl_ms, selector, releases, include, waiter)
     if found or wait == 0 then
       local others = waiter and queues.other_processes(run, waiter.processes, process) or ''
       local reply = {run.now, {claim}, released, wait > 0 and process .. others or nil}
@@ -103,7 +107,8 @@ return function(run, request, agent, ttl_ms, packed_selector, queue, releases, w
       return reply, wait > 0 and 'H' or 'D'
     end
     local fields =
-      {'a', agent, 't', ttl_ms, 'f', request.fingerprint, 'k', request.keep_ms, 'r', cmsgpack.pack(released)}
+      {'a', agent, 't', ttl_ms, 'f', request.fingerprint, 'k', request.keep_ms, 'r', cmsgpack.pack(released),
+        'i', include}
     local new = waiters.park(run, request, queue, packed_selector, wait, process, waiter, fields)
     if new and to_search_again then return without_item(run, 'again', '', {}) end
     return without_item(run, 'parked', '', released) -- unless a released item matches: see change.lua

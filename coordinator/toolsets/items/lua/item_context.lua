@@ -1,15 +1,18 @@
 --[[
 purpose:   Reads an item for an agent about to work on it: notes, claim, and ancestors if wanted.
 guarantee: A consistent snapshot. The claim is shown whether it is live or expired.
-args:      id run.config with_ancestors
-           config = schema version, '' for none; with_ancestors = 1 or 0
+args:      id run.config with_ancestors include
+           config = schema version, '' for none; with_ancestors = 1 or 0; include = what to add
+           (modules/included.lua), '' for nothing
 reply:     {title, role, tags, depth, schema inputs, ancestors, claim {holder, claimed at, expires,
-           first claimed at, whether expired} or false, unsatisfied blockers {id, role, needed role}}
+           first claimed at, whether expired} or false, unsatisfied blockers {id, role, needed role}, what is
+           included or false}
 errors:    NOT_FOUND
 writes:    none
 --]]
 local claims = require 'claims'
 local graph = require 'graph'
+local included = require 'included'
 local items = require 'items'
 local notes = require 'notes'
 local read = require 'read'
@@ -21,14 +24,14 @@ local function claim_of(run, item)
   return {item.holder, item.claimed_at, item.expires, item.first_claimed_at, not claims.is_live(run, item)}
 end
 
-return function(run, id, with_ancestors)
+return function(run, id, with_ancestors, include)
   return read(run, function()
     local item = items.load(run, id)
     if not item then return redis.error_reply('FLEET NOT_FOUND') end
     return {
       items.title_of(run, item), item.role, item.g or false, tonumber(item.d), notes.schema_inputs(run, item),
       with_ancestors == '1' and views.ancestors(run, item.pa) or {}, claim_of(run, item),
-      graph.unsatisfied_blockers_ahead(run, item),
+      graph.unsatisfied_blockers_ahead(run, item), include ~= '' and included.of(run, id, include),
     }
   end)
 end

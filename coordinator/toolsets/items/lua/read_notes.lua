@@ -9,18 +9,10 @@ reply:     {list of {id, item, key, role letter, body, created, modified, actor,
 errors:    none
 writes:    none
 --]]
+local notes = require 'notes'
 local read = require 'read'
 
 local NOTES_MAX, TEXT_UNIT = 100, 20000 -- notes read in one call, and bytes of text that take as long as one
-
--- A note in the form of the reply, or nil.
-local function load_note(run, id, with_body)
-  local fields = {'i', 'k', 'r', 'c', 'm', 'a', 'v', 'f', with_body and 'b' or nil}
-  local item, key, role, created, modified, actor, verification, format, body =
-    unpack(redis.call('HMGET', run.keys.note .. id, unpack(fields)))
-  if not item then return nil end
-  return {id, item, key, role, body or '', tonumber(created), tonumber(modified), actor, verification, format or ''}
-end
 
 -- The ids of an item's notes of a role, or of all for ''.
 local function ids_of(run, item, role)
@@ -37,7 +29,7 @@ return function(run, id, item, role, bodies, ids)
     local list, more, left = {}, {}, NOTES_MAX
     for _, note_id in ipairs(wanted) do
       if left > 0 then
-        local note = load_note(run, note_id, bodies == '1')
+        local note = notes.load(run, note_id, bodies == '1')
         list[#list + 1] = note
         left = left - 1 - (note and #note[5] or 0) / TEXT_UNIT
       else

@@ -15,6 +15,7 @@ from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, pack, unfinished
+from coordinator.toolsets.items.store.included import Included
 
 
 class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -31,6 +32,8 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Of a new claim, the item's role; else -1."""
     taken_over: bool = False
     """Whether the item was abandoned."""
+    included: Included | None = None
+    """Of a success, what was asked for."""
 
 
 class Released(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -88,9 +91,14 @@ class ClaimStore(BaseStore):
         agent: str,
         claims: Sequence[tuple[str, int, int]],
         releases: Sequence[tuple[str, int]],
+        include: str = "",
     ) -> Coroutine[Any, Any, NamedReply]:
-        """Claims (id, TTL in ms, fence or 0) and releases (id, fence or 0) items for one agent, atomically."""
-        return self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases))
+        """Claims (id, TTL in ms, fence or 0) and releases (id, fence or 0) items for one agent, atomically.
+
+        Args:
+            include: letters of what to add about the claimed item.
+        """
+        return self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases), include)
 
     async def claim_next(
         self,
@@ -103,11 +111,13 @@ class ClaimStore(BaseStore):
         wait_ms: int = 0,
         only: bool = True,
         process: str = "",
+        include: str = "",
     ) -> ClaimReply:
         """Finds and claims the best item; the outcome is ``success``, ``no_match`` or, with ``wait_ms``, ``parked``.
 
         Args:
             only: for a waiting call: whether ``process`` has no other call with the request.
+            include: letters of what to add about the claimed item.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND for the selector's parent or ancestor; ``deadline_exceeded`` if a search
@@ -119,7 +129,7 @@ class ClaimStore(BaseStore):
         wanted = agent, ttl_ms, packed, queue, let_go, wait_ms, process, int(only)
         while True:
             try:
-                reply = await self._change(_CLAIM_NEXT, project, request, *wanted, after, again)
+                reply = await self._change(_CLAIM_NEXT, project, request, *wanted, after, again, include)
             except ScriptFailure as failure:
                 if failure.code != "NOT_FOUND":
                     raise

@@ -13,6 +13,7 @@ from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, Changed, Path, pack
+from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures import Abandoned, read_abandoned
 from coordinator.toolsets.items.store.ranked import RankedStore
 
@@ -53,6 +54,7 @@ class Context(NamedTuple):
     claim: Claim | bool
     blockers: list[tuple[str, int, int]]
     """The unsatisfied blockers: id, role, role that they must reach."""
+    included: Included | bool = False
 
 
 class Row(NamedTuple):
@@ -71,14 +73,18 @@ _TRANSITIONS = Script(LIBRARY, "recent_transitions", tuple[str, list[Row]])
 class ContextStore(RankedStore):
     """What is going on in any project."""
 
-    async def context(self, project: str, item: str, ancestors: bool) -> Context:
+    async def context(self, project: str, item: str, ancestors: bool, include: str = "") -> Context:
         """One item with its notes and its claim.
+
+        Args:
+            include: letters of what to add.
 
         Raises:
             ToolFailure: RESOURCE_NOT_FOUND.
         """
         try:
-            return await self._store.run(_CONTEXT, project, item, self.schemas.current.version, int(ancestors))
+            config = self.schemas.current.version
+            return await self._store.run(_CONTEXT, project, item, config, int(ancestors), include)
         except ScriptFailure:
             raise no_such_item("itemId") from None
 

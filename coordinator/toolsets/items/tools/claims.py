@@ -26,32 +26,35 @@ from coordinator.toolsets.items.contract.claims import (
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
+from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.items import not_blank, short_text
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore, NamedReply, Released, Waiting
+from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import shown
 from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.timestamp import iso
-from coordinator.toolsets.tool import Call, Criticality, Services, Tool
+from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Services, Tool
 
 MAX_ENTRIES = 100
 MAX_REF = 64
 
 _DESCRIPTION = (
     "Atomically claim or release work items for exclusive ownership. One claim per agent: claiming an item releases "
-    "the agent's earlier one after the new one is acquired. Claims expire after ttlSeconds (default 900); claiming "
-    "an item that you already hold renews the claim (do so at half of its time). requestId and actor are required. "
-    "A claim has either itemId or a selector. With a selector, the best matching item is found and claimed in one "
-    "step; with waitMs the call waits for one, in order of arrival. Without a role, these are ready items in queue and "
-    "abandoned ones (in work or review, their agent's claim has ended), by priority, abandoned first: takeover is true "
-    "then. Either way call advance_item start next, do the work (get_context and query_notes show what was done), and "
-    "complete it: after a takeover, the first start leaves the item in its role. What is below an item held by "
-    "somebody else is left out, unless parentId or ancestorId names that item or one below it. Outcomes of claims: "
-    "success, already_claimed (with retryAfterMs), not_found, terminal_item, stale_fence, no_match (nothing "
-    "suitable was ready, which is no failure: ask again with a new requestId after retryAfterMs), superseded (a later "
-    "entry of the same call was acquired), rejected_by_policy (the whole call fails). Outcomes of releases: success, "
-    "not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later calls: they are refused if the claim is lost."
+    "the agent's earlier one after the new one is acquired. Claims expire after ttlSeconds (default 900); claiming an "
+    "item that you already hold renews the claim (do so at half of its time). requestId and actor are required. A "
+    "claim has either itemId or a selector. With a selector, the best matching item is found and claimed in one step; "
+    "with waitMs the call waits for one, in order of arrival. Without a role, these are ready items in queue and "
+    "abandoned ones (in work or review, their agent's claim has ended), by priority, abandoned first: takeover is "
+    "true then. Either way call advance_item start next, do the work (include adds the item, its notes and the "
+    "results of its blockers to the answer), and complete it: after a takeover, the first start leaves the item in "
+    "its role. What is below an item held by somebody else is left out, unless parentId or ancestorId names that item "
+    "or one below it. Outcomes of claims: success, already_claimed (with retryAfterMs), not_found, terminal_item, "
+    "stale_fence, no_match (nothing suitable was ready, which is no failure: ask again with a new requestId after "
+    "retryAfterMs), superseded (a later entry of the same call was acquired), rejected_by_policy (the whole call "
+    "fails). Outcomes of releases: success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later "
+    "calls: they are refused if the claim is lost."
 )
 
 _LOST = {
@@ -88,6 +91,7 @@ class Claims:
         """Claims and releases items for the trusted actor."""
         selector = _check(args)
         claims, releases = args.claims, args.releases
+        include = wanted_parts(args.include) if args.include else ""
         try:
             trusted = await self._services.resolve_actor(checked(given(args.actor)))
         except Distrusted as distrusted:
@@ -100,20 +104,23 @@ class Claims:
             if entry.agent_id is not None and entry.agent_id != agent:
                 self._warn("agentId", "agentId of a claim is ignored: the trusted actor differs")
                 break
-        record = idempotency_key(agent, args.request_id, "claim_item", claims, releases)
+        asked = (claims, releases, include) if include else (claims, releases)
+        record = idempotency_key(agent, args.request_id, "claim_item", *asked)
         freed_items: list[tuple[str, int]] = []
         if releases:
             ids = await self._store.resolve(call.project, _ids(releases, "releases"))
             freed_items = list(map(_packed_release, ids, releases))
         if selector is not None:
-            reply: ClaimReply = await self._by_selector(call, args, record, trusted, selector, freed_items)
+            reply: ClaimReply = await self._by_selector(call, args, record, trusted, selector, freed_items, include)
         else:
             ids = _ids(claims, "claims")
             if ids and min(map(len, ids)) < FULL:
                 ids = await self._store.resolve(call.project, ids)
             wanted = list(map(_packed_claim, ids, claims))
-            reply = await self._store.claim(call.project, record, agent, wanted, freed_items)
+            reply = await self._store.claim(call.project, record, agent, wanted, freed_items, include)
         claimed = [_claimed(entry, reply.claims[n], agent, reply.now) for n, entry in enumerate(claims)]
+        if include:
+            _add_included(claimed, reply.claims, include)
         if isinstance(reply, NamedReply) and reply.waiting is not None:
             _say_why_it_waits(claimed, reply.waiting)
         released = list(map(_released, releases, reply.releases))
@@ -148,6 +155,7 @@ class Claims:
         trusted: Trusted,
         selector: Selector,
         releases: Sequence[tuple[str, int]],
+        include: str,
     ) -> ClaimReply:
         """Claims the best match of a selector, and waits for one if requested."""
         place = "claims[0].selector."
@@ -158,7 +166,9 @@ class Claims:
             ancestor = await self._store.resolve_one(call.project, above, f"{place}ancestorId", record)
         wanted = selection.selector(selector, parent, ancestor, place, any_role=True)
         ttl_ms = args.claims[0].ttl_seconds * 1000
-        find = partial(self._store.claim_next, call.project, record, trusted.id, ttl_ms, wanted, releases)
+        find = partial(
+            self._store.claim_next, call.project, record, trusted.id, ttl_ms, wanted, releases, include=include
+        )
         if not args.wait_ms:
             return await find()
         park = partial(find, process=self._parking.process)
@@ -179,6 +189,7 @@ def tools(store: ClaimStore, parking: Parking, services: Services) -> tuple[Tool
             wait_ms=lambda args: args.wait_ms,
             parks=True,
             criticality=_weigh,
+            result_chars=RESULT_CHARS,
         ),
     )
 
@@ -287,6 +298,13 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
     return ClaimResult(
         item_id=item, outcome="not_found" if outcome == "ambiguous" else outcome, claim_ref=ref, error=error
     )
+
+
+def _add_included(claimed: list[ClaimResult], replies: list[Claimed], include: str) -> None:
+    """Adds to the successful claim what was asked for about its item."""
+    for result, reply in zip(claimed, replies, strict=True):
+        if reply.included is not None:
+            add_to(result, rendered(reply.included, include))
 
 
 def _say_why_it_waits(claimed: list[ClaimResult], waiting: Waiting) -> None:

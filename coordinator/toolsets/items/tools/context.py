@@ -6,7 +6,7 @@ from itertools import chain, islice
 
 from msgspec import UNSET
 
-from coordinator.errors import ToolFailure
+from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets import pages
 from coordinator.toolsets.items.contract.context import (
     AbandonedItem,
@@ -14,6 +14,7 @@ from coordinator.toolsets.items.contract.context import (
     ActiveClaims,
     ClaimDetail,
     ContextItem,
+    FullContextResult,
     GetContext,
     HealthCheckResult,
     ItemContextResult,
@@ -26,11 +27,14 @@ from coordinator.toolsets.items.contract.context import (
 from coordinator.toolsets.items.rules import classes
 from coordinator.toolsets.items.rules import context as rules
 from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.items import not_blank
 from coordinator.toolsets.items.rules.roles import ROLE_CODES, ROLE_NAMES
 from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.store.context import Claim, ContextStore, Listed, Row
+from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures import Left
+from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
@@ -38,11 +42,11 @@ from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 _ACTIVE = ("work", "review")
 _DESCRIPTION = (
     "A snapshot in one of three modes. With itemId: the item's note schema, which notes are filled, whether it can "
-    "move forward, and who holds its claim. With since: active items, role transitions since then (newest first) and "
-    "stalled items. Without either: active, blocked, stalled and abandoned items and the number of claims. Active "
-    "items are in work or review; stalled ones lack required notes of that phase; abandoned ones were left by an agent "
-    "whose claim has ended. Lists come in pages (limit, offset), best first; stalledItems shows those of the page's "
-    "activeItems."
+    "move forward, and who holds its claim; include adds more. With since: active items, role transitions since then "
+    "(newest first) and stalled items. Without either: active, blocked, stalled and abandoned items and the number of "
+    "claims. Active items are in work or review; stalled ones lack required notes of that phase; abandoned ones were "
+    "left by an agent whose claim has ended. Lists come in pages (limit, offset), best first; stalledItems shows "
+    "those of the page's activeItems."
 )
 
 
@@ -58,17 +62,21 @@ class Contexts:
         """A snapshot: of the item if one is given, of a session since a time, else of everything."""
         if item := not_blank(args.item_id):
             return await self._item_mode(call, args, item)
+        if args.include:
+            raise invalid("include", "needs itemId")
         if since := not_blank(args.since):
             return await self._session_resume(call, args, since)
         return await self._health_check(call, args)
 
     async def _item_mode(self, call: Call, args: GetContext, given: str) -> ItemContextResult:
+        include = wanted_parts(args.include)
         item = await self._store.resolve_one(call.project, given, "itemId")
-        context = await self._store.context(call.project, item, args.include_ancestors)
+        context = await self._store.context(call.project, item, args.include_ancestors, include)
         role = ROLE_NAMES[context.role]
         schema = self._store.schemas.current.resolve_reported(context.filled)
         standing = rules.Standing(role, schema, context.filled, context.blockers)
-        return ItemContextResult(
+        shape = FullContextResult if "i" in include else ItemContextResult
+        result = shape(
             mode="item",
             item=ContextItem(
                 id=dashed(item),
@@ -85,6 +93,10 @@ class Contexts:
             note_progress=standing.progress,
             claim_detail=_claim_detail(context.claim) if isinstance(context.claim, Claim) else UNSET,
         )
+        if isinstance(context.included, Included):
+            path = context.ancestors if args.include_ancestors else None
+            add_to(result, rendered(context.included, include, path))
+        return result
 
     async def _session_resume(self, call: Call, args: GetContext, since: str) -> SessionResumeResult:
         start = max(0, instant(since, "since"))
@@ -194,7 +206,7 @@ def tools(store: ContextStore) -> tuple[Tool, ...]:
             "get_context",
             _DESCRIPTION,
             GetContext,
-            (ItemContextResult, SessionResumeResult, HealthCheckResult),
+            (ItemContextResult, FullContextResult, SessionResumeResult, HealthCheckResult),
             handle.get_context,
             read_only=True,
             idempotent=True,

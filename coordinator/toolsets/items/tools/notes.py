@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import UNSET, UnsetType
 
@@ -216,15 +216,23 @@ def _context(reply: Written, schemas: SchemaConfig) -> NoteContext:
 
 
 def _shown(row: NoteRow, body: bool) -> Note:
-    return Note(
-        id=dashed(row.id),
-        item_id=dashed(row.item),
-        key=row.key,
-        role=phase_of(row.role),
-        body=row.body if body else UNSET,
-        format=row.format or UNSET,
-        created_at=iso(row.created),
-        modified_at=iso(row.modified),
-        actor=stored_actor(row.actor),
-        verification=stored_verification(row.verification),
-    )
+    note = Note(**fields_of(row))
+    if not body:
+        note.body = UNSET
+    return note
+
+
+def fields_of(row: NoteRow) -> dict[str, Any]:
+    """The fields of ``Note`` from a row."""
+    return {
+        "id": dashed(row.id),
+        "item_id": dashed(row.item),
+        "key": row.key,
+        "role": phase_of(row.role),
+        "body": row.body,
+        "format": row.format or UNSET,
+        "created_at": iso(row.created),
+        "modified_at": iso(row.modified),
+        "actor": stored_actor(row.actor),
+        "verification": stored_verification(row.verification),
+    }

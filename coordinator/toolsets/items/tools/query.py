@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import UNSET
 
@@ -66,10 +66,10 @@ class Queries:
             raise invalid("id", "is required for operation get")
         item = await self._items.resolve_one(call.project, args.id, "id")
         view, path = await self._items.read(call.project, item, args.include_ancestors)
-        full = _full(view)
+        shown = full(view, FullItem)
         if args.include_ancestors:
-            full.ancestors = ancestors(path)
-        return full
+            shown.ancestors = ancestors(path)
+        return shown
 
     async def _search(self, call: Call, args: QueryItems) -> SearchResult:
         parent = not_blank(args.parent_id)
@@ -99,7 +99,7 @@ class Queries:
             inner = await self._items.resolve_one(call.project, item, "itemId")
             view, counts, children = await self._items.overview_item(call.project, inner, rules.limit(args, MAX_LIMIT))
             return ItemOverview(
-                item=_full(view),
+                item=full(view, FullItem),
                 child_counts=_counts(counts),
                 children=[ShortItem(**_short(row)) for row in children],
                 notice=rules.notice(args),
@@ -166,10 +166,14 @@ def _root(root: Root, children: bool) -> RootItem:
     )
 
 
-def _full(view: View) -> FullItem:
+F = TypeVar("F", bound=FullItem)
+
+
+def full(view: View, shape: type[F]) -> F:
+    """The whole item, in this shape."""
     traits = view.traits.split(",") if isinstance(view.traits, str) else []
     properties = with_traits(view.properties if isinstance(view.properties, str) else None, traits)
-    return FullItem(
+    return shape(
         id=dashed(view.id),
         parent_id=dashed(view.parent) if isinstance(view.parent, str) else UNSET,
         title=view.title,

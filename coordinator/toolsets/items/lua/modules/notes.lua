@@ -60,12 +60,26 @@ function notes.store_first(run, list)
   for item_id, of_item in pairs(entries) do batch.call('HSET', run.keys.notes .. item_id, of_item) end
 end
 
+-- Whether the body of a note is not blank, from its entry at the item.
+function notes.is_filled(entry)
+  return string.sub(entry, 34, 34) == '1'
+end
+
+-- A note {id, item, key, role letter, body ('' without it), created, modified, actor, verification, format}, or nil.
+function notes.load(run, id, with_body)
+  local fields = {'i', 'k', 'r', 'c', 'm', 'a', 'v', 'f', with_body and 'b' or nil}
+  local item, key, role, created, modified, actor, verification, format, body =
+    unpack(redis.call('HMGET', run.keys.note .. id, unpack(fields)))
+  if not item then return nil end
+  return {id, item, key, role, body or '', tonumber(created), tonumber(modified), actor, verification, format or ''}
+end
+
 -- The inputs of an item's schema, and {key, filled} of each note unless `without_notes`: {type, tags, traits, notes}.
 function notes.schema_inputs(run, item, without_notes)
   local list = {}
   if run.config ~= '' and not without_notes then
     local flat = redis.call('HGETALL', run.keys.notes .. item.id)
-    for n = 1, #flat, 2 do list[#list + 1] = {flat[n], string.sub(flat[n + 1], 34, 34) == '1'} end
+    for n = 1, #flat, 2 do list[#list + 1] = {flat[n], notes.is_filled(flat[n + 1])} end
   end
   return {item.y or false, item.g or false, item.q or false, list}
 end

@@ -18,6 +18,7 @@ local TABLES = {
   owed_counts = true, -- by id: the outstanding change of the item's count of blockers
 }
 local VALUES = {
+  body_bytes = 0, rows_included = 0, -- read for callers (modules/included.lua)
   abandoned_noted = false, -- whether this call has added abandoned items
   comparisons = 0, hand_overs = 0, -- of items with parked calls (modules/serve.lua)
   edges_looked_at = 0, -- for repairs of levels (modules/levels.lua)

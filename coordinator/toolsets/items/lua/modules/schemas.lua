@@ -2,6 +2,7 @@
 --   schemas  per hash, each field packed: 's:' .. name = {lifecycle, default traits, notes}, 't:' .. trait = notes,
 --            'default' = name; a note is {key, role, required}
 local classes = require 'classes'
+local notes = require 'notes'
 
 local schemas = {}
 
@@ -65,8 +66,8 @@ function schemas.missing_notes(run, item, schema, role, given)
   for _, note in ipairs(schema.notes) do
     local key, note_phase, required = note[1], note[2], note[3]
     if required and key ~= given and (not phase or note_phase == phase) then
-      local entry = redis.call('HGET', run.keys.notes .. item.id, key) -- see modules/notes.lua
-      if not entry or string.sub(entry, 34, 34) ~= '1' then
+      local entry = redis.call('HGET', run.keys.notes .. item.id, key)
+      if not entry or not notes.is_filled(entry) then
         missing[#missing + 1], phases[#phases + 1] = key, note_phase
       end
     end

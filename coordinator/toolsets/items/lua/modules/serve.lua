@@ -17,6 +17,7 @@ local serve = {}
 local BELOW_MAX = 100 -- items below freed ones read per call
 local HAND_OVERS_MAX = 8 -- items handed to parked calls per call; others become a debt
 local COMPARISONS_MAX = 1000 -- comparisons of items with waiting selectors per call
+local INCLUDED_MAX = 150 -- notes and results read for those that get items
 
 -- Adds the ready items below a freed item to the newly ready ones: they were not available, and may be wanted now.
 -- Returns the remaining budget; negative if there are more.
@@ -66,7 +67,7 @@ end
 
 -- Whether further items become a debt.
 function serve.has_offered_enough(run)
-  return run.hand_overs >= HAND_OVERS_MAX or run.comparisons > COMPARISONS_MAX
+  return run.hand_overs >= HAND_OVERS_MAX or run.comparisons > COMPARISONS_MAX or run.rows_included > INCLUDED_MAX
 end
 
 -- `serve.parked_calls` if there is work.

@@ -1,0 +1,107 @@
+-- What a claim or a context includes about its item if the caller asks for it: the item in full (i), its notes (n), and
+-- the results of the items that block it (r). One call has at most BYTES of their texts, which is more than an answer
+-- shows: if there are more, the longest are cut to a common length.
+local graph = require 'graph'
+local items = require 'items'
+local notes = require 'notes'
+local views = require 'views'
+
+local included = {}
+
+local BYTES = 240000
+local ROWS_MAX = 100 -- notes read, and results
+local READ_MAX, SHORT = 2000000, 4000 -- bytes of bodies read by one call; of further notes only short bodies are read
+local LONG_TEXTS = {4, 12, 15} -- places in views.full: description, metadata, properties
+
+-- The ids of an item's notes, and how many it has; the oldest ROWS_MAX of them.
+local function ids_of_notes(run, id)
+  local flat, list, created = redis.call('HGETALL', run.keys.notes .. id), {}, {}
+  for n = 1, #flat, 2 do list[#list + 1] = {string.sub(flat[n + 1], 1, 32), flat[n]} end
+  if #list > ROWS_MAX then
+    for _, one in ipairs(list) do created[one[1]] = tonumber(redis.call('HGET', run.keys.note .. one[1], 'c')) end
+    table.sort(list, function(one, other)
+      local this, that = created[one[1]], created[other[1]]
+      if this ~= that then return this < that end
+      return one[2] < other[2]
+    end)
+  end
+  local ids = {}
+  for n = 1, math.min(#list, ROWS_MAX) do ids[n] = list[n][1] end
+  return ids, #list
+end
+
+-- {id of the blocker, id of its result} of each blocker of an item that has one, and how many there are; the first
+-- ROWS_MAX by id.
+local function ids_of_results(run, id)
+  local blocking, list = {}, {}
+  graph.each_edge(run, id, function(code, other)
+    if graph.blocked_by_other(code) and not blocking[other] then
+      blocking[other] = true
+      local entry = redis.call('HGET', run.keys.notes .. other, notes.RESULT)
+      if entry and notes.is_filled(entry) then list[#list + 1] = {other, string.sub(entry, 1, 32)} end
+    end
+  end)
+  table.sort(list, function(one, other) return one[1] < other[1] end)
+  return list, #list
+end
+
+-- A note and the bytes of its body. Its place is added to `texts`.
+local function read_note(run, id, texts)
+  local size = run.body_bytes > READ_MAX and redis.call('HSTRLEN', run.keys.note .. id, 'b') or 0
+  local row = notes.load(run, id, size <= SHORT)
+  run.rows_included, run.body_bytes = run.rows_included + 1, run.body_bytes + #row[5]
+  texts[#texts + 1] = {row, 5, #row[5]}
+  return row, math.max(size, #row[5])
+end
+
+-- The beginning of a text in UTF-8, of at most this many bytes.
+local function beginning(text, bytes)
+  while bytes > 0 and math.floor((string.byte(text, bytes + 1) or 0) / 64) == 2 do bytes = bytes - 1 end
+  return string.sub(text, 1, bytes)
+end
+
+-- Cuts the longest of the texts, {table, place in it, bytes}, so that they have at most BYTES together.
+local function shorten(texts)
+  local total = 0
+  for _, text in ipairs(texts) do total = total + text[3] end
+  if total <= BYTES then return end
+  table.sort(texts, function(one, other) return one[3] < other[3] end)
+  local left = BYTES
+  for n, text in ipairs(texts) do
+    local share = math.floor(left / (#texts - n + 1))
+    if text[3] > share then text[1][text[2]] = beginning(text[1][text[2]], share) end
+    left = left - math.min(text[3], share)
+  end
+end
+
+-- `wanted` = some of the letters i, n and r. Returns {full view or false, bytes of its long texts, list of {note, bytes
+-- of its body}, number of notes, list of {blocker, its title and role, its result as a note, bytes of it}, number of
+-- results}; notes as notes.load returns them, with a shortened or empty body if it is too long.
+function included.of(run, id, wanted)
+  local texts, view, sizes, rows, results, row_count, result_count = {}, false, {}, {}, {}, 0, 0
+  if string.find(wanted, 'i', 1, true) then
+    view = views.full(run, items.load(run, id))
+    for n, place in ipairs(LONG_TEXTS) do
+      sizes[n] = view[place] and #view[place] or 0
+      if view[place] then texts[#texts + 1] = {view, place, sizes[n]} end
+    end
+  end
+  if string.find(wanted, 'n', 1, true) then
+    local ids
+    ids, row_count = ids_of_notes(run, id)
+    for n, note in ipairs(ids) do rows[n] = {read_note(run, note, texts)} end
+  end
+  if string.find(wanted, 'r', 1, true) then
+    local found
+    found, result_count = ids_of_results(run, id)
+    for n = 1, math.min(result_count, ROWS_MAX) do
+      local blocker, note = unpack(found[n])
+      local title, role = unpack(views.head(run, blocker))
+      results[n] = {blocker, title, role, read_note(run, note, texts)}
+    end
+  end
+  shorten(texts)
+  return {view, sizes, rows, row_count, results, result_count}
+end
+
+return included
