@@ -23,6 +23,7 @@ from coordinator.cli.reload import SettingsInForce
 from coordinator.cli.stores import open_for_serving
 from coordinator.cli.supervision.lifecycle import ORPHAN_SECONDS, Lifecycle
 from coordinator.cli.supervision.sockets import BACKLOG, listening
+from coordinator.feed import FeedReader
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import Exposition, Recorder, tracing
@@ -118,6 +119,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             process=recorder.slot,
             admission=admission,
             hints=projects,
+            feed=FeedReader(store),
         )
         await actors.start()
         await authenticator.start()

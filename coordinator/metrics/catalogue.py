@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator.metrics.metric import OTHER, Label, Metric
+from coordinator.metrics import feed
+from coordinator.metrics.metric import OTHER, SLOT, Label, Metric
 
 ROLE = Label("role", ("frontend", "worker", "store", "supervisor"))
-SLOT = Label("slot", limit=130)
 TOOL = Label("tool", limit=100)
 SCRIPT = Label("script", limit=100)
 OUTCOME = Label("outcome", ("ok", "error", "conflict", "shed", "invalid", "internal"))
@@ -560,6 +560,7 @@ CATALOGUE: tuple[Metric, ...] = (
     OLDEST_ABANDONED,
     AGENTS_WAITING,
     CLAIM_WAIT,
+    *feed.ALL,
     IDEMPOTENCY,
     CHECKPOINTS,
     SESSION_TOKENS_REFUSED,

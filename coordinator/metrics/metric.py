@@ -24,6 +24,10 @@ class Label:
     limit: int = 0
 
 
+SLOT = Label("slot", limit=130)
+"""The process, by its place on its host."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """One row of the catalogue.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.metrics import catalogue
+from coordinator.metrics import catalogue, feed
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
@@ -60,6 +60,11 @@ class Recorder:
         self._oldest_abandoned = Family(catalogue.OLDEST_ABANDONED, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
         self._claim_waits = Family(catalogue.CLAIM_WAIT, cells.histogram)
+        self._feed_listeners = Family(feed.LISTENERS, cells.number)
+        self._feed_deliveries = Family(feed.DELIVERIES, cells.number)
+        self._feed_cut = Family(feed.CUT, cells.number)
+        self._feed_gaps = Family(feed.GAPS, cells.number)
+        self._feed_lag = Family(feed.LAG, cells.histogram)
         self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
         self._checkpoints = Family(catalogue.CHECKPOINTS, cells.number)
         self._session_tokens = Family(catalogue.SESSION_TOKENS_REFUSED, cells.number)
@@ -133,12 +138,16 @@ class Recorder:
             self._trust,
             self._key_fetches,
             self._gateway_submits,
+            self._feed_deliveries,
+            self._feed_cut,
+            self._feed_gaps,
         ):
             family.start_at_zero()
         self._holds.start_at_zero()
         self._losers.start_at_zero()
         self._claim_waits.start_at_zero()
         self.agents_waiting(0)
+        self.feed_listeners(0)
 
     def start_worker(self) -> None:
         """Starts the counters of a worker at zero."""
@@ -239,6 +248,24 @@ class Recorder:
     def claim_waited(self, end: str, seconds: float) -> None:
         """A claim has stopped waiting for an item: ``served``, ``in_vain`` or ``ended``."""
         self._claim_waits(end).observe(seconds)
+
+    def feed_listeners(self, count: int) -> None:
+        """Listeners of the change feed in this process."""
+        self._feed_listeners(self.slot).set(count)
+
+    def feed_delivered(self, count: int, lag: float | None) -> None:
+        """Events were given to listeners; the oldest was committed ``lag`` seconds ago (None: they caught up)."""
+        self._feed_deliveries().inc(count)
+        if lag is not None:
+            self._feed_lag().observe(lag)
+
+    def feed_cut(self, reason: str) -> None:
+        """A listener was cut off: ``slow``, ``revoked``, ``drain`` or ``failed``."""
+        self._feed_cut(reason).inc()
+
+    def feed_gap(self, reason: str) -> None:
+        """Events are missing: ``failover``, ``lost`` or ``trimmed``."""
+        self._feed_gaps(reason).inc()
 
     def checkpoint(self, outcome: str) -> None:
         """A checkpoint of a workflow session was yielded or answered, or an answer was refused."""

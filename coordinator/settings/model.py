@@ -26,6 +26,7 @@ from msgspec import Meta, Struct
 from coordinator.settings import example_sections as examples
 from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connections
+from coordinator.settings.feed import Feed
 from coordinator.settings.flows import Flows
 from coordinator.settings.gateway.model import Gateway
 from coordinator.settings.identity import ActorAuthentication
@@ -450,6 +451,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ] = None
 
     overload: Overload = Overload()
+    feed: Feed = Feed()
     tracing: Tracing = Tracing()
     gateway: Annotated[
         Gateway | None,

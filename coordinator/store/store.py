@@ -339,15 +339,23 @@ class Store:
         It never retries by itself, and has no read timeout: blocking calls set their own.
         """
         if self._client is None:
-            self._client = clients.async_client(
-                self._address,
-                protocol=self._protocol,
-                retry=Retry(NoBackoff(), 0),
-                socket_timeout=None,
-                socket_connect_timeout=self._timeout,
-                redis_connect_func=self.identity.guard_async,
-            )
+            self._client = self.further_client(self._protocol)
         return self._client
+
+    def further_client(self, protocol: int) -> redis.asyncio.Redis:
+        """Another client like ``client``, which the caller closes.
+
+        Args:
+            protocol: RESP version, 2 or 3.
+        """
+        return clients.async_client(
+            self._address,
+            protocol=protocol,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=None,
+            socket_connect_timeout=self._timeout,
+            redis_connect_func=self.identity.guard_async,
+        )
 
     async def pop_first(self, lists: Sequence[str | bytes], seconds: float) -> tuple[bytes, bytes] | None:
         """Takes the first element of the first of these lists that has one, with the name of that list; waits for one.

@@ -24,11 +24,13 @@ import msgspec
 import structlog
 from structlog.contextvars import STRUCTLOG_KEY_PREFIX
 
+from coordinator.feed import FeedReader
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.grants import Grant
 from coordinator.metrics import tracing
 from coordinator.overload import Admission, Ticket
 from coordinator.settings import Settings
+from coordinator.store.drains import FLEET_SCOPE
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Toolset
 from coordinator.transport.admin import AdminApp
@@ -38,6 +40,7 @@ from coordinator.transport.calls import Calls, Done, Hints, Hooks
 from coordinator.transport.cors import Cors
 from coordinator.transport.endpoints import Endpoints
 from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
+from coordinator.transport.feed import DRAIN_SECONDS, Feed
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import PROBES, PROBES_OF_CLIENTS, Health, Pingable
 from coordinator.transport.replies import (
@@ -95,6 +98,7 @@ class FrontEnd:
         process: the process's name within the fleet, shown by /readyz.
         admission: sheds calls under overload; None: all are admitted.
         hints: adds hints about the project to reads; None: no hints.
+        feed: reads what the change feed gives to listeners; None: there is no feed.
 
     Raises:
         EndpointError: the configured toolsets cannot be served together.
@@ -117,6 +121,7 @@ class FrontEnd:
         process: str = "",
         admission: Admission | None = None,
         hints: Hints | None = None,
+        feed: FeedReader | None = None,
     ) -> None:
         self._endpoints = endpoints = Endpoints(
             toolsets, settings.toolsets, settings.tool_name_style, settings.output_schemas, settings.projects
@@ -150,6 +155,11 @@ class FrontEnd:
             max_head=limits.head,
             max_depth=limits.depth,
         )
+        self.feed: Feed | None = None
+        """Serves the change feed."""
+        if feed is not None:
+            longest = settings.longest_wait_ms
+            self.feed = Feed(feed, endpoints, self.authorization, admission, settings.feed, longest)
         probes = PROBES_OF_CLIENTS if settings.admin_port else PROBES
         self._slow_path = SlowPath(
             endpoints=endpoints,
@@ -163,6 +173,7 @@ class FrontEnd:
             authorization=self.authorization,
             calls=self._calls,
             fast_path=self.fast_path,
+            feed=self.feed,
             probes=probes,
             welcome=Welcome(
                 settings.auth.resource,
@@ -173,6 +184,7 @@ class FrontEnd:
         )
         self.fast = fast
         """Whether the fast path is in use."""
+        self._drain_seconds = settings.drain_seconds
         self._tracing = tracing.active()
         self._drains = [toolset.drain for toolset in toolsets.values() if toolset.drain is not None]
         self._holds = [toolset.hold for toolset in toolsets.values() if toolset.hold is not None]
@@ -193,6 +205,8 @@ class FrontEnd:
         """Takes over reloaded settings, for every later request."""
         self._endpoints.open_only(settings.projects)
         self.fast_path.forget()
+        if self.feed is not None:
+            self.feed.limits = settings.feed
 
     def begin_drain(self) -> None:
         """Begins the shutdown: the process is unready at once. Requests are still served, and then connections close.
@@ -200,6 +214,8 @@ class FrontEnd:
         Waiting calls end with a retry, so that another process serves them.
         """
         self._health.draining = True
+        if self.feed is not None:
+            self.feed.hold(True, min(DRAIN_SECONDS, self._drain_seconds / 3))
         self._ending = [asyncio.ensure_future(drain()) for drain in self._drains]
 
     async def take_no_new_work(self, scope: str) -> None:
@@ -213,6 +229,9 @@ class FrontEnd:
         """
         self._health.drained = scope
         if not self.draining:
+            if self.feed is not None:
+                # While the whole fleet is drained, reads are still answered, and there is no other process for them.
+                self.feed.hold(bool(scope) and scope != FLEET_SCOPE)
             await asyncio.gather(*(hold(bool(scope)) for hold in self._holds))
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
@@ -220,7 +239,9 @@ class FrontEnd:
         return await self._health.readiness()
 
     async def aclose(self) -> None:
-        """Stops the protocol servers, as the end of the ASGI lifespan does."""
+        """Stops the protocol servers and the feed, as the end of the ASGI lifespan does."""
+        if self.feed is not None:
+            await self.feed.aclose()
         await self._sdk.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,7 +14,7 @@ endpoint if its audience is the endpoint or a resource that contains it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from coordinator.errors import ToolFailure
 from coordinator.identity.authenticator import LONGEST_TOKEN, TOKEN, Authenticator
 from coordinator.identity.grants import Denied, Grant, Reason, canonical, enclosing
-from coordinator.identity.permissions import least, vocabulary
+from coordinator.identity.permissions import least, sufficient, vocabulary
 from coordinator.toolsets.caller import Caller
 from coordinator.transport.endpoints import Access, Endpoints, Target
 from coordinator.transport.fast_path import Plan
@@ -104,17 +104,54 @@ class Authorization:
         if not self.enabled:
             return None
         try:
-            grant = await self._authenticator.authenticate(authorization)
-            if grant is None:
-                return None
-            if grant.audiences is not None and grant.audiences.isdisjoint(self._resources(path)):
-                raise Denied("audience", f"the token is for another audience than {self._resource(path)}")
-            if grant.projects is not None and target.project not in grant.projects:
-                raise Denied("project", f"the token is not for the project '{target.project}'")
-            if not target.endpoint.admits(grant.caller):
+            grant = await self._grant(authorization, path, target.project)
+            if grant is not None and not target.endpoint.admits(grant.caller):
                 raise Denied("permission", "the token permits none of the tools of this endpoint")
         except Denied as denied:
             raise self._answer(denied, path, _scope(target)) from None
+        return grant
+
+    async def admit_listener(
+        self, authorization: bytes | None, path: str, project: str, needed: Collection[str] = ()
+    ) -> tuple[Caller | None, frozenset[str] | None]:
+        """The caller who listens to a project's feed, and the toolsets whose events they may read; None: an anonymous
+        caller, and all.
+
+        Args:
+            needed: toolsets whose events the caller asks for; none: those that they may read, but at least one.
+
+        Raises:
+            Refused: as ``admit``.
+        """
+        if not self.enabled:
+            return None, None
+        scopes = " ".join(least(toolset, True) for toolset in needed or self._endpoints.names)
+        try:
+            grant = await self._grant(authorization, path, project)
+            if grant is None:
+                return None, None
+            permissions = grant.caller.permissions
+            readable = frozenset(
+                toolset for toolset in self._endpoints.names if not sufficient(toolset, True).isdisjoint(permissions)
+            )
+            if not readable.issuperset(needed):
+                raise Denied("permission", f"the events that are asked for need '{scopes}'")
+            if not readable:
+                raise Denied("permission", "the token permits none of the tools whose events the feed has")
+        except Denied as denied:
+            # The metadata are those of the whole server, which the feed is a part of.
+            raise self._answer(denied, "", scopes) from None
+        return grant.caller, readable
+
+    async def _grant(self, authorization: bytes | None, path: str, project: str) -> Grant | None:
+        """What a token grants at a path of a project; None: there is none, and none is needed. Raises Denied."""
+        grant = await self._authenticator.authenticate(authorization)
+        if grant is None:
+            return None
+        if grant.audiences is not None and grant.audiences.isdisjoint(self._resources(path)):
+            raise Denied("audience", f"the token is for another audience than {self._resource(path)}")
+        if grant.projects is not None and project not in grant.projects:
+            raise Denied("project", f"the token is not for the project '{project}'")
         return grant
 
     async def identify(self, authorization: bytes | None) -> Caller | None:

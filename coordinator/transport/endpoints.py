@@ -158,6 +158,14 @@ class Endpoints:
         seen = self._projects if caller is None or caller.sees is None else self._projects & caller.sees
         return that_exist(project, sorted(seen))
 
+    def project(self, name: str) -> Refusal | None:
+        """Why there is no such project; None: there is, or may be."""
+        if not PROJECT.fullmatch(name):
+            return Refusal(400, f"no project can have the name {_quoted(name)}; allowed: {PROJECT_RULE}")
+        if self._closed(name):
+            return Refusal(404, f"there is no project '{name}'")
+        return None
+
     def _closed(self, project: str) -> bool:
         return bool(self._projects) and project not in self._projects
 
@@ -179,10 +187,8 @@ class Endpoints:
     def _resolve(self, project: str | None, toolsets: str | None) -> Target | Refusal:
         if project is None:
             project = DEFAULT_PROJECT
-        elif not PROJECT.fullmatch(project):
-            return Refusal(400, f"no project can have the name {_quoted(project)}; allowed: {PROJECT_RULE}")
-        if self._closed(project):
-            return Refusal(404, f"there is no project '{project}'")
+        if (refusal := self.project(project)) is not None:
+            return refusal
         endpoint = self._endpoint(toolsets.split(",") if toolsets else self._default)
         return endpoint if isinstance(endpoint, Refusal) else Target(endpoint, project)
 

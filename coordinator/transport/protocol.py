@@ -23,6 +23,7 @@ import re
 import resource
 import socket
 import sys
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -30,7 +31,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from coordinator.metrics.throttled import ThrottledWarnings
-from coordinator.transport.replies import GONE
+from coordinator.transport.replies import CONNECTION, GONE
 
 ARRIVAL_SECONDS = 30.0
 """Seconds until a whole request must have arrived."""
@@ -64,6 +65,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self.arriving: asyncio.TimerHandle | None = None
         """Ends the time in which a request has to arrive, while one is expected."""
+        self.on_lost: Callable[[], None] | None = None
+        """Set by a request that is answered for long, to hear of the client's disconnect."""
         self._data = b""
         self._reparse = b""
         self._progressed = False
@@ -84,6 +87,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._arrived()
+        if self.on_lost is not None:
+            self.on_lost()
         if self._answering is not None and not self._answering.response_complete:
             # uvicorn notifies only the last one, and lets this one write to a closed connection.
             self._answering.disconnected = True
@@ -137,9 +142,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._take_absolute_target()
         scope: Any = self.scope
         scope[GONE] = self.is_gone
+        scope[CONNECTION] = self
         super().on_headers_complete()
         if not self.pipeline:
             self._answering = self.cycle
+
+    def abort(self) -> None:
+        """Closes the connection at once; what was not sent is dropped."""
+        self.transport.abort()
 
     def is_gone(self) -> bool:
         """Whether the client has closed the connection, even if the event loop has not reported it yet."""

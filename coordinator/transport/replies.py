@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -17,6 +17,9 @@ Header = tuple[bytes, bytes]
 
 GONE = "coordinator.gone"
 """Key in the ASGI scope of a function that says whether the client has disconnected."""
+
+CONNECTION = "coordinator.connection"
+"""Key in the ASGI scope of the connection (``Connection``) of a request that was served over HTTP by our protocol."""
 
 JSON: bytes = b"application/json"
 
@@ -53,6 +56,16 @@ async def reply(
         head += headers
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})
+
+
+class Connection(Protocol):
+    """What a long answer needs of its connection."""
+
+    on_lost: Callable[[], None] | None
+    """Called when the client has disconnected."""
+
+    def abort(self) -> None:
+        """Closes it at once; what was not sent is dropped."""
 
 
 class Refusal(NamedTuple):

@@ -27,6 +27,8 @@ from coordinator.transport.cors import Cors, is_preflight
 from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.envelope import MODERN, VERSION_KEY, negotiable
 from coordinator.transport.fast_path import FastPath, ParsedCall
+from coordinator.transport.feed import Feed
+from coordinator.transport.feed_request import is_feed
 from coordinator.transport.guards import (
     Gate,
     check_get,
@@ -99,6 +101,7 @@ class SlowPath:
 
     Args:
         missed: called with the reason why the fast path did not take a ``tools/call``.
+        feed: serves the change feed; None: nothing does.
         probes: the paths of ``health`` that are served.
         welcome: the page at ``/``.
     """
@@ -117,6 +120,7 @@ class SlowPath:
         authorization: Authorization,
         calls: Calls,
         fast_path: FastPath,
+        feed: Feed | None,
         probes: Collection[str],
         welcome: Welcome,
     ) -> None:
@@ -131,6 +135,7 @@ class SlowPath:
         self._authorization = authorization
         self._calls = calls
         self._fast_path = fast_path
+        self._feed = feed
         self._probes = probes
         self._welcome = welcome
 
@@ -151,6 +156,9 @@ class SlowPath:
         head = self._checked_head(headers)
         path: str = scope["path"]
         if await self._answer_other(path, scope["method"], head, send):
+            return
+        if self._feed is not None and is_feed(path):
+            await self._feed.serve(scope, send, head)
             return
         target = self._endpoints.resolve(path)
         if target is None:

@@ -29,10 +29,10 @@ WRITING = ONE_KEY | TWO_KEYS | MANY_KEYS | {"PUBLISH"}
 """Writing commands, by which of their arguments are written keys. The server treats PUBLISH as a write."""
 READING = frozenset(
     ("DBSIZE", "EXISTS", "GET", "GETRANGE", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HRANDFIELD",
-     "HSCAN", "HSTRLEN", "HVALS", "LINDEX", "LLEN", "LPOS", "LRANGE", "MGET", "PTTL", "SCARD", "SISMEMBER", "SMEMBERS",
-     "SMISMEMBER", "STRLEN", "TIME", "TTL", "TYPE", "XLEN", "XRANGE", "XREVRANGE", "ZCARD", "ZCOUNT", "ZLEXCOUNT",
-     "ZMSCORE", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZRANK", "ZREVRANGE", "ZREVRANGEBYLEX",
-     "ZREVRANGEBYSCORE", "ZREVRANK", "ZSCAN", "ZSCORE")
+     "HSCAN", "HSTRLEN", "HVALS", "INFO", "LINDEX", "LLEN", "LPOS", "LRANGE", "MGET", "PTTL", "SCARD", "SISMEMBER",
+     "SMEMBERS", "SMISMEMBER", "STRLEN", "TIME", "TTL", "TYPE", "XINFO", "XLEN", "XRANGE", "XREVRANGE", "ZCARD",
+     "ZCOUNT", "ZLEXCOUNT", "ZMSCORE", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZRANK", "ZREVRANGE",
+     "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE", "ZREVRANK", "ZSCAN", "ZSCORE")
 )  # fmt: skip
 _SAME_TEXT = ("ipairs", "next", "pairs", "select", "string.format", "string.gsub", "string.sub", "table.concat",
               "table.remove", "tostring", "unpack")  # fmt: skip

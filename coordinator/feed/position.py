@@ -1,0 +1,84 @@
+"""Reads a project's stream from a position on, and judges whether events are missing before what it reads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from coordinator.feed.cursor import START, Cursor, Entry, entry_of, epoch_of
+from coordinator.feed.events import Gap, Reason
+from coordinator.store import Script, Store
+from coordinator.store.lua_library import Library
+
+Fields = list[str]
+"""Fields and values in turn."""
+Row = tuple[str, Fields]
+
+LIBRARY = Library("coordinator.feed")
+
+
+class _Reply(msgspec.Struct, frozen=True, array_like=True):
+    history: str
+    last: str
+    first: str
+    trimmed: bool
+    found: bool
+    rows: list[Row]
+    known: list[str]
+
+
+_READ = Script(LIBRARY, "read_feed", _Reply)
+
+
+class Slice(NamedTuple):
+    """What was read."""
+
+    epoch: str
+    """The history of the server that answered."""
+    position: Entry
+    """Where delivery goes on: the position asked for, unless there is a gap."""
+    gap: Gap | None
+    rows: list[Row]
+    last: Entry
+    """The last id of the stream so far."""
+    known: list[str]
+    """What each id is: '' unknown, 'root', 'other' or an item's parent."""
+
+
+async def read(store: Store, at: Cursor, count: int, ids: tuple[str, ...] = ()) -> Slice:
+    """Reads up to ``count`` entries after a position.
+
+    Raises:
+        ToolFailure: the store does not answer.
+    """
+    position = f"{at.entry[0]}-{at.entry[1]}"
+    reply = await store.run(_READ, at.project, position, count, *ids)
+    epoch, last, rows = epoch_of(reply.history), entry_of(reply.last), reply.rows
+    first = entry_of(reply.first) if reply.first else None
+    reason = _missing(at, epoch, last, first, reply.trimmed, reply.found)
+    if reason is None:
+        return Slice(epoch, at.entry, None, rows, last, reply.known)
+    # After the last entry that is certain to be known, as far as there is one: what is there already comes once.
+    goes_on = (START if first else last) if reason == "trimmed" else min(at.entry, last)
+    gap = Gap(reason, str(Cursor(at.project, epoch, goes_on)))
+    if goes_on != at.entry:
+        rows = (await read(store, Cursor(at.project, epoch, goes_on), count)).rows if count else []
+    return Slice(epoch, goes_on, gap, rows, last, reply.known)
+
+
+def _missing(at: Cursor, epoch: str, last: Entry, first: Entry | None, trimmed: bool, found: bool) -> Reason | None:
+    """Why events may be missing after a position; None: none are.
+
+    The server appends the same entries in the same order everywhere, so if the entry at the position is there, so was
+    all that came before it, whatever server answers now.
+    """
+    if found or at.entry == last or not at.epoch:
+        return None
+    if at.entry > last:
+        return "lost" if at.epoch == epoch else "failover"
+    if at.entry == START:
+        return "trimmed" if trimmed else None
+    if first is None or at.entry < first:
+        return "trimmed"
+    return "failover" if at.epoch != epoch else None

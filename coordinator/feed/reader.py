@@ -1,0 +1,351 @@
+"""The one reader of the event streams in a process, for any number of listeners.
+
+It holds a connection of its own and reads all projects that somebody listens to with one blocking command, so the store
+does not notice how many listeners there are. A new listener first reads for itself, over the connection that all calls
+share, until it has caught up with the reader. Each entry is decoded and encoded once; an index by id and root finds the
+listeners that want it, so that events of other trees cost them nothing.
+
+Whenever the connection is a new one, the position in each project is checked against the stream (``position.py``): what
+another server lacks, or what was trimmed meanwhile, is reported as a gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import Context
+from typing import Any
+
+import redis.exceptions
+
+from coordinator.errors import ToolFailure
+from coordinator.feed import position
+from coordinator.feed.cursor import START, Cursor, Entry, entry_of, epoch_of, prefix
+from coordinator.feed.events import Event, event_of
+from coordinator.feed.filters import Filter
+from coordinator.feed.listener import Item, Listener
+from coordinator.metrics import recorder
+from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.store import Store, StoreError, keys
+
+COUNT = 500
+"""Entries of a project that are read at a time."""
+BLOCK_SECONDS = 0.5
+_LATE_SECONDS = 2.0
+"""How much longer than that the server may take to answer."""
+PACE_SECONDS = 0.02
+"""The least time between two reads: what happens in between is read together."""
+PAUSE_SECONDS = 0.2
+"""The pause before it connects again."""
+LINGER_SECONDS = 10.0
+"""How long a project is followed after its last listener: clients that poll come back."""
+
+
+class _Lost(Exception):
+    """The connection must not be used any longer."""
+
+
+class _Followed:
+    """A project that is read, and its listeners by what they want."""
+
+    def __init__(self, at: Cursor) -> None:
+        self.project = at.project
+        self.key = keys.events.key(at.project)
+        self.at(at.epoch, at.entry)
+        self.unsure = False
+        """Whether entries may have been trimmed that were not read yet."""
+        self.left = 0.0
+        """When its last listener left; counts while it has none."""
+        self._groups: dict[Filter, set[Listener]] = {}
+        self._by_id: dict[str, set[Filter]] = {}
+        self._by_root: dict[str, set[Filter]] = {}
+        self._others: set[Filter] = set()
+
+    def at(self, epoch: str, entry: Entry) -> None:
+        """Where it is read from on."""
+        self.epoch, self.entry, self.cursors = epoch, entry, prefix(self.project, epoch)
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(self.project, self.epoch, self.entry)
+
+    @property
+    def listeners(self) -> Iterator[Listener]:
+        return (one for group in self._groups.values() for one in group)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody listens."""
+        return not self._groups
+
+    def add(self, listener: Listener) -> None:
+        wanted = listener.filter
+        group = self._groups.get(wanted)
+        if group is None:
+            group = self._groups[wanted] = set()
+            for places in self._places(wanted):
+                places.add(wanted)
+        group.add(listener)
+
+    def remove(self, listener: Listener) -> None:
+        wanted = listener.filter
+        group = self._groups.get(wanted, set())
+        group.discard(listener)
+        if not group and self._groups.pop(wanted, None) is not None:
+            for places in self._places(wanted):
+                places.discard(wanted)
+            for index, names in ((self._by_id, wanted.ids), (self._by_root, wanted.roots)):
+                for name in names:
+                    if not index.get(name, True):
+                        del index[name]
+            self.left = time.monotonic()
+
+    def _places(self, wanted: Filter) -> Iterable[set[Filter]]:
+        if wanted.ids:
+            return [self._by_id.setdefault(one, set()) for one in wanted.ids]
+        if wanted.roots:
+            return [self._by_root.setdefault(one, set()) for one in wanted.roots]
+        return (self._others,)
+
+    def wanting(self, event: Event) -> Iterator[set[Listener]]:
+        """The groups of listeners that get an event."""
+        for found in (self._others, self._by_id.get(event.id, ()), self._by_root.get(event.root, ())):
+            for wanted in found:
+                if sees(wanted, event):
+                    yield self._groups[wanted]
+
+
+def sees(wanted: Filter, event: Event) -> bool:
+    """Whether a listener with this filter gets the event."""
+    if event.kind.name not in wanted.kinds:
+        return False
+    if wanted.ids and event.id not in wanted.ids:
+        return False
+    if wanted.roots and event.root not in wanted.roots:
+        return False
+    toolset = event.toolset
+    if wanted.toolsets is not None and toolset not in wanted.toolsets:
+        return False
+    return toolset != "flows" or wanted.creator is None or event.fields.get("u") == wanted.creator
+
+
+class FeedReader:
+    """The feeds of all projects, as this process reads them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._followed: dict[str, _Followed] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._verified = ""
+        """The epoch of the server at which all positions were last checked."""
+        self._connects = -1
+        self._read_at = 0.0
+        self._metrics = recorder()
+        self._warn = ThrottledWarnings()
+
+    async def position(self, project: str, after: Cursor | None, ids: Sequence[str] = ()) -> position.Slice:
+        """Where a listener to a project would begin, and what some ids are (see ``position.Slice``).
+
+        Args:
+            after: the cursor that it has; None: now.
+
+        Raises:
+            ToolFailure: the store does not answer.
+        """
+        found = await position.read(self._store, after or Cursor(project, "", START), 0, tuple(ids))
+        return found if after is not None else found._replace(position=found.last)
+
+    def listen(self, at: Cursor, wanted: Filter) -> Listener:
+        """A listener from a position on (``position``); to be closed."""
+        return Listener(at, wanted, self._catch_up)
+
+    def close(self, listener: Listener) -> None:
+        """A listener has left."""
+        listener.end("gone")
+        if not listener.behind and listener.project in self._followed:
+            self._followed[listener.project].remove(listener)
+
+    def cursor_of(self, listener: Listener) -> str:
+        """The position of a listener that has taken everything, also of events that were not for it."""
+        followed = self._followed.get(listener.project)
+        if not listener.behind and followed is not None and followed.entry >= listener.entry:
+            listener.entry, listener.cursors = followed.entry, followed.cursors
+        return listener.cursor
+
+    async def aclose(self) -> None:
+        """Stops reading."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _catch_up(self, listener: Listener) -> list[Item]:
+        """Reads on for a listener that is behind; puts it among the others once it is not."""
+        at = Cursor(listener.project, _epoch_in(listener.cursors), listener.entry)
+        if at.project in self._followed and self._join(listener, at):
+            return []
+        found = await position.read(self._store, at, COUNT)
+        items: list[Item] = [] if found.gap is None else [found.gap]
+        cursors, entry = prefix(listener.project, found.epoch), found.position
+        for row_id, flat in found.rows:
+            entry = entry_of(row_id)
+            event = event_of(listener.project, entry, dict(zip(flat[::2], flat[1::2], strict=False)), cursors)
+            if event is not None and sees(listener.filter, event):
+                items.append(event)
+        listener.cursors, listener.entry = cursors, entry
+        if len(found.rows) < COUNT and listener.ended is None:
+            self._join(listener, Cursor(listener.project, found.epoch, entry))
+        return items
+
+    def _join(self, listener: Listener, at: Cursor) -> bool:
+        """Puts a listener among those that the reader serves, unless the reader is ahead of it."""
+        if not at.epoch:
+            return False
+        followed = self._followed.get(at.project)
+        if followed is None:
+            followed = self._followed[at.project] = _Followed(at)
+            self._verified = self._verified if self._verified == at.epoch else ""
+            self._start()
+        elif followed.entry > at.entry:
+            return False
+        followed.add(listener)
+        listener.behind = False
+        return True
+
+    def _start(self) -> None:
+        self._changed.set()
+        if self._task is None or self._task.done():
+            # In an empty context, so that its log lines do not carry the id of a request.
+            self._task = asyncio.create_task(self._run(), name="feed reader", context=Context())
+
+    async def _run(self) -> None:
+        while self._followed:
+            try:
+                await self._session()
+            except (redis.exceptions.RedisError, OSError, TimeoutError, ToolFailure, StoreError, _Lost) as error:
+                if not isinstance(error, _Lost):
+                    self._warn("lost", "the feed cannot be read", reason=f"{type(error).__name__}: {error}")
+                    await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _session(self) -> None:
+        """Reads over one connection, until it breaks or nobody listens any more."""
+        client = self._store.further_client(protocol=2)
+        try:
+            async with asyncio.timeout(_LATE_SECONDS):
+                pool: Any = client.connection_pool
+                connection = await pool.get_connection()
+            await self._verify(connection)
+            while self._drop_idle():
+                await asyncio.sleep(self._read_at + PACE_SECONDS - time.monotonic())
+                if self._connects != self._store.link.connects:
+                    raise _Lost  # calls go to another server now, perhaps
+                for followed in [one for one in self._followed.values() if one.unsure]:
+                    await self._check(followed)
+                self._read_at = time.monotonic()
+                self._dispatch(await self._read(connection))
+        finally:
+            with contextlib.suppress(redis.exceptions.RedisError, OSError):
+                await client.aclose()
+
+    async def _read(self, connection: Any) -> list[Any]:
+        """The new entries of all projects, by key; none if the projects have changed meanwhile."""
+        self._changed.clear()
+        streams = list(self._followed.values())
+        words = [one.key for one in streams] + [f"{one.entry[0]}-{one.entry[1]}" for one in streams]
+        await connection.send_command("XREAD", "COUNT", COUNT, "BLOCK", int(BLOCK_SECONDS * 1000), "STREAMS", *words)
+        reading = asyncio.ensure_future(connection.read_response())
+        changed = asyncio.ensure_future(self._changed.wait())
+        try:
+            late = BLOCK_SECONDS + _LATE_SECONDS
+            await asyncio.wait((reading, changed), timeout=late, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return reading.result() or []
+            if changed.done():
+                raise _Lost  # a blocked connection takes no other command
+            raise TimeoutError("the store is silent")
+        finally:
+            reading.cancel()
+            changed.cancel()
+            await asyncio.gather(reading, changed, return_exceptions=True)
+
+    async def _verify(self, connection: Any) -> None:
+        """Checks all positions, unless this is the server that they were last checked at."""
+        connects = self._store.link.connects
+        await connection.send_command("INFO", "replication")
+        lines = (await connection.read_response()).decode().splitlines()
+        facts = dict(line.split(":", 1) for line in lines if ":" in line)
+        epoch = epoch_of(facts.get("master_replid", ""))
+        if facts.get("role") != "master":
+            raise redis.exceptions.ConnectionError("the server is not the primary")
+        if epoch != self._verified or connects != self._connects:
+            for followed in list(self._followed.values()):
+                if await self._check(followed) != epoch:
+                    raise redis.exceptions.ConnectionError("two servers answer: a failover is under way")
+            self._verified, self._connects = epoch, connects
+
+    async def _check(self, followed: _Followed) -> str:
+        """Checks the position in a project, and reports a gap to its listeners. Returns the server's epoch."""
+        found = await position.read(self._store, followed.cursor, 0)
+        followed.at(found.epoch, found.position)
+        followed.unsure = False
+        if found.gap is not None:
+            self._metrics.feed_gap(found.gap.reason)
+            for listener in followed.listeners:
+                listener.entry, listener.cursors = found.position, followed.cursors
+                listener.push(found.gap)
+        return found.epoch
+
+    def _drop_idle(self) -> bool:
+        """Follows no project any longer that nobody listens to; returns whether there is one that is followed."""
+        now = time.monotonic()
+        for project, followed in list(self._followed.items()):
+            if followed.idle and now - followed.left > LINGER_SECONDS:
+                del self._followed[project]
+        return bool(self._followed)
+
+    def _dispatch(self, reply: list[Any]) -> None:
+        for key, rows in reply:
+            followed = self._followed.get(_project_of(key))
+            if followed is not None and rows:
+                self._deliver(followed, rows)
+
+    def _deliver(self, followed: _Followed, rows: Sequence[Any]) -> None:
+        """Gives the listeners of a project what is for them."""
+        count, first = 0, 0
+        for row_id, flat in rows:
+            entry = entry_of(row_id.decode())
+            if not followed.idle:
+                event = event_of(followed.project, entry, _fields(flat), followed.cursors)
+                if event is not None:
+                    pushed = _push(followed, event)
+                    first = first or (entry[0] if pushed else 0)
+                    count += pushed
+            followed.entry = entry
+        followed.unsure = len(rows) >= COUNT
+        if count:
+            self._metrics.feed_delivered(count, max(0.0, time.time() - first / 1000))
+
+
+def _push(followed: _Followed, event: Event) -> int:
+    """Gives an event to those who want it; returns how many."""
+    count = 0
+    for group in followed.wanting(event):
+        for listener in group:
+            if not listener.is_past(event.entry):
+                listener.push(event)
+                count += 1
+    return count
+
+
+def _fields(flat: Sequence[bytes]) -> Mapping[str, str]:
+    return {flat[n].decode(): flat[n + 1].decode(errors="replace") for n in range(0, len(flat), 2)}
+
+
+def _project_of(key: bytes) -> str:
+    return key[4 : key.index(b"}")].decode()
+
+
+def _epoch_in(cursors: str) -> str:
+    return cursors[8:-1]

@@ -1,0 +1,384 @@
+"""``GET /feed/{project}``: the change feed over HTTP, as an event stream (SSE) or, with ``waitMs``, in JSON.
+
+A stream costs a connection and a task that sleeps until its listener has something (``feed.listener``). One task for
+all of them looks once a second who needs a heartbeat, whose rights have to be checked again, and who takes nothing any
+more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Mapping
+from contextvars import Context
+from typing import Any, NoReturn
+
+import structlog
+
+from coordinator.errors import ToolFailure, invalid
+from coordinator.feed import Cursor, Event, FeedReader, Gap, Listener
+from coordinator.feed.events import frame
+from coordinator.feed.filters import dashed
+from coordinator.feed.listener import Item
+from coordinator.metrics import recorder
+from coordinator.overload import Admission
+from coordinator.settings.feed import Feed as Limits
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.tool import Criticality
+from coordinator.transport.authorization import Authorization
+from coordinator.transport.endpoints import Endpoints
+from coordinator.transport.feed_request import FeedRequest, read_request
+from coordinator.transport.media import STREAM
+from coordinator.transport.replies import CONNECTION, Connection, Header, Refused, Scope, Send, reply, to_json
+
+_log = structlog.get_logger(__name__)
+
+TICK_SECONDS = 1.0
+HEARTBEAT_SECONDS = 15.0
+RECHECK_SECONDS = 20.0
+"""How often the rights of a caller are checked again; with a tick and a slow key server, it takes less than 30 s."""
+STUCK_SECONDS = 30.0
+"""A client that has taken nothing for so long is cut off, also if there is little for it."""
+DRAIN_SECONDS = 5.0
+"""Over how long the ends of streams are spread when this process stops."""
+RETRY_MS = 2_000
+"""After about how long clients connect again."""
+_FULL_MS = 5_000
+"""The retry delay of clients for whom there is no room."""
+_AWAY_SECONDS = 1.0
+"""The pause of a listener that is behind while the store does not answer."""
+_SOONER = 0.95
+"""A wait in JSON ends a little earlier than asked, so that its client does not time out first."""
+
+_STREAM_HEADERS: list[Header] = [
+    (b"content-type", STREAM),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+_INNER = 32
+"""Digits of an item's id in the store."""
+_ENDS = {
+    "slow": "events came faster than they were taken; connect again with the last id",
+    "revoked": "the rights of this token have ended or changed; connect again",
+    "drain": "this process takes no new work; connect again",
+}
+
+
+class _Open:
+    """A request that listens now."""
+
+    __slots__ = (
+        "authorization",
+        "caller",
+        "connection",
+        "listener",
+        "path",
+        "readable",
+        "recheck_at",
+        "sending",
+        "since",
+    )
+
+    def __init__(
+        self, listener: Listener, connection: Connection | None, caller: Caller | None, readable: frozenset[str] | None
+    ) -> None:
+        now = asyncio.get_running_loop().time()
+        self.listener = listener
+        self.connection = connection
+        self.caller = caller
+        self.readable = readable
+        self.authorization: bytes | None = None
+        self.path = ""
+        self.since = now
+        """When something was last sent to it."""
+        self.sending = False
+        self.recheck_at = now + RECHECK_SECONDS * random.uniform(0.8, 1.0)
+
+
+class Feed:
+    """The feed endpoint of one process."""
+
+    def __init__(
+        self,
+        reader: FeedReader,
+        endpoints: Endpoints,
+        authorization: Authorization,
+        admission: Admission | None,
+        limits: Limits,
+        longest_wait_ms: int,
+    ) -> None:
+        self._reader = reader
+        self._endpoints = endpoints
+        self._authorization = authorization
+        self._admission = admission
+        self.limits = limits
+        self._longest_wait_ms = longest_wait_ms
+        self._open: set[_Open] = set()
+        self._callers: Counter[str] = Counter()
+        self._draining = False
+        self._ticking: asyncio.Task[None] | None = None
+        self._rechecks: set[asyncio.Task[None]] = set()
+        self._metrics = recorder()
+
+    @property
+    def listeners(self) -> int:
+        """Requests that listen now."""
+        return len(self._open)
+
+    def hold(self, held: bool, seconds: float = DRAIN_SECONDS) -> None:
+        """Ends all streams, spread over some seconds, because this process takes no new work; or serves them again."""
+        self._draining = held
+        if held:
+            loop = asyncio.get_running_loop()
+            for one in self._open:
+                loop.call_later(random.uniform(0, seconds), self._end, one, "drain")
+
+    async def aclose(self) -> None:
+        """Ends what runs in the background."""
+        tasks = [task for task in (self._ticking, *self._rechecks) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._reader.aclose()
+
+    async def serve(self, scope: Scope, send: Send, head: Mapping[bytes, bytes]) -> None:
+        """Answers a request.
+
+        Raises:
+            Refused: it is malformed, not permitted, or there is no room.
+        """
+        if scope["method"] != "GET":
+            raise Refused(405, "the feed takes GET only", [(b"allow", b"GET")])
+        path, credentials = scope["path"], head.get(b"authorization")
+        try:
+            asked = read_request(path, scope["query_string"], head)
+            if (refusal := self._endpoints.project(asked.project)) is not None:
+                caller = await self._authorization.identify(credentials)
+                raise Refused(
+                    refusal.status, refusal.message + self._endpoints.others(f"/p/{asked.project}/mcp", caller)
+                )
+            caller, readable = await self._authorization.admit_listener(credentials, path, asked.project, asked.needed)
+            if self._draining and asked.stream:
+                # A browser would take any other status for the end, and not come back.
+                await self._send_retry(send)
+                return
+            listener, gap, cursor = await self._begin(asked, caller, readable)
+        except ToolFailure as failure:
+            _refuse(failure)
+        one = _Open(listener, scope.get(CONNECTION), caller, readable)
+        one.authorization, one.path = credentials, path
+        self._enter(one)
+        try:
+            if asked.stream:
+                await self._stream(one, asked, send, gap, cursor)
+            else:
+                await self._wait(one, asked, send, gap)
+        except ToolFailure as failure:
+            _refuse(failure)
+        finally:
+            self._exit(one)
+
+    async def _begin(
+        self, asked: FeedRequest, caller: Caller | None, readable: frozenset[str] | None
+    ) -> tuple[Listener, Gap | None, str]:
+        """A listener, whether events are missing before its first one, and its cursor.
+
+        Raises:
+            ToolFailure: there is no room, an id is unknown, or the store does not answer.
+        """
+        name = caller.id if caller is not None else ""
+        if len(self._open) >= self.limits.listeners_most:
+            raise ToolFailure("over_capacity", f"{len(self._open)} listeners are here already", retry_after_ms=_FULL_MS)
+        if name and self._callers[name] >= self.limits.caller_most:
+            raise ToolFailure("actor_quota", "this caller has as many listeners as one may", retry_after_ms=_FULL_MS)
+        administers = caller is None or "workflow.admin" in caller.permissions
+        wanted = asked.filter._replace(toolsets=readable, creator=None if administers else name)
+        ids = [form for one in asked.ids for form in one] + list(wanted.roots)
+        ticket = None
+        if self._admission is not None:
+            entered = self._admission.enter(Criticality.READ, name, asked.project)
+            ticket = entered or await self._admission.wait(Criticality.READ, name, asked.project)
+        try:
+            found = await self._reader.position(asked.project, asked.after, ids)
+        finally:
+            if self._admission is not None and ticket is not None:
+                self._admission.leave(ticket)
+        _check_ids(asked, dict(zip(ids, found.known, strict=True)), wanted.toolsets, wanted.creator)
+        at = Cursor(asked.project, found.epoch, found.position)
+        if found.gap is not None:
+            self._metrics.feed_gap(found.gap.reason)
+        return self._reader.listen(at, wanted), found.gap, str(at)
+
+    async def _stream(self, one: _Open, asked: FeedRequest, send: Send, gap: Gap | None, cursor: str) -> None:
+        listener = one.listener
+        await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
+        begin = [b"retry: %d\n" % _retry_ms(), frame("ready", cursor, project=asked.project)]
+        if gap is not None:
+            begin.append(_frame(gap))
+        await self._send(one, send, b"".join(begin))
+        while True:
+            try:
+                items = await listener.take()
+            except ToolFailure:
+                await asyncio.sleep(_AWAY_SECONDS)
+                items = []
+            if items:
+                await self._send(one, send, b"".join([_frame(item) for item in items]))
+            elif listener.ended is not None:
+                break
+            elif asyncio.get_running_loop().time() - one.since >= HEARTBEAT_SECONDS:
+                await self._send(one, send, frame("heartbeat", self._reader.cursor_of(listener)))
+        if listener.ended != "gone":
+            last = b": %b\nretry: %d\n\n" % (_ENDS[listener.ended].encode(), _retry_ms())
+            await send({"type": "http.response.body", "body": last})
+
+    async def _send(self, one: _Open, send: Send, body: bytes) -> None:
+        one.sending = True
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        one.sending = False
+        one.since = asyncio.get_running_loop().time()
+
+    async def _send_retry(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
+        last = b": %b\nretry: %d\n\n" % (_ENDS["drain"].encode(), _retry_ms())
+        await send({"type": "http.response.body", "body": last})
+
+    async def _wait(self, one: _Open, asked: FeedRequest, send: Send, gap: Gap | None) -> None:
+        """Answers in JSON, with the first events that come, or none."""
+        listener, loop = one.listener, asyncio.get_running_loop()
+        seconds = min(asked.wait_ms, self._longest_wait_ms) / 1000 * random.uniform(_SOONER, 1.0)
+        until, items = loop.time() + seconds, list[Item]()
+        while gap is None and not items and listener.ended is None and not self._draining:
+            left = until - loop.time()
+            if left <= 0 and not listener.behind:
+                break
+            try:
+                # A listener that is behind has to look at the stream before there can be nothing for it.
+                async with asyncio.timeout(left if not listener.behind else None):
+                    items = await listener.take()
+            except TimeoutError:
+                break
+        if listener.ended == "revoked":
+            await self._authorization.admit_listener(one.authorization, one.path, asked.project, asked.needed)
+        if listener.ended == "gone":
+            return
+        answer = self._answer(listener, items, asked.limit, gap)
+        one.sending = True
+        await reply(send, 200, to_json(answer), headers=[(b"cache-control", b"no-store")])
+
+    def _answer(self, listener: Listener, items: list[Item], limit: int, gap: Gap | None) -> dict[str, Any]:
+        if items and isinstance(found := items[0], Gap):
+            gap = found
+            del items[0]
+        # A later gap is found again by the next request.
+        until = next((n for n, item in enumerate(items) if isinstance(item, Gap)), len(items))
+        events = [item for item in items[: min(until, limit)] if isinstance(item, Event)]
+        more = len(events) < len(items)
+        if events:
+            cursor = events[-1].cursor
+            more = more or listener.behind
+        else:
+            cursor = gap.cursor if gap is not None else self._reader.cursor_of(listener)
+        answer = {"events": [event.envelope for event in events], "cursor": cursor, "hasMore": more}
+        return answer if gap is None else {**answer, "gap": {"reason": gap.reason}}
+
+    def _enter(self, one: _Open) -> None:
+        self._open.add(one)
+        if one.caller is not None:
+            self._callers[one.caller.id] += 1
+        self._metrics.feed_listeners(len(self._open))
+        if one.connection is not None:
+            one.connection.on_lost = lambda: one.listener.end("gone")
+        if self._ticking is None or self._ticking.done():
+            self._ticking = asyncio.create_task(self._tick(), name="feed listeners", context=Context())
+
+    def _exit(self, one: _Open) -> None:
+        if one.connection is not None:
+            one.connection.on_lost = None
+        if one.listener.ended not in (None, "gone"):
+            self._metrics.feed_cut(str(one.listener.ended))
+        self._reader.close(one.listener)
+        self._open.discard(one)
+        self._metrics.feed_listeners(len(self._open))
+        if one.caller is not None:
+            self._callers[one.caller.id] -= 1
+            if not self._callers[one.caller.id]:
+                del self._callers[one.caller.id]
+
+    async def _tick(self) -> None:
+        while self._open:
+            await asyncio.sleep(TICK_SECONDS)
+            now = asyncio.get_running_loop().time()
+            for one in tuple(self._open):
+                if one.sending and (one.listener.ended is not None or now - one.since > STUCK_SECONDS):
+                    self._end(one, "slow")
+                elif now - one.since >= HEARTBEAT_SECONDS:
+                    one.listener.nudge()
+                if one.recheck_at <= now and self._authorization.enabled:
+                    one.recheck_at = now + RECHECK_SECONDS
+                    task = asyncio.create_task(self._recheck(one), name="feed rights")
+                    self._rechecks.add(task)
+                    task.add_done_callback(self._rechecks.discard)
+
+    def _end(self, one: _Open, why: Any) -> None:
+        one.listener.end(why)
+        if one.sending and one.connection is not None:
+            one.connection.abort()  # its client takes nothing, so it would not get the rest either
+
+    async def _recheck(self, one: _Open) -> None:
+        """Ends a stream whose caller may no longer read what it gets."""
+        try:
+            found = await self._authorization.admit_listener(one.authorization, one.path, one.listener.project)
+        except Refused as refused:
+            if refused.status != 503:  # no keys to verify with, which says nothing about the token
+                one.listener.end("revoked")
+            return
+        if found != (one.caller, one.readable):
+            one.listener.end("revoked")
+
+
+def _check_ids(asked: FeedRequest, known: dict[str, str], toolsets: frozenset[str] | None, creator: str | None) -> None:
+    """Raises ToolFailure: an id is unknown, or that of nothing that the caller may read."""
+
+    def readable(what: str) -> bool:
+        if what in ("", "session"):
+            return bool(what) and (toolsets is None or "sessions" in toolsets)
+        toolset, _, owner = what.partition(" ") if what.startswith(("flows ", "gateway ")) else ("items", "", "")
+        return (toolsets is None or toolset in toolsets) and (toolset != "flows" or creator is None or owner == creator)
+
+    def absent(field: str, name: str) -> ToolFailure:
+        problem = f"{field}: there is no '{name}' in this project, or none that you may read"
+        return ToolFailure("RESOURCE_NOT_FOUND", problem)
+
+    for one in asked.ids:
+        if not any(readable(known[form]) for form in one):
+            raise absent("id", one[-1])
+    for root in asked.filter.roots:
+        if not readable(known[root]):
+            raise absent("root", dashed(root))
+        if known[root] != "root":
+            why = "is an item with a parent" if len(known[root]) == _INNER else "is not an item"
+            raise invalid("root", f"'{dashed(root)}' {why}; name the item at the top of its tree")
+
+
+def _refuse(failure: ToolFailure) -> NoReturn:
+    """Answers a failure.
+
+    Raises:
+        Refused: always.
+    """
+    if failure.code == "RESOURCE_NOT_FOUND":
+        raise Refused(404, failure.message) from None
+    if failure.kind == "permanent":
+        raise Refused(400, failure.message) from None
+    seconds = max(1, -(-(failure.retry_after_ms or 1_000) // 1000))
+    raise Refused(503, failure.message, [(b"retry-after", b"%d" % seconds)]) from None
+
+
+def _frame(item: Item) -> bytes:
+    return item.frame if isinstance(item, Event) else frame("gap", item.cursor, reason=item.reason)
+
+
+def _retry_ms() -> int:
+    return int(RETRY_MS * random.uniform(0.5, 1.5))

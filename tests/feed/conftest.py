@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from coordinator.store import Store
+from coordinator.transport import feed as endpoint
+from tests.feed.rig import Front, serving
+from tests.items.client import Client
+
+
+@pytest.fixture
+async def front(store: Store) -> AsyncIterator[Front]:
+    async with serving(store) as front:
+        yield front
+
+
+@pytest.fixture
+async def other(redis_url: str) -> AsyncIterator[Front]:
+    """A second front-end, with a connection of its own."""
+    store = Store(redis_url, timeout_ms=5000)
+    await store.open()
+    async with serving(store) as front:
+        yield front
+    await store.close()
+
+
+@pytest.fixture
+def tools(store: Store, project: str) -> Client:
+    return Client(store, project)
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats and checks of rights come at once."""
+    monkeypatch.setattr(endpoint, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(endpoint, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(endpoint, "RECHECK_SECONDS", 0.1)

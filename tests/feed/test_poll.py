@@ -1,0 +1,88 @@
+"""The feed in JSON: what a client gets that asks, and waits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from tests.feed.rig import Front
+from tests.items.client import Client
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_project_without_events_has_a_cursor(front: Front, project: str) -> None:
+    answer = await front.poll(project)
+    assert answer == {"events": [], "cursor": answer["cursor"], "hasMore": False}
+    assert await front.poll(project, after=answer["cursor"], waitMs=1) == answer
+
+
+async def test_without_after_only_what_comes_is_answered(front: Front, tools: Client) -> None:
+    await tools.add_many(3)
+    answer = await front.poll(tools.project, waitMs=0)
+    assert answer["events"] == []
+    waiting = asyncio.create_task(front.poll(tools.project, waitMs=50_000))
+    await wait_until(lambda: front.feed.listeners)
+    item = await tools.add("new")
+    answer = await waiting
+    assert [event["data"]["id"] for event in answer["events"]] == [item]
+    assert answer["cursor"] == answer["events"][0]["cursor"]
+
+
+async def test_a_wait_ends_with_the_first_event_and_goes_on_from_its_cursor(
+    front: Front, other: Front, tools: Client
+) -> None:
+    cursor = (await front.poll(tools.project))["cursor"]
+    seen, ids = [], []
+    for n in range(10):
+        waiting = asyncio.create_task((front, other)[n % 2].poll(tools.project, after=cursor, waitMs=50_000))
+        ids.append(await tools.add(str(n)))
+        answer = await waiting
+        seen += [event["data"]["id"] for event in answer["events"]]
+        cursor = answer["cursor"]
+    assert seen == ids
+
+
+async def test_a_wait_in_vain_ends_in_time_with_the_present_cursor(front: Front, tools: Client) -> None:
+    (item,) = await tools.add_many(1)
+    cursor = (await front.poll(tools.project))["cursor"]
+    began = time.monotonic()
+    waiting = asyncio.create_task(front.poll(tools.project, id=item, after=cursor, waitMs=600))
+    await tools.add("another")
+    answer = await waiting
+    assert time.monotonic() - began > 0.5
+    assert answer["events"] == []
+    assert answer["cursor"] != cursor
+    assert (await front.poll(tools.project, after=answer["cursor"]))["events"] == []
+
+
+async def test_pages_follow_each_other(front: Front, tools: Client) -> None:
+    ids = await tools.add_many(25)
+    cursor, seen, more = "oldest", [], True
+    while more:
+        answer = await front.poll(tools.project, after=cursor, limit=10)
+        assert len(answer["events"]) <= 10
+        seen += [event["data"]["id"] for event in answer["events"]]
+        cursor, more = answer["cursor"], answer["hasMore"]
+    assert seen == ids
+
+
+async def test_a_rare_event_far_on_is_found_at_once(front: Front, tools: Client) -> None:
+    cursor = (await front.poll(tools.project))["cursor"]
+    for _ in range(25):
+        await tools.add_many(50)
+    (item,) = await tools.add_many(1)
+    answer = await front.poll(tools.project, after=cursor, id=item)
+    assert [event["data"]["id"] for event in answer["events"]] == [item]
+
+
+async def test_a_drain_answers_those_who_wait(front: Front, tools: Client) -> None:
+    waiting = asyncio.create_task(front.poll(tools.project, waitMs=50_000))
+    await wait_until(lambda: front.feed.listeners)
+    front.feed.hold(True, 0)
+    answer = await waiting
+    assert answer["events"] == []
+    assert (await front.poll(tools.project, waitMs=50_000))["cursor"] == answer["cursor"]

@@ -1,0 +1,131 @@
+"""Who may listen, and to what."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from coordinator.settings import Settings
+from coordinator.settings.auth import Auth
+from coordinator.settings.feed import Feed
+from coordinator.store import Store, keys
+from tests.authentication.support import Authenticators, Tokens
+from tests.feed.rig import Front, serving
+from tests.items.client import Client
+from tests.transport.guarded import RESOURCE
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("often")]
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+class Guarded(Front):
+    tokens: Tokens
+
+
+@pytest.fixture
+async def guarded(store: Store, tmp_path: Path, project: str) -> AsyncIterator[Guarded]:
+    tokens = Tokens(tmp_path / "tokens.yaml")
+    tokens.add("nobody", permissions=("*",))
+    auth = Auth(tokens=str(tokens.path), mode="required", resource=RESOURCE)
+    settings = Settings(auth=auth, request_deadline_ms=60_000, feed=Feed(caller_most=2))
+    authenticators = Authenticators()
+    authenticator = authenticators.make(settings)
+    await authenticator.start()
+    async with serving(store, settings, authenticator) as front:
+        front.__class__ = Guarded
+        assert isinstance(front, Guarded)
+        front.tokens = tokens
+        front.authenticator = authenticator  # type: ignore[attr-defined]
+        yield front
+    await authenticators.close()
+
+
+async def token(front: Guarded, id: str, *permissions: str, projects: tuple[str, ...] | None = None) -> str:
+    """A new token that the front-end knows."""
+    made = front.tokens.add(id, permissions=permissions, projects=projects)
+    await front.authenticator.read(front.tokens.path)  # type: ignore[attr-defined]
+    return made
+
+
+async def test_without_a_token_there_is_a_challenge(guarded: Guarded, project: str) -> None:
+    response = await guarded.get(project)
+    assert response.status_code == 401
+    assert 'scope="items.read ' in response.headers["www-authenticate"]
+    response = await guarded.get(project, bearer("unknown-token"))
+    assert response.status_code == 401
+
+
+async def test_a_token_needs_the_project_and_a_toolset(guarded: Guarded, project: str) -> None:
+    elsewhere = await token(guarded, "a", "*", projects=("elsewhere",))
+    assert (await guarded.get(project, bearer(elsewhere))).status_code == 403
+    without = await token(guarded, "b", "openid")
+    response = await guarded.get(project, bearer(without))
+    assert response.status_code == 403
+    assert 'error="insufficient_scope"' in response.headers["www-authenticate"]
+    reader = await token(guarded, "c", "items.read")
+    response = await guarded.get(project, bearer(reader), kinds="flow.*")
+    assert response.status_code == 403
+    assert 'scope="workflow.read"' in response.headers["www-authenticate"]
+    assert (await guarded.get(project, bearer(reader))).status_code == 200
+
+
+async def add_event(store: Store, project: str, kind: str, subject: str, **fields: str) -> None:
+    words = [word for pair in fields.items() for word in pair]
+    await store.command("XADD", keys.events.key(project), "*", "k", kind, "i", subject, *words)
+
+
+async def test_a_caller_gets_events_of_the_toolsets_that_it_may_read(
+    guarded: Guarded, store: Store, project: str
+) -> None:
+    tools = Client(store, project)
+    reader = await token(guarded, "reader", "items.read")
+    flows = await token(guarded, "me", "workflow.read", "gateway.read")
+    admin = await token(guarded, "admin", "workflow.admin")
+    async with (
+        guarded.stream(project, bearer(reader)) as items,
+        guarded.stream(project, bearer(flows)) as own,
+        guarded.stream(project, bearer(admin)) as everything,
+    ):
+        await add_event(store, project, "flow_created", "1764131594123", u="me")
+        await add_event(store, project, "flow_created", "1764131594124", u="else")
+        await add_event(store, project, "step_retry", "wf_0123456789ab", s="1", n="x", f="1")
+        await tools.add()
+        await add_event(store, project, "flow_created", "1764131594125", u="me")
+        assert [event["name"] for event in await items.events(1)] == ["item.create"]
+        assert [event["data"]["id"] for event in await own.events(3)] == [
+            "1764131594123",
+            "wf_0123456789ab",
+            "1764131594125",
+        ]
+        assert len(await everything.events(3)) == 3
+
+
+async def test_a_revoked_token_ends_its_streams(guarded: Guarded, store: Store, project: str) -> None:
+    mine, others = await token(guarded, "mine", "*"), await token(guarded, "others", "*")
+    async with guarded.stream(project, bearer(mine)) as ends, guarded.stream(project, bearer(others)) as stays:
+        guarded.tokens.revoke("mine")
+        assert "rights" in (await ends.rest())[-1].comment
+        await Client(store, project).add()
+        await stays.events(1)
+
+
+async def test_a_withdrawn_permission_ends_a_stream(guarded: Guarded, project: str) -> None:
+    made = await token(guarded, "narrowed", "items", "gateway")
+    async with guarded.stream(project, bearer(made)) as stream:
+        text = guarded.tokens.path.read_text()
+        guarded.tokens.write(text.replace("[items, gateway]", "[items]"))
+        assert guarded.tokens.path.read_text() != text
+        assert "rights" in (await stream.rest())[-1].comment
+
+
+async def test_a_caller_has_a_limit_of_listeners(guarded: Guarded, project: str) -> None:
+    mine, others = await token(guarded, "mine", "*"), await token(guarded, "others", "*")
+    async with guarded.stream(project, bearer(mine)), guarded.stream(project, bearer(mine)):
+        refused = await guarded.get(project, bearer(mine))
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        assert (await guarded.get(project, bearer(others))).status_code == 200
