@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-import workers.tools.demo  # noqa: F401 (it has a script too)
+import coordinator.feed  # noqa: F401 (it has a script too)
+import workers.tools.demo  # noqa: F401 (so has this)
 from coordinator.errors import ToolFailure
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
