@@ -51,6 +51,12 @@ class Event:
         self._frame = b""
 
     @property
+    def ids(self) -> tuple[str, ...]:
+        """What it is about: one thing, or two items."""
+        other = self.fields.get("o") if "o" in self.kind.fields and self.root else None
+        return (self.id,) if other is None else (self.id, other)
+
+    @property
     def toolset(self) -> str:
         """Whose ``.read`` permission opens it."""
         return toolset_of(self.kind, self.id)

@@ -111,17 +111,20 @@ class _Followed:
 
     def wanting(self, event: Event) -> Iterator[set[Listener]]:
         """The groups of listeners that get an event."""
-        for found in (self._others, self._by_id.get(event.id, ()), self._by_root.get(event.root, ())):
-            for wanted in found:
-                if sees(wanted, event):
-                    yield self._groups[wanted]
+        candidates = {*self._others, *self._by_root.get(event.root, ())}
+        if self._by_id:
+            for one in event.ids:
+                candidates.update(self._by_id.get(one, ()))
+        for wanted in candidates:
+            if sees(wanted, event):
+                yield self._groups[wanted]
 
 
 def sees(wanted: Filter, event: Event) -> bool:
     """Whether a listener with this filter gets the event."""
     if event.kind.name not in wanted.kinds:
         return False
-    if wanted.ids and event.id not in wanted.ids:
+    if wanted.ids and wanted.ids.isdisjoint(event.ids):
         return False
     if wanted.roots and event.root not in wanted.roots:
         return False

@@ -16,10 +16,9 @@ from typing import Any, NoReturn
 
 import structlog
 
-from coordinator.errors import ToolFailure, invalid
+from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, Event, FeedReader, Gap, Listener
 from coordinator.feed.events import frame
-from coordinator.feed.filters import dashed
 from coordinator.feed.listener import Item
 from coordinator.metrics import recorder
 from coordinator.overload import Admission
@@ -28,6 +27,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Criticality
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.endpoints import Endpoints
+from coordinator.transport.feed_ids import check_ids
 from coordinator.transport.feed_request import FeedRequest, read_request
 from coordinator.transport.media import STREAM
 from coordinator.transport.replies import CONNECTION, Connection, Header, Refused, Scope, Send, reply, to_json
@@ -56,8 +56,6 @@ _STREAM_HEADERS: list[Header] = [
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
-_INNER = 32
-"""Digits of an item's id in the store."""
 _ENDS = {
     "slow": "events came faster than they were taken; connect again with the last id",
     "revoked": "the rights of this token have ended or changed; connect again",
@@ -204,8 +202,8 @@ class Feed:
         finally:
             if self._admission is not None and ticket is not None:
                 self._admission.leave(ticket)
-        _check_ids(asked, dict(zip(ids, found.known, strict=True)), wanted.toolsets, wanted.creator)
         at = Cursor(asked.project, found.epoch, found.position)
+        await check_ids(self._reader, asked, wanted, at, dict(zip(ids, found.known, strict=True)))
         if found.gap is not None:
             self._metrics.feed_gap(found.gap.reason)
         return self._reader.listen(at, wanted), found.gap, str(at)
@@ -336,30 +334,6 @@ class Feed:
             return
         if found != (one.caller, one.readable):
             one.listener.end("revoked")
-
-
-def _check_ids(asked: FeedRequest, known: dict[str, str], toolsets: frozenset[str] | None, creator: str | None) -> None:
-    """Raises ToolFailure: an id is unknown, or that of nothing that the caller may read."""
-
-    def readable(what: str) -> bool:
-        if what in ("", "session"):
-            return bool(what) and (toolsets is None or "sessions" in toolsets)
-        toolset, _, owner = what.partition(" ") if what.startswith(("flows ", "gateway ")) else ("items", "", "")
-        return (toolsets is None or toolset in toolsets) and (toolset != "flows" or creator is None or owner == creator)
-
-    def absent(field: str, name: str) -> ToolFailure:
-        problem = f"{field}: there is no '{name}' in this project, or none that you may read"
-        return ToolFailure("RESOURCE_NOT_FOUND", problem)
-
-    for one in asked.ids:
-        if not any(readable(known[form]) for form in one):
-            raise absent("id", one[-1])
-    for root in asked.filter.roots:
-        if not readable(known[root]):
-            raise absent("root", dashed(root))
-        if known[root] != "root":
-            why = "is an item with a parent" if len(known[root]) == _INNER else "is not an item"
-            raise invalid("root", f"'{dashed(root)}' {why}; name the item at the top of its tree")
 
 
 def _refuse(failure: ToolFailure) -> NoReturn:

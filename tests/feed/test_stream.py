@@ -13,7 +13,7 @@ from coordinator.feed.cursor import entry_of
 from coordinator.settings.feed import Feed
 from coordinator.store import keys
 from coordinator.transport import feed as endpoint
-from tests.feed.rig import Front
+from tests.feed.rig import Front, Json
 from tests.items.client import Client, actor, fresh_id
 from tests.support.wait import wait_until
 
@@ -248,7 +248,8 @@ async def test_unknown_and_foreign_things_get_a_clear_error(front: Front, tools:
     assert (refused.status_code, "Last-Event-ID: must be a cursor" in refused.text) == (400, True)
     gone = fresh_id()
     for name in ("id", "root"):
-        refused = await front.get(tools.project, **{name: gone})
+        named: Json = {name: gone}
+        refused = await front.get(tools.project, **named)
         assert (refused.status_code, f"{name}: there is no" in refused.text) == (404, True)
     child = (await tools.chain(1))[1]
     refused = await front.get(tools.project, root=child)

@@ -372,7 +372,7 @@ async def test_each_transition_is_recorded(tools: Client) -> None:
     assert second[6]
     events: Any = await tools.store.client.xrevrange(keys.events.key(tools.project), count=2)
     assert [{name.decode(): value.decode() for name, value in fields.items()} for _, fields in reversed(events)] == [
-        {"k": "transition", "i": inner["item"], "g": "start", "f": "0", "t": "1", "a": "agent"},
+        {"k": "transition", "i": inner["item"], "R": inner["parent"], "g": "start", "f": "0", "t": "1", "a": "agent"},
         {"k": "transition", "i": inner["parent"], "g": "cascade", "f": "0", "t": "1", "a": ""},
     ]
 

@@ -17,8 +17,8 @@ local blockers = require 'blockers'
 local change = require 'change'
 local classes = require 'classes'
 local debts = require 'debts'
-local events = require 'events'
 local graph = require 'graph'
+local item_events = require 'item_events'
 local items = require 'items'
 local levels = require 'levels'
 local neighbours = require 'neighbours'
@@ -95,7 +95,7 @@ local function store(run, edges)
       if not waits[blocked] then waiting = waiting + 1 end
       waits[blocked] = (waits[blocked] or 0) + 1
     end
-    events.emit(run, 'link', edge[2], 'o', edge[3], 'c', edge[4])
+    item_events.emit_of(run, 'link', edge[2], 'o', edge[3], 'c', edge[4])
   end
   if waiting > EDGES_AT_ONCE then debts.owe_counts(run, waits) else blockers.change_counts(run, waits) end
 end

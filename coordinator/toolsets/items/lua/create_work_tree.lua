@@ -16,8 +16,8 @@ writes:    item text ranked beneath prefixes edges dependency owed leases agents
 local change = require 'change'
 local creation = require 'creation'
 local debts = require 'debts'
-local events = require 'events'
 local graph = require 'graph'
+local item_events = require 'item_events'
 local items = require 'items'
 local notes = require 'notes'
 local schemas = require 'schemas'
@@ -56,7 +56,7 @@ local function link_all(run, edges)
   local ids = {}
   graph.store(run, edges)
   for n, edge in ipairs(edges) do
-    events.emit(run, 'link', edge[2], 'o', edge[3], 'c', edge[4])
+    item_events.emit_of(run, 'link', edge[2], 'o', edge[3], 'c', edge[4])
     ids[n] = edge[1]
   end
   return ids

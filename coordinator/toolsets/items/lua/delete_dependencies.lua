@@ -12,7 +12,7 @@ writes:    item ranked beneath edges dependency owed leases agents holds lapsed 
 full:      deleting frees memory
 --]]
 local change = require 'change'
-local events = require 'events'
+local item_events = require 'item_events'
 local items = require 'items'
 local unlink = require 'unlink'
 
@@ -21,7 +21,7 @@ local function drop(run, id, edges)
   if not edges[1] then return 0 end
   unlink.remove(run, items.load(run, id), edges)
   for n = 1, #edges, 2 do
-    events.emit(run, 'unlink', id, 'o', string.sub(edges[n], 2), 'c', string.sub(edges[n], 1, 1))
+    item_events.emit_of(run, 'unlink', id, 'o', string.sub(edges[n], 2), 'c', string.sub(edges[n], 1, 1))
   end
   return #edges / 2
 end

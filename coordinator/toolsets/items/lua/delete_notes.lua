@@ -11,7 +11,7 @@ full:      deleting frees memory
 --]]
 local batch = require 'batch'
 local change = require 'change'
-local events = require 'events'
+local item_events = require 'item_events'
 
 -- Notes to delete, in the table `found`: seen = set of their ids; keys = their keys in Redis; by_item = by item the
 -- keys under which it has them.
@@ -20,7 +20,7 @@ local function add(run, found, id, item, key)
   found.seen[id] = true
   found.keys[#found.keys + 1] = run.keys.note .. id
   table.insert(batch.list_in(found.by_item, item), key)
-  events.emit(run, 'unnote', item, 'n', key)
+  item_events.emit_of(run, 'unnote', item, 'n', key)
 end
 
 -- Adds the notes with these ids; returns the positions of unknown ones.

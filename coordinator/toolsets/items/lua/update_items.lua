@@ -16,6 +16,7 @@ local classes = require 'classes'
 local creation = require 'creation'
 local events = require 'events'
 local index = require 'index'
+local item_events = require 'item_events'
 local items = require 'items'
 local reparent = require 'reparent'
 local schemas = require 'schemas'
@@ -53,10 +54,11 @@ end
 local function update(run, id, fields)
   local item = items.load(run, id)
   if not item then return {items.absence_reason(id), id, 0, false} end
-  local moves, shift, below, above = fields.pa ~= nil and fields.pa ~= (item.pa or '')
+  local moves, shift, below, above, root_before = fields.pa ~= nil and fields.pa ~= (item.pa or '')
   if moves then
     shift, below, above = reparent.plan(run, item, fields.pa)
     if not shift then return {below, id, 0, false} end
+    root_before = item_events.root_of(run, item)
   end
   local scopes_before, score_before = index.scopes_of(item), item.score
   index.set_class(run, item, item.class) -- it may match other selectors now
@@ -66,7 +68,10 @@ local function update(run, id, fields)
   items.set_modified(run, item)
   index.reindex(run, item, scopes_before, score_before)
   items.save(run, item)
-  events.emit(run, 'update', id)
+  if moves and item_events.root_of(run, item) ~= root_before then -- listeners to its former tree have to hear of it, too
+    events.emit(run, 'update', id, unpack(root_before and {'R', root_before} or {}))
+  end
+  item_events.emit(run, 'update', item)
   if above then creation.reopen_parent(run, above) end
   return {'updated', id, tonumber(item.ma), item.rv ~= nil}
 end

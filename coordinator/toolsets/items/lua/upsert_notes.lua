@@ -10,7 +10,7 @@ writes:    item ranked beneath owed leases agents holds lapsed abandoned notes n
            waiter messages
 --]]
 local change = require 'change'
-local events = require 'events'
+local item_events = require 'item_events'
 local items = require 'items'
 local notes = require 'notes'
 local schemas = require 'schemas'
@@ -31,7 +31,7 @@ local function write(run, note)
   local reason = problem(run, item_id, key)
   if reason then return {reason, '', item_id, 0, false, ''} end
   local id = notes.store(run, note)
-  events.emit(run, 'note', item_id, 'n', key)
+  item_events.emit_of(run, 'note', item_id, 'n', key)
   return {'', id, item_id, items.load(run, item_id).role, false, verification}
 end
 

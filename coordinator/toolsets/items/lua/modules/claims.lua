@@ -15,6 +15,7 @@ local clock = require 'clock'
 local events = require 'events'
 local holds = require 'holds'
 local index = require 'index'
+local item_events = require 'item_events'
 local items = require 'items'
 
 local HELD, REVIEW, STATES = classes.HELD, classes.REVIEW, classes.STATES
@@ -53,7 +54,7 @@ local function expire(run, item)
   claims.count_lapsed(run, item, 1)
   holds.record(run, item, item.expires, true)
   run.freed_ids[#run.freed_ids + 1] = item.id
-  events.emit(run, 'expire', item.id, 'a', item.holder, 'f', clock.whole(item.fence))
+  item_events.emit(run, 'expire', item, 'a', item.holder, 'f', clock.whole(item.fence))
 end
 
 -- `claims.sweep` if there is work.
@@ -99,7 +100,7 @@ end
 
 -- The same with its event.
 function claims.release(run, item)
-  events.emit(run, 'release', item.id, 'a', item.holder, 'f', clock.whole(item.fence))
+  item_events.emit(run, 'release', item, 'a', item.holder, 'f', clock.whole(item.fence))
   claims.finish(run, item)
 end
 
@@ -185,9 +186,9 @@ function claims.acquire(run, item, agent, ttl_ms, selector)
   index.add_two(run, moved and item or nil, freed and earlier or nil)
   local f, x = clock.whole(fence), clock.whole(expires)
   if earlier then
-    events.emit(run, 'claim', item.id, 'a', agent, 'f', f, 'x', x, 'o', earlier.id, 'p', clock.whole(earlier.fence))
+    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x, 'o', earlier.id, 'p', clock.whole(earlier.fence))
   else
-    events.emit(run, 'claim', item.id, 'a', agent, 'f', f, 'x', x)
+    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x)
   end
   return {'success', item.id, expires, item.first_claimed_at, fence, item.role, taken_over}
 end

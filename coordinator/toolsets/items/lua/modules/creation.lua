@@ -4,8 +4,8 @@
 -- edges. `creation.begin` comes first, `creation.index_new` last.
 local classes = require 'classes'
 local debts = require 'debts'
-local events = require 'events'
 local index = require 'index'
+local item_events = require 'item_events'
 local items = require 'items'
 local schemas = require 'schemas'
 local transitions = require 'transitions'
@@ -94,7 +94,7 @@ function creation.create(run, spec)
   local item = store_item(run, spec, depth, run.created)
   run.loaded[id], run.new_items[#run.new_items + 1] = item, item
   redis.call('ZADD', run.keys.prefixes .. string.sub(id, 1, 4), 0, string.sub(id, 5))
-  events.emit(run, 'create', id, 'r', item.role, 'p', parent_id)
+  item_events.emit(run, 'create', item, 'r', item.role, 'p', parent_id)
   if parent and parent[2] == TERMINAL then creation.reopen_parent(run, items.load(run, parent_id)) end
   return item
 end

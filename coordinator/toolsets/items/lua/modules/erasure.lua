@@ -3,9 +3,9 @@ local batch = require 'batch'
 local blockers = require 'blockers'
 local bounds = require 'bounds'
 local claims = require 'claims'
-local events = require 'events'
 local graph = require 'graph'
 local index = require 'index'
+local item_events = require 'item_events'
 local unlink = require 'unlink'
 
 local EDGES_AT_ONCE = blockers.EDGES_AT_ONCE
@@ -57,7 +57,7 @@ function erasure.erase(run, item)
   for _, note in ipairs(notes) do gone[#gone + 1] = run.keys.note .. string.sub(note, 1, 32) end
   batch.call('DEL', nil, gone)
   run.loaded[id] = nil
-  events.emit(run, 'delete', id)
+  item_events.emit(run, 'delete', item)
   return true, #edges / 2 + #notes
 end
 

@@ -6,7 +6,7 @@
 -- The result of an item is the note under RESULT.
 local batch = require 'batch'
 local clock = require 'clock'
-local events = require 'events'
+local item_events = require 'item_events'
 
 local notes = {}
 
@@ -41,7 +41,7 @@ function notes.store_result(run, item_id, role, result, author)
     id = notes.store(run, {item_id, RESULT, role, text, true, author.actor, author.verification, id})
     redis.call('HSET', run.keys.note .. id, 'f', format)
   end
-  events.emit(run, 'note', item_id, 'n', RESULT)
+  item_events.emit_of(run, 'note', item_id, 'n', RESULT)
 end
 
 -- The same for a list of notes with different keys, of items without notes; with an event of each.
@@ -55,7 +55,7 @@ function notes.store_first(run, list)
       'HSET', run.keys.note .. id,
       'i', item_id, 'k', key, 'r', role, 'b', body, 'm', time, 'a', actor, 'v', verification, 'c', time
     )
-    events.emit(run, 'note', item_id, 'n', key)
+    item_events.emit_of(run, 'note', item_id, 'n', key)
   end
   for item_id, of_item in pairs(entries) do batch.call('HSET', run.keys.notes .. item_id, of_item) end
 end

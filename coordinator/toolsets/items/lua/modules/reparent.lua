@@ -52,6 +52,7 @@ function reparent.apply(run, item, parent_id, shift, below)
   if lapsed then claims.count_lapsed(run, item, 1) end
   items.set(item, 'd', item.d + shift)
   bounds.move(run, item, from)
+  run.known_roots = nil
   run.freed_ids[#run.freed_ids + 1] = item.id -- its subtree may no longer be below a held item
   for level, ids in ipairs(below) do
     for _, id in ipairs(ids) do

@@ -12,6 +12,7 @@ local TABLES = {
   edgeless = true, -- by id: items that are known to have no edges
   known_bounds = true, -- by member: the lowest bound stored or read by this call (modules/bounds.lua)
   known_heads = true, known_paths = true, -- by id: heads of blockers, ancestors of parents (modules/views.lua)
+  known_roots = true, -- by id of a parent: the item at the top of its tree (modules/item_events.lua)
   known_parents = true, new_items = true, -- by id; in order of creation (modules/creation.lua)
   known_processes = true, queue_states = true, -- by name; by queue (modules/queues.lua)
   left_in_scopes = true, spared_edges = true, -- data of deleted items still to remove (modules/erasure.lua)

@@ -6,8 +6,8 @@
 local blockers = require 'blockers'
 local classes = require 'classes'
 local clock = require 'clock'
-local events = require 'events'
 local index = require 'index'
+local item_events = require 'item_events'
 local items = require 'items'
 local schemas = require 'schemas'
 
@@ -64,7 +64,7 @@ function transitions.record(run, item, before, trigger, from_label, author)
   }
   local entry = redis.call('XADD', run.keys.transitions, 'MAXLEN', '~', run.events_max, '*', 'r', cmsgpack.pack(row))
   items.set(item, 'tl', entry)
-  events.emit(run, 'transition', item.id, 'g', trigger, 'f', before, 't', item.role, 'a', author.id)
+  item_events.emit(run, 'transition', item, 'g', trigger, 'f', before, 't', item.role, 'a', author.id)
 end
 
 -- Changes the role and everything that depends on it; returns the items that become unblocked.

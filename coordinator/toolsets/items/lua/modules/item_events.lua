@@ -1,0 +1,39 @@
+-- Events of items. That of an item with a parent names, as R, the item at the top of its tree: listeners filter by it.
+-- An item without a parent is its own root and says nothing. The root of a child of the root is its parent; of one that
+-- is deeper, each level costs a read of a field. It is not stored: moving a subtree would then write all of its items.
+local events = require 'events'
+
+local item_events = {}
+
+-- The item at the top of the tree that an item is in; nil: the item itself.
+function item_events.root_of(run, item)
+  local id = item.pa
+  if not id or tonumber(item.d) == 1 then return id end
+  local root = run.known_roots[id]
+  if root then return root end
+  root = id
+  while true do
+    local above = run.loaded[root]
+    local parent = above and above.pa
+    if not above then parent = redis.call('HGET', run.keys.item .. root, 'pa') end
+    if not parent then break end
+    root = parent
+  end
+  run.known_roots[id] = root
+  return root
+end
+
+-- Appends an event of this kind about a loaded item; further fields and values in pairs.
+function item_events.emit(run, kind, item, ...)
+  local root = item_events.root_of(run, item)
+  if root then return events.emit(run, kind, item.id, 'R', root, ...) end
+  return events.emit(run, kind, item.id, ...)
+end
+
+-- The same about an item of which only the id may be known.
+function item_events.emit_of(run, kind, id, ...)
+  local item = run.loaded[id] or {id = id, pa = redis.call('HGET', run.keys.item .. id, 'pa') or nil}
+  return item_events.emit(run, kind, item, ...)
+end
+
+return item_events

@@ -1,0 +1,87 @@
+"""Events name the item at the top of the tree, and listeners follow a tree by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.store import keys
+from tests.feed.rig import Front, Json
+from tests.items.client import Client
+
+pytestmark = pytest.mark.anyio
+
+
+def tops(events: list[Json]) -> list[tuple[str, str, str]]:
+    return [(event["name"], event["data"]["id"], event["data"]["rootId"]) for event in events]
+
+
+async def test_all_events_of_a_tree_name_its_root(front: Front, tools: Client) -> None:
+    cursor = (await front.poll(tools.project))["cursor"]
+    chain = await tools.chain(3)
+    for item in chain:
+        await tools.claim("a", item)
+        await tools.advance(item, "start", "a")
+        await tools.update(item, title="new")
+        await tools(
+            "manage_notes", operation="upsert", notes=[{"itemId": item, "key": "k", "role": "queue", "body": "b"}]
+        )
+        await tools("manage_notes", operation="delete", itemId=item, key="k")
+    await tools.release("a", chain[-1])
+    single = await tools.add("single")
+    await tools.link(chain[3], single)
+    await tools.unlink(fromItemId=chain[3], toItemId=single, type="BLOCKS")
+    await tools.delete(chain[0], recursive=True)
+    answer = await front.poll(tools.project, after=cursor, kinds="item.*", limit=1000)
+    roots = dict.fromkeys(chain, chain[0]) | {single: single}
+    found = tops(answer["events"])
+    names = {"create", "update", "delete", "transition", "note", "unnote", "link", "unlink", "claim", "release"}
+    assert {top[0] for top in found} == {f"item.{name}" for name in names}
+    assert [top for top in found if top[2] != roots[top[1]]] == []
+    tree = await front.poll(tools.project, after=cursor, kinds="item.*", limit=1000, id=chain[2])
+    assert {event["name"] for event in tree["events"]} >= {"item.create", "item.claim", "item.delete"}
+    tree = await front.poll(tools.project, after=cursor, root=chain[0], limit=1000)
+    assert tree["events"][-1]["name"] == "item.delete"
+    for name, item in (("id", chain[2]), ("root", chain[0])):
+        named: Json = {"after": tree["cursor"], name: item}
+        assert (await front.get(tools.project, **named)).status_code == 404
+
+
+async def test_a_listener_follows_one_tree(front: Front, tools: Client) -> None:
+    one, two = await tools.chain(3), await tools.chain(3)
+    async with front.stream(tools.project, root=one[0]) as first, front.stream(tools.project, root=two[0]) as second:
+        for chain in (one, two, one):
+            for item in chain:
+                await tools.update(item, title="new")
+        assert [event["data"]["id"] for event in await first.events(8)] == [*one, *one]
+        assert [event["data"]["id"] for event in await second.events(4)] == two
+
+
+async def test_listeners_to_both_trees_hear_of_a_move(front: Front, tools: Client) -> None:
+    one, two = await tools.chain(3), await tools.chain(1)
+    async with front.stream(tools.project, root=one[0]) as before, front.stream(tools.project, root=two[0]) as after:
+        await tools.update(one[2], parentId=two[1])
+        await tools.update(one[3], title="new")
+        await tools.update(one[1], title="new")
+        assert [event["data"]["id"] for event in await before.events(2)] == [one[2], one[1]]
+        assert [event["data"]["id"] for event in await after.events(2)] == [one[2], one[3]]
+    async with front.stream(tools.project) as stream:
+        await tools.update(one[2], parentId=None)
+        await tools.update(one[3], title="newer")
+        await tools.update(one[2], title="within its tree", parentId=one[1])
+        assert [top[1:] for top in tops(await stream.events(5))] == [
+            (one[2], two[0]),
+            (one[2], one[2]),
+            (one[3], one[2]),
+            (one[2], one[2]),
+            (one[2], one[0]),
+        ]
+
+
+async def test_an_item_without_a_parent_writes_nothing_more(tools: Client) -> None:
+    item, child = await tools.chain(1)
+    for one in (item, child):
+        await tools.claim("a", one)
+        await tools.advance(one, "start", "a")
+    entries = await tools.store.command("XRANGE", keys.events.key(tools.project), "-", "+")
+    marked = {flat[3].decode() for _, flat in entries if b"R" in flat[4::2]}
+    assert marked == {child.replace("-", "")}
