@@ -37,6 +37,7 @@ from coordinator.store import Store
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.take import TakeStore
 
 TAG = "loop"
@@ -143,7 +144,7 @@ async def _take_together(url: str, agents: int) -> int:
         finished = None
         for done in range(10**9):
             request = IdempotencyKey(uuid4().hex, "0" * 16)
-            taken = await work.take_next("default", request, name, 900_000, _TAGGED, (kind, ""), finished)
+            taken = await work.take_next("default", request, Claimant(name), 900_000, _TAGGED, (kind, ""), finished)
             if not taken.claim or taken.claim.outcome != "success":
                 return done
             finished = (taken.claim.item, "complete", name, kind, "", "", taken.claim.fence)

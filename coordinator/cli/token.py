@@ -54,8 +54,8 @@ def create(
         tuple[str, ...],
         Parameter(
             help="What it permits: a toolset (items), the reading of one (items.read), '*', 'workflow', "
-            "'workflow.admin', or a tool or connection that steps may use; may be given more than once. Default: what "
-            "the setting auth.default_permissions says.",
+            "'workflow.admin', 'items.admin', or a tool or connection that steps may use; may be given more than once. "
+            "Default: what the setting auth.default_permissions says.",
             negative="",
         ),
     ] = (),

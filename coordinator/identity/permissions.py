@@ -2,6 +2,7 @@
 
     items            all tools of the toolset items
     items.read       its tools that change nothing
+    items.admin      all tools of items, and to see who holds which item
     *                all tools of all toolsets
     *.read           all tools that change nothing
     workflow         the same as flows
@@ -13,18 +14,23 @@ Projects are not permissions: a credential names its projects, or is valid in al
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from functools import lru_cache
 
 EVERYTHING = "*"
 READ = ".read"
-_FLOWS, _WORKFLOW, _ADMIN = "flows", "workflow", "workflow.admin"
+_FLOWS, _WORKFLOW = "flows", "workflow"
+_ADMIN = ".admin"
+_ADMINS = {_FLOWS: _WORKFLOW + _ADMIN, "items": "items" + _ADMIN}
+"""Toolset -> the permission for all its tools and more."""
 
 
 @lru_cache(maxsize=1024)
 def sufficient(toolset: str, read_only: bool) -> frozenset[str]:
     """The permissions that each allow the use of a tool of ``toolset``."""
-    enough = {toolset, EVERYTHING, *((_WORKFLOW, _ADMIN) if toolset == _FLOWS else ())}
+    enough = {toolset, EVERYTHING, *((_WORKFLOW,) if toolset == _FLOWS else ())}
+    if toolset in _ADMINS:
+        enough.add(_ADMINS[toolset])
     if read_only:
         enough |= {toolset + READ, EVERYTHING + READ, *((_WORKFLOW + READ,) if toolset == _FLOWS else ())}
     return frozenset(enough)
@@ -36,9 +42,9 @@ def least(toolset: str, read_only: bool) -> str:
     return name + READ if read_only else name
 
 
-def vocabulary(toolsets: Iterable[str]) -> tuple[str, ...]:
+def vocabulary(toolsets: Collection[str]) -> tuple[str, ...]:
     """Every permission that names one of ``toolsets``."""
     named = [permission for toolset in toolsets for permission in (toolset, toolset + READ)]
     if _FLOWS in named:
-        named += [_WORKFLOW, _WORKFLOW + READ, _ADMIN]
-    return tuple(named)
+        named += [_WORKFLOW, _WORKFLOW + READ]
+    return (*named, *(_ADMINS[toolset] for toolset in toolsets if toolset in _ADMINS))

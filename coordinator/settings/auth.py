@@ -24,8 +24,8 @@ Permission = Annotated[
     Meta(
         pattern=r"^(\*(\.read)?|[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*)\Z",
         extra={
-            "allowed": "a permission: a toolset or '*', optionally with '.read' behind it; 'workflow' or "
-            "'workflow.admin'; the name of a tool that workflow steps may call, or of its connection"
+            "allowed": "a permission: a toolset or '*', optionally with '.read' behind it; 'workflow', "
+            "'workflow.admin' or 'items.admin'; the name of a tool that workflow steps may call, or of its connection"
         },
     ),
 ]

@@ -130,7 +130,10 @@ dependency = Family("d", "string", reason="lives until the edge is deleted", doc
 owed = Family("ow", "list", single=True, reason="empties as the debt is settled, by the call that left it",
               doc="what a script left to do in slices: counts of blockers, notes, items to be offered")  # fmt: skip
 leases = Family("ls", "zset", single=True, reason="empties as claims end", doc="agents by their claims' expiry")
-agents = Family("ag", "hash", single=True, reason="an entry goes with its claim", doc="the item that each agent holds")
+agents = Family("ag", "hash", single=True, reason="an entry goes with its claim, or a day after the agent was seen",
+                doc="the item that each agent holds, and what is known of each agent")  # fmt: skip
+agent_seen = Family("as", "zset", single=True, reason="at most 10000; an entry goes a day after its agent was seen",
+                    doc="agents by when they were last seen")  # fmt: skip
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",
                doc="how long claims were held that ended since the last count, by outcome and bucket")  # fmt: skip
 lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",

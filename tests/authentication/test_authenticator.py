@@ -568,10 +568,10 @@ async def test_who_issues_tokens(
 
 
 def test_permissions_imply_narrower_ones() -> None:
-    assert sufficient("items", True) == {"items", "items.read", "*", "*.read"}
-    assert sufficient("items", False) == {"items", "*"}
+    assert sufficient("items", True) == {"items", "items.read", "items.admin", "*", "*.read"}
+    assert sufficient("items", False) == {"items", "items.admin", "*"}
     assert (least("items", True), least("items", False)) == ("items.read", "items")
-    assert vocabulary(("items", "sessions")) == ("items", "items.read", "sessions", "sessions.read")
+    assert vocabulary(("items", "sessions")) == ("items", "items.read", "sessions", "sessions.read", "items.admin")
     assert {"workflow", "workflow.admin"} <= sufficient("flows", False)
     assert (least("flows", True), least("flows", False)) == ("workflow.read", "workflow")
 

@@ -21,6 +21,7 @@ from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.actor import ActorResolver
+from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Call, Delivery, Services
@@ -70,6 +71,8 @@ class Client:
         """Of the next calls; None: their answers count as delivered."""
         self.hung_up: asyncio.Future[None] | None = None
         """Of calls that are made now."""
+        self.caller: Caller | None = None
+        """Who makes the calls; None: anonymous."""
         toolset = load_toolsets(services)["items"]
         self._tools = {tool.name: tool for tool in toolset.tools}
         self.changing = {tool.name for tool in toolset.tools if not tool.read_only}
@@ -81,7 +84,13 @@ class Client:
         called = self._tools[tool]
         given = decoded(called, arguments)
         try:
-            call = Call(self.project, idle=self.idle.append, delivery=self.delivery, hung_up=self.hung_up)
+            call = Call(
+                self.project,
+                idle=self.idle.append,
+                delivery=self.delivery,
+                hung_up=self.hung_up,
+                caller=self.caller,
+            )
             result = await called.handler(call, given)
         except ToolFailure as failure:
             must_keep_to(called.result, failure.body())

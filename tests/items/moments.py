@@ -9,6 +9,7 @@ from coordinator.store import Store, keys
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.rules.recount import claim_of
 from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.claims import ClaimStore
 from coordinator.toolsets.timestamp import iso
 from tests.items.client import Client
@@ -53,5 +54,5 @@ async def lapse(tools: Client, item: str, ago_ms: int = 1) -> str:
 async def claim_for(tools: Client, agent: str, item: str, ttl_ms: int) -> None:
     """Claims an item for less than the tool's minimum of a second."""
     store = ClaimStore(tools.store, Settings(), SchemaSource())
-    reply = await store.claim(tools.project, NO_KEY, agent, [(item.replace("-", ""), ttl_ms, 0)], [])
+    reply = await store.claim(tools.project, NO_KEY, Claimant(agent), [(item.replace("-", ""), ttl_ms, 0)], [])
     assert reply.claims[0].outcome == "success", reply

@@ -15,6 +15,7 @@ from coordinator.settings import Settings
 from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.rules.schema import SchemaSource
+from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.claims import ClaimReply, ClaimStore
 from tests.items.client import Client, actor, fresh_id
 
@@ -76,7 +77,9 @@ async def test_claims_that_expire_never_overlap(clients: list[Client]) -> None:
         times = 0
         while len(won) < 25:
             # Nobody renews: a further claim of the holder would be a renewal.
-            reply: ClaimReply = await store.claim(client.project, NO_KEY, f"{agent}-{times}", [(item, 4, 0)], [])
+            reply: ClaimReply = await store.claim(
+                client.project, NO_KEY, Claimant(f"{agent}-{times}"), [(item, 4, 0)], []
+            )
             claimed = reply.claims[0]
             if claimed.outcome == "success":
                 won.append((claimed.fence, reply.now, claimed.expires))

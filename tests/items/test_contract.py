@@ -13,6 +13,7 @@ import pytest
 
 from coordinator.errors import ToolFailure
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
+from coordinator.toolsets.items.rules.items import MAX_TAGS
 from coordinator.toolsets.items.tools.claims import MAX_ENTRIES
 from coordinator.toolsets.items.tools.items import MAX_ITEMS
 from coordinator.toolsets.items.tools.notes import MAX_NOTES
@@ -31,7 +32,7 @@ LIMITS: Mapping[str, Mapping[str, int]] = {
     "manage_notes": {"notes": MAX_NOTES, "ids": MAX_NOTES},
     "manage_dependencies": {"dependencies": MAX_EDGES},
     "advance_item": {"transitions": MAX_TRANSITIONS},
-    "claim_item": {"claims": MAX_ENTRIES, "releases": MAX_ENTRIES},
+    "claim_item": {"claims": MAX_ENTRIES, "releases": MAX_ENTRIES, "capabilities": MAX_TAGS},
 }
 """The lists that the tools bound, by tool."""
 

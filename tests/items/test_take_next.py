@@ -14,6 +14,7 @@ from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.take import Taken, TakeStore
 from tests.items.client import Client, fresh_id
 from tests.items.parked import Fronts
@@ -35,7 +36,7 @@ async def take(
     if after is not None and after.claim:
         finished = (after.claim.item, "complete", agent, *AUTHOR, "", after.claim.fence)
     return await work_of(tools.store).take_next(
-        tools.project, request, agent, 60_000, Selector(**selector), AUTHOR, finished
+        tools.project, request, Claimant(agent), 60_000, Selector(**selector), AUTHOR, finished
     )
 
 

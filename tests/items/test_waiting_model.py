@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from coordinator.store import keys
 from coordinator.store.address import parse
+from coordinator.toolsets.items.audit import RECORD
 from coordinator.toolsets.items.rules import recount
 from tests.items.client import Json, fresh_id
 from tests.items.moments import lapse, ms
@@ -78,7 +79,7 @@ class World:
         flat = await self.tools.store.command("HGETALL", keys.agents.key(self.tools.project))
         pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
         inner = {item.replace("-", ""): item for item in self.ids}
-        return {agent.decode(): inner[item.decode()] for agent, item in pairs}
+        return {agent.decode(): inner[item.decode()] for agent, item in pairs if not agent.startswith(RECORD)}
 
     async def model(self) -> Model:
         """The current items."""

@@ -19,7 +19,7 @@ from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.schema import input_schema
 from coordinator.toolsets.tool import Call, Services, Tool
-from tests.items import test_completion
+from tests.items import test_agents, test_completion
 from tests.items.client import Client, fresh_id
 from tests.navigator import test_visits
 from tests.sessions import test_moves, test_trace, test_validation
@@ -63,6 +63,7 @@ async def test_an_empty_list_deletes_no_note(store: Store, project: str) -> None
 
 SHOWN: dict[str, Callable[..., Any]] = {
     "complete_tree itemIds": test_completion.test_an_empty_list_completes_nothing,
+    "claim_item capabilities": test_agents.test_capabilities_are_kept,
     "manage_notes ids": test_an_empty_list_deletes_no_note,
     "next_activity step_manifest": test_validation.test_step_manifests_by_example,
     "next_activity activity_manifest": test_moves.test_another_report_from_the_same_token_corrects_the_transition,

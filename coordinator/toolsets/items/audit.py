@@ -24,6 +24,8 @@ _MOMENT = Script(LIBRARY, "read_moment", list[Any])
 _TRIES = 8
 _BENEATH = keys.beneath.suffix
 _ITEM, _EDGES, _NOTES, _NOTE = (family.suffix for family in (keys.item, keys.edges, keys.notes, keys.note))
+RECORD = b"\xff"
+"""What precedes the name of an agent in the field of its record (``lua/modules/agents.lua``)."""
 _AGENT_AT = 48
 """The position of the agent's name in a claim, in hex digits."""
 SLICE = 100
@@ -115,6 +117,7 @@ class _Audit:
             keys.leases.suffix: self._leases,
             keys.abandoned.suffix: self._abandoned,
             keys.agents.suffix: self._agents,
+            keys.agent_seen.suffix: self._seen,
             keys.queue.suffix: self._queue,
         }
 
@@ -377,8 +380,27 @@ class _Audit:
             yield self._member(name, ("ZSCORE", name, item), item)
 
     async def _agents(self, name: str, _: str) -> AsyncIterator[_Subject]:
-        async for agent, item in self._members("HSCAN", name):
-            yield self._member(name, ("HGET", name, agent), item, "h", agent.encode().hex())
+        elements = self._scan("HSCAN", key=self._prefix + name.encode())
+        async for field in elements:
+            value = await anext(elements)
+            if field.startswith(RECORD):
+                yield self._known(field[len(RECORD) :].decode())
+            else:
+                agent = field.decode()
+                yield self._member(name, ("HGET", name, agent), value.decode(), "h", field.hex())
+
+    async def _seen(self, name: str, _: str) -> AsyncIterator[_Subject]:
+        async for agent, _score in self._members("ZSCAN", name):
+            yield self._known(agent)
+
+    def _known(self, agent: str) -> _Subject:
+        """The record of an agent, and its entry among those that were seen."""
+
+        def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
+            yield from recount.agent_problems(agent, *first)
+
+        reads: list[Read] = [("AGENT", keys.agents.suffix, agent), ("ZSCORE", keys.agent_seen.suffix, agent)]
+        return _Subject(keys.agents.suffix, reads, _nothing, judge)
 
     def _member(self, name: str, kept: Read, item: str, field: str = "w", agent: str = "") -> _Subject:
         """An index entry, for which there must be an item. (The rest is checked with the item.)"""

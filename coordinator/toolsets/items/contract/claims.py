@@ -135,6 +135,13 @@ class ClaimItem(Arguments, kw_only=True):
             extra_json_schema={"maxItems": 100},
         ),
     ] = []
+    capabilities: Annotated[
+        list[str] | None,
+        Meta(
+            description="What the agent can do; kept: absent means those it named last (within a day), [] none.",
+            extra_json_schema={"maxItems": 32},
+        ),
+    ] = None
     wait_ms: Annotated[
         int,
         Meta(

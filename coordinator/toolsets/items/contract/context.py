@@ -45,12 +45,15 @@ from coordinator.toolsets.pages import Offset
 
 
 class GetContext(Arguments, kw_only=True):
-    """A snapshot: of one item (itemId), of what happened since a time (since), or of everything (neither)."""
+    """A snapshot: of one item (itemId), of what happened since a time (since), of agents, or of everything (none)."""
 
     item_id: Annotated[str | None, Meta(description="This item; UUID or hex prefix. Wins over since.")] = None
     since: Annotated[
         str | None, Meta(description="ISO-8601 time with a zone, inclusive, for example 2026-01-01T12:00:00Z.")
     ] = None
+    agents: Annotated[
+        bool, Meta(description="True: the agents of the last day and what they do; goes with limit and offset only.")
+    ] = False
     include_ancestors: WantsAncestors = False
     limit: Annotated[
         Annotated[int, Meta(ge=1, le=200)] | None,

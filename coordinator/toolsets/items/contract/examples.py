@@ -90,7 +90,12 @@ EXAMPLES: Mapping[str, Sequence[Mapping[str, Any]]] = {
         },
     ),
     "get_next_status": ({"itemId": _TASK},),
-    "get_context": ({"itemId": _TASK}, {"since": "2026-01-01T09:00:00Z", "includeAncestors": True}, {}),
+    "get_context": (
+        {"itemId": _TASK},
+        {"since": "2026-01-01T09:00:00Z", "includeAncestors": True},
+        {"agents": True},
+        {},
+    ),
     "get_next_item": ({"parentId": _FEATURE, "limit": 3, "includeDetails": True},),
     "get_blocked_items": ({"parentId": _FEATURE, "includeItemDetails": True},),
     "claim_item": (

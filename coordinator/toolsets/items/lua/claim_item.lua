@@ -3,7 +3,8 @@ purpose:   Claims and releases items for one agent atomically: first the claims 
 guarantee: One winner per item among any number of callers. The agent's earlier claim is released only after a new
            one was acquired. One claim per agent: of several claimable entries the last is acquired and the others
            are `superseded`, so every item reported as held is held.
-args:      request run.events_max agent wanted releases include
+args:      request run.events_max agent who wanted releases include
+           who = for modules/agents.lua;
            wanted = packed {id, ttl_ms, fence}, releases = packed {id, fence}; '' for none; fence 0 = none given
            include = what to add about the claimed item (modules/included.lua), '' for nothing
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}, '',
@@ -11,9 +12,10 @@ reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at,
            role, needed role}}}; for new claims also role and whether it was abandoned, then what is included; for
            a renewal that includes something -1 and false before it
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
-           waiter messages
+writes:    item ranked beneath owed leases agents agent_seen holds lapsed abandoned notes note request events waiting
+           wanted queue waiter messages
 --]]
+local agents = require 'agents'
 local change = require 'change'
 local claims = require 'claims'
 local classes = require 'classes'
@@ -57,8 +59,9 @@ local function why_blocked(run, item)
   return {item.role, tonumber(item.nb or 0), found}
 end
 
-return function(run, request, agent, wanted, releases, include)
+return function(run, request, agent, who, wanted, releases, include)
   return change(run, request, function()
+    agents.meet(run, agent, who)
     local results, winner, place, ttl = decide(run, agent, wanted ~= '' and cmsgpack.unpack(wanted) or {})
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)

@@ -6,8 +6,9 @@ guarantee: Finding and claiming are atomic, so a found item cannot be lost to an
            and its answer ends every call with the same request. A search over several calls that finds nothing
            is repeated once. So an item that was ready before the second search is found by one of the two,
            unless its rank rises again.
-args:      request run.events_max agent ttl_ms packed_selector queue releases wait_ms process only after again include
-           packed_selector = packed (modules/selectors.lua), queue = its hash; releases = packed {id, fence}, '' for
+args:      request run.events_max agent who ttl_ms selected queue releases wait_ms process only after again include
+           who = for modules/agents.lua; selected = packed (modules/selectors.lua), queue = its hash;
+           releases = packed {id, fence}, '' for
            none; wait_ms = 0: do not wait; process, only = for a waiting call, see modules/handover.lua;
            after = cursor of the last call, or ''; again = 1 in the second search, else 0; include as claim_item
            The detail of NOT_FOUND is the field with the unknown item.
@@ -16,9 +17,10 @@ reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether 
            only if a waiting call got an item; outcome success, no_match, more (id = cursor for the next call, '' to
            begin again), again (begin the second search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
-writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
-           arrivals waiter messages
+writes:    item ranked beneath owed leases agents agent_seen holds lapsed abandoned notes note request events waiting
+           wanted queue arrivals waiter messages
 --]]
+local agents = require 'agents'
 local change = require 'change'
 local claims = require 'claims'
 local handover = require 'handover'
@@ -67,9 +69,9 @@ local function claim_and_release(run, found, agent, ttl_ms, selector, releases, 
 end
 
 return function(
-  run, request, agent, ttl_ms, packed_selector, queue, releases, wait_ms, process, only, after, again, include
+  run, request, agent, who, ttl_ms, selected, queue, releases, wait_ms, process, only, after, again, include
 )
-  local selector, wait = cmsgpack.unpack(packed_selector), tonumber(wait_ms)
+  local selector, wait = cmsgpack.unpack(selected), tonumber(wait_ms)
 
   local function joined(stored, state)
     if state == 'H' then handover.join(run, request, stored, process, only) end
@@ -80,6 +82,7 @@ return function(
     if waiter and waiter.fingerprint ~= request.fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
+    agents.meet(run, agent, who)
 
     only = '0' -- from here on this step makes the record, so no other call can have received it
     local some_abandoned = not run.nothing_else and redis.call('EXISTS', run.keys.abandoned) == 1
@@ -107,9 +110,8 @@ return function(
       return reply, wait > 0 and 'H' or 'D'
     end
     local fields =
-      {'a', agent, 't', ttl_ms, 'f', request.fingerprint, 'k', request.keep_ms, 'r', cmsgpack.pack(released),
-        'i', include}
-    local new = waiters.park(run, request, queue, packed_selector, wait, process, waiter, fields)
+      {'t', ttl_ms, 'f', request.fingerprint, 'k', request.keep_ms, 'r', cmsgpack.pack(released), 'i', include}
+    local new = waiters.park(run, request, agent, queue, selected, wait, process, waiter, fields)
     if new and to_search_again then return without_item(run, 'again', '', {}) end
     return without_item(run, 'parked', '', released) -- unless a released item matches: see change.lua
   end, joined)

@@ -2,16 +2,18 @@
 purpose:   Plain reads for the audit.
 guarantee: One consistent snapshot; changes nothing.
 args:      reads
-           reads = packed list of {command, key without the project's prefix, further arguments ...}
+           reads = packed list of {command, key without the project's prefix, further arguments ...}; the command AGENT
+           reads the record of an agent, because its field is no text
 reply:     list of {replies of each command}; claims of items (field h) come in hex digits
 errors:    none
 writes:    none
 --]]
+local agents = require 'agents'
 local read = require 'read'
 
 local READS = {
-  EXISTS = 1, GET = 1, HEXISTS = 1, HGET = 1, HGETALL = 1, HKEYS = 1, HMGET = 1, HSTRLEN = 1, TIME = 1,
-  ZMSCORE = 1, ZRANGEBYSCORE = 1, ZSCORE = 1,
+  AGENT = 1, EXISTS = 1, GET = 1, HEXISTS = 1, HGET = 1, HGETALL = 1, HKEYS = 1, HMGET = 1, HSTRLEN = 1,
+  TIME = 1, ZMSCORE = 1, ZRANGEBYSCORE = 1, ZSCORE = 1,
 }
 
 local function hex(s)
@@ -35,6 +37,8 @@ return function(run, reads)
       if not READS[words[1]] then return redis.error_reply('ERR only reads are allowed here') end
       if words[1] == 'TIME' then
         replies[n] = redis.call('TIME')
+      elseif words[1] == 'AGENT' then
+        replies[n] = agents.record_of(run, words[3])
       else
         replies[n] = with_readable_claim(words, redis.call(words[1], run.keys.prefix .. words[2], unpack(words, 3)))
       end

@@ -3,16 +3,18 @@ purpose:   Completes a worker's item, claims the best one for a selector and sta
 guarantee: If the completion is rejected, nothing else happens. Claim and start are those of claim_next and
            advance_item; the three are atomic. The search is that of one call: `more` means that the caller has to
            continue with claim_next.
-args:      request run.events_max run.config run.labels agent ttl_ms packed_selector finished author
+args:      request run.events_max run.config run.labels agent who ttl_ms packed_selector finished author
+           who = for modules/agents.lua;
            finished = packed as an element of advance_item's changes, '' for none; author = packed {actor,
            verification} of the start; the detail of NOT_FOUND is the field with the unknown item
 reply:     {now, entry of the completion or false, claim or false, entry of the start or false}: the claim as that of
            claim_next, or {more, '', 0, 0, 0}; entries as those of advance_item. An item in another role than queue
            is not started, unless it was abandoned
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
-writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events transitions waiting
-           wanted queue waiter messages
+writes:    item ranked beneath owed leases agents agent_seen holds lapsed abandoned notes note request events
+           transitions waiting wanted queue waiter messages
 --]]
+local agents = require 'agents'
 local change = require 'change'
 local claims = require 'claims'
 local classes = require 'classes'
@@ -37,12 +39,13 @@ local function find(run, selector, agent)
   return found
 end
 
-return function(run, request, agent, ttl_ms, packed_selector, finished, author)
+return function(run, request, agent, who, ttl_ms, packed_selector, finished, author)
   local selector = cmsgpack.unpack(packed_selector)
   return change(run, request, function()
     if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
+    agents.meet(run, agent, who)
     local completion = finished ~= '' and triggers.advance(run, unpack(cmsgpack.unpack(finished)))
     if completion and completion[2] ~= '' then return {run.now, completion, false, false} end
     local found = find(run, selector, agent)

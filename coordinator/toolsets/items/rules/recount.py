@@ -6,6 +6,7 @@ counters change by change; this module derives them only from the fields. Field 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ Fields = Mapping[str, str]
 
 _KNOWN = frozenset(("pr", "lb", "pa", "ma", "ra", "rv", "tl", "nb", "lv", "lo", "tk", *"wtsdgyqhku"))
 _TEXTS = frozenset("tsxmo")
+_RECORD = re.compile(r"\d{13}[osue][v-][a-z0-9_.:/,-]* (\S+ \d{13}| )")
 _RANGES = {
     "d": (0, MAX_DEPTH),
     "pr": (0, 2),
@@ -329,6 +331,18 @@ def blocker_problems(fields: Fields, waits_for: Iterable[tuple[Edge, str | bool]
     )
     if int(fields.get("nb", "0")) != unsatisfied:
         yield f"counts {fields.get('nb', '0')} unsatisfied blockers, but has {unsatisfied}"
+
+
+def agent_problems(agent: str, record: str | bool, seen: str | bool) -> Iterator[str]:
+    """Compares the record of an agent with when it was last seen (False: missing)."""
+    if record is False and seen is False:
+        return  # forgotten meanwhile
+    if record is False or seen is False:
+        yield f"knows {agent}, but not {'who it is' if record is False else 'when it was seen'}"
+    elif _RECORD.fullmatch(str(record)) is None:
+        yield f"has a record of {agent} that cannot be read: {record}"
+    elif int(str(record)[:13]) != int(float(seen)):
+        yield f"has seen {agent} at {str(record)[:13]} and at {float(seen):.0f}"
 
 
 def edge_problems(

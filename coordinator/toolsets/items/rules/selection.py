@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import msgspec
 
 from coordinator.errors import invalid
+from coordinator.toolsets.items.contract import claims as contract
 from coordinator.toolsets.items.contract.claims import ORDERS
 from coordinator.toolsets.items.rules import items as rules
-from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, one_of
+from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.roles import PRIORITY_CODES, PRIORITY_NAMES, ROLE_CODES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.times import interval
+from coordinator.toolsets.timestamp import iso
 
 ACTIONABLE = ("queue", "work", "review", "blocked")
 
@@ -53,6 +57,29 @@ def _bounds(after: str | None, before: str | None, name: str) -> tuple[int, int]
     low, high = interval(after, before, name)
     # An upper bound before 1970 becomes 1 ms, because 0 means no bound, and no item is that old.
     return low or 0, 0 if high is None else max(high, 1)
+
+
+def as_given(packed: Mapping[str, Any]) -> contract.Selector:
+    """A selector of the scripts as its caller wrote it, with full ids."""
+    found = msgspec.convert(packed, Selector)
+
+    def time(ms: int) -> str | None:
+        return iso(ms) if ms else None
+
+    return contract.Selector(
+        role=ROLE_NAMES[found.role] if found.role >= 0 else None,
+        parent_id=dashed(found.parent) if found.parent else None,
+        ancestor_id=dashed(found.ancestor) if found.ancestor else None,
+        tags=",".join(found.tags) or None,
+        priority=PRIORITY_NAMES[found.priority] if found.priority >= 0 else None,
+        type=found.type or None,
+        complexity_max=found.complexity or None,
+        created_after=time(found.created_from),
+        created_before=time(found.created_to),
+        role_changed_after=time(found.changed_from),
+        role_changed_before=time(found.changed_to),
+        order_by=found.order if found.order != "priority" else None,
+    )
 
 
 def selector(filters: Filters, parent: str, ancestor: str, place: str = "", *, any_role: bool = False) -> Selector:

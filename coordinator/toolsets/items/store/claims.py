@@ -14,6 +14,7 @@ from coordinator.store import Script, ScriptFailure
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, pack, unfinished
 from coordinator.toolsets.items.store.included import Included
 
@@ -88,7 +89,7 @@ class ClaimStore(BaseStore):
         self,
         project: str,
         request: IdempotencyKey,
-        agent: str,
+        agent: Claimant,
         claims: Sequence[tuple[str, int, int]],
         releases: Sequence[tuple[str, int]],
         include: str = "",
@@ -98,13 +99,13 @@ class ClaimStore(BaseStore):
         Args:
             include: letters of what to add about the claimed item.
         """
-        return self._change(_CLAIM, project, request, agent, _packed(claims), _packed(releases), include)
+        return self._change(_CLAIM, project, request, *agent, _packed(claims), _packed(releases), include)
 
     async def claim_next(
         self,
         project: str,
         request: IdempotencyKey,
-        agent: str,
+        agent: Claimant,
         ttl_ms: int,
         selector: Selector,
         releases: Sequence[tuple[str, int]],
@@ -126,7 +127,7 @@ class ClaimStore(BaseStore):
         packed, let_go, after, again = pack(selector), _packed(releases), "", 0
         late = perf_counter() + self.seconds
         queue = blake2b(packed, digest_size=8).hexdigest()
-        wanted = agent, ttl_ms, packed, queue, let_go, wait_ms, process, int(only)
+        wanted = *agent, ttl_ms, packed, queue, let_go, wait_ms, process, int(only)
         while True:
             try:
                 reply = await self._change(_CLAIM_NEXT, project, request, *wanted, after, again, include)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
+from coordinator.toolsets.items.store.agents import Agents, read_agents
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, Changed, Path, pack
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures import Abandoned, read_abandoned
@@ -102,6 +103,10 @@ class ContextStore(RankedStore):
     async def abandoned(self, project: str, limit: int) -> Abandoned:
         """The abandoned items, at most ``limit`` listed."""
         return await read_abandoned(self._store, project, limit)
+
+    async def agents(self, project: str, offset: int, limit: int) -> Agents:
+        """A page of the agents, last seen first."""
+        return await read_agents(self._store, project, offset, limit)
 
     async def claims(self, project: str) -> tuple[int, int]:
         """How many claims are live, and how many have expired but are still on their items."""

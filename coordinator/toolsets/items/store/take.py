@@ -10,6 +10,7 @@ from coordinator.store import Script, ScriptFailure
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, pack
 from coordinator.toolsets.items.store.claims import Claimed, ClaimStore
 from coordinator.toolsets.items.store.transitions import Advanced, TransitionStore
@@ -39,7 +40,7 @@ class TakeStore(ClaimStore, TransitionStore):
         self,
         project: str,
         request: IdempotencyKey,
-        agent: str,
+        agent: Claimant,
         ttl_ms: int,
         selector: Selector,
         author: tuple[str, str],
@@ -60,7 +61,7 @@ class TakeStore(ClaimStore, TransitionStore):
         done = pack(finished) if finished else ""
         try:
             taken = await self._change_by_schema(
-                _TAKE, project, request.slice(0), agent, ttl_ms, pack(selector), done, pack(author)
+                _TAKE, project, request.slice(0), *agent, ttl_ms, pack(selector), done, pack(author)
             )
         except ScriptFailure as failure:
             if failure.code != "NOT_FOUND":
@@ -70,6 +71,6 @@ class TakeStore(ClaimStore, TransitionStore):
             return taken
         (taken.claim,) = (await self.claim_next(project, request.slice(1), agent, ttl_ms, selector, ())).claims
         if taken.claim.outcome == "success" and (taken.claim.role == _QUEUE or taken.claim.taken_over):
-            start = (taken.claim.item, "start", agent, *author, "", taken.claim.fence)
+            start = (taken.claim.item, "start", agent.id, *author, "", taken.claim.fence)
             (taken.start,) = await self.advance(project, request.slice(2), [start])
         return taken

@@ -24,12 +24,14 @@ from coordinator.toolsets.items.contract.claims import (
     Selector,
 )
 from coordinator.toolsets.items.rules import selection
+from coordinator.toolsets.items.rules.capabilities import capabilities
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.items import not_blank, short_text
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.store.agents import Claimant, claimant
 from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore, NamedReply, Released, Waiting
 from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import shown
@@ -92,46 +94,40 @@ class Claims:
         selector = _check(args)
         claims, releases = args.claims, args.releases
         include = wanted_parts(args.include) if args.include else ""
-        try:
-            trusted = await self._services.resolve_actor(checked(given(args.actor)))
-        except Distrusted as distrusted:
-            for _ in claims:
-                self._metrics.claim(distrusted.code)
-            distrusted.data = {"claimResults": [to_builtins(_distrusted(entry)) for entry in claims]}
-            raise
-        agent = trusted.id
+        able = None if args.capabilities is None else capabilities(args.capabilities, "capabilities")
+        who = claimant(await self._trusted(args), able)
+        agent = who.id
         for entry in claims:
             if entry.agent_id is not None and entry.agent_id != agent:
                 self._warn("agentId", "agentId of a claim is ignored: the trusted actor differs")
                 break
-        asked = (claims, releases, include) if include else (claims, releases)
+        asked: tuple[object, ...] = (claims, releases, include) if include else (claims, releases)
+        if able is not None:
+            asked = (*asked, able)
         record = idempotency_key(agent, args.request_id, "claim_item", *asked)
         freed_items: list[tuple[str, int]] = []
         if releases:
             ids = await self._store.resolve(call.project, _ids(releases, "releases"))
             freed_items = list(map(_packed_release, ids, releases))
         if selector is not None:
-            reply: ClaimReply = await self._by_selector(call, args, record, trusted, selector, freed_items, include)
+            reply: ClaimReply = await self._by_selector(call, args, record, who, selector, freed_items, include)
         else:
             ids = _ids(claims, "claims")
             if ids and min(map(len, ids)) < FULL:
                 ids = await self._store.resolve(call.project, ids)
             wanted = list(map(_packed_claim, ids, claims))
-            reply = await self._store.claim(call.project, record, agent, wanted, freed_items, include)
+            reply = await self._store.claim(call.project, record, who, wanted, freed_items, include)
         claimed = [_claimed(entry, reply.claims[n], agent, reply.now) for n, entry in enumerate(claims)]
         if include:
             _add_included(claimed, reply.claims, include)
         if isinstance(reply, NamedReply) and reply.waiting is not None:
             _say_why_it_waits(claimed, reply.waiting)
         released = list(map(_released, releases, reply.releases))
+        if not record.replayed:
+            self._count(claimed, call.project)
         won = freed = 0
         for result in claimed:
             won += result.outcome == "success"
-            if record.replayed:
-                continue  # already counted
-            self._metrics.claim(result.outcome)
-            if result.outcome in _COLLISIONS:
-                self._metrics.claim_conflict(_COLLISIONS[result.outcome], call.project, result.item_id or "")
         for freeing in released:
             freed += freeing.outcome == "success"
         return ClaimItemResult(
@@ -147,12 +143,28 @@ class Claims:
             ),
         )
 
+    async def _trusted(self, args: ClaimItem) -> Trusted:
+        """The actor of a call. Raises ToolFailure as ``resolve_actor``, with an outcome for each claim."""
+        try:
+            return await self._services.resolve_actor(checked(given(args.actor)))
+        except Distrusted as distrusted:
+            for _ in args.claims:
+                self._metrics.claim(distrusted.code)
+            distrusted.data = {"claimResults": [to_builtins(_distrusted(entry)) for entry in args.claims]}
+            raise
+
+    def _count(self, claimed: Sequence[ClaimResult], project: str) -> None:
+        for result in claimed:
+            self._metrics.claim(result.outcome)
+            if result.outcome in _COLLISIONS:
+                self._metrics.claim_conflict(_COLLISIONS[result.outcome], project, result.item_id or "")
+
     async def _by_selector(
         self,
         call: Call,
         args: ClaimItem,
         record: IdempotencyKey,
-        trusted: Trusted,
+        who: Claimant,
         selector: Selector,
         releases: Sequence[tuple[str, int]],
         include: str,
@@ -166,9 +178,7 @@ class Claims:
             ancestor = await self._store.resolve_one(call.project, above, f"{place}ancestorId", record)
         wanted = selection.selector(selector, parent, ancestor, place, any_role=True)
         ttl_ms = args.claims[0].ttl_seconds * 1000
-        find = partial(
-            self._store.claim_next, call.project, record, trusted.id, ttl_ms, wanted, releases, include=include
-        )
+        find = partial(self._store.claim_next, call.project, record, who, ttl_ms, wanted, releases, include=include)
         if not args.wait_ms:
             return await find()
         park = partial(find, process=self._parking.process)

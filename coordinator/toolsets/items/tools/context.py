@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets import pages
+from coordinator.toolsets.items.contract.agents import AgentsResult
 from coordinator.toolsets.items.contract.context import (
     AbandonedItem,
     AbandonedItems,
@@ -26,6 +27,7 @@ from coordinator.toolsets.items.contract.context import (
 )
 from coordinator.toolsets.items.rules import classes
 from coordinator.toolsets.items.rules import context as rules
+from coordinator.toolsets.items.rules.capabilities import ADMIN
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.items import not_blank
@@ -34,6 +36,7 @@ from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.store.context import Claim, ContextStore, Listed, Row
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures import Left
+from coordinator.toolsets.items.tools.agents import agents_result
 from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
@@ -41,12 +44,13 @@ from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 
 _ACTIVE = ("work", "review")
 _DESCRIPTION = (
-    "A snapshot in one of three modes. With itemId: the item's note schema, which notes are filled, whether it can "
+    "A snapshot in one of four modes. With itemId: the item's note schema, which notes are filled, whether it can "
     "move forward, and who holds its claim; include adds more. With since: active items, role transitions since then "
-    "(newest first) and stalled items. Without either: active, blocked, stalled and abandoned items and the number of "
-    "claims. Active items are in work or review; stalled ones lack required notes of that phase; abandoned ones were "
-    "left by an agent whose claim has ended. Lists come in pages (limit, offset), best first; stalledItems shows "
-    "those of the page's activeItems."
+    "(newest first) and stalled items. With agents: who claimed, renewed or waited in the last day, with state and "
+    "capabilities. Without any: active, blocked, stalled and abandoned items and the number of claims. Active items "
+    "are in work or review; stalled ones lack required notes of that phase; abandoned ones were left by an agent whose "
+    "claim has ended. Lists come in pages (limit, offset), best first; stalledItems shows those of the page's "
+    "activeItems."
 )
 
 
@@ -58,8 +62,10 @@ class Contexts:
 
     async def get_context(
         self, call: Call, args: GetContext
-    ) -> ItemContextResult | SessionResumeResult | HealthCheckResult:
-        """A snapshot: of the item if one is given, of a session since a time, else of everything."""
+    ) -> ItemContextResult | SessionResumeResult | HealthCheckResult | AgentsResult:
+        """A snapshot: of agents, of the item if one is given, of a session since a time, else of everything."""
+        if args.agents:
+            return await self._agents(call, args)
         if item := not_blank(args.item_id):
             return await self._item_mode(call, args, item)
         if args.include:
@@ -67,6 +73,15 @@ class Contexts:
         if since := not_blank(args.since):
             return await self._session_resume(call, args, since)
         return await self._health_check(call, args)
+
+    async def _agents(self, call: Call, args: GetContext) -> AgentsResult:
+        for name, other in (("itemId", args.item_id), ("since", args.since)):
+            if not_blank(other):
+                raise invalid("agents", f"goes without {name}")
+        limit = args.limit or pages.DEFAULT_LIMIT
+        admin = call.caller is not None and ADMIN in call.caller.permissions
+        found = await self._store.agents(call.project, args.offset, limit)
+        return agents_result(found, args.offset, admin)
 
     async def _item_mode(self, call: Call, args: GetContext, given: str) -> ItemContextResult:
         include = wanted_parts(args.include)
@@ -206,7 +221,7 @@ def tools(store: ContextStore) -> tuple[Tool, ...]:
             "get_context",
             _DESCRIPTION,
             GetContext,
-            (ItemContextResult, FullContextResult, SessionResumeResult, HealthCheckResult),
+            (ItemContextResult, FullContextResult, SessionResumeResult, HealthCheckResult, AgentsResult),
             handle.get_context,
             read_only=True,
             idempotent=True,

@@ -5,9 +5,9 @@
 -- until the item is claimed, released or deleted, and is counted per project and per parent. Times are in ms.
 -- Events: release and expire show a agent, f fence; claim and renew also x expires; a claim that lets go of an
 -- earlier one o that item, p that fence, instead of a release.
---   agents  agent -> the item whose claim it has, live or lapsed
 --   leases  agents by the expiry of their claims, those of held items only
 --   lapsed  scope ('*' or 'p' .. parent) -> lapsed claims in it
+local agents = require 'agents'
 local bounds = require 'bounds'
 local claim_record = require 'claim_record'
 local classes = require 'classes'
@@ -59,12 +59,12 @@ end
 
 -- `claims.sweep` if there is work.
 local function sweep_batch(run, budget)
-  local agents = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, budget)
+  local due = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, budget)
   local ended, left = {}, SWEEP_WRITES
-  for n, id in ipairs(redis.call('HMGET', run.keys.agents, unpack(agents))) do
+  for n, id in ipairs(redis.call('HMGET', run.keys.agents, unpack(due))) do
     if left <= 0 then break end
     local item = id and items.load_partly(run, id)
-    ended[n], left = agents[n], left - 4 - (item and #index.scopes_of(item) or 0)
+    ended[n], left = due[n], left - 4 - (item and #index.scopes_of(item) or 0)
     if item and classes.is_held(item) then expire(run, item) end
   end
   redis.call('ZREM', run.keys.leases, unpack(ended))
@@ -93,7 +93,7 @@ end
 
 -- Ends the claim of an item, live or lapsed, without an event.
 function claims.finish(run, item)
-  redis.call('HDEL', run.keys.agents, item.holder)
+  agents.set_item(run, item.holder, nil)
   if classes.is_held(item) then redis.call('ZREM', run.keys.leases, item.holder) end
   if clear(run, item) then index.add(run, item) end
 end
@@ -140,14 +140,14 @@ local function take_from_holder(run, item)
     holds.record(run, item, item.expires, true)
     run.freed_ids[#run.freed_ids + 1] = item.id
   end
-  redis.call('HDEL', run.keys.agents, item.holder)
+  agents.set_item(run, item.holder, nil)
   redis.call('ZREM', run.keys.leases, item.holder)
 end
 
 -- Records an item as the agent's. Returns its previously claimed one, nil if there is none.
 local function change_item_of(run, agent, item)
-  local id = redis.call('HGET', run.keys.agents, agent)
-  redis.call('HSET', run.keys.agents, agent, item.id)
+  local id = agents.item_of(run, agent)
+  agents.set_item(run, agent, item.id)
   local earlier = id and items.load_partly(run, id)
   return earlier and earlier.holder == agent and earlier or nil
 end

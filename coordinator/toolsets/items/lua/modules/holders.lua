@@ -1,5 +1,6 @@
 -- Finds the waiting calls of agents that hold an item above or below just freed items, because the items below those
 -- may be available only to these agents.
+local agents = require 'agents'
 local queues = require 'queues'
 
 local holders = {}
@@ -11,7 +12,7 @@ function holders.next(run, queue, n, around)
     local waiter = queues.at(run, queue, n)
     if waiter == nil then return nil end
     n, run.looks_left = n + 1, run.looks_left - 1
-    local id = waiter and redis.call('HGET', run.keys.agents, waiter.agent)
+    local id = waiter and agents.item_of(run, waiter.agent)
     local near = id and around[id] ~= nil
     while id and not near do
       id = redis.call('HGET', run.keys.item .. id, 'pa')

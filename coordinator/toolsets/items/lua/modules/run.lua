@@ -9,6 +9,7 @@ local keys = require 'keys'
 local TABLES = {
   blocked_again = true, -- ids of items with one more unsatisfied blocker, as a list
   counted = true, known = true, -- by id: number of edges, and neighbours (modules/neighbours.lua)
+  known_agents = true, -- by name (modules/agents.lua)
   edgeless = true, -- by id: items that are known to have no edges
   known_bounds = true, -- by member: the lowest bound stored or read by this call (modules/bounds.lua)
   known_heads = true, known_paths = true, -- by id: heads of blockers, ancestors of parents (modules/views.lua)

@@ -3,6 +3,7 @@
 -- two kinds of streams of a set: children, each at its position, and bounds (`inner`), each for the subtree of one
 -- child (modules/bounds.lua). When a bound comes first, the items below that child are opened as another stream. Bounds
 -- that are too low, or belong to held items, are corrected at the end.
+local agents = require 'agents'
 local bounds = require 'bounds'
 local candidates = require 'candidates'
 local claim_record = require 'claim_record'
@@ -118,7 +119,7 @@ end
 -- modules/candidates.lua). The fields of a walk: selector, agent, from = the position to begin at, own_id = the item
 -- that the agent holds, inputs = streams, mends = {key, member, score or nil, aside = id of a held item}, visits, over.
 function trees.start(run, selector, class_list, agent, after)
-  local own_id, scope = agent ~= '' and redis.call('HGET', run.keys.agents, agent), selector.ancestor
+  local own_id, scope = agent ~= '' and agents.item_of(run, agent), selector.ancestor
   local own = own_id and items.load_partly(run, own_id)
   local walk = {selector = selector, agent = agent, own_id = own_id, from = after and after[1] or 0, inputs = {},
     mends = {}, visits = 0, over = false}

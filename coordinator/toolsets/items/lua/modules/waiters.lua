@@ -13,6 +13,7 @@
 -- A place is a scope and a class as in modules/classes.lua, or what is below an item at any depth ('a' .. id) and a
 -- class: an item leads only to the selectors that may match it, however many there are. All these keys
 -- expire some time after their calls, so dead processes leave none.
+local agents = require 'agents'
 local classes = require 'classes'
 local clock = require 'clock'
 local holders = require 'holders'
@@ -24,6 +25,7 @@ local waiters = {}
 
 local WAKE_CHANNEL = 'fc:wake:'
 local GRACE = 10000 -- ms that a waiter is kept after its call
+local QUEUES_COUNTED = 1000
 
 -- Publishes to the processes of a parked call, with its project and its request id: its packed reply, or '' to make it
 -- retry.
@@ -92,22 +94,42 @@ local function extend_queue(run, queue, packed_selector, places, ends)
 end
 
 -- Parks a call, at the end of its queue if it is new there, or keeps it parked; returns whether it is new. `wait` in
--- ms; `waiter` = its waiter, or nil; `fields` = fields of the key waiter besides processes, until, queue and places,
--- names and values in turn.
-function waiters.park(run, request, queue, packed_selector, wait, process, waiter, fields)
+-- ms; `waiter` = its waiter, or nil; `fields` = fields of the key waiter besides processes, agent, until, queue and
+-- places, names and values in turn.
+function waiters.park(run, request, agent, queue, packed_selector, wait, process, waiter, fields)
   local until_ms = math.max(run.now + wait, waiter and waiter.ends or 0) -- the latest deadline of its calls
   local ends, places = until_ms + GRACE, places_of(cmsgpack.unpack(packed_selector))
   local id, new = request.id, not waiter or waiter.queue ~= queue
   run.nobody_waits = false
   if new and waiter then queues.remove(run, {id}, waiter.queue, waiter.places) end
-  if new then redis.call('ZADD', run.keys.queue .. queue, redis.call('INCR', run.keys.arrivals), id) end
+  if new then
+    redis.call('ZADD', run.keys.queue .. queue, redis.call('INCR', run.keys.arrivals), id)
+    if not waiter then agents.park(run, agent, id) end
+  end
   extend_queue(run, queue, packed_selector, places, ends)
   local key = run.keys.waiter .. id
   local processes = (waiter and queues.other_processes(run, waiter.processes, process) or '') .. process
-  redis.call('HSET', key, 'p', processes, 'u', clock.whole(until_ms), 'q', queue, 'w', cmsgpack.pack(places),
-    unpack(fields))
+  redis.call('HSET', key, 'p', processes, 'a', agent, 'u', clock.whole(until_ms), 'q', queue, 'w',
+    cmsgpack.pack(places), unpack(fields))
   redis.call('PEXPIREAT', key, clock.whole(ends))
   return new
+end
+
+-- The selector that a parked call of an agent waits for; nil if the call no longer waits.
+function waiters.selector_of(run, id, agent)
+  local holder, queue, places, ends = unpack(redis.call('HMGET', run.keys.waiter .. id, 'a', 'q', 'w', 'u'))
+  if holder ~= agent or tonumber(ends) <= run.now then return nil end
+  local stored = redis.call('HGET', run.keys.wanted .. cmsgpack.unpack(places)[1], queue)
+  return stored and cmsgpack.unpack(string.sub(stored, 14)) or nil
+end
+
+-- How many calls are parked; those of dead processes count until they would have ended.
+function waiters.count(run)
+  local number = 0
+  for _, queue in ipairs(redis.call('ZRANGE', run.keys.waiting, 0, QUEUES_COUNTED - 1)) do
+    number = number + redis.call('ZCARD', run.keys.queue .. queue)
+  end
+  return number
 end
 
 -- Ends a parked call with a packed reply, which the caller records; `processes` = those to notify.

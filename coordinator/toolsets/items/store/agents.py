@@ -1,0 +1,94 @@
+"""What is known of agents: who they are, and what they do now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from coordinator.store import Script, Store
+from coordinator.toolsets.actor import KINDS, Trusted
+from coordinator.toolsets.items.store.base import LIBRARY, pack
+
+_LETTERS = {kind: kind[0] for kind in KINDS}
+_KINDS = {letter: kind for kind, letter in _LETTERS.items()}
+
+
+class Claimant(NamedTuple):
+    """An agent as scripts that claim take it: two arguments."""
+
+    id: str
+    who: str = "e-"
+    """A letter of its kind, whether its identity was verified, and if it names capabilities '=' and these, separated by
+    commas (``lua/modules/agents.lua``)."""
+
+
+def claimant(who: Trusted, capabilities: Sequence[str] | None = None) -> Claimant:
+    """An actor as a claimant, with the capabilities that it names in this call; None: it names none."""
+    known_as = _LETTERS[who.echo.kind] + ("v" if who.verification.status == "verified" else "-")
+    return Claimant(who.id, known_as if capabilities is None else f"{known_as}={','.join(capabilities)}")
+
+
+class Agent(NamedTuple):
+    """An agent that claimed, renewed or waited in the last day; times in ms, 0: not so."""
+
+    id: str
+    seen: int
+    known_as: str
+    listed: str
+    """Its capabilities, separated by commas."""
+    item: str
+    """The item that it holds; '' if it holds none."""
+    holds_since: int
+    holds_until: int
+    waits_since: int
+    selector: dict[str, Any] | list[Any] | bool
+    """What its parked claim asks for (``lua/modules/selectors.lua``); False: it does not wait."""
+
+    @property
+    def kind(self) -> str:
+        """What it is."""
+        return _KINDS[self.known_as[:1]]
+
+    @property
+    def verified(self) -> bool:
+        """Whether its identity was verified."""
+        return self.known_as[1:] == "v"
+
+    @property
+    def capabilities(self) -> list[str]:
+        """What it can do."""
+        return self.listed.split(",") if self.listed else []
+
+    @property
+    def wanted(self) -> dict[str, Any] | None:
+        """What its parked claim asks for; None: it does not wait."""
+        if self.selector is False:
+            return None
+        return self.selector if isinstance(self.selector, dict) else {}
+
+
+class Agents(NamedTuple):
+    """Some agents of a project, last seen first, and numbers of all."""
+
+    now: int
+    known: int
+    """Agents."""
+    holding: int
+    """Live claims."""
+    waiting: int
+    """Parked claims."""
+    agents: list[Agent]
+
+
+_READ = Script(LIBRARY, "read_agents", Agents)
+_EVERYBODY = ""
+
+
+async def read_agents(store: Store, project: str, offset: int, limit: int) -> Agents:
+    """A page of a project's agents. Raises ToolFailure as ``Store.run`` says."""
+    return await store.run(_READ, project, _EVERYBODY, offset, limit)
+
+
+async def read_agents_named(store: Store, project: str, names: Sequence[str]) -> list[Agent]:
+    """These agents; one that is not known was seen at 0. Raises ToolFailure as ``Store.run`` says."""
+    return (await store.run(_READ, project, pack(names), 0, 0)).agents if names else []
