@@ -114,6 +114,15 @@ COMMANDS: dict[str, Command] = {
         """,
         ("fleet top", "fleet top --once"),
     ),
+    "events": Command(
+        "coordinator.cli.events:events",
+        """Print what happens in a project: its change feed.
+
+        Prints the last events that are kept, or goes on with those that come (--follow). Cursors are those of
+        GET /feed/PROJECT; with --json, each event has its own.
+        """,
+        ("fleet events --follow", "fleet events --kinds item.transition,flow.ended --json"),
+    ),
     "demo": Command(
         "coordinator.cli.demo.command:demo",
         """Let many MCP clients drain a real tree of work, and audit that all of it was done once.

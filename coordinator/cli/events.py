@@ -1,0 +1,131 @@
+"""``fleet events``: what happens in a project, as the change feed has it."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import check_range, with_settings
+from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
+from coordinator.cli.terminal import print_json, printable
+from coordinator.errors import ToolFailure
+from coordinator.feed import Cursor, Event, FeedReader, Gap
+from coordinator.feed.cursor import OLDEST
+from coordinator.feed.listener import Item
+from coordinator.settings import LoadedSettings
+from coordinator.store import Store
+from coordinator.store.keys import DEFAULT_PROJECT, check_project
+from coordinator.transport.feed_ids import check_ids
+from coordinator.transport.feed_request import FeedRequest, read_request
+
+
+@with_settings(only=STORE_SETTINGS)
+def events(
+    loaded: LoadedSettings,
+    *,
+    project: Annotated[str, Parameter(help="The project.")] = DEFAULT_PROJECT,
+    follow: Annotated[bool, Parameter(help="Go on with what happens, until interrupted.", negative="")] = False,
+    after: Annotated[str, Parameter(help=f"A cursor: only what came after it; '{OLDEST}': all that is kept.")] = "",
+    kinds: Annotated[str, Parameter(help="Only these kinds, after commas: item.transition,flow.* ...")] = "",
+    id: Annotated[str, Parameter(help="Only what concerns these items, workflows, sessions or instances.")] = "",
+    root: Annotated[str, Parameter(help="Only what happens in the trees below these items.")] = "",
+    count: Annotated[int, Parameter(help="Without --after and --follow: at most so many, the last ones.")] = 100,
+    json: Annotated[bool, Parameter(help="Print one JSON object a line, as the feed has it.", negative="")] = False,
+) -> int:
+    """Prints the events of a project, oldest first; those kept so far, or, with ``follow``, those that come.
+
+    Raises:
+        CommandFailed: the store cannot be used, or an argument is malformed.
+    """
+    check_range("--count", count, 1, 100_000)
+    given = {"after": after or ("" if follow else OLDEST), "kinds": kinds, "id": id, "root": root}
+    try:
+        check_project(project)
+        asked = read_request(f"/feed/{project}", urlencode({k: v for k, v in given.items() if v}).encode(), {})
+    except ToolFailure as failure:
+        raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
+
+    async def show(store: Store) -> None:
+        if why := await unwritten(store, project):
+            print(f"fleet: {why}", file=sys.stderr)
+        await _show(store, asked, follow, None if follow or after else count, json)
+
+    with_store(loaded, show)
+    return Exit.OK
+
+
+async def _show(store: Store, asked: FeedRequest, follow: bool, last: int | None, as_json: bool) -> None:
+    """Prints events.
+
+    Args:
+        last: only so many, the last ones; None: all.
+
+    Raises:
+        CommandFailed: there is no such id.
+        ToolFailure: the store does not answer.
+    """
+    reader = FeedReader(store)
+    ids = [form for one in asked.ids for form in one] + list(asked.filter.roots)
+    found = await reader.position(asked.project, asked.after, ids)
+    at = Cursor(asked.project, found.epoch, found.position)
+    try:
+        await check_ids(reader, asked, asked.filter, at, dict(zip(ids, found.known, strict=True)))
+    except ToolFailure as failure:
+        code = Exit.USAGE if failure.code == "VALIDATION_ERROR" else Exit.FAILED
+        raise CommandFailed(f"--{failure.message}", code) from None
+    if found.gap is not None:
+        _print(found.gap, as_json)
+    listener, kept = reader.listen(at, asked.filter), deque[Item](maxlen=last)
+    try:
+        while listener.behind or follow:
+            items = await listener.take()
+            if last is not None:
+                kept.extend(items)
+                continue
+            for item in items:
+                _print(item, as_json)
+            sys.stdout.flush()
+            if follow and listener.ended == "slow":  # it prints to a slow reader: it goes on by itself from where it is
+                reader.close(listener)
+                listener = reader.listen(_position(items, at), asked.filter)
+            at = _position(items, at)
+        for item in kept:
+            _print(item, as_json)
+        if not as_json:
+            print(f"fleet: go on with --after {reader.cursor_of(listener)}", file=sys.stderr)
+    finally:
+        reader.close(listener)
+        await reader.aclose()
+
+
+def _position(items: list[Item], at: Cursor) -> Cursor:
+    """The position after these items."""
+    last = next((item for item in reversed(items) if isinstance(item, Event)), None)
+    return at if last is None else Cursor(at.project, at.epoch, last.entry)
+
+
+def _print(item: Item, as_json: bool) -> None:
+    if isinstance(item, Gap):
+        if as_json:
+            print_json({"gap": {"reason": item.reason}, "cursor": item.cursor}, indent=-1)
+        else:
+            print(f"fleet: events are missing here: {item.reason}", file=sys.stderr)
+        return
+    envelope = item.envelope
+    if as_json:
+        print_json(envelope, indent=-1)
+        return
+    data: dict[str, Any] = envelope["data"]
+    shown = {name: value for name, value in data.items() if name not in ("project", "id", "rootId", "from", "to")}
+    words = [envelope["timestamp"], f"{envelope['name']:<16}", str(data["id"])]
+    if "to" in data:
+        words.append(f"{data['from']} -> {data['to']}" if "from" in data else f"-> {data['to']}")
+    words += [f"{name}={value}" for name, value in shown.items()]
+    if data.get("rootId", data["id"]) != data["id"]:
+        words.append(f"root={data['rootId']}")
+    print(printable("  ".join(words)))
