@@ -85,6 +85,29 @@ async def claim(tools: Client) -> Prepared:
     return "claim_item", {"claims": wanted, "releases": [{"itemId": mine}, {"itemId": free}]}
 
 
+async def advance_with_results(tools: Client) -> Prepared:
+    first, second, third = await tools.add_many(3)
+    await tools.link(first, third)
+    await tools.advance(second, "complete", result="before")
+    steps: list[tuple[str, str, Any]] = [
+        (first, "start", "too soon"), (first[:8], "complete", {"a": [1]}), (second, "cancel", 1), (third, "cancel", "x")
+    ]  # fmt: skip
+    who = actor("agent")
+    transitions = [
+        {"itemId": item, "trigger": trigger, "result": value, "actor": who} for item, trigger, value in steps
+    ]
+    return "advance_item", {"transitions": transitions}
+
+
+async def claim_with_all(tools: Client) -> Prepared:
+    blocker, item = await tools.add_many(2)
+    await tools.link(blocker, item)
+    await tools.advance(blocker, "complete", result={"a": [1]})
+    note = {"itemId": item, "key": "plan", "role": "queue", "body": "text"}
+    await tools("manage_notes", operation="upsert", notes=[note])
+    return "claim_item", {"claims": [{"itemId": item[:8]}], "include": ["item", "notes", "results"]}
+
+
 async def write_notes(tools: Client) -> Prepared:
     item = await tools.add()
     await tools("manage_notes", operation="upsert", notes=[{"itemId": item, "key": "plan", "role": "queue"}])
@@ -136,6 +159,8 @@ CALLS = [
     unlink_all,
     advance,
     claim,
+    advance_with_results,
+    claim_with_all,
     write_notes,
     delete_notes,
     create_tree,

@@ -90,7 +90,7 @@ class Contexts:
         role = ROLE_NAMES[context.role]
         schema = self._store.schemas.current.resolve_reported(context.filled)
         standing = rules.Standing(role, schema, context.filled, context.blockers)
-        shape = FullContextResult if "i" in include else ItemContextResult
+        shape: type[ItemContextResult] = FullContextResult if "i" in include else ItemContextResult
         result = shape(
             mode="item",
             item=ContextItem(
