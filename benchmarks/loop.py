@@ -10,8 +10,14 @@ because its items would make one of them larger than the other.
 ``--against REV`` drives the same load in turn on a checkout of that revision, with a separate store; ratios are
 medians of the rounds' ratios.
 
+``--all`` measures what the optional parts of calls cost together: agents that use none of them against agents that use
+all of them, in turn, each on a store of its own with the same items. Every second item depends on the one before it.
+Agents that use everything have the item, its notes and the results of its blockers included in each claim, and complete
+each item with a result in JSON.
+
     python -m benchmarks loop [--against REV] [ROUNDS] [ITEMS] [AGENTS]
     python -m benchmarks loop --against HEAD~1 7 4000 32
+    python -m benchmarks loop --all [ROUNDS] [ITEMS] [AGENTS]
 """
 
 from __future__ import annotations
@@ -46,6 +52,7 @@ _BATCH = 100
 """Items that one call creates."""
 HERE, TOGETHER, BARE = "this tree", "one call per item", "bare scripts"
 _STORE_ONLY = (TOGETHER, BARE)
+NOTHING, EVERYTHING = "none of it", "all of it"
 
 
 class Side(NamedTuple):
@@ -67,11 +74,19 @@ class Cost(NamedTuple):
 
 
 class _Agent:
-    """One keep-alive connection, one call at a time."""
+    """One keep-alive connection, one call at a time.
 
-    def __init__(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    Args:
+        all_of_it: whether it uses the optional parts of calls.
+    """
+
+    def __init__(
+        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, all_of_it: bool = False
+    ) -> None:
         self._actor = {"id": name, "kind": "subagent"}
         self._reader, self._writer = reader, writer
+        self._asked: dict[str, Any] = {"include": ["item", "notes", "results"]} if all_of_it else {}
+        self._result: dict[str, Any] = {"result": {"ok": True, "by": name, "files": [1, 2, 3]}} if all_of_it else {}
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         params = {"name": tool, "arguments": arguments}
@@ -85,8 +100,8 @@ class _Agent:
         result: dict[str, Any] = msgspec.json.decode(answer)["result"]["structuredContent"]
         return result
 
-    async def _advance(self, trigger: str, item: str, fence: int) -> None:
-        transition = {"itemId": item, "trigger": trigger, "actor": self._actor, "fenceToken": fence}
+    async def _advance(self, trigger: str, item: str, fence: int, **more: Any) -> None:
+        transition = {"itemId": item, "trigger": trigger, "actor": self._actor, "fenceToken": fence, **more}
         answer = await self._call("advance_item", {"transitions": [transition], "requestId": str(uuid4())})
         if not answer["results"][0]["applied"]:
             raise RuntimeError(f"{trigger} was refused: {answer['results'][0]}")
@@ -95,39 +110,46 @@ class _Agent:
         """Completes items until there are no more; returns their number."""
         for done in range(10**9):
             claim = {"selector": {"tags": TAG}}
-            asked = {"actor": self._actor, "requestId": str(uuid4()), "claims": [claim]}
+            asked = {"actor": self._actor, "requestId": str(uuid4()), "claims": [claim], **self._asked}
             (taken,) = (await self._call("claim_item", asked))["claimResults"]
             if taken["outcome"] != "success":
                 return done
             await self._advance("start", taken["itemId"], taken["fenceToken"])
-            await self._advance("complete", taken["itemId"], taken["fenceToken"])
+            await self._advance("complete", taken["itemId"], taken["fenceToken"], **self._result)
         return 0
 
 
 _LINES = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items()).encode()
 
 
-def _fill(side: Side, items: int) -> None:
+def _fill(side: Side, items: int, pairs: bool = False) -> None:
     calls = ToolCalls(side.port)
     for first in range(0, items, _BATCH):
         batch = [{"title": f"item {n}", "tags": TAG} for n in range(first, min(first + _BATCH, items))]
-        calls.call("items", "manage_items", operation="create", items=batch, requestId=str(uuid4()))
+        made = calls.ask("items", "manage_items", operation="create", items=batch, requestId=str(uuid4()))["items"]
+        edges = [
+            {"fromItemId": one["id"], "toItemId": other["id"]}
+            for one, other in zip(made[::2], made[1::2], strict=False)
+        ]
+        if pairs:
+            calls.call("items", "manage_dependencies", operation="create", dependencies=edges, requestId=str(uuid4()))
     calls.close()
 
 
-async def _drain(port: int, agents: int) -> int:
+async def _drain(port: int, agents: int, all_of_it: bool = False) -> int:
     connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(agents)]
-    done = await asyncio.gather(*(_Agent(f"agent-{n}", *one).work() for n, one in enumerate(connections)))
+    workers = [_Agent(f"agent-{n}", *one, all_of_it) for n, one in enumerate(connections)]
+    done = await asyncio.gather(*(worker.work() for worker in workers))
     for _, writer in connections:
         writer.close()
     return sum(done)
 
 
-def measure(side: Side, items: int, agents: int) -> Cost:
-    """Creates items and lets agents complete them."""
-    _fill(side, items)
+def measure(side: Side, items: int, agents: int, pairs: bool = False) -> Cost:
+    """Creates items, every second one dependent on another with ``pairs``, and lets agents complete them."""
+    _fill(side, items, pairs)
     before = cpu_us(side.store), cpu_us(side.front_end)
-    done = uvloop.run(_drain(side.port, agents))
+    done = uvloop.run(_drain(side.port, agents, side.name == EVERYTHING))
     if done != items:
         raise RuntimeError(f"{side.name}: {done} of {items} items were completed")
     return Cost((cpu_us(side.store) - before[0]) / items, (cpu_us(side.front_end) - before[1]) / items)
@@ -184,7 +206,13 @@ def main(*arguments: str) -> None:
         at = given.index("--against")
         against = given[at + 1]
         del given[at : at + 2]
+    together_only = "--all" in given
+    if together_only:
+        given.remove("--all")
     rounds, items, agents = (int(value) for value in (*given, *("3", "1000", "16")[len(given) :]))
+    if together_only:
+        _compare_all(rounds, items, agents)
+        return
     with contextlib.ExitStack() as stack:
         here, _ = stack.enter_context(_side(HERE, None))
         together, together_url = stack.enter_context(_side(TOGETHER, None))
@@ -212,9 +240,24 @@ def main(*arguments: str) -> None:
     _report(found, f"{items:,} items, {agents} agents, median of {rounds} rounds")
 
 
-def _report(found: dict[str, list[Cost]], title: str) -> None:
+def _compare_all(rounds: int, items: int, agents: int) -> None:
+    """Agents that use the optional parts of calls beside agents that do not."""
+    with contextlib.ExitStack() as stack:
+        sides = [stack.enter_context(_side(name, None))[0] for name in (EVERYTHING, NOTHING)]
+        found: dict[str, list[Cost]] = {side.name: [] for side in sides}
+        for number in range(rounds + 1):
+            for side in sides if number % 2 else reversed(sides):
+                cost = measure(side, items, agents, pairs=True)
+                if number:  # the first round warms up
+                    found[side.name].append(cost)
+    title = f"{items:,} items, every second one dependent on another, {agents} agents, median of {rounds} rounds"
+    _report(found, title, EVERYTHING)
+    console.print("goal: with all of it <= 1.25x of the store's CPU\n")
+
+
+def _report(found: dict[str, list[Cost]], title: str, first: str = HERE) -> None:
     def ratio(name: str, part: str) -> str:
-        pairs = zip(found[HERE], found[name], strict=True)
+        pairs = zip(found[first], found[name], strict=True)
         return f"{median([getattr(ours, part) / getattr(other, part) for ours, other in pairs]):.2f}x"
 
     rows = []
@@ -223,7 +266,7 @@ def _report(found: dict[str, list[Cost]], title: str) -> None:
         row.append("" if name in _STORE_ONLY else f"{median([cost.front_end_us for cost in costs]):.0f}")
         row += (
             ["", ""]
-            if name == HERE
+            if name == first
             else [ratio(name, "store_us"), "" if name in _STORE_ONLY else ratio(name, "front_end_us")]
         )
         rows.append(row)
