@@ -33,6 +33,7 @@ ALL = (
     "identity",
     "gateway",
     "overload",
+    "feed",
 )
 
 

@@ -97,6 +97,7 @@ KINDS: dict[str, Kind] = {
     "flow_paused": Kind("flow.paused", "flows", "A workflow was paused."),
     "flow_resumed": Kind("flow.resumed", "flows", "A paused workflow goes on."),
     "flow_retried": Kind("flow.retried", "flows", "The failed steps of a workflow run again."),
+    "step_started": Kind("step.started", "flows", "A worker began an attempt at a step.", _STEP),
     "step_done": Kind("step.ended", "flows", "A step ended.", _STEP, {"to": "done"}),
     "step_failed": Kind("step.ended", "flows", "A step ended.", _STEP, {"to": "failed"}),
     "step_gate": Kind("step.waiting", "flows", "A gate waits for its release.", _STEP),
@@ -146,6 +147,22 @@ KINDS: dict[str, Kind] = {
         "gateway",
         "An instance reached a state or a version.",
         {"s": Field("to", "its state"), "v": Field("version", "its version", int)},
+    ),
+    "gateway_asked": Kind(
+        "gateway.asked",
+        "gateway",
+        "An instance waits for an approval.",
+        {"h": Field("approvalId", "the approval"), "q": Field("queue", "whose it is")},
+    ),
+    "gateway_answered": Kind(
+        "gateway.answered",
+        "gateway",
+        "An approval is open no longer.",
+        {
+            "h": Field("approvalId", "the approval"),
+            "s": Field("to", "resolved or withdrawn"),
+            "g": Field("transition", "the answer"),
+        },
     ),
     "gateway_ended": Kind(
         "gateway.ended",

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
-from coordinator.feed.cursor import Cursor, Entry, prefix
+from coordinator.feed.cursor import Cursor, prefix
 from coordinator.feed.events import Event, Gap
 from coordinator.feed.filters import Filter
 
@@ -19,6 +19,31 @@ Item = Event | Gap
 End = Literal["slow", "revoked", "drain", "gone"]
 """Why a listener gets nothing more: it took too little; its caller may not read any longer; this process is to stop;
 its client has left."""
+
+
+class Batch:
+    """Events that were read together and are for the same listeners."""
+
+    __slots__ = ("_chunk", "_frames", "events")
+
+    def __init__(self, events: list[Event]) -> None:
+        self.events = events
+        self._frames = self._chunk = b""
+
+    @property
+    def chunk(self) -> bytes:
+        """The frames as a chunk of an answer over HTTP (RFC 9112, 7.1), made once."""
+        if not self._chunk:
+            frames = self.frames
+            self._chunk = b"%x\r\n%b\r\n" % (len(frames), frames)
+        return self._chunk
+
+    @property
+    def frames(self) -> bytes:
+        """Their frames, made once."""
+        if not self._frames:
+            self._frames = b"".join([event.frame for event in self.events])
+        return self._frames
 
 
 class Listener:
@@ -42,6 +67,7 @@ class Listener:
         "entry",
         "filter",
         "project",
+        "sink",
     )
 
     def __init__(self, at: Cursor, wanted: Filter, catch_up: Callable[[Listener], Awaitable[Sequence[Item]]]) -> None:
@@ -52,6 +78,9 @@ class Listener:
         self.entry = at.entry
         """All up to this entry has been given to it, or is not for it."""
         self.behind = True
+        self.sink: Callable[[Batch], bool] | None = None
+        """Takes events at once, without ``take``; returns False if it cannot now. For listeners whose frames only have
+        to be written to a connection: waking a task for each of them would cost several times as much."""
         self._catch_up = catch_up
         self._waiting: deque[Item] = deque()
         self._bytes = 0
@@ -90,20 +119,34 @@ class Listener:
         self._waiting.clear()
         return taken
 
-    def push(self, item: Item) -> None:
-        """Gives it an event or a gap that is for it; called by the reader."""
+    def give(self, batch: Batch) -> int:
+        """Gives it events that are for it, unless it has had them already: it was ahead of the reader when it joined.
+        Called by the reader. Returns how many it was given."""
         if self._end is not None:
-            return
-        self._waiting.append(item)
-        self._bytes += len(item.frame) if isinstance(item, Event) else 0
+            return 0
+        events = batch.events
+        if events[0].entry <= self.entry:
+            events = [event for event in events if event.entry > self.entry]
+            if not events:
+                return 0
+            batch = Batch(events)
+        if self._waiting or self.sink is None or not self.sink(batch):
+            self._waiting.extend(events)
+            self._bytes += len(batch.frames)
+            self._wake()
+        return len(events)
+
+    def push(self, gap: Gap) -> None:
+        """Tells it of a gap; called by the reader."""
+        if self._end is None:
+            self._waiting.append(gap)
+            self._wake()
+
+    def _wake(self) -> None:
         if self._bytes > MOST_BYTES or len(self._waiting) > MOST_EVENTS:
             self.end("slow")
         elif self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
-
-    def is_past(self, entry: Entry) -> bool:
-        """Whether it has had this entry already: it was ahead of the reader when it joined."""
-        return entry <= self.entry
 
     def nudge(self) -> None:
         """Makes ``take`` return soon."""

@@ -25,7 +25,7 @@ from coordinator.feed import position
 from coordinator.feed.cursor import START, Cursor, Entry, entry_of, epoch_of, prefix
 from coordinator.feed.events import Event, event_of
 from coordinator.feed.filters import Filter
-from coordinator.feed.listener import Item, Listener
+from coordinator.feed.listener import Batch, Item, Listener
 from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError, keys
@@ -109,15 +109,17 @@ class _Followed:
             return [self._by_root.setdefault(one, set()) for one in wanted.roots]
         return (self._others,)
 
-    def wanting(self, event: Event) -> Iterator[set[Listener]]:
-        """The groups of listeners that get an event."""
+    def group(self, wanted: Filter) -> Iterable[Listener]:
+        """The listeners with a filter."""
+        return tuple(self._groups.get(wanted, ()))
+
+    def wanting(self, event: Event) -> list[Filter]:
+        """The filters whose listeners get an event."""
         candidates = {*self._others, *self._by_root.get(event.root, ())}
         if self._by_id:
             for one in event.ids:
                 candidates.update(self._by_id.get(one, ()))
-        for wanted in candidates:
-            if sees(wanted, event):
-                yield self._groups[wanted]
+        return [wanted for wanted in candidates if sees(wanted, event)]
 
 
 def sees(wanted: Filter, event: Event) -> bool:
@@ -316,30 +318,26 @@ class FeedReader:
 
     def _deliver(self, followed: _Followed, rows: Sequence[Any]) -> None:
         """Gives the listeners of a project what is for them."""
-        count, first = 0, 0
+        batches: dict[Filter, Batch] = {}
+        first = 0
         for row_id, flat in rows:
-            entry = entry_of(row_id.decode())
-            if not followed.idle:
-                event = event_of(followed.project, entry, _fields(flat), followed.cursors)
-                if event is not None:
-                    pushed = _push(followed, event)
-                    first = first or (entry[0] if pushed else 0)
-                    count += pushed
-            followed.entry = entry
+            followed.entry = entry_of(row_id.decode())
+            if followed.idle:
+                continue
+            event = event_of(followed.project, followed.entry, _fields(flat), followed.cursors)
+            if event is None:
+                continue
+            for wanted in followed.wanting(event):
+                first = first or followed.entry[0]
+                if wanted in batches:
+                    batches[wanted].events.append(event)
+                else:
+                    batches[wanted] = Batch([event])
         followed.unsure = len(rows) >= COUNT
-        if count:
-            self._metrics.feed_delivered(count, max(0.0, time.time() - first / 1000))
-
-
-def _push(followed: _Followed, event: Event) -> int:
-    """Gives an event to those who want it; returns how many."""
-    count = 0
-    for group in followed.wanting(event):
-        for listener in group:
-            if not listener.is_past(event.entry):
-                listener.push(event)
-                count += 1
-    return count
+        if batches:
+            lag = max(0.0, time.time() - first / 1000)
+            count = sum(one.give(batch) for wanted, batch in batches.items() for one in followed.group(wanted))
+            self._metrics.feed_delivered(count, lag)
 
 
 def _fields(flat: Sequence[bytes]) -> Mapping[str, str]:

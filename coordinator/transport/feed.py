@@ -19,7 +19,7 @@ import structlog
 from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, Event, FeedReader, Gap, Listener
 from coordinator.feed.events import frame
-from coordinator.feed.listener import Item
+from coordinator.feed.listener import Batch, Item
 from coordinator.metrics import recorder
 from coordinator.overload import Admission
 from coordinator.settings.feed import Feed as Limits
@@ -76,6 +76,7 @@ class _Open:
         "recheck_at",
         "sending",
         "since",
+        "written",
     )
 
     def __init__(
@@ -91,7 +92,16 @@ class _Open:
         self.since = now
         """When something was last sent to it."""
         self.sending = False
+        self.written = False
+        """Whether something was written since the last tick."""
         self.recheck_at = now + RECHECK_SECONDS * random.uniform(0.8, 1.0)
+
+    def write(self, batch: Batch) -> bool:
+        """Writes events at once; returns whether it could. (They are framed as a chunk of the answer, once for all.)"""
+        if self.sending or self.connection is None or not self.connection.write_chunk(batch.chunk):
+            return False
+        self.written = True
+        return True
 
 
 class Feed:
@@ -215,6 +225,8 @@ class Feed:
         if gap is not None:
             begin.append(_frame(gap))
         await self._send(one, send, b"".join(begin))
+        if one.connection is not None:
+            listener.sink = one.write
         while True:
             try:
                 items = await listener.take()
@@ -309,6 +321,8 @@ class Feed:
             await asyncio.sleep(TICK_SECONDS)
             now = asyncio.get_running_loop().time()
             for one in tuple(self._open):
+                if one.written:
+                    one.since, one.written = now, False
                 if one.sending and (one.listener.ended is not None or now - one.since > STUCK_SECONDS):
                     self._end(one, "slow")
                 elif now - one.since >= HEARTBEAT_SECONDS:

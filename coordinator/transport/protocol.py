@@ -147,6 +147,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not self.pipeline:
             self._answering = self.cycle
 
+    def write_chunk(self, chunk: bytes) -> bool:
+        """Writes a chunk of the answer that is being sent; returns False if the client has not taken the last ones."""
+        if self.flow.write_paused or self.transport.is_closing():
+            return False
+        self.transport.write(chunk)
+        return True
+
     def abort(self) -> None:
         """Closes the connection at once; what was not sent is dropped."""
         self.transport.abort()

@@ -64,6 +64,9 @@ class Connection(Protocol):
     on_lost: Callable[[], None] | None
     """Called when the client has disconnected."""
 
+    def write_chunk(self, chunk: bytes) -> bool:
+        """Writes a chunk of the answer, which has to be framed; returns False if it cannot be written now."""
+
     def abort(self) -> None:
         """Closes it at once; what was not sent is dropped."""
 

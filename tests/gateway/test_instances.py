@@ -140,8 +140,15 @@ async def test_an_ended_instance_has_no_pending_approvals(bench: Bench) -> None:
     assert await bench.store.command("ZCARD", keys.gate_asked.key(bench.project)) == 2
     version = at["version"]
     failed = Advance(op="cor_end", base=version, state="asked", version=version, ended="failure", ending="{}")
+    asked = await bench.store.command("ZRANGE", keys.gate_asked.key(bench.project), 0, -1)
     await bench.instances.begin(bench.project, NO_KEY, "", at["workflowId"], "back", failed)
     assert await bench.store.command("ZCARD", keys.gate_asked.key(bench.project)) == 0
+    entries = await bench.store.command("XRANGE", keys.events.key(bench.project), "-", "+")
+    events = [(flat[1], flat[3], flat[5]) for _, flat in entries if flat[1].startswith((b"gateway_a", b"gateway_e"))]
+    instance = at["workflowId"].encode()
+    assert sorted(events[:2]) == sorted((b"gateway_asked", instance, one) for one in asked)
+    assert sorted(events[2:4]) == sorted((b"gateway_answered", instance, one) for one in asked)
+    assert events[4][0] == b"gateway_ended"
 
 
 async def test_delayed_steps_wait(bench: Bench) -> None:

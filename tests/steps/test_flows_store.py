@@ -530,12 +530,18 @@ async def test_changes_emit_events(rig: Rig) -> None:
     a, b = await rig.worker.take(2)
     await rig.worker.done(a, Plan())
     await rig.worker.failed(b)
-    emitted = [(event["k"], event["i"], event.get("n")) for event in await rig.events()]
+    events = await rig.events()
+    emitted = [(event["k"], event["i"], event.get("n")) for event in events]
     run = str(flow)
+    assert {event["u"] for event in events} == {"alice"}, "others may not hear of it"
     assert emitted == [
         ("flow_created", run, None),
+        ("step_started", run, "a"),
+        ("step_started", run, "b"),
         ("step_retry", run, "a"),
         ("step_lost", run, "b"),
+        ("step_started", run, "a"),
+        ("step_started", run, "b"),
         ("step_done", run, "a"),
         ("step_failed", run, "b"),
         ("flow_failed", run, None),

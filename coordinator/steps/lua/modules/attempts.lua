@@ -1,8 +1,8 @@
 -- Ends of attempts that do not end their step: another attempt follows, under a higher fence. A step is a table `st` as
 -- in steps.lua.
 local clock = require 'clock'
-local events = require 'events'
 local handoff = require 'handoff'
+local step_events = require 'step_events'
 local steps = require 'steps'
 
 local attempts = {}
@@ -25,7 +25,7 @@ end
 -- The attempt failed, and the step's retries are not used up.
 function attempts.fail(run, st, delay)
   st.l = (st.l or 0) + 1
-  events.emit(run, 'step_retry', st.r, 's', st.id, 'n', st.k, 'f', st.f)
+  step_events.emit(run, 'step_retry', st)
   next_attempt(run, st, delay)
 end
 
@@ -39,7 +39,7 @@ function attempts.crash(run, st, most)
   st.c = (st.c or 0) + 1
   -- A recorded step is not executed, so it kills nobody.
   if st.c >= most and st.v ~= 'recorded' then st.v = 'poisoned' end
-  events.emit(run, 'step_lost', st.r, 's', st.id, 'n', st.k, 'f', st.f)
+  step_events.emit(run, 'step_lost', st)
   next_attempt(run, st, 0)
 end
 

@@ -2,9 +2,9 @@
 --   plan = {create {step...}, forks {{name, arrivals}...}, arrive false|{name, step}, complete, error}
 --   step = {key, ready|gate|done, pool, priority, delay ms, expires ms, context, arguments}
 local clock = require 'clock'
-local events = require 'events'
 local handoff = require 'handoff'
 local history = require 'history'
+local step_events = require 'step_events'
 local steps = require 'steps'
 
 local plans = {}
@@ -19,7 +19,7 @@ function plans.open_gate(run, st)
   st.s, st.b, st.t = 'g', run.at, 'g'
   steps.save(run, st)
   if st.y then redis.call('ZADD', run.keys.step_timers, clock.whole(run.now + st.y), st.id) end
-  events.emit(run, 'step_gate', st.r, 's', st.id, 'n', st.k)
+  step_events.emit(run, 'step_gate', st)
 end
 
 -- Creates a step of an owner: hands it to the workers, opens the gate, or records that it is done (`again`: see

@@ -4,6 +4,7 @@
 local clock = require 'clock'
 local handoff = require 'handoff'
 local pointers = require 'pointers'
+local step_events = require 'step_events'
 local steps = require 'steps'
 
 local USELESS_MAX = pointers.USELESS_MAX
@@ -21,6 +22,7 @@ local function begin(run, st, prefix)
     spec = #run.specs + 1
     run.specs[spec] = redis.call('GET', steps.key_in(run, prefix, run.keys.run_spec) .. st.r)
   end
+  step_events.begin(run, st, owner, prefix)
   run.taken[#run.taken + 1] = {string.sub(prefix, 5, -3), owner.o, st.r, st.id, tonumber(st.f), st.k, st.z or '',
     st.a or '', owner.u, owner.n, tonumber(st.e), tonumber(st.b), tonumber(st.l or 0), tonumber(st.c or 0), st.v or '',
     spec, owner.tr}

@@ -7,4 +7,9 @@ function events.emit(run, kind, id, ...)
   return redis.call('XADD', run.keys.events, 'MAXLEN', '~', run.events_max, '*', 'k', kind, 'i', id, ...)
 end
 
+-- The same, to the stream of another project.
+function events.emit_to(run, key, kind, id, ...)
+  return redis.call('XADD', key, 'MAXLEN', '~', run.events_max, '*', 'k', kind, 'i', id, ...)
+end
+
 return events

@@ -27,7 +27,7 @@ return function(run, request, header, spec, plan)
     local name, creator, creator_hash, most_steps, priority, pool, delay_ms, parent, trace =
       unpack(cmsgpack.unpack(header))
     local number = reserve_ids(run, most_steps)
-    local flow = {id = clock.whole(number), s = 'r', p = priority ~= 'normal' and priority or nil,
+    local flow = {id = clock.whole(number), s = 'r', u = creator, p = priority ~= 'normal' and priority or nil,
       q = plans.non_empty(pool)}
     local fields = {'n', name, 'u', creator, 'h', creator_hash, 's', 'r', 'k', most_steps}
     local function also(field, value)
@@ -45,7 +45,7 @@ return function(run, request, header, spec, plan)
     run.owners[run.keys.run .. flow.id] = flow
     redis.call('ZADD', run.keys.flows .. 'r', flow.id, flow.id)
     redis.call('ZADD', run.keys.owned .. creator_hash, flow.id, flow.id)
-    events.emit(run, 'flow_created', flow.id)
+    events.emit(run, 'flow_created', flow.id, 'u', creator)
     plans.follow(run, flow, cmsgpack.unpack(plan), delay_ms)
     return {number, handoff.hand_over(run)}
   end)

@@ -8,8 +8,8 @@ errors:    REQUEST_ID_REUSED
 writes:    request events step step_leases step_queue step_timers step_backlog outbox rq
 --]]
 local change = require 'change'
-local events = require 'events'
 local handoff = require 'handoff'
+local step_events = require 'step_events'
 local steps = require 'steps'
 
 -- The statuses from which a step can be released.
@@ -23,7 +23,7 @@ return function(run, request, step, actor)
     if not RELEASABLE[before] then return {false, before, false} end
     steps.detach(run, st)
     st.g = actor
-    events.emit(run, 'step_released', st.r, 's', st.id, 'n', st.k, 'a', actor)
+    step_events.emit(run, 'step_released', st, 'a', actor)
     handoff.make_ready(run, st, true)
     return {true, before, handoff.hand_over(run)}
   end)

@@ -13,11 +13,11 @@ writes:    events run history results step step_leases step_queue step_timers st
            ended rq messages
 --]]
 local attempts = require 'attempts'
-local events = require 'events'
 local flows = require 'flows'
 local handoff = require 'handoff'
 local history = require 'history'
 local plans = require 'plans'
+local step_events = require 'step_events'
 local steps = require 'steps'
 local taking = require 'taking'
 
@@ -41,7 +41,7 @@ local function settle(run, id, attempt, how, outcome, plan_or_delay)
   -- A retry of the flow reruns the step that ended it, also if no branch matched its result.
   local ends = failure ~= '' or over and not done
   history.record(run, st, done and 'D' or 'F', outcome, ends and 'f' or over and 'o' or nil)
-  events.emit(run, done and 'step_done' or 'step_failed', st.r, 's', st.id, 'n', st.k, 'f', st.f)
+  step_events.emit(run, done and 'step_done' or 'step_failed', st)
   if over then return OVER end
   plans.follow(run, flow, plan_or_delay)
   if complete then

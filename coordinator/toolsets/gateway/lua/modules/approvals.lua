@@ -3,6 +3,8 @@
 --   t asked at  k transition that asks  s status: pending, resolved or withdrawn
 --   b who closed it  e closed at  a transition that closed it
 -- gate_asked has the pending ones, scored by the time they were asked for.
+local events = require 'events'
+
 local approvals = {}
 
 -- Asks for an approval.
@@ -10,6 +12,7 @@ function approvals.ask(run, inst, id, queue, distinct, requester, transition)
   redis.call('HSET', run.keys.gate_approval .. id, 'w', inst.id, 'n', inst.definition, 'q', queue,
     'd', distinct and 1 or 0, 'r', requester, 't', run.at, 'k', transition, 's', 'pending')
   redis.call('ZADD', run.keys.gate_asked, run.at, id)
+  events.emit(run, 'gateway_asked', inst.id, 'h', id, 'q', queue)
   local open, all = unpack(redis.call('HMGET', run.keys.gate_data .. inst.id, 'o', 'g'))
   redis.call('HSET', run.keys.gate_data .. inst.id, 'o', (open or '') .. id .. ' ', 'g', (all or '') .. id .. ' ')
 end
@@ -20,6 +23,7 @@ function approvals.close(run, inst, status, by, transition)
   for id in string.gmatch(open, '%S+') do
     redis.call('HSET', run.keys.gate_approval .. id, 's', status, 'b', by, 'e', run.at, 'a', transition)
     redis.call('ZREM', run.keys.gate_asked, id)
+    events.emit(run, 'gateway_answered', inst.id, 'h', id, 's', status, 'g', transition)
   end
   redis.call('HDEL', run.keys.gate_data .. inst.id, 'o')
 end

@@ -1,0 +1,197 @@
+"""What do 1,000 listeners of the change feed cost, how late do they hear, and do they slow down claims?
+
+Connects the listeners to one front-end (a core of its own) as event streams of one project, changes items at 10
+events/s, and prints the front-end's CPU time per delivery (without that of the changes themselves), its memory per
+listener, and the time from commit to listener, by the one clock of this machine. Then it calls ``claim_item`` over 32
+connections with and without 1,000 listeners to another tree, in turn, and prints the ratio. Needs wrk for that.
+
+    python -m benchmarks feed [LISTENERS] [SECONDS] [ROUNDS]
+    python -m benchmarks feed 1000 20 5
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import cast
+
+import uvloop
+
+from benchmarks.frontend import CONNECTIONS, Server, create_items, measure
+from benchmarks.support import (
+    Failed,
+    FrontEnd,
+    Missing,
+    ToolCalls,
+    console,
+    core_kept_free,
+    cpu_us,
+    embedded,
+    front_end,
+    percentile,
+    table,
+)
+
+PER_SECOND = 10
+"""Events."""
+_CONNECT_AT_ONCE = 100
+
+
+class _Listener(asyncio.Protocol):
+    def __init__(self, all: Listeners, request: bytes) -> None:
+        self._all = all
+        self._request = request
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        made = cast("asyncio.Transport", transport)  # uvloop's is none by class
+        self._all.transports.append(made)
+        made.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        now = time.time() * 1000
+        if not self.ready.done():
+            if b"event: ready" in data:
+                self.ready.set_result(None)
+            return
+        # An event is small, so it comes in one piece: "id: <cursor>-<ms>-<number>\ndata: ...".
+        for part in data.split(b"\nid: ")[1:] if not data.startswith(b"id: ") else data.split(b"id: ")[1:]:
+            if b'\ndata: {"eventId"' in part[:80]:
+                self._all.delays.append(now - int(part.split(b"-", 2)[1]))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._all.lost += 1
+
+
+class Listeners:
+    """Connected streams, in a thread of this process."""
+
+    def __init__(self) -> None:
+        self.transports: list[asyncio.Transport] = []
+        self.delays: list[float] = []
+        """Of each event and listener, in ms."""
+        self.lost = 0
+
+    @contextlib.contextmanager
+    def connected(self, port: int, count: int, query: str = "") -> Iterator[None]:
+        """Connects so many; they stay until the block ends."""
+        loop, ready, stop = uvloop.new_event_loop(), threading.Event(), asyncio.Event()
+        request = f"GET /feed/default{query} HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: text/event-stream\r\n\r\n".encode()
+
+        async def run() -> None:
+            made: list[_Listener] = []
+            for start in range(0, count, _CONNECT_AT_ONCE):
+                some = [
+                    await loop.create_connection(lambda: _Listener(self, request), "127.0.0.1", port)
+                    for _ in range(start, min(start + _CONNECT_AT_ONCE, count))
+                ]
+                made += [protocol for _, protocol in some]
+                await asyncio.gather(*(protocol.ready for _, protocol in some))
+            ready.set()
+            await stop.wait()
+            for transport in self.transports:
+                transport.abort()
+
+        thread = threading.Thread(target=lambda: loop.run_until_complete(run()), name="listeners")
+        thread.start()
+        if not ready.wait(120):
+            raise Failed("the listeners did not connect")
+        try:
+            yield
+        finally:
+            lost = self.lost
+            loop.call_soon_threadsafe(stop.set)
+            thread.join()
+            loop.close()
+            if lost:
+                raise Failed(f"{lost} listeners were cut off")
+
+
+def _resident(pid: int) -> int:
+    """Bytes of memory that a process has to itself."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Private_"))
+
+
+def _change(port: int, items: list[str], seconds: float) -> int:
+    """Makes changes at a steady rate; returns how many."""
+    calls, count = ToolCalls(port), int(seconds * PER_SECOND)
+    began = time.monotonic()
+    for number in range(count):
+        time.sleep(max(0.0, began + number / PER_SECOND - time.monotonic()))
+        item = {"id": items[number % len(items)], "title": f"title {number}"}
+        calls.ask("items", "manage_items", operation="update", items=[item])
+    time.sleep(max(0.0, began + seconds - time.monotonic()))
+    calls.close()
+    return count
+
+
+def _deliveries(front: FrontEnd, items: list[str], count: int, seconds: float) -> None:
+    idle = cpu_us(front.pid)
+    _change(front.port, items, seconds)
+    alone = cpu_us(front.pid) - idle  # what the changes cost without listeners
+    listeners, before = Listeners(), _resident(front.pid)
+    with listeners.connected(front.port, count):
+        each = (_resident(front.pid) - before) / count
+        began = cpu_us(front.pid)
+        made = _change(front.port, items, seconds)
+        spent = cpu_us(front.pid) - began
+        time.sleep(0.5)
+        delays = list(listeners.delays)
+    if len(delays) != made * count:
+        raise Failed(f"{len(delays)} deliveries instead of {made * count}")
+    table(
+        f"{count:,} listeners, {PER_SECOND} events/s for {seconds:.0f} s",
+        ("figure", "measured", "goal"),
+        (
+            ("front-end CPU per delivery, us", f"{(spent - alone) / len(delays):.1f}", "<= 25"),
+            ("memory per listener, KB", f"{each / 1024:.1f}", "<= 15"),
+            ("commit to listener, median ms", f"{median(delays):.1f}", ""),
+            ("commit to listener, p99 ms", f"{percentile(delays, 0.99):.1f}", "< 100"),
+        ),
+    )
+
+
+def _claims(front: FrontEnd, items: list[str], root: str, count: int, rounds: int) -> None:
+    server = Server("front-end", front.port, front.pid, "/mcp/items", "modern")
+    ratios, rates = [], []
+    measure(server, items, 1)
+    for number in range(rounds):
+        listeners = Listeners()
+
+        def with_listeners(listeners: Listeners = listeners) -> float:
+            with listeners.connected(front.port, count, f"?root={root}"):
+                return measure(server, items, 3).load.per_second
+
+        def without() -> float:
+            return measure(server, items, 3).load.per_second
+
+        order = (with_listeners, without) if number % 2 else (without, with_listeners)
+        found = {call.__name__: call() for call in order}
+        rates.append(found["with_listeners"])
+        ratios.append(found["with_listeners"] / found["without"])
+    console.print(
+        f"claims/s with {count:,} listeners to another tree: {median(rates):,.0f}, {median(ratios):.3f}x without "
+        f"(goal >= 0.97x), median of {rounds} pairs\n"
+    )
+
+
+def main(listeners: str = "1000", seconds: str = "10", rounds: str = "3") -> None:
+    """Runs the measurements."""
+    with contextlib.ExitStack() as stack:
+        give_core = stack.enter_context(core_kept_free())
+        store = stack.enter_context(embedded("everysec"))
+        items = asyncio.run(create_items(store.url, CONNECTIONS + 1))
+        front = stack.enter_context(front_end(store.url, log_level="warning"))
+        give_core(front.pid)
+        _change(front.port, items[:CONNECTIONS], 1)
+        _deliveries(front, items[:CONNECTIONS], int(listeners), float(seconds))
+        try:
+            _claims(front, items[:CONNECTIONS], items[-1], int(listeners), int(rounds))
+        except Missing as missing:
+            console.print(f"claims: skipped, {missing}\n")
