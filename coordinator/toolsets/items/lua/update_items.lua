@@ -68,7 +68,7 @@ local function update(run, id, fields)
   items.set_modified(run, item)
   index.reindex(run, item, scopes_before, score_before)
   items.save(run, item)
-  if moves and item_events.root_of(run, item) ~= root_before then -- listeners to its former tree have to hear of it, too
+  if moves and item_events.root_of(run, item) ~= root_before then -- its former tree has to hear of it, too
     events.emit(run, 'update', id, unpack(root_before and {'R', root_before} or {}))
   end
   item_events.emit(run, 'update', item)

@@ -6,6 +6,7 @@
 local blockers = require 'blockers'
 local classes = require 'classes'
 local clock = require 'clock'
+local events = require 'events'
 local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
@@ -56,14 +57,19 @@ function transitions.label_after(run, item, to, trigger)
   return label
 end
 
+-- Appends a packed row to the transitions; returns its entry.
+local function append(run, row)
+  if not events.trims(run) then return redis.call('XADD', run.keys.transitions, '*', 'r', row) end
+  return redis.call('XADD', run.keys.transitions, 'MAXLEN', '~', run.events_max, '*', 'r', row)
+end
+
 -- Records that the item went from a role to its current one; `items.save` must follow.
 function transitions.record(run, item, before, trigger, from_label, author)
   local row = {
     item.id, before, item.role, trigger, from_label or '', item.lb or '', author.summary, author.actor,
     author.verification, item.tl,
   }
-  local entry = redis.call('XADD', run.keys.transitions, 'MAXLEN', '~', run.events_max, '*', 'r', cmsgpack.pack(row))
-  items.set(item, 'tl', entry)
+  items.set(item, 'tl', append(run, cmsgpack.pack(row)))
   item_events.emit(run, 'transition', item, 'g', trigger, 'f', before, 't', item.role, 'a', author.id)
 end
 
