@@ -157,6 +157,29 @@ COMMANDS: dict[str, Command] = {
         """,
         ("fleet config check config/fleet.yaml", "fleet config check config/gateway.yaml"),
     ),
+    "agents": Command(
+        "coordinator.cli.agents:app",
+        """List the agents of the last day and what they do; drain agents.
+
+        Shows for each agent what it holds or waits for, when it was last seen, and its capabilities; then which
+        agents are being drained.
+        """,
+        ("fleet agents", "fleet agents --json --project alpha"),
+    ),
+    "agents drain": Command(
+        "coordinator.cli.agents:drain",
+        """Let an agent finish what it holds, and claim no more, until it is undrained.
+
+        NAME is an agent's id, or what precedes a '/' in the ids of several, such as those of one token. Their
+        claims get the outcome agent_draining, also those that are waiting now; their renewals say stop.
+        """,
+        ("fleet agents drain builder-7", "fleet agents drain builder --project alpha"),
+    ),
+    "agents undrain": Command(
+        "coordinator.cli.agents:undrain",
+        "Let drained agents claim again.",
+        ("fleet agents undrain builder-7", "fleet agents undrain builder --project alpha"),
+    ),
     "doctor": Command(
         "coordinator.cli.doctor.command:app",
         """Check everything that the fleet depends on; silent when all is well.

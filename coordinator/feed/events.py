@@ -44,7 +44,7 @@ class Event:
         self.kind = kind
         self.fields = fields
         self.id = fields["i"]
-        self.root = fields.get("R", self.id) if kind.toolset == "items" else ""
+        self.root = fields.get("R", self.id) if kind.name.startswith("item.") else ""
         """Of an item: the item without a parent that it belongs to, perhaps itself."""
         self.cursor = f"{cursors}{entry[0]}-{entry[1]}"
         """The position after it."""

@@ -90,6 +90,8 @@ KINDS: dict[str, Kind] = {
     ),
     "release": Kind("item.release", "items", "The claim on an item was released.", asked=True),
     "expire": Kind("item.expire", "items", "The claim on an item expired.", asked=True),
+    "agent_drain": Kind("agent.drain", "items", "An operator drains an agent, or those with slots of its name."),
+    "agent_undrain": Kind("agent.undrain", "items", "The drain of an agent was ended."),
     "flow_created": Kind("flow.created", "flows", "A workflow was created."),
     "flow_completed": Kind("flow.ended", "flows", "A workflow ended.", said={"to": "completed"}),
     "flow_failed": Kind("flow.ended", "flows", "A workflow ended.", said={"to": "failed"}),

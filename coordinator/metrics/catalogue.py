@@ -146,6 +146,7 @@ CLAIMS = Metric(
             (
                 "success",
                 "already_claimed",
+                "agent_draining",
                 "not_found",
                 "terminal_item",
                 "stale_fence",

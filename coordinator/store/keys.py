@@ -134,6 +134,8 @@ agents = Family("ag", "hash", single=True, reason="an entry goes with its claim,
                 doc="the item that each agent holds, and what is known of each agent")  # fmt: skip
 agent_seen = Family("as", "zset", single=True, reason="at most 10000; an entry goes a day after its agent was seen",
                     doc="agents by when they were last seen")  # fmt: skip
+agent_drains = Family("ad", "hash", single=True, reason="until an operator ends them; at most 1000",
+                      doc="agents that are being drained, and since when")  # fmt: skip
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",
                doc="how long claims were held that ended since the last count, by outcome and bucket")  # fmt: skip
 lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",

@@ -227,11 +227,15 @@ class Parking:
 
     async def _tend(self, project: str) -> None:
         """Registers this process as alive once a second, and puts claims back as soon as they expire."""
+        begun = 0
         while True:
             pause = _TEND_SECONDS
             try:
-                earliest, now, known = await self._claims.sweep(project, self.process, ALIVE_MS)
+                earliest, now, known, drained = await self._claims.sweep(project, self.process, ALIVE_MS)
                 if not known:  # this process was presumed dead, and its calls were removed from their queues
+                    self._ask_again()
+                if drained > begun:  # usually these agents' calls are answered; but its operator may have died
+                    begun = drained
                     self._ask_again()
                 if earliest:
                     pause = min(pause, max((earliest - now) / 1000, _SOONEST_SECONDS))

@@ -36,6 +36,9 @@ class AgentEntry(Result, kw_only=True):
             extra_json_schema={"enum": list(STATES)},
         ),
     ]
+    draining: Annotated[bool, Meta(description="True: an operator drains it, so it claims no more.")] | UnsetType = (
+        UNSET
+    )
     capabilities: Annotated[list[str], Meta(description="What it can do; absent: it named none.")] | UnsetType = UNSET
     last_seen_at: Annotated[IsoTime, Meta(description="Last claim, renewal or wait, UTC; within 10 s.")]
     holding_since: Annotated[IsoTime, Meta(description="When it first claimed its item, UTC.")] | UnsetType = UNSET
@@ -43,6 +46,13 @@ class AgentEntry(Result, kw_only=True):
     claim_expires_at: ClaimExpiresAt | UnsetType = UNSET
     waiting_since: Annotated[IsoTime, Meta(description="When its claim was parked, UTC.")] | UnsetType = UNSET
     waiting_for: Annotated[Selector, Meta(description="What its parked claim asks for.")] | UnsetType = UNSET
+
+
+class AgentDrain(Result, kw_only=True):
+    """Agents that claim no more: the one of this name, and its slots."""
+
+    name: Annotated[str, Meta(description="An agent's id, or what precedes a '/' in some.")]
+    since: Annotated[IsoTime, Meta(description="When the drain began, UTC.")]
 
 
 class AgentCounts(Result, kw_only=True):
@@ -62,5 +72,6 @@ class AgentsResult(Result, kw_only=True):
         list[AgentEntry],
         Meta(description="With itemId and claimExpiresAt only for callers with the permission items.admin."),
     ]
+    drains: Annotated[list[AgentDrain], Meta(description="In force, by name; absent: none.")] | UnsetType = UNSET
     next_offset: NextOffset = UNSET
     truncated: Truncated = UNSET

@@ -45,6 +45,7 @@ CLAIM_OUTCOMES = (
     "already_claimed",
     "not_found",
     "terminal_item",
+    "agent_draining",
     "stale_fence",
     "no_match",
     "superseded",
@@ -194,12 +195,16 @@ class ClaimResult(Result, kw_only=True):
     ready: (
         Annotated[bool, Meta(description="False: held, but it cannot start yet, for reason and blockers.")] | UnsetType
     ) = UNSET
-    reason: Annotated[str, Meta(description="With ready false: why, in a sentence.")] | UnsetType = UNSET
+    stop: (
+        Annotated[bool, Meta(description="True: an operator drains the agent; finish or release, and claim no more.")]
+        | UnsetType
+    ) = UNSET
+    reason: Annotated[str, Meta(description="With ready false or stop: why, in a sentence.")] | UnsetType = UNSET
     blockers: (
         Annotated[list[Blocker], Meta(description="With ready false: what it waits for, at most 20.")] | UnsetType
     ) = UNSET
     kind: ErrorKind | UnsetType = UNSET
-    code: Annotated[str, Meta(description="With no_match: no_match.")] | UnsetType = UNSET
+    code: Annotated[str, Meta(description="With no_match and agent_draining: the same.")] | UnsetType = UNSET
     contended_item_id: ContendedItemId | UnsetType = UNSET
     retry_after_ms: (
         Annotated[

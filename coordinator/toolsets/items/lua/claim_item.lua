@@ -9,12 +9,14 @@ args:      request run.events_max agent who wanted releases include
            include = what to add about the claimed item (modules/included.lua), '' for nothing
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}, '',
            and if the claimed item cannot start: {role, number of unsatisfied blockers, some of them as {id,
-           role, needed role}}}; for new claims also role and whether it was abandoned, then what is included; for
+           role, needed role}}, else nil or false; the name under which the agent is drained, or nil}; for new claims
+           also role and whether it was abandoned, then what is included; for
            a renewal that includes something -1 and false before it
 errors:    REQUEST_ID_REUSED UNSETTLED
 writes:    item ranked beneath owed leases agents agent_seen holds lapsed abandoned notes note request events waiting
            wanted queue waiter messages
 --]]
+local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local change = require 'change'
 local claims = require 'claims'
@@ -27,9 +29,10 @@ local items = require 'items'
 local BLOCKED, TERMINAL = classes.BLOCKED, classes.TERMINAL
 local BLOCKERS_NAMED = 20
 
--- Checks each claim in turn, without placing any. Returns the results so far; and of the claim to place: item, number
+-- Checks each claim in turn, without placing any. `drained` = the name under which the agent is drained, or nil; it may
+-- only renew. Returns the results so far; and of the claim to place: item, number
 -- and ttl.
-local function decide(run, agent, wanted)
+local function decide(run, agent, drained, wanted)
   local results, winner, place, ttl = {}, nil, nil, nil
   for n, claim in ipairs(wanted) do
     local id, fence = claim[1], claim[3]
@@ -41,6 +44,8 @@ local function decide(run, agent, wanted)
     elseif claims.is_live(run, item) and item.holder ~= agent then
       outcome, wait = 'already_claimed', item.expires - run.now
       holds.count_loser(run, item)
+    elseif drained and not (claims.is_live(run, item) and item.holder == agent) then
+      outcome = 'agent_draining'
     elseif fence > 0 and (fence ~= item.fence or item.holder ~= agent) then
       outcome = 'stale_fence'
     else
@@ -62,7 +67,8 @@ end
 return function(run, request, agent, who, wanted, releases, include)
   return change(run, request, function()
     agents.meet(run, agent, who)
-    local results, winner, place, ttl = decide(run, agent, wanted ~= '' and cmsgpack.unpack(wanted) or {})
+    local drained = agent_drains.of_caller(run, agent)
+    local results, winner, place, ttl = decide(run, agent, drained, wanted ~= '' and cmsgpack.unpack(wanted) or {})
     if winner and winner.holder == agent and claims.is_live(run, winner) and classes.is_held(winner) then
       claims.renew(run, winner, ttl)
       results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence}
@@ -79,6 +85,8 @@ return function(run, request, agent, who, wanted, releases, include)
     end
     local blocked = winner and why_blocked(run, winner) or nil
     local released = releases ~= '' and claims.release_all(run, releases, agent) or {}
-    return {run.now, results, released, '', blocked}
-  end)
+    local reply = {run.now, results, released, '', blocked}
+    if drained then reply[5], reply[6] = blocked or false, drained end
+    return reply
+  end, nil, run.keys.agent_drains)
 end

@@ -1,25 +1,24 @@
 --[[
 purpose:   Finds the best item for a selector and claims it; with `wait_ms`, parks the call if there is none. Then
            carries out the releases.
-guarantee: Finding and claiming are atomic, so a found item cannot be lost to another caller. Parked
-           calls are served in order of arrival (modules/waiters.lua). A retry of a parked call keeps its place,
-           and its answer ends every call with the same request. A search over several calls that finds nothing
-           is repeated once. So an item that was ready before the second search is found by one of the two,
-           unless its rank rises again.
+guarantee: Finding and claiming are atomic, so a found item cannot be lost to another caller. Parked calls are served
+           in order of arrival (modules/waiters.lua). A retry of a parked call keeps its place, and its answer ends
+           every call with the same request. A search over several calls that finds nothing is repeated once. So an
+           item that was ready before the second search is found by one of the two, unless its rank rises again.
 args:      request run.events_max agent who ttl_ms selected queue releases wait_ms process only after again include
-           who = for modules/agents.lua; selected = packed (modules/selectors.lua), queue = its hash;
-           releases = packed {id, fence}, '' for
-           none; wait_ms = 0: do not wait; process, only = for a waiting call, see modules/handover.lua;
-           after = cursor of the last call, or ''; again = 1 in the second search, else 0; include as claim_item
-           The detail of NOT_FOUND is the field with the unknown item.
+           who = for modules/agents.lua; selected = packed (modules/selectors.lua), queue = its hash; releases = packed
+           {id, fence}, '' for none; wait_ms = 0: do not wait; process, only = for modules/handover.lua; after = cursor
+           of the last call, or ''; again = 1 in the second search, else 0; include as claim_item. The detail of
+           NOT_FOUND is the field with the unknown item.
 reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether it was abandoned, what is included}},
            releases {outcome, id}, holders} as claim_item; expires of no_match: after how many ms to retry; holders
-           only if a waiting call got an item; outcome success, no_match, more (id = cursor for the next call, '' to
-           begin again), again (begin the second search), parked
+           only if a waiting call got an item; outcome success, no_match, agent_draining (id = the name drained), more
+           (id = cursor for the next call, '' to begin again), again (begin the second search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 writes:    item ranked beneath owed leases agents agent_seen holds lapsed abandoned notes note request events waiting
            wanted queue arrivals waiter messages
 --]]
+local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local change = require 'change'
 local claims = require 'claims'
@@ -59,9 +58,10 @@ local function search(run, selector, agent, after, some_abandoned)
   return found, stopped
 end
 
--- The results of a claim and of the releases; a parked call (`waiter`) has made its releases before.
-local function claim_and_release(run, found, agent, ttl_ms, selector, releases, include, waiter)
-  local claim = {'no_match', '', POLL_MS, 0, 0}
+-- The results of a claim and of the releases; a parked call (`waiter`) has made its releases before. `drained` = the
+-- name under which the agent is drained, or nil.
+local function claim_and_release(run, found, drained, agent, ttl_ms, selector, releases, include, waiter)
+  local claim = drained and {'agent_draining', drained, 0, 0, 0} or {'no_match', '', POLL_MS, 0, 0}
   if found then claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector) end
   if found and include ~= '' then claim[8] = included.of(run, found.id, include) end
   if waiter then return claim, cmsgpack.unpack(waiter.releases) end
@@ -83,6 +83,7 @@ return function(
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
     agents.meet(run, agent, who)
+    local drained = agent_drains.of_caller(run, agent)
 
     only = '0' -- from here on this step makes the record, so no other call can have received it
     local some_abandoned = not run.nothing_else and redis.call('EXISTS', run.keys.abandoned) == 1
@@ -90,29 +91,30 @@ return function(
     for _, budget in ipairs({SWEEP_BATCH, SCAN_MAX}) do
       none_left, over = sweep(run, request, waiter, budget)
       if over then return over, false end
+      if drained then break end
       found, stopped = search(run, selector, agent, after, some_abandoned)
       if found or stopped or none_left then break end
     end
-    if not found and (stopped or not none_left) then
+    if not (found or drained) and (stopped or not none_left) then
       return without_item(run, 'more', selection.format_cursor(stopped), {})
     end
     -- Items that became ready behind the cursor, or with a better rank, before this call was parked are found by one
     -- more search; for a waiting caller, once it is parked.
     local to_search_again = after ~= '' and again == '0'
-    if not found and wait == 0 and to_search_again then return without_item(run, 'again', '', {}) end
+    if not (found or drained) and wait == 0 and to_search_again then return without_item(run, 'again', '', {}) end
 
-    local claim, released = claim_and_release(run, found, agent, ttl_ms, selector, releases, include, waiter)
-    if found or wait == 0 then
-      local others = waiter and queues.other_processes(run, waiter.processes, process) or ''
-      local reply = {run.now, {claim}, released, wait > 0 and process .. others or nil}
+    local claim, released = claim_and_release(run, found, drained, agent, ttl_ms, selector, releases, include, waiter)
+    if found or drained or wait == 0 then
+      local others, handed = waiter and queues.other_processes(run, waiter.processes, process) or '', found and wait > 0
+      local reply = {run.now, {claim}, released, handed and process .. others or nil}
       if waiter then waiters.answer(run, request.id, waiter, others, cmsgpack.pack(reply)) end
       if waiter and found then waiters.wake(run, waiter.queue, nil) end -- it had not been offered: there may be more
-      return reply, wait > 0 and 'H' or 'D'
+      return reply, handed and 'H' or 'D'
     end
     local fields =
       {'t', ttl_ms, 'f', request.fingerprint, 'k', request.keep_ms, 'r', cmsgpack.pack(released), 'i', include}
     local new = waiters.park(run, request, agent, queue, selected, wait, process, waiter, fields)
     if new and to_search_again then return without_item(run, 'again', '', {}) end
     return without_item(run, 'parked', '', released) -- unless a released item matches: see change.lua
-  end, joined)
+  end, joined, run.keys.agent_drains)
 end

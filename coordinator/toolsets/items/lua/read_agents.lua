@@ -3,12 +3,13 @@ purpose:   Lists agents that claimed, renewed or waited in the last day, last se
 guarantee: A consistent snapshot of a page. States follow from claims and parked calls, not from what was recorded.
 args:      names offset limit
            names = packed list of agents, '' for a page of all
-reply:     {now, agents, live claims, parked calls, rows}; row = {agent, last seen, what it is, capabilities, item that
-           it holds or '', since when, until when, waiting since or 0, selector or false}; times in ms; what it is and
-           capabilities as in modules/agents.lua
+reply:     {now, agents, live claims, parked calls, drains {name, since}, rows}; row = {agent, last seen, what it is,
+           capabilities, item that it holds or '', since when, until when, waiting since or 0, selector or false, name
+           under which it is drained or ''}; times in ms; what it is and capabilities as in modules/agents.lua
 errors:    none
 writes:    none
 --]]
+local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local claims = require 'claims'
 local items = require 'items'
@@ -28,7 +29,7 @@ local function row_of(run, agent)
   local selector = known.request ~= '' and waiters.selector_of(run, known.request, agent)
   return {
     agent, known.seen or 0, known.known_as, known.capabilities, item, since, ends,
-    selector and tonumber(known.since) or 0, selector or false,
+    selector and tonumber(known.since) or 0, selector or false, agent_drains.of(run, agent) or '',
   }
 end
 
@@ -38,6 +39,6 @@ return function(run, names, offset, limit)
     local list = names ~= '' and cmsgpack.unpack(names) or redis.call('ZREVRANGE', seen, offset, offset + limit - 1)
     for n, agent in ipairs(list) do rows[n] = row_of(run, agent) end
     local live = redis.call('ZCOUNT', run.keys.leases, run.now + 1, '+inf')
-    return {run.now, redis.call('ZCARD', seen), live, waiters.count(run), rows}
+    return {run.now, redis.call('ZCARD', seen), live, waiters.count(run), agent_drains.rows(run), rows}
   end)
 end

@@ -14,6 +14,7 @@ errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
 writes:    item ranked beneath owed leases agents agent_seen holds lapsed abandoned notes note request events
            transitions waiting wanted queue waiter messages
 --]]
+local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local change = require 'change'
 local claims = require 'claims'
@@ -48,6 +49,8 @@ return function(run, request, agent, who, ttl_ms, packed_selector, finished, aut
     agents.meet(run, agent, who)
     local completion = finished ~= '' and triggers.advance(run, unpack(cmsgpack.unpack(finished)))
     if completion and completion[2] ~= '' then return {run.now, completion, false, false} end
+    local drained = agent_drains.of_caller(run, agent)
+    if drained then return {run.now, completion, {'agent_draining', drained, 0, 0, 0}, false} end
     local found = find(run, selector, agent)
     if not found then return {run.now, completion, MORE, false} end
     local claim, start = claims.acquire(run, found, agent, tonumber(ttl_ms), selector), false
@@ -56,5 +59,5 @@ return function(run, request, agent, who, ttl_ms, packed_selector, finished, aut
       start = triggers.advance(run, found.id, 'start', agent, actor, verification, '', found.fence)
     end
     return {run.now, completion, claim, start}
-  end)
+  end, nil, run.keys.agent_drains)
 end

@@ -43,6 +43,8 @@ class Agent(NamedTuple):
     waits_since: int
     selector: dict[str, Any] | list[Any] | bool
     """What its parked claim asks for (``lua/modules/selectors.lua``); False: it does not wait."""
+    drained: str
+    """The name under which it is drained; '' if it is not."""
 
     @property
     def kind(self) -> str:
@@ -77,6 +79,8 @@ class Agents(NamedTuple):
     """Live claims."""
     waiting: int
     """Parked claims."""
+    drains: list[tuple[str, int]]
+    """Names of agents that are drained, and since when."""
     agents: list[Agent]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from hashlib import blake2b
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -67,14 +67,16 @@ class ClaimReply(msgspec.Struct, array_like=True):
 class NamedReply(ClaimReply, array_like=True):
     """Reply of ``claim_item.lua``."""
 
-    waiting: Waiting | None = None
+    waiting: Waiting | Literal[False] | None = None
+    drained: str = ""
+    """The name under which the agent is drained."""
 
 
 _CLAIM = Script(LIBRARY, "claim_item", NamedReply, rest=SETTLE)
 _CLAIM_NEXT = Script(LIBRARY, "claim_next", ClaimReply, rest=SETTLE)
 _END_WAIT = Script(LIBRARY, "end_wait", ClaimReply, rest=SETTLE)
 _LEAVE_WAIT = Script(LIBRARY, "leave_wait", rest=SETTLE)
-_SWEEP = Script(LIBRARY, "sweep_claims", tuple[int, int, bool], rest=SETTLE)
+_SWEEP = Script(LIBRARY, "sweep_claims", tuple[int, int, bool, int], rest=SETTLE)
 
 
 def _packed(entries: Sequence[Any]) -> bytes | str:
@@ -154,11 +156,11 @@ class ClaimStore(BaseStore):
         """Ends a claim parked by ``process`` whose client has hung up; gives an item that it was handed back."""
         await self._change(_LEAVE_WAIT, project, request, process)
 
-    async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int, bool]:
+    async def sweep(self, project: str, process: str, alive_ms: int) -> tuple[int, int, bool, int]:
         """Puts expired claims back, serves parked calls, and registers ``process`` as alive.
 
         Returns:
             When the earliest live claim expires (0: there is none) and the store's time, both in ms; and whether the
-            process was still registered.
+            process was still registered; and when the last drain of agents in force began, in ms.
         """
         return await self._store.run(_SWEEP, project, self._events, process, alive_ms)

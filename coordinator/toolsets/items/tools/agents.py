@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from coordinator.toolsets import pages
-from coordinator.toolsets.items.contract.agents import AgentCounts, AgentEntry, AgentsResult
+from coordinator.toolsets.items.contract.agents import AgentCounts, AgentDrain, AgentEntry, AgentsResult
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.selection import as_given
 from coordinator.toolsets.items.store.agents import Agent, Agents
@@ -21,6 +21,7 @@ def agents_result(found: Agents, offset: int, items: bool) -> AgentsResult:
         mode="agents",
         counts=AgentCounts(known=found.known, holding=found.holding, waiting=found.waiting),
         agents=entries[:shown],
+        drains=[AgentDrain(name=name, since=iso(since)) for name, since in sorted(found.drains)] or UNSET,
         next_offset=end if end < found.known else UNSET,
         truncated=True if end < found.known else UNSET,
     )
@@ -35,6 +36,7 @@ def agent_entry(agent: Agent, items: bool) -> AgentEntry:
         kind=agent.kind,
         verified=agent.verified,
         state="holding" if agent.item else "idle" if wanted is None else "waiting",
+        draining=True if agent.drained else UNSET,
         capabilities=agent.capabilities or UNSET,
         last_seen_at=iso(agent.seen),
         holding_since=iso(agent.holds_since) if agent.item else UNSET,

@@ -54,9 +54,10 @@ _DESCRIPTION = (
     "its role. What is below an item held by somebody else is left out, unless parentId or ancestorId names that item "
     "or one below it. Outcomes of claims: success, already_claimed (with retryAfterMs), not_found, terminal_item, "
     "stale_fence, no_match (nothing suitable was ready, which is no failure: ask again with a new requestId after "
-    "retryAfterMs), superseded (a later entry of the same call was acquired), rejected_by_policy (the whole call "
-    "fails). Outcomes of releases: success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later "
-    "calls: they are refused if the claim is lost."
+    "retryAfterMs), agent_draining (an operator drains the agent: claim no more; renewals say stop), superseded (a "
+    "later entry of the same call was acquired), rejected_by_policy (the whole call fails). Outcomes of releases: "
+    "success, not_claimed_by_you, not_found, stale_fence. Pass fenceToken in later calls: they are refused if the "
+    "claim is lost."
 )
 
 _LOST = {
@@ -118,9 +119,11 @@ class Claims:
             wanted = list(map(_packed_claim, ids, claims))
             reply = await self._store.claim(call.project, record, who, wanted, freed_items, include)
         claimed = [_claimed(entry, reply.claims[n], agent, reply.now) for n, entry in enumerate(claims)]
+        if isinstance(reply, NamedReply) and reply.drained:
+            _say_stop(claimed, reply.drained)
         if include:
             _add_included(claimed, reply.claims, include)
-        if isinstance(reply, NamedReply) and reply.waiting is not None:
+        if isinstance(reply, NamedReply) and reply.waiting:
             _say_why_it_waits(claimed, reply.waiting)
         released = list(map(_released, releases, reply.releases))
         if not record.replayed:
@@ -280,6 +283,9 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
         return ClaimResult(
             outcome=outcome, kind="transient", code=outcome, claim_ref=ref, retry_after_ms=result.expires
         )
+    if outcome == "agent_draining" and by_selector:
+        said = _drained_as(result.item)
+        return ClaimResult(outcome=outcome, kind="permanent", code=outcome, claim_ref=ref, error=said)
     item = shown(result.item, entry.item_id or "")
     if outcome == "success":
         return ClaimResult(
@@ -317,16 +323,31 @@ def _add_included(claimed: list[ClaimResult], replies: list[Claimed], include: s
             add_to(result, rendered(reply.included, include))
 
 
+def _drained_as(name: str) -> str:
+    return f"an operator drains {name!r}: this agent gets no further items until that is ended"
+
+
+def _say_stop(claimed: list[ClaimResult], name: str) -> None:
+    """Tells a drained agent so, with each claim that it kept or was refused."""
+    for result in claimed:
+        if result.outcome == "agent_draining":
+            result.kind, result.code, result.error = "permanent", result.outcome, _drained_as(name)
+        elif result.outcome == "success":
+            result.stop = True
+            result.reason = f"an operator drains {name!r}: finish or release this item, and claim no other"
+
+
 def _say_why_it_waits(claimed: list[ClaimResult], waiting: Waiting) -> None:
     """Adds to the successful claim that its item cannot start yet."""
     (result,) = (result for result in claimed if result.outcome == "success")
     result.ready = False
     result.blockers = unsatisfied(waiting.blockers)
-    result.reason = (
+    why = (
         "it is in role blocked: apply 'resume' first"
         if ROLE_NAMES[waiting.role] == "blocked"
         else f"{waiting.count} blocking dependencies are not satisfied"
     )
+    result.reason = f"{result.reason}; {why}" if result.reason else why
 
 
 def _released(entry: ReleaseEntry, result: Released) -> ReleaseResult:

@@ -73,11 +73,11 @@ end
 
 -- The waiter of a request, with releases and places packed as stored; nil if it is not parked.
 function waiters.load(run, id)
-  local processes, queue, releases, fingerprint, places, ends =
-    unpack(redis.call('HMGET', run.keys.waiter .. id, 'p', 'q', 'r', 'f', 'w', 'u'))
+  local processes, queue, releases, fingerprint, places, ends, agent, keep_ms =
+    unpack(redis.call('HMGET', run.keys.waiter .. id, 'p', 'q', 'r', 'f', 'w', 'u', 'a', 'k'))
   if not processes then return nil end
   return {processes = processes, queue = queue, releases = releases, fingerprint = fingerprint, places = places,
-    ends = tonumber(ends)}
+    ends = tonumber(ends), agent = agent, keep_ms = keep_ms}
 end
 
 -- Registers a selector at its places, and its queue, until `ends` (ms) at least.

@@ -1,0 +1,157 @@
+"""``fleet agents``: lists the agents of a project and what they do, and drains them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+from msgspec import UNSET
+
+from coordinator.cli.commands import COMMANDS
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
+from coordinator.cli.terminal import counted, print_json, printable
+from coordinator.settings import LoadedSettings
+from coordinator.store import Store
+from coordinator.store.keys import DEFAULT_PROJECT
+from coordinator.toolsets.items.contract.agents import AgentEntry, AgentsResult
+from coordinator.toolsets.items.store.agent_drains import begin_drain, drain_name, end_drain
+from coordinator.toolsets.items.store.agents import read_agents
+from coordinator.toolsets.items.tools.agents import agent_entry, agents_result
+
+_PAGE = 200
+
+Project = Annotated[str, Parameter(help="The project of the agents.")]
+AsJson = Annotated[bool, Parameter(negative="", help="Print as JSON.")]
+Name = Annotated[str, Parameter(help="An agent's id, or what precedes a '/' in several.")]
+
+
+@with_settings(only=STORE_SETTINGS)
+def agents(loaded: LoadedSettings, *, json: AsJson = False, project: Project = DEFAULT_PROJECT) -> int:
+    """Lists agents, last seen first.
+
+    Raises:
+        CommandFailed: the store cannot be used, or there is no such project.
+    """
+    found = with_store(loaded, lambda store: _everybody(store, project))
+    if json:
+        print_json(found)
+    else:
+        print("\n".join(_lines(found, project)))
+    return Exit.OK
+
+
+@with_settings(only=STORE_SETTINGS)
+def drain(loaded: LoadedSettings, name: Name, *, json: AsJson = False, project: Project = DEFAULT_PROJECT) -> int:
+    """Drains the agents of a name, and prints which of them hold something.
+
+    Raises:
+        CommandFailed: the store cannot be used, the name is malformed, or there is no such project.
+    """
+
+    async def act(store: Store) -> tuple[bool, int, AgentsResult]:
+        asked = drain_name(name)
+        if why := await unwritten(store, project):
+            raise CommandFailed(why, Exit.USAGE)
+        begun = await begin_drain(store, project, loaded.settings.events_max, asked)
+        return *begun, await _everybody(store, project)
+
+    begun, answered, found = with_store(loaded, act)
+    name = drain_name(name)
+    theirs = [one for one in found.agents if _is_named(one, name)]
+    holding = [one for one in theirs if one.state == "holding"]
+    if json:
+        print_json({"drained": name, "begun": begun, "answered": answered, "agents": theirs})
+        return Exit.OK
+    print(
+        f"{printable(name)} claims no more in project {project}"
+        + (f"; {counted(answered, 'waiting claim')} answered" if answered else "")
+        + ("" if begun else ", as before")
+        + f"; `fleet agents undrain {printable(name)}` ends that"
+    )
+    if not theirs:
+        print("no agent of that name was seen in the last day")
+    for one in holding:
+        print(f"{printable(one.id)} still holds {one.item_id} until {one.claim_expires_at}")
+    return Exit.OK
+
+
+@with_settings(only=STORE_SETTINGS)
+def undrain(loaded: LoadedSettings, name: Name, *, json: AsJson = False, project: Project = DEFAULT_PROJECT) -> int:
+    """Ends a drain; the exit code is not 0 if there was none.
+
+    Raises:
+        CommandFailed: the store cannot be used, or the name is malformed.
+    """
+    ended, left = with_store(
+        loaded, lambda store: end_drain(store, project, loaded.settings.events_max, drain_name(name))
+    )
+    name = drain_name(name)
+    if json:
+        print_json({"undrained": name, "ended": ended, "drained": left})
+    else:
+        said = f"{printable(name)} may claim again" if ended else f"{printable(name)} is not drained"
+        others = f"; still drained: {', '.join(map(printable, left))}" if left else ""
+        print(f"{said} in project {project}{others}")
+    return Exit.OK if ended else Exit.FAILED
+
+
+async def _everybody(store: Store, project: str) -> AgentsResult:
+    """All agents, with the items that they hold."""
+    found = await read_agents(store, project, 0, _PAGE)
+    result = agents_result(found, 0, items=True)
+    if not found.known and not found.drains and (why := await unwritten(store, project)):
+        raise CommandFailed(why, Exit.USAGE)
+    entries = {one.id: agent_entry(one, items=True) for one in found.agents}
+    while len(entries) < found.known:
+        # Agents that are seen meanwhile move to the front, so none that were behind are missed.
+        page = (await read_agents(store, project, len(entries), _PAGE)).agents
+        if not page:
+            break
+        entries |= {one.id: agent_entry(one, items=True) for one in page if one.id not in entries}
+        if len(page) < _PAGE:
+            break
+    result.agents = list(entries.values())
+    result.next_offset = result.truncated = UNSET
+    return result
+
+
+def _is_named(agent: AgentEntry, name: str) -> bool:
+    return agent.id == name or agent.id.startswith(f"{name}/")
+
+
+def _lines(found: AgentsResult, project: str) -> Iterator[str]:
+    for one in found.agents:
+        yield f"{printable(one.id)}  {_state(one)}; seen {one.last_seen_at}{_abilities(one)}"
+    drains = found.drains or []
+    for drain_ in drains:
+        yield f"drained since {drain_.since}: {printable(drain_.name)}"
+    counts = found.counts
+    yield (
+        f"project {project}: {counted(counts.known, 'agent')}, {counted(counts.holding, 'live claim')}, "
+        f"{counted(counts.waiting, 'waiting claim')}, {counted(len(drains), 'drain')}"
+    )
+
+
+def _state(one: AgentEntry) -> str:
+    words = [one.kind, "verified" if one.verified else "unverified", one.state]
+    if one.state == "holding":
+        words[-1] = f"holds {one.item_id} since {one.holding_since} until {one.claim_expires_at}"
+    if one.waiting_since:
+        words.append(f"waits since {one.waiting_since}")
+    if one.draining:
+        words.append("drained")
+    return ", ".join(words)
+
+
+def _abilities(one: AgentEntry) -> str:
+    return f"; can {', '.join(one.capabilities)}" if one.capabilities else ""
+
+
+app = App(name="agents", help_format="plaintext", **COMMANDS["agents"].page)
+app.default(agents)
+for _words in ("drain", "undrain"):
+    _command: Any = COMMANDS[f"agents {_words}"]
+    app.command(_command.target, name=_words, **_command.page)
