@@ -54,8 +54,6 @@ class _Followed:
         self.project = at.project
         self.key = keys.events.key(at.project)
         self.at(at.epoch, at.entry)
-        self.unsure = False
-        """Whether entries may have been trimmed that were not read yet."""
         self.left = 0.0
         """When its last listener left; counts while it has none."""
         self._groups: dict[Filter, set[Listener]] = {}
@@ -246,10 +244,8 @@ class FeedReader:
                 await asyncio.sleep(self._read_at + PACE_SECONDS - time.monotonic())
                 if self._connects != self._store.link.connects:
                     raise _Lost  # calls go to another server now, perhaps
-                for followed in [one for one in self._followed.values() if one.unsure]:
-                    await self._check(followed)
                 self._read_at = time.monotonic()
-                self._dispatch(await self._read(connection))
+                await self._dispatch(await self._read(connection))
         finally:
             with contextlib.suppress(redis.exceptions.RedisError, OSError):
                 await client.aclose()
@@ -294,7 +290,6 @@ class FeedReader:
         """Checks the position in a project, and reports a gap to its listeners. Returns the server's epoch."""
         found = await position.read(self._store, followed.cursor, 0)
         followed.at(found.epoch, found.position)
-        followed.unsure = False
         if found.gap is not None:
             self._metrics.feed_gap(found.gap.reason)
             for listener in followed.listeners:
@@ -310,11 +305,15 @@ class FeedReader:
                 del self._followed[project]
         return bool(self._followed)
 
-    def _dispatch(self, reply: list[Any]) -> None:
+    async def _dispatch(self, reply: list[Any]) -> None:
         for key, rows in reply:
             followed = self._followed.get(_project_of(key))
-            if followed is not None and rows:
-                self._deliver(followed, rows)
+            if followed is None:
+                continue
+            if len(rows) >= COUNT:
+                # So much came at once that entries before these may have been trimmed; XREAD does not tell.
+                await self._check(followed)
+            self._deliver(followed, rows)
 
     def _deliver(self, followed: _Followed, rows: Sequence[Any]) -> None:
         """Gives the listeners of a project what is for them."""
@@ -333,7 +332,6 @@ class FeedReader:
                     batches[wanted].events.append(event)
                 else:
                     batches[wanted] = Batch([event])
-        followed.unsure = len(rows) >= COUNT
         if batches:
             lag = max(0.0, time.time() - first / 1000)
             count = sum(one.give(batch) for wanted, batch in batches.items() for one in followed.group(wanted))
