@@ -44,7 +44,7 @@ class Event:
         self.kind = kind
         self.fields = fields
         self.id = fields["i"]
-        self.root = fields.get("R", self.id) if kind.name.startswith("item.") else ""
+        self.root = fields.get("R", self.id) if kind.of_items else ""
         """Of an item: the item without a parent that it belongs to, perhaps itself."""
         self.cursor = f"{cursors}{entry[0]}-{entry[1]}"
         """The position after it."""
@@ -66,12 +66,15 @@ class Event:
         """What listeners get."""
         ms, number = self.entry
         kind, fields = self.kind, self.fields
-        data: dict[str, Any] = {"project": self.project, "id": uuid(self.id)}
+        data: dict[str, Any] = {"project": self.project, "id": uuid(self.id) if kind.of_items else self.id}
         if self.root:
             data["rootId"] = uuid(self.root)
         for letter, field in kind.fields.items():
             if value := fields.get(letter):
-                data[field.name] = field.show(value)
+                try:
+                    data[field.name] = field.show(value)
+                except (ValueError, LookupError):  # of another release; no listener must suffer from it
+                    data[field.name] = value
         data.update(kind.said)
         return {
             "eventId": f"{ms}-{number}",

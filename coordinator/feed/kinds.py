@@ -35,6 +35,11 @@ class Kind(NamedTuple):
     asked: bool = False
     """Whether only listeners get it that name it (or its group) in ``kinds``."""
 
+    @property
+    def of_items(self) -> bool:
+        """Whether it is about an item."""
+        return self.name.startswith("item.")
+
 
 def uuid(digits: str) -> str:
     """An item's id as callers see it."""

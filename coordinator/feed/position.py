@@ -11,6 +11,9 @@ from coordinator.feed.events import Gap, Reason
 from coordinator.store import Script, Store
 from coordinator.store.lua_library import Library
 
+_MOST_IN_A_MS = 10**15
+"""More entries than there can be in a millisecond."""
+
 Fields = list[str]
 """Fields and values in turn."""
 Row = tuple[str, Fields]
@@ -60,11 +63,17 @@ async def read(store: Store, at: Cursor, count: int, ids: tuple[str, ...] = ()) 
     if reason is None:
         return Slice(epoch, at.entry, None, rows, last, reply.known)
     # After the last entry that is certain to be known, as far as there is one: what is there already comes once.
-    goes_on = (START if first else last) if reason == "trimmed" else min(at.entry, last)
+    goes_on = (_before(first) if first else last) if reason == "trimmed" else min(at.entry, last)
     gap = Gap(reason, str(Cursor(at.project, epoch, goes_on)))
     if goes_on != at.entry:
         rows = (await read(store, Cursor(at.project, epoch, goes_on), count)).rows if count else []
     return Slice(epoch, goes_on, gap, rows, last, reply.known)
+
+
+def _before(entry: Entry) -> Entry:
+    """A position between an entry and any other one before it."""
+    ms, number = entry
+    return (ms, number - 1) if number else (ms - 1, _MOST_IN_A_MS)
 
 
 def _missing(at: Cursor, epoch: str, last: Entry, first: Entry | None, trimmed: bool, found: bool) -> Reason | None:
@@ -79,6 +88,8 @@ def _missing(at: Cursor, epoch: str, last: Entry, first: Entry | None, trimmed: 
         return "lost" if at.epoch == epoch else "failover"
     if at.entry == START:
         return "trimmed" if trimmed else None
-    if first is None or at.entry < first:
+    if first is None or at.entry < _before(first):
         return "trimmed"
+    if at.entry < first:
+        return None
     return "failover" if at.epoch != epoch else None

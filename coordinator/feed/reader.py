@@ -19,6 +19,7 @@ from contextvars import Context
 from typing import Any
 
 import redis.exceptions
+import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.feed import position
@@ -41,6 +42,9 @@ PAUSE_SECONDS = 0.2
 """The pause before it connects again."""
 LINGER_SECONDS = 10.0
 """How long a project is followed after its last listener: clients that poll come back."""
+
+
+_log = structlog.get_logger(__name__)
 
 
 class _Lost(Exception):
@@ -231,6 +235,9 @@ class FeedReader:
                 if not isinstance(error, _Lost):
                     self._warn("lost", "the feed cannot be read", reason=f"{type(error).__name__}: {error}")
                     await asyncio.sleep(PAUSE_SECONDS)
+            except Exception:
+                _log.exception("a defect of the feed's reader; it goes on")
+                await asyncio.sleep(PAUSE_SECONDS)
 
     async def _session(self) -> None:
         """Reads over one connection, until it breaks or nobody listens any more."""
@@ -293,6 +300,8 @@ class FeedReader:
         if found.gap is not None:
             self._metrics.feed_gap(found.gap.reason)
             for listener in followed.listeners:
+                if found.gap.reason == "trimmed" and listener.entry >= found.position:
+                    continue  # it joined ahead of the reader
                 listener.entry, listener.cursors = found.position, followed.cursors
                 listener.push(found.gap)
         return found.epoch

@@ -81,6 +81,12 @@ class Watched:
         self._processes[port].kill()
         self._processes[port].wait()
 
+    def cut_off_replica(self) -> None:
+        """Lets the replica hear nothing of its primary any more, until the Sentinels notice, after some seconds."""
+        replica = next(port for port in self.servers if port != self.primary())
+        with self._client(replica, PASSWORD) as server:
+            server.execute_command("REPLICAOF", "127.0.0.1", "1")
+
     def switch(self) -> None:
         """Makes the Sentinels fail over, as operators do for maintenance."""
         with self._client(self.sentinels[0], SENTINEL_PASSWORD) as sentinel:

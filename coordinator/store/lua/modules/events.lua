@@ -18,6 +18,7 @@ end
 
 -- The same, to the stream of another project.
 function events.emit_to(run, key, kind, id, ...)
+  if not events.trims(run) then return redis.call('XADD', key, '*', 'k', kind, 'i', id, ...) end
   return redis.call('XADD', key, 'MAXLEN', '~', run.events_max, '*', 'k', kind, 'i', id, ...)
 end
 
