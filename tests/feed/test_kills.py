@@ -1,0 +1,176 @@
+"""Listeners with a cursor while front-ends and the store are killed: each event once, in order, and no gap."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from coordinator.store import keys
+from coordinator.store.address import parse
+from coordinator.store.embedded import known_url
+from tests.support.fleets import Http, RunningFleet, scrape
+from tests.support.wait import wait_until_sync
+
+SLOTS = ("fe-0", "fe-1", "fe-2")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
+    folder = tmp_path_factory.mktemp("feed") / "data"
+    with RunningFleet(folder, "--port", "0", "--frontends", str(len(SLOTS)), "--workers", "0") as fleet:
+        fleet.wait_ready()
+        yield fleet
+
+
+class Listener(threading.Thread):
+    """Goes on from its last cursor until it is told to stop, by event stream or by polling."""
+
+    def __init__(self, port: int, cursor: str, polls: bool) -> None:
+        super().__init__(name="listener")
+        self._port = port
+        self.cursor = cursor
+        self._polls = polls
+        self._stopping = threading.Event()
+        self._connection: http.client.HTTPConnection | None = None
+        self.ids: list[str] = []
+        self.gaps: list[Any] = []
+        self.connects = 0
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            self._connection = connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+            try:
+                self.connects += 1
+                if self._polls:
+                    self._poll(connection)
+                else:
+                    self._listen(connection)
+            except (OSError, http.client.HTTPException, ValueError):
+                self._stopping.wait(0.05)  # the front-end was killed
+            finally:
+                connection.close()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(60)
+
+    def _poll(self, connection: http.client.HTTPConnection) -> None:
+        connection.request("GET", f"/feed/default?after={self.cursor}&waitMs=500")
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        if response.status != 200:
+            assert response.status == 503, answer
+            return
+        self.gaps += [answer["gap"]] if "gap" in answer else []
+        self.ids += [event["eventId"] for event in answer["events"]]
+        self.cursor = answer["cursor"]
+
+    def _listen(self, connection: http.client.HTTPConnection) -> None:
+        headers = {"accept": "text/event-stream", "last-event-id": self.cursor}
+        connection.request("GET", "/feed/default", headers=headers)
+        response = connection.getresponse()
+        if response.status != 200:
+            assert response.status == 503, response.read()
+            return
+        cursor = ""
+        while not self._stopping.is_set():
+            line = response.readline().decode().rstrip("\n")
+            if line.startswith("id: "):
+                cursor = line[4:]
+            elif line.startswith("event: gap"):
+                self.gaps.append(line)
+            elif line.startswith("data: "):
+                data = json.loads(line[6:])
+                if "eventId" in data:
+                    self.ids.append(data["eventId"])
+                    assert data["cursor"] == cursor
+                self.cursor = cursor
+            elif not line and response.isclosed():
+                return
+
+
+class Writer(threading.Thread):
+    """Creates items, whatever dies."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(name="writer")
+        self._port = port
+        self._stopping = threading.Event()
+        self.count = 0
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                with Http(self._port, 20) as client:
+                    while not self._stopping.is_set():
+                        items = [{"title": f"item {n}"} for n in range(random.choice((1, 1, 1, 20)))]
+                        client.call("manage_items", operation="create", items=items)
+                        self.count += 1
+                        self._stopping.wait(0.005)
+            except (OSError, http.client.HTTPException, AssertionError, ValueError, KeyError):
+                self._stopping.wait(0.05)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(60)
+
+
+def test_each_event_comes_once_and_in_order_whatever_dies(fleet: RunningFleet) -> None:
+    with Http(fleet.port) as client:
+        cursor = json.loads(client.get("/feed/default?waitMs=0")[1])["cursor"]
+    listeners = [Listener(fleet.port, cursor, polls=number % 3 == 0) for number in range(9)]
+    writer = Writer(fleet.port)
+    for thread in (*listeners, writer):
+        thread.start()
+    try:
+        for victim in ("fe-0", "store", "fe-1", "fe-2", "store", "fe-0"):
+            before = writer.count
+            wait_until_sync(lambda: writer.count >= before + 30, what="some changes")  # noqa: B023
+            pid = fleet.state.store_pid if victim == "store" else fleet.pid(victim)
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            wait_until_sync(lambda: pid not in fleet.pids, what="its end")  # noqa: B023
+        before = writer.count
+        wait_until_sync(lambda: writer.count >= before + 30, what="some changes")
+        writer.stop()
+        url = known_url(fleet.data_dir)
+        assert url is not None
+        with redis.Redis(**parse(url).client_options()) as client:
+            entries: Any = client.xrange(keys.events.key("default"))
+        expected = [entry.decode() for entry, _ in entries]
+        assert len(expected) > 200
+        for one in listeners:
+            wait_until_sync(lambda: len(one.ids) >= len(expected), what="all events")  # noqa: B023
+    finally:
+        writer.stop()
+        for one in listeners:
+            one.stop()
+    for one in listeners:
+        assert one.ids == expected
+        assert one.gaps == []
+    assert max(one.connects for one in listeners) > 1
+
+
+def test_metrics_tell_of_listeners(fleet: RunningFleet) -> None:
+    with Http(fleet.port) as client:
+        client.connection.request("GET", "/feed/default", headers={"accept": "text/event-stream"})
+        response = client.connection.getresponse()
+        assert b"retry: " in response.readline()
+
+        def listeners() -> float:
+            found = scrape(fleet.port)
+            return sum(value for name, value in found.items() if name.startswith("coordinator_feed_listeners"))
+
+        wait_until_sync(lambda: listeners() == 1, what="one listener")
+    wait_until_sync(lambda: listeners() == 0, what="no listener")
+    found = scrape(fleet.port)
+    assert sum(value for name, value in found.items() if name.startswith("coordinator_feed_deliveries_total")) > 0
