@@ -10,7 +10,7 @@ local included = {}
 
 local BYTES = 240000
 local ROWS_MAX = 100 -- notes read, and results
-local READ_MAX, SHORT = 2000000, 4000 -- bytes of bodies read by one call; of further notes only short bodies are read
+local READ_MAX, SHORT = 1000000, 4000 -- bytes of bodies read by one call; of further notes only short bodies are read
 local LONG_TEXTS = {4, 12, 15} -- places in views.full: description, metadata, properties
 
 -- The ids of an item's notes, and how many it has; the oldest ROWS_MAX of them.
