@@ -130,6 +130,7 @@ class Tools(RuleBasedStateMachine):
     """Drives the tools and the model side by side."""
 
     session: Session
+    declared = DECLARED
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,7 +186,7 @@ class Tools(RuleBasedStateMachine):
     )
     def begin(self, chain: list[Kind], siblings: int, others: list[Kind], edges: list[Any], default: Json) -> None:
         """A chain, siblings of its end, other roots, and dependencies."""
-        self.model.schemas = DECLARED | default
+        self.model.schemas = self.declared | default
         self.tools.configure(msgspec.convert({"request_deadline_ms": LONG_MS, **self.model.schemas}, Settings))
         above: str | None = None
         end: str | None = None
@@ -271,6 +272,9 @@ class Tools(RuleBasedStateMachine):
             Edge(self.at(slot), self.at(slot + step), kind, None if kind == "RELATES_TO" else threshold)
             for slot, step, kind, threshold in batch
         ]
+        self.link_items(edges)
+
+    def link_items(self, edges: list[Edge]) -> None:
         specs = [
             {"fromItemId": edge.source, "toItemId": edge.target, "type": edge.type, "unblockAt": edge.threshold}
             for edge in edges

@@ -17,6 +17,8 @@ PRIORITIES = ("high", "medium", "low")
 LABELS = {"start": "in-progress", "complete": "done", "block": "blocked", "cancel": "cancelled"}
 MAX_DEPTH = 3
 
+NO_RESULT = "result: is allowed only with a transition that ends the item"
+
 
 @dataclass
 class Claim:
@@ -301,7 +303,8 @@ class Model:
 
     # --- transitions
 
-    def advance(self, item: str, trigger: str, agent: str = "", fence: int | None = None) -> Outcome:
+    def advance(self, item: str, trigger: str, agent: str = "", fence: int | None = None, result: str = "") -> Outcome:
+        """``result``: the body of the item's note ``result``; '' for none. Its id is left for the caller to fill."""
         it = self.items.get(item)
         if it is None:
             return Outcome("no such item")
@@ -310,6 +313,8 @@ class Model:
         if fence is not None and fence != it.fence:
             return Outcome("stale_fence")
         if trigger == "start" and it.claim and it.claim.agent == agent and it.taken_over == it.fence:
+            if result:
+                return Outcome(NO_RESULT)
             if blockers := self.waits_for(item):
                 return Outcome("blocking dependencies are not satisfied", blockers)
             it.taken_over = 0
@@ -317,14 +322,20 @@ class Model:
         after = self._target(it, trigger)
         if after not in (*FORWARD, "blocked"):
             return Outcome(after)
+        if result and after != "terminal":
+            return Outcome(NO_RESULT)
         before = it.role
         forward = "blocked" not in (before, after) and FORWARD.index(after) > FORWARD.index(before)
         if forward and trigger != "cancel" and (blockers := self.waits_for(item)):
             return Outcome("blocking dependencies are not satisfied", blockers)
         if trigger in ("start", "complete"):
             missing = self.missing(item, before if trigger == "start" else None)
-            if missing:
+            if missing := [key for key in missing if not result or key != "result"]:
                 return Outcome("Gate check failed", missing=missing)
+        if result:
+            phases = {need["key"]: need["role"] for need in self.expected(item)}
+            role = (it.previous or "queue") if before == "blocked" else before
+            self.write(item, "result", Note(phases.get("result", role), result, agent))
         label = "done" if trigger == "start" and after == "terminal" else LABELS.get(trigger)
         if label is None and after == "blocked":
             label = it.label
@@ -334,6 +345,12 @@ class Model:
         changed = {item, *(change.item for change in outcome.cascades if not change.missing)}
         outcome.unblocked = {each for each in self.blocked_by(*changed) if not self.waits_for(each)}
         return outcome
+
+    def results(self, item: str) -> dict[str, str]:
+        """The bodies of the results of an item's blockers, by blocker."""
+        blockers = {edge.blocker for edge in self.edges if edge.type != "RELATES_TO" and edge.blocked == item}
+        found = {each: self.items[each].notes.get("result") for each in blockers}
+        return {each: note.body for each, note in found.items() if note and note.filled}
 
     def _target(self, it: Item, trigger: str) -> str:
         """The new role, or why there is none."""
