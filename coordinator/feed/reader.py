@@ -202,6 +202,8 @@ class FeedReader:
             if event is not None and sees(listener.filter, event):
                 items.append(event)
         listener.cursors, listener.entry = cursors, entry
+        if events := len(items) - (found.gap is not None):
+            self._metrics.feed_delivered(events, None)
         if len(found.rows) < COUNT and listener.ended is None:
             self._join(listener, Cursor(listener.project, found.epoch, entry))
         return items

@@ -22,8 +22,8 @@ CUT = Metric(
     "counter",
     "listeners",
     "Listeners that the server has cut off. slow: they took events more slowly than these came; revoked: their "
-    "callers' rights ended or changed; drain: the process stops, or takes no new work; failed: a defect.",
-    (Label("reason", ("slow", "revoked", "drain", "failed")),),
+    "callers' rights ended or changed; drain: the process stops, or takes no new work.",
+    (Label("reason", ("slow", "revoked", "drain")),),
 )
 GAPS = Metric(
     "coordinator_feed_gaps_total",

@@ -260,7 +260,7 @@ class Recorder:
             self._feed_lag().observe(lag)
 
     def feed_cut(self, reason: str) -> None:
-        """A listener was cut off: ``slow``, ``revoked``, ``drain`` or ``failed``."""
+        """A listener was cut off: ``slow``, ``revoked`` or ``drain``."""
         self._feed_cut(reason).inc()
 
     def feed_gap(self, reason: str) -> None:

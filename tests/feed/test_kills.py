@@ -9,6 +9,7 @@ import random
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,6 +172,28 @@ def test_metrics_tell_of_listeners(fleet: RunningFleet) -> None:
             return sum(value for name, value in found.items() if name.startswith("coordinator_feed_listeners"))
 
         wait_until_sync(lambda: listeners() == 1, what="one listener")
+        with Http(fleet.port) as other:
+            other.call("manage_items", operation="create", items=[{"title": "item"}])
+        while b"item.create" not in response.readline():
+            pass
     wait_until_sync(lambda: listeners() == 0, what="no listener")
     found = scrape(fleet.port)
     assert sum(value for name, value in found.items() if name.startswith("coordinator_feed_deliveries_total")) > 0
+
+
+def test_a_fleet_that_stops_ends_its_streams(tmp_path: Path) -> None:
+    with RunningFleet(tmp_path / "data", "--port", "0", "--frontends", "2", "--workers", "0") as fleet:
+        fleet.wait_ready()
+        streams = []
+        for _ in range(6):
+            connection = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=60)
+            connection.request("GET", "/feed/default", headers={"accept": "text/event-stream"})
+            response = connection.getresponse()
+            assert b"retry: " in response.readline()
+            streams.append((connection, response))
+        fleet.process.send_signal(signal.SIGTERM)
+        for connection, response in streams:
+            last = response.read().decode()  # raises if the end is missing
+            assert ": this process takes no new work; connect again\nretry: " in last
+            connection.close()
+        assert fleet.process.wait(60) == 0
