@@ -17,8 +17,8 @@ end
 -- records a step.
 function step_events.begin(run, st, owner, prefix)
   if owner.o == 'gateway' or st.t == 'g' or st.v == 'recorded' then return end
-  events.emit_to(run, steps.key_in(run, prefix, run.keys.events), 'step_started', st.r, 's', st.id, 'n', st.k, 'f', st.f,
-    'u', owner.u or '')
+  local stream = steps.key_in(run, prefix, run.keys.events)
+  events.emit_to(run, stream, 'step_started', st.r, 's', st.id, 'n', st.k, 'f', st.f, 'u', owner.u or '')
 end
 
 return step_events
