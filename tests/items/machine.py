@@ -388,6 +388,9 @@ class Tools(RuleBasedStateMachine):
     def take(self, agent: str, begin: bool) -> None:
         answer = self.change("claim_item", actor=actor(agent), claims=[{"selector": {}}])
         (result,) = answer["claimResults"]
+        if agent in self.model.drained:
+            assert result["outcome"] == "agent_draining"
+            return
         expected = self.model.take(agent, result.get("fenceToken", 0))
         if expected is None:
             assert result["outcome"] == "no_match"

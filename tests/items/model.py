@@ -107,6 +107,8 @@ class Model:
         self.schemas = schemas
         self.items: dict[str, Item] = {}
         self.edges: list[Edge] = []
+        self.drained: set[str] = set()
+        """Agents that may only renew."""
 
     # --- the tree
 
@@ -507,6 +509,8 @@ class Model:
         if it.claim and it.claim.live and it.claim.agent != agent:
             return "already_claimed"
         mine = it.claim is not None and it.claim.agent == agent
+        if agent in self.drained and not (mine and self.claimed(it)):
+            return "agent_draining"
         return "stale_fence" if fence is not None and not (mine and fence == it.fence) else "success"
 
     def take(self, agent: str, granted: int) -> tuple[str, str, bool] | None:

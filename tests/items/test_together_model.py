@@ -1,6 +1,7 @@
 """Everything that a fleet needs beyond claims against a model, all together: any sequence of calls gets its answers.
 
-Results that come with transitions, and what claims and contexts include, mixed with all that ``test_model.py`` does.
+Results that come with transitions, what claims and contexts include, and drains of agents, mixed with all that
+``test_model.py`` does.
 
 Deeper: ``MODEL_EXAMPLES=2000 pytest tests/items/test_together_model.py``.
 """
@@ -17,6 +18,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
+from coordinator.settings import Settings
+from coordinator.toolsets.items.store.agent_drains import begin_drain, end_drain
 from tests.items.client import Json, actor
 from tests.items.machine import AGENTS, DECLARED, FENCES, PLAIN, SLOTS, TRIGGERS, Session
 from tests.items.model import Edge, Model
@@ -25,6 +28,7 @@ from tests.items.test_model import EXAMPLES, NotedTools
 from tests.items.test_results import read
 
 ALL = ["item", "notes", "results"]
+EVENTS = Settings().events_max
 VALUES = st.sampled_from(["text", '{"no": "JSON"}', {"rows": [1, None]}, [], 0, False])
 WITH_RESULT: Json = copy.deepcopy(DECLARED)
 WITH_RESULT["work_item_schemas"]["task"]["notes"].append({"key": "result", "role": "work", "required": True})
@@ -108,6 +112,16 @@ class Together(NotedTools):
             if item in self.model.items:
                 self.in_json.discard(self.model.items[item].notes[key].id)
 
+    # --- drains
+
+    @rule(agent=AGENTS, drained=st.booleans())
+    def drain_or_not(self, agent: str, drained: bool) -> None:
+        if drained:
+            self.run(begin_drain(self.session.store, self.tools.project, EVENTS, agent))
+        else:
+            self.run(end_drain(self.session.store, self.tools.project, EVENTS, agent))
+        self.model.drained = self.model.drained | {agent} if drained else self.model.drained - {agent}
+
     # --- includes
 
     @rule(include=st.lists(st.sampled_from(ALL), unique=True))
@@ -115,11 +129,14 @@ class Together(NotedTools):
         self.include = include
 
     def change(self, tool: str, **arguments: Any) -> Json:
-        if tool != "claim_item" or not self.include:
+        if tool != "claim_item":
             return super().change(tool, **arguments)
-        answer = super().change(tool, **arguments, include=self.include)
+        answer = super().change(tool, **arguments, **({"include": self.include} if self.include else {}))
+        drained = arguments["actor"]["id"] in self.model.drained
         for claim in answer["claimResults"]:
-            if claim["outcome"] == "success":
+            held = claim["outcome"] == "success"
+            assert claim.get("stop", False) == (held and drained)
+            if held and self.include:
                 self.check_included(claim["itemId"], claim, self.include)
             else:
                 assert not {*ALL} & claim.keys()
