@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from coordinator.cli import check_authentication, check_identity
 from coordinator.cli.exits import Exit
-from coordinator.cli.gateway.problems import sound
+from coordinator.cli.sound import sound
 from coordinator.cli.terminal import counted
 from coordinator.settings import LoadedSettings, Settings, config_version, load_settings
 from coordinator.settings.effective_auth import auth_mode

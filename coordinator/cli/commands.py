@@ -316,6 +316,53 @@ COMMANDS: dict[str, Command] = {
             "fleet gateway approvals resolve hr_4be1f1d7a6c6a2b0 reject --by alice",
         ),
     ),
+    "webhooks list": Command(
+        "coordinator.cli.webhooks:show_list",
+        """List the webhooks of the settings: how deliveries go, and what went wrong last.
+
+        Needs the settings of the fleet: its config file and environment.
+        """,
+        ("fleet webhooks list --config fleet.yaml", "fleet webhooks list --config fleet.yaml --format json"),
+    ),
+    "webhooks test": Command(
+        "coordinator.cli.webhooks:test",
+        """Send a signed message `webhook.test` to a webhook from this machine, and say what its receiver answered.
+
+        Changes nothing: what waits for the webhook goes on waiting. The exit code is not 0 if it is not taken.
+        """,
+        ("fleet webhooks test tracker --config fleet.yaml", "fleet webhooks test tracker --redis-url redis://redis"),
+    ),
+    "webhooks pause": Command(
+        "coordinator.cli.webhooks:pause",
+        """Send nothing to a webhook until it is resumed; it keeps its place.
+
+        Events that are no longer kept by then (`events_max`) are left out, and the receiver is told.
+        """,
+        ("fleet webhooks pause tracker --config fleet.yaml", "fleet webhooks pause tracker --redis-url redis://redis"),
+    ),
+    "webhooks resume": Command(
+        "coordinator.cli.webhooks:resume",
+        """Let a paused or disabled webhook go on from its place; one that fails is tried again at once.
+
+        The front-end that delivers notices within 5 seconds.
+        """,
+        (
+            "fleet webhooks resume tracker --config fleet.yaml",
+            "fleet webhooks resume tracker --redis-url redis://redis",
+        ),
+    ),
+    "webhooks rotate": Command(
+        "coordinator.cli.webhooks:rotate",
+        """Give a webhook a new secret, and print it, this one time, alone on stdout.
+
+        For 24 hours messages carry two signatures, so the receiver may change over at any time. Then put the new
+        secret into the settings, too.
+        """,
+        (
+            "fleet webhooks rotate tracker --config fleet.yaml",
+            "fleet webhooks rotate tracker --redis-url redis://redis",
+        ),
+    ),
 }
 """By the words of the command."""
 
@@ -354,6 +401,11 @@ GROUPS: dict[str, Command] = {
         "",
         "Check a gateway's configuration; show its audit; answer approvals.",
         ("fleet gateway check config/gateway.yaml", "fleet gateway approvals list"),
+    ),
+    "webhooks": Command(
+        "",
+        "Show, test, pause and resume webhooks; rotate their secrets.",
+        ("fleet webhooks list --config fleet.yaml", "fleet webhooks test tracker --config fleet.yaml"),
     ),
     "gateway approvals": Command(
         "",

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from cyclopts import Group, Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
-from coordinator.cli.gateway.problems import sound
+from coordinator.cli.sound import sound
 from coordinator.errors import that_exist
 from coordinator.settings import LoadedSettings, Settings, load_settings
 from coordinator.settings.fields import Field, bare, fields_of, is_list

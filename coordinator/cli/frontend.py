@@ -42,6 +42,7 @@ from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol
 from coordinator.transport.projects import Projects
+from coordinator.webhooks import Webhooks
 
 _log = structlog.get_logger(__name__)
 
@@ -52,8 +53,8 @@ FRESH_SECONDS = 0.25
 KEEP_ALIVE_SECONDS = 75
 PROBE_SECONDS = 0.25
 """How often a front-end measures itself and, until it is ready, asks whether the store answers."""
-_MEASURE_SECONDS = 1.0
-"""How long a stopping front-end waits for its measurements of items and steps."""
+_ROUND_SECONDS = 1.0
+"""How long a stopping front-end waits for the rounds that it leads: its measurements, and deliveries to webhooks."""
 HOT_SECONDS = 2.0
 """How often hot items are looked for."""
 _HOT_ITEMS = 20
@@ -94,10 +95,14 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             toolset.start()
         admission = Admission(settings.overload, recorder, time.monotonic)
         projects = Projects(store, settings.projects)
+        name = f"{socket.gethostname()}/{recorder.slot}"
+        feed = FeedReader(store)
+        webhooks = Webhooks(settings, store, feed, recorder, name)
         others = [
             actors.configure,
             authenticator.configure,
             projects.configure,
+            webhooks.configure,
             lambda fresh: admission.configure(fresh.overload),
             lambda fresh: app.configure(fresh),
         ]
@@ -119,7 +124,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             process=recorder.slot,
             admission=admission,
             hints=projects,
-            feed=FeedReader(store),
+            feed=feed,
         )
         await actors.start()
         await authenticator.start()
@@ -132,21 +137,21 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         sock = listening(settings.host, settings.port)
         server = McpServer(app, settings, sock)
         following = asyncio.create_task(Drains(store).follow(recorder.slot, take_no_new_work), name="drains")
-        name = f"{socket.gethostname()}/{recorder.slot}"
-        measurements = (
+        leading = (
             ItemMetrics(store, recorder, name),
             QueueDepth(store, StepStore(store, Handoff.of(settings)), recorder, name),
+            webhooks,
         )
-        measuring = [asyncio.create_task(one.run(), name=type(one).__name__.lower()) for one in measurements]
+        rounds = [asyncio.create_task(one.run(), name=type(one).__name__.lower()) for one in leading]
         probe = asyncio.create_task(watch(server, app, recorder, admission, metrics_dir), name="loop-probe")
         try:
             async with operators_port(app.admin, settings, "admin_port", settings.admin_port):
                 await _run(server, sock, app, lifecycle, settings.drain_seconds)
         finally:
-            for one in measurements:
+            for one in leading:
                 one.stop()
-            await asyncio.wait(measuring, timeout=_MEASURE_SECONDS)
-            for task in (probe, following, *measuring):
+            await asyncio.wait(rounds, timeout=_ROUND_SECONDS)
+            for task in (probe, following, *rounds):
                 task.cancel()
     _log.info("front-end stopped")
 

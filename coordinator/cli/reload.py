@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from coordinator.cli.gateway.problems import sound
+from coordinator.cli.sound import require_secrets, sound
 from coordinator.cli.supervision.brief import ReloadOutcome
 from coordinator.metrics import Recorder
 from coordinator.settings import (
@@ -74,6 +74,7 @@ class Rereader:
             # Opening a pipe would wait for a writer for ever. If the file is missing or unreadable, reread reports it.
             raise SettingsError([f"cannot read the config file {path}: it is not a regular file"])
         loaded = sound(self._loaded.reread())
+        require_secrets(loaded, os.environ)
         if missing := list(loosened_by_omission(self._latest, loaded)):
             raise SettingsError(missing)
         return loaded

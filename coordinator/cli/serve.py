@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.flags import with_settings
+from coordinator.cli.sound import require_secrets
 from coordinator.cli.stores import running_url
 from coordinator.cli.supervision.roles import run, slots
 from coordinator.cli.supervision.running import Announcer, keep_frontends_up, metrics_dir
@@ -18,6 +21,7 @@ from coordinator.settings.effective_auth import base_url
 @with_settings(without=("workers", "worker_port", "embedded_fsync"))
 def serve(loaded: LoadedSettings) -> int:
     """Serves until SIGTERM or SIGINT, then drains."""
+    require_secrets(loaded, os.environ)
     settings = msgspec.structs.replace(loaded.settings, redis_url=running_url(loaded.settings))
     directory = metrics_dir(settings)
     with reserved(settings) as settings:

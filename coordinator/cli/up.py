@@ -15,6 +15,7 @@ from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
 from coordinator.cli.fleetfile import Fleet, FleetFile, Process
 from coordinator.cli.reload import Rereader
+from coordinator.cli.sound import require_secrets
 from coordinator.cli.stores import given_url, open_for_serving, store_failed
 from coordinator.cli.supervision.brief import Role
 from coordinator.cli.supervision.roles import open_recorder, slots
@@ -41,6 +42,7 @@ LEFTOVER_SECONDS = 10.0
 @with_settings(without=("worker_port",), starts_store=True)
 def up(loaded: LoadedSettings) -> int:
     """Runs the fleet until SIGTERM or SIGINT."""
+    require_secrets(loaded, os.environ)
     settings = loaded.settings
     logs.configure(settings.log_level, settings.log_format, context={"slot": _PREFIX})
     file = FleetFile(Path(settings.data_dir))

@@ -92,7 +92,7 @@ class Fetcher:
         except httpx2.TimeoutException:
             raise FetchFailed("stopped answering") from None
         except httpx2.ConnectError as error:
-            cause, advice = _cause(error)
+            cause, advice = cause_of(error)
             raise FetchFailed(f"cannot be connected to ({cause})", advice) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError, OSError, ValueError) as error:
             raise FetchFailed(f"broke off ({type(error).__name__})") from None
@@ -160,7 +160,7 @@ def _date(text: str | None) -> float | None:
         return None
 
 
-def _cause(error: BaseException) -> tuple[str, str]:
+def cause_of(error: BaseException) -> tuple[str, str]:
     """The cause of a failed connection, in words without an address, and advice."""
     found: BaseException | None = error
     while found is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.metrics import feed
+from coordinator.metrics import feed, webhooks
 from coordinator.metrics.metric import OTHER, SLOT, Label, Metric
 
 ROLE = Label("role", ("frontend", "worker", "store", "supervisor"))
@@ -561,7 +561,7 @@ CATALOGUE: tuple[Metric, ...] = (
     OLDEST_ABANDONED,
     AGENTS_WAITING,
     CLAIM_WAIT,
-    *feed.ALL,
+    *(feed.ALL + webhooks.ALL),
     IDEMPOTENCY,
     CHECKPOINTS,
     SESSION_TOKENS_REFUSED,

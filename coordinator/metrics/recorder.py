@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.metrics import catalogue, feed
+from coordinator.metrics import catalogue, feed, webhooks
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
@@ -65,6 +65,11 @@ class Recorder:
         self._feed_cut = Family(feed.CUT, cells.number)
         self._feed_gaps = Family(feed.GAPS, cells.number)
         self._feed_lag = Family(feed.LAG, cells.histogram)
+        self._webhook_attempts = Family(webhooks.ATTEMPTS, cells.number)
+        self._webhook_durations = Family(webhooks.DURATION, cells.histogram)
+        self._webhook_states = Family(webhooks.STATES, cells.number)
+        self._webhook_lags = Family(webhooks.LAG, cells.number)
+        self._webhook_gaps = Family(webhooks.GAPS, cells.number)
         self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
         self._checkpoints = Family(catalogue.CHECKPOINTS, cells.number)
         self._session_tokens = Family(catalogue.SESSION_TOKENS_REFUSED, cells.number)
@@ -141,6 +146,7 @@ class Recorder:
             self._feed_deliveries,
             self._feed_cut,
             self._feed_gaps,
+            self._webhook_gaps,
         ):
             family.start_at_zero()
         self._holds.start_at_zero()
@@ -266,6 +272,24 @@ class Recorder:
     def feed_gap(self, reason: str) -> None:
         """Events are missing: ``failover``, ``lost`` or ``trimmed``."""
         self._feed_gaps(reason).inc()
+
+    def webhook_attempt(self, webhook: str, outcome: str, seconds: float) -> None:
+        """An attempt at a delivery has ended."""
+        self._webhook_attempts(webhook, outcome).inc()
+        self._webhook_durations().observe(seconds)
+
+    def webhook_gap(self, reason: str) -> None:
+        """Events were missing at the position of a webhook."""
+        self._webhook_gaps(reason).inc()
+
+    def webhooks(self, states: Mapping[str, int], lags: Mapping[str, float]) -> None:
+        """How many webhooks are in each state, and for how long each could not be told something."""
+        for state in webhooks.STATES.labels[0].values:
+            self._webhook_states(state).set(states.get(state, 0))
+        for (webhook,) in list(self._webhook_lags):
+            self._webhook_lags(webhook).set(lags.get(webhook, 0.0))
+        for webhook, seconds in lags.items():
+            self._webhook_lags(webhook).set(seconds)
 
     def checkpoint(self, outcome: str) -> None:
         """A checkpoint of a workflow session was yielded or answered, or an answer was refused."""

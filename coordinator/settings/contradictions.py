@@ -10,6 +10,7 @@ from coordinator.settings.identity import verifier_problems
 from coordinator.settings.model import APART, TOOLSETS, Settings
 from coordinator.settings.overload import overload_problems
 from coordinator.settings.problems import KeyPath, short, shown, unknown
+from coordinator.settings.webhooks import webhook_problems
 from coordinator.settings.work import CANCELLED, repeated
 
 _MOST_NAMES = 1000
@@ -41,6 +42,8 @@ def contradictions(settings: Settings, broken: Collection[str] = ()) -> Iterator
     yield from _work_problems(settings, broken)
     if "connections" not in broken:
         yield from connection_problems(settings.connections)
+    if not {"webhooks", "projects"} & set(broken):
+        yield from webhook_problems(settings.webhooks, settings.projects)
     if "actor_authentication" not in broken:
         yield from verifier_problems(settings.actor_authentication.verifier, ("actor_authentication", "verifier"))
     yield from _auth_problems(settings, broken)

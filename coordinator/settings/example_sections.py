@@ -83,6 +83,13 @@ connections:
     url: https://search.example.org/mcp
     headers: {Authorization: "Bearer ${SEARCH_TOKEN}"}
 """
+WEBHOOKS = """\
+webhooks:
+  tracker:
+    url: https://tracker.example.org/hooks/fleet
+    secret_env: TRACKER_WEBHOOK_SECRET
+    kinds: [item.transition, "flow.*"]
+"""
 GATEWAY = """\
 gateway:
   version: "1.0.0"

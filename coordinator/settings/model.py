@@ -34,6 +34,7 @@ from coordinator.settings.overload import Overload
 from coordinator.settings.paths import REDIS_ALLOWED, REDIS_PATTERN
 from coordinator.settings.steps import StepSettings
 from coordinator.settings.tracing import Tracing
+from coordinator.settings.webhooks import Webhooks
 from coordinator.settings.work import Labels, LegacySchemas, Schemas, TraitNames, Traits
 from coordinator.settings.workflows import Signing, Workflows
 
@@ -452,6 +453,23 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     overload: Overload = Overload()
     feed: Feed = Feed()
+    webhooks: Annotated[
+        Webhooks | None,
+        Meta(
+            description=(
+                "Receivers of the change feed, by name: each gets the events of its project in order, signed by "
+                "Standard Webhooks. url: https only, and public addresses only unless allow_private is true; project: "
+                "by default 'default'; secret (whsec_ and base64), or secret_env, the variable that holds it; kinds "
+                "and root: as listeners of the feed filter. `fleet webhooks` shows, tests, pauses and resumes them, "
+                "and rotates secrets."
+            ),
+            extra={
+                "allowed": "a mapping of names to url, project, secret or secret_env, kinds, root and allow_private",
+                "reload": True,
+                "example": examples.WEBHOOKS,
+            },
+        ),
+    ] = None
     tracing: Tracing = Tracing()
     gateway: Annotated[
         Gateway | None,

@@ -213,6 +213,8 @@ known_projects = Family("kp", "zset", single=True, scope="fleet", reason="at mos
                         doc="projects that somebody has written to, by when a process saw that, in s")  # fmt: skip
 signing_keys = Family("sk", "hash", single=True, scope="fleet", reason="a few; new ones replace old ones",
                       doc="the keys that tokens are signed with, by id")  # fmt: skip
+webhook = Family("wh", "hash", scope="fleet", ttl="30 days after it was last used",
+                 doc="a webhook: its position in the feed, how deliveries go, rotated secrets, sealed")  # fmt: skip
 
 key_copy = Family("jk", "hash", scope="fleet", ttl="30 days", doc="the last good keys of a source of public keys")
 key_fetch_lease = Family("jt", "string", scope="fleet", ttl="the cooldown of a source",

@@ -48,6 +48,7 @@ class LeaderTask(ABC):
                 _log.debug("a round is not finished, trying again", round=self._what, reason=str(failure))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), ROUND_SECONDS)
+        await self._leave()
         await self._leases.release(self._what, self._process)
 
     def stop(self) -> None:
@@ -80,6 +81,9 @@ class LeaderTask(ABC):
     @abstractmethod
     async def _look(self) -> None:
         """One round, in the process that leads."""
+
+    async def _leave(self) -> None:  # noqa: B027 (most tasks have nothing to end)
+        """Ends, when ``run`` ends, what only the process that leads may do, before the lease is given back."""
 
     @abstractmethod
     def _clear(self) -> None:

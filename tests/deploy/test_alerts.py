@@ -132,6 +132,13 @@ CASES: dict[str, Case] = {
         {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+60x120"},
         {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+1x120"},
     ),
+    "WebhookDisabled": Case(
+        {'coordinator_webhooks{state="disabled"}': "1x60"}, {'coordinator_webhooks{state="paused"}': "1x60"}
+    ),
+    "WebhookFails": Case(
+        {'coordinator_webhook_lag_seconds{webhook="tracker"}': "600+60x60"},
+        {'coordinator_webhook_lag_seconds{webhook="tracker"}': "10+10x60"},
+    ),
     "IdentityDegraded": Case(
         {'coordinator_identity_state{state="stale"}': "2x60"}, {'coordinator_identity_state{state="ok"}': "2x60"}
     ),

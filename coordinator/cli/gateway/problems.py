@@ -1,4 +1,4 @@
-"""Checks the section ``gateway`` whenever settings are read: at startup, on a reload, by ``fleet gateway check``."""
+"""Checks the section ``gateway``, whenever settings are read, and for ``fleet gateway check``."""
 
 from __future__ import annotations
 
@@ -7,24 +7,11 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from coordinator.errors import ToolFailure
-from coordinator.settings import LoadedSettings, Settings, SettingsError
+from coordinator.settings import LoadedSettings, Settings
 from coordinator.settings.problems import unknown
 
 if TYPE_CHECKING:
     from coordinator.toolsets.gateway.rules.graph import Level
-
-
-def sound(loaded: LoadedSettings) -> LoadedSettings:
-    """The settings, if the gateway's section has no errors.
-
-    Raises:
-        SettingsError: with every error and its location.
-    """
-    if loaded.settings.gateway is not None:
-        errors = [sentence for level, sentence in findings(loaded) if level == "error"]
-        if errors:
-            raise SettingsError(errors)
-    return loaded
 
 
 def findings(loaded: LoadedSettings) -> list[tuple[str, str]]:

@@ -1,0 +1,193 @@
+"""The commands of ``fleet webhooks``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from coordinator.cli.exits import CommandFailed, Exit
+from coordinator.cli.flags import with_settings
+from coordinator.cli.stores import STORE_SETTINGS, with_store
+from coordinator.cli.terminal import print_json, printable
+from coordinator.errors import that_exist
+from coordinator.settings import LoadedSettings
+from coordinator.settings.webhooks import Webhook
+from coordinator.store import Store
+from coordinator.webhooks import messages, signing
+from coordinator.webhooks.check import secret_of
+from coordinator.webhooks.records import Record, WebhookRecords
+from coordinator.webhooks.sender import Certificates, Outcome, Sender
+
+Name = Annotated[str, Parameter(help="The webhook's name in the settings.")]
+
+
+@with_settings(only=STORE_SETTINGS)
+def show_list(
+    loaded: LoadedSettings,
+    *,
+    format: Annotated[Literal["text", "json"], Parameter(help="How to print the list.")] = "text",
+) -> int:
+    """Prints the webhooks of the settings.
+
+    Raises:
+        CommandFailed: the store cannot be used.
+    """
+    webhooks = loaded.settings.webhooks or {}
+    if not webhooks:
+        print("fleet: the settings have no webhooks; is --config that of the fleet?", file=sys.stderr)
+        if format == "json":
+            print_json([])
+        return Exit.OK
+    records = with_store(loaded, lambda store: WebhookRecords(store).read(list(webhooks)))
+    rows = [_row(name, one, record) for (name, one), record in zip(webhooks.items(), records, strict=True)]
+    if format == "json":
+        print_json(rows)
+        return Exit.OK
+    width = max(map(len, webhooks))
+    for row in rows:
+        facts = [f"{word} {row[key]}" for key, word in _FACTS.items() if row.get(key)]
+        print(printable(f"{row['name']:{width}}  {row['state']:8}  {row['project']}  {'; '.join(facts)}".rstrip()))
+    return Exit.OK
+
+
+_FACTS = {
+    "disabledBecause": "because",
+    "lastDelivery": "last delivery",
+    "waitingSince": "waits since",
+    "attempts": "failed attempts",
+    "nextAttempt": "next attempt",
+    "error": "error:",
+}
+"""What the text says of a webhook, beside its name, state and project: member of the row -> words before it."""
+_WHY = {"": "", "gone": "its receiver answered 410", "failing": "it failed for 5 days"}
+
+
+@with_settings(only=STORE_SETTINGS)
+def test(loaded: LoadedSettings, name: Name) -> int:
+    """Sends a message to a webhook.
+
+    Raises:
+        CommandFailed: there is none, it has no secret, or it does not take the message.
+    """
+    one = _named(loaded, name)
+    given = _secret(name, one)
+
+    async def send(store: Store) -> tuple[Outcome, float]:
+        (record,) = await WebhookRecords(store).read([name])
+        message = messages.of_test(name, one.project, record.now)
+        held = signing.in_force(given, record.sealed, record.earlier, record.now)
+        sender = Sender(one.url, one.allow_private, Certificates())
+        began = time.monotonic()
+        try:
+            signed = signing.headers(message.id, message.body, held.all, datetime.now(UTC))
+            return await sender.send(message.body, signed), time.monotonic() - began
+        finally:
+            await sender.aclose()
+
+    outcome, seconds = with_store(loaded, send)
+    if outcome.kind != "delivered":
+        raise CommandFailed(f"{name}: {outcome.error}")
+    print(f"{name}: the receiver answered with status {outcome.status} after {seconds * 1000:.0f} ms")
+    return Exit.OK
+
+
+@with_settings(only=STORE_SETTINGS)
+def pause(loaded: LoadedSettings, name: Name) -> int:
+    """Pauses a webhook.
+
+    Raises:
+        CommandFailed: there is none, or the store cannot be used.
+    """
+    before = _switched(loaded, name, "paused")
+    print(f"{name} was paused already" if before.status == "paused" else f"{name} is paused")
+    return Exit.OK
+
+
+@with_settings(only=STORE_SETTINGS)
+def resume(loaded: LoadedSettings, name: Name) -> int:
+    """Lets a webhook go on.
+
+    Raises:
+        CommandFailed: there is none, or the store cannot be used.
+    """
+    before = _switched(loaded, name, "active")
+    print(f"{name} was {before.state} and goes on")
+    return Exit.OK
+
+
+@with_settings(only=STORE_SETTINGS)
+def rotate(loaded: LoadedSettings, name: Name) -> int:
+    """Gives a webhook a new secret.
+
+    Raises:
+        CommandFailed: there is none, it has no secret, or somebody else rotates it.
+    """
+    one = _named(loaded, name)
+    given = _secret(name, one)
+
+    async def write(store: Store) -> signing.Rotation | None:
+        records = WebhookRecords(store)
+        (record,) = await records.read([name])
+        held = signing.in_force(given, record.sealed, record.earlier, record.now)
+        fresh = signing.rotated(given, held, record.now)
+        done = await records.rotate(name, one.project, record.sealed, fresh.sealed, fresh.earlier)
+        return fresh if done else None
+
+    fresh = with_store(loaded, write)
+    if fresh is None:
+        raise CommandFailed(f"{name} was given another secret at the same moment: try again")
+    print(fresh.secret, flush=True)
+    where = f"the variable {one.secret_env}" if one.secret_env else f"webhooks.{name}.secret"
+    print(
+        f"The receiver of {name} has {signing.OVERLAP_SECONDS // 3600} hours to change over: until then messages are "
+        f"signed with the earlier secret, too. Put the new one into {where} as well.",
+        file=sys.stderr,
+    )
+    return Exit.OK
+
+
+def _named(loaded: LoadedSettings, name: str) -> Webhook:
+    webhooks: Mapping[str, Webhook] = loaded.settings.webhooks or {}
+    if name not in webhooks:
+        more = that_exist(name, webhooks) if webhooks else "; the settings have none: is --config that of the fleet?"
+        raise CommandFailed(f"there is no webhook '{name}'{more}", Exit.USAGE)
+    return webhooks[name]
+
+
+def _secret(name: str, one: Webhook) -> str:
+    try:
+        return secret_of(one, os.environ)
+    except ValueError as error:
+        raise CommandFailed(f"webhooks.{name}.secret_env: {error}", Exit.USAGE) from None
+
+
+def _switched(loaded: LoadedSettings, name: str, status: Literal["active", "paused"]) -> Record:
+    one = _named(loaded, name)
+    return with_store(loaded, lambda store: WebhookRecords(store).switch(name, one.project, status))
+
+
+def _row(name: str, one: Webhook, record: Record) -> dict[str, Any]:
+    """A webhook as it is printed; of its URL nothing, because that may hold a secret."""
+    row = {
+        "name": name,
+        "project": one.project,
+        "state": record.state if record.project == one.project else "new",
+        "disabledBecause": _WHY[record.why],
+        "lastDelivery": _time(record.delivered_at),
+        "failingSince": _time(record.failing_since),
+        "attempts": record.failures,
+        "waitingSince": _time(record.head),
+        "nextAttempt": _time(record.not_before) if record.state == "failing" else "",
+        "error": record.error,
+    }
+    return {key: value for key, value in row.items() if value}
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")[:-6] + "Z" if ms else ""

@@ -1,0 +1,78 @@
+"""What is wrong with the section ``webhooks``, beyond what the settings themselves check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from coordinator.errors import ToolFailure
+from coordinator.feed import Filter
+from coordinator.feed.filters import ids_of, kinds_of
+from coordinator.identity.ssrf import SsrfGuard
+from coordinator.settings.problems import KeyPath
+from coordinator.settings.webhooks import SECRET_RULE, Webhook, is_secret
+
+
+def problems(webhooks: Mapping[str, Webhook] | None) -> Iterator[tuple[KeyPath, str]]:
+    """The problems: where, and a sentence about each."""
+    for name, one in (webhooks or {}).items():
+        checks: tuple[tuple[str, Callable[[Webhook], object]], ...] = (("kinds", _kinds), ("root", _roots))
+        for field, check in checks:
+            try:
+                check(one)
+            except ToolFailure as failure:
+                yield ("webhooks", name, field), failure.message.removeprefix(f"{field}: ")
+        if not one.allow_private and _is_private(one.url):
+            yield (
+                ("webhooks", name, "url"),
+                "names an address that is not public: name a public host, or set allow_private: true",
+            )
+
+
+def filter_of(one: Webhook) -> Filter:
+    """Which events a webhook gets. Raises ToolFailure: its filters are wrong."""
+    return Filter(kinds=_kinds(one), roots=_roots(one))
+
+
+def secret_of(one: Webhook, environment: Mapping[str, str]) -> str:
+    """The secret of a webhook.
+
+    Raises:
+        ValueError: the variable is missing, or holds none. The message does not hold its value.
+    """
+    if one.secret:
+        return one.secret
+    found = environment.get(one.secret_env)
+    if found is None:
+        raise ValueError(f"the environment variable {one.secret_env} is not set")
+    if not is_secret(found.strip()):
+        raise ValueError(f"the environment variable {one.secret_env} must hold {SECRET_RULE}")
+    return found.strip()
+
+
+def secret_problems(
+    webhooks: Mapping[str, Webhook] | None, environment: Mapping[str, str]
+) -> Iterator[tuple[KeyPath, str]]:
+    """Secrets that the environment of this process lacks."""
+    for name, one in (webhooks or {}).items():
+        try:
+            secret_of(one, environment)
+        except ValueError as error:
+            yield ("webhooks", name, "secret_env"), str(error)
+
+
+def _kinds(one: Webhook) -> frozenset[str]:
+    return kinds_of(one.kinds or None)
+
+
+def _roots(one: Webhook) -> frozenset[str]:
+    return ids_of(one.root, "root", items_only=True) if one.root else frozenset()
+
+
+def _is_private(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return not SsrfGuard().allowed(ip_address(host))
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

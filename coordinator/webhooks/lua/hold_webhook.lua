@@ -1,0 +1,19 @@
+--[[
+purpose:   Renews the right to deliver to webhooks, and begins the record of one if it is new.
+guarantee: Only the process that leads may deliver. A record for another project begins anew.
+args:      what process milliseconds name project
+           what = the leader lease; milliseconds = how long it lasts
+reply:     {whether the process leads, the record}
+errors:    none
+writes:    leader_lease webhook
+--]]
+local webhooks = require 'webhooks'
+
+return function(run, what, process, milliseconds, name, project)
+  local leads = webhooks.leads(run, what, process, milliseconds)
+  if leads then
+    webhooks.begin(run, name, project)
+    webhooks.write(run, name, 'p', project)
+  end
+  return cmsgpack.pack({leads, webhooks.record(run, name)})
+end

@@ -1,0 +1,15 @@
+--[[
+purpose:   Reads the records of webhooks.
+guarantee: All of one moment.
+args:      names...
+reply:     the record of each, in order; of one that has none with an empty project
+errors:    none
+writes:    none
+--]]
+local webhooks = require 'webhooks'
+
+return function(run, names)
+  local records = {}
+  for n, name in ipairs(names) do records[n] = webhooks.record(run, name) end
+  return cmsgpack.pack(records)
+end

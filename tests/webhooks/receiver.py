@@ -1,0 +1,105 @@
+"""A receiver of webhooks: an HTTP server in a thread, which checks signatures with the library and does as told."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, Self
+
+from standardwebhooks import Webhook
+
+from tests.support.wait import wait_until, wait_until_sync
+
+Json = dict[str, Any]
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
+
+
+class Got(NamedTuple):
+    """A message that came."""
+
+    id: str
+    body: Json
+    headers: dict[str, str]
+    text: str
+    answered: int
+    at: float
+
+
+class Receiver:
+    """Answers what ``answer`` says: a status; or headers, too; or anything that a handler does itself."""
+
+    def __init__(self, secret: str = SECRET) -> None:
+        self.secrets = [secret]
+        self.got: list[Got] = []
+        self.answer: Callable[[BaseHTTPRequestHandler], int | None] = lambda request: 204
+        self.connections = 0
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                receiver.connections += 1
+
+            def do_POST(self) -> None:
+                receiver.take(self)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            block_on_close = False
+
+            def handle_error(self, *_: Any) -> None:
+                """A client that has hung up is no fault of the test."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{self.port}/hooks?key=hush"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def take(self, request: BaseHTTPRequestHandler) -> None:
+        """Reads and verifies a message, and answers it."""
+        text = request.rfile.read(int(request.headers["content-length"])).decode()
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        for secret in self.secrets:
+            Webhook(secret).verify(text, headers)
+        status = self.answer(request)
+        if status is not None:
+            request.send_response(status)
+            request.send_header("content-length", "0")
+            request.end_headers()
+        self.got.append(Got(headers["webhook-id"], json.loads(text), headers, text, status or 0, time.time()))
+
+    @property
+    def taken(self) -> list[Got]:
+        """The messages that were answered with success."""
+        return [one for one in list(self.got) if 200 <= one.answered < 300]
+
+    @property
+    def ids(self) -> list[str]:
+        return [one.id for one in self.taken]
+
+    async def until(self, count: int, what: str = "messages") -> list[Got]:
+        """Waits until so many were taken."""
+        await wait_until(lambda: len(self.taken) >= count, what=f"{count} {what}, not {len(self.taken)}")
+        return self.taken
+
+    def until_sync(self, count: int, seconds: float = 120.0) -> list[Got]:
+        """The same outside an event loop."""
+        wait_until_sync(lambda: len(self.taken) >= count, seconds, f"{count} messages")
+        return self.taken
