@@ -96,6 +96,10 @@ class _Open:
         """Whether something was written since the last tick."""
         self.recheck_at = now + RECHECK_SECONDS * random.uniform(0.8, 1.0)
 
+    def lost(self) -> None:
+        """Its client has disconnected."""
+        self.listener.end("gone")
+
     def write(self, batch: Batch) -> bool:
         """Writes events at once; returns whether it could. (They are framed as a chunk of the answer, once for all.)"""
         if self.sending or self.connection is None or not self.connection.write_chunk(batch.chunk):
@@ -221,10 +225,8 @@ class Feed:
     async def _stream(self, one: _Open, asked: FeedRequest, send: Send, gap: Gap | None, cursor: str) -> None:
         listener = one.listener
         await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
-        begin = [b"retry: %d\n" % _retry_ms(), frame("ready", cursor, project=asked.project)]
-        if gap is not None:
-            begin.append(_frame(gap))
-        await self._send(one, send, b"".join(begin))
+        await self._send(one, send, _first(asked.project, cursor, gap))
+        del asked, gap, cursor  # the stream may last for days
         if one.connection is not None:
             listener.sink = one.write
         while True:
@@ -299,7 +301,7 @@ class Feed:
             self._callers[one.caller.id] += 1
         self._metrics.feed_listeners(len(self._open))
         if one.connection is not None:
-            one.connection.on_lost = lambda: one.listener.end("gone")
+            one.connection.on_lost = one.lost
         if self._ticking is None or self._ticking.done():
             self._ticking = asyncio.create_task(self._tick(), name="feed listeners", context=Context())
 
@@ -362,6 +364,12 @@ def _refuse(failure: ToolFailure) -> NoReturn:
         raise Refused(400, failure.message) from None
     seconds = max(1, -(-(failure.retry_after_ms or 1_000) // 1000))
     raise Refused(503, failure.message, [(b"retry-after", b"%d" % seconds)]) from None
+
+
+def _first(project: str, cursor: str, gap: Gap | None) -> bytes:
+    """What a stream begins with."""
+    begin = b"retry: %d\n%b" % (_retry_ms(), frame("ready", cursor, project=project))
+    return begin if gap is None else begin + _frame(gap)
 
 
 def _frame(item: Item) -> bytes:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.feed import Cursor, parse
-from coordinator.feed.filters import Filter, forms, ids_of, kinds_of
+from coordinator.feed.filters import ANY, Filter, forms, ids_of, kinds_of
 from coordinator.feed.kinds import KINDS
 from coordinator.transport.media import STREAM, accepted
 from coordinator.transport.replies import Refused
@@ -66,8 +66,8 @@ def read_request(path: str, query: bytes, head: Mapping[bytes, bytes]) -> FeedRe
     kinds, ids, roots = (_list(given, name) for name in _LISTS)
     wanted = Filter(
         kinds_of(kinds),
-        ids_of(ids, "id") if ids is not None else frozenset(),
-        ids_of(roots, "root", items_only=True) if roots is not None else frozenset(),
+        ids_of(ids, "id") if ids is not None else ANY,
+        ids_of(roots, "root", items_only=True) if roots is not None else ANY,
     )
     after = _after(given, head, project)
     if not (stream or takes.json):
@@ -77,7 +77,7 @@ def read_request(path: str, query: bytes, head: Mapping[bytes, bytes]) -> FeedRe
     return FeedRequest(
         project,
         wanted,
-        frozenset(kind.toolset for kind in KINDS.values() if kind.name in named),
+        frozenset(kind.toolset for kind in KINDS.values() if kind.name in named) if named else ANY,
         after,
         tuple(forms(text, "id") for text in ids or ()),
         stream,
