@@ -53,6 +53,7 @@ def _role(number: str) -> str:
 
 
 _OTHER = Field("otherId", "the item at the other end", uuid)
+_REASON = Field("reason", "of a release: failed, gave_up or handed_back; none otherwise")
 _KEY = Field("key", "the note's key; not its text")
 _STEP = {
     "s": Field("stepId", "the step"),
@@ -79,7 +80,7 @@ KINDS: dict[str, Kind] = {
         {
             "f": Field("from", "the role before", _role),
             "t": Field("to", "the role now", _role),
-            "g": Field("trigger", "start, complete, block, hold, resume, cancel, reopen or cascade"),
+            "g": Field("trigger", "start, complete, block, hold, resume, cancel, reopen, cascade or quarantine"),
         },
     ),
     "note": Kind("item.note", "items", "A note of an item was written.", {"n": _KEY}),
@@ -93,10 +94,26 @@ KINDS: dict[str, Kind] = {
         {"o": Field("releasedId", "the item that the agent let go with it, which has no event of its own", uuid)},
         asked=True,
     ),
-    "release": Kind("item.release", "items", "The claim on an item was released.", asked=True),
+    "release": Kind("item.release", "items", "The claim on an item was released.", {"r": _REASON}, asked=True),
     "expire": Kind("item.expire", "items", "The claim on an item expired.", asked=True),
     "agent_drain": Kind("agent.drain", "items", "An operator drains an agent, or those with slots of its name."),
     "agent_undrain": Kind("agent.undrain", "items", "The drain of an agent was ended."),
+    "attempt": Kind(
+        "item.attempt",
+        "items",
+        "A claim on an item ended without taking it further.",
+        {
+            "n": Field("attempts", "how many count", int),
+            "e": Field("ended", "how: expired, taken_over or released"),
+            "r": _REASON,
+        },
+    ),
+    "quarantine": Kind(
+        "item.quarantine",
+        "items",
+        "An item was quarantined: too many attempts failed.",
+        {"n": Field("attempts", "how many count", int), "m": Field("max", "how many it may have", int)},
+    ),
     "flow_created": Kind("flow.created", "flows", "A workflow was created."),
     "flow_completed": Kind("flow.ended", "flows", "A workflow ended.", said={"to": "completed"}),
     "flow_failed": Kind("flow.ended", "flows", "A workflow ended.", said={"to": "failed"}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.metrics import feed, webhooks
+from coordinator.metrics import attempts, feed, webhooks
 from coordinator.metrics.metric import OTHER, SLOT, Label, Metric
 
 ROLE = Label("role", ("frontend", "worker", "store", "supervisor"))
@@ -199,8 +199,7 @@ OLDEST_READY = Metric(
     "coordinator_oldest_ready_age_seconds",
     "gauge",
     "seconds",
-    "Time since the creation of the oldest item in the queue that anybody could claim; 0: there is none. Measured with "
-    "coordinator_items.",
+    "Age of the oldest item in the queue that anybody could claim; 0: there is none. Measured with coordinator_items.",
     merge="max",
 )
 ABANDONED = Metric(
@@ -561,7 +560,7 @@ CATALOGUE: tuple[Metric, ...] = (
     OLDEST_ABANDONED,
     AGENTS_WAITING,
     CLAIM_WAIT,
-    *(feed.ALL + webhooks.ALL),
+    *(attempts.ALL + feed.ALL + webhooks.ALL),
     IDEMPOTENCY,
     CHECKPOINTS,
     SESSION_TOKENS_REFUSED,

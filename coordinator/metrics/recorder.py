@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.metrics import catalogue, feed, webhooks
+from coordinator.metrics import attempts, catalogue, feed, webhooks
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
@@ -58,6 +58,10 @@ class Recorder:
         self._oldest_ready = Family(catalogue.OLDEST_READY, cells.number)
         self._abandoned = Family(catalogue.ABANDONED, cells.number)
         self._oldest_abandoned = Family(catalogue.OLDEST_ABANDONED, cells.number)
+        self._attempts = Family(attempts.ATTEMPTS, cells.number)
+        self._quarantines = Family(attempts.QUARANTINES, cells.number)
+        self._quarantined = Family(attempts.QUARANTINED, cells.number)
+        self._in_backoff = Family(attempts.IN_BACKOFF, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
         self._claim_waits = Family(catalogue.CLAIM_WAIT, cells.histogram)
         self._feed_listeners = Family(feed.LISTENERS, cells.number)
@@ -240,6 +244,18 @@ class Recorder:
         for role in ("queue", "work", "review", "blocked", "terminal"):
             self._items(role).set(roles.get(role, 0))
         self._oldest_ready().set(oldest_ready_seconds)
+
+    def attempts(self, ends: Mapping[str, int], quarantines: int) -> None:
+        """Attempts by how they ended, and quarantines, since the last call."""
+        for end, count in ends.items():
+            self._attempts(end).inc(count)
+        if quarantines:
+            self._quarantines().inc(quarantines)
+
+    def held_back(self, quarantined: int, in_backoff: int) -> None:
+        """Items of the fleet in quarantine and in back-off; both 0 as in ``items``."""
+        self._quarantined().set(quarantined)
+        self._in_backoff().set(in_backoff)
 
     def abandoned(self, items: int, longest_seconds: float) -> None:
         """Abandoned items of the fleet, and for how long the first of them has been abandoned; both 0 as in

@@ -13,6 +13,7 @@ work_item_schemas:
         description: What must be true when this is done.
   bug:
     default_traits: [needs-review]
+    max_attempts: 3
     notes:
       - key: reproduction
         role: queue

@@ -24,6 +24,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from coordinator.settings import example_sections as examples
+from coordinator.settings.attempts import Attempts
 from coordinator.settings.auth import Auth
 from coordinator.settings.connections import Connections
 from coordinator.settings.feed import Feed
@@ -360,12 +361,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         Meta(
             description=(
                 "Schemas of work items by name: which notes an item needs in each phase (required ones gate its "
-                "transitions), and its lifecycle. An item takes the schema named by its type, else by the first of its "
+                "transitions), its lifecycle, and how many attempts its items may have (max_attempts, else "
+                "attempts.max). An item takes the schema named by its type, else by the first of its "
                 "tags that names one, else the default."
             ),
             extra={
                 "group": "Work items",
-                "allowed": "a mapping of names to lifecycle, default_traits and notes",
+                "allowed": "a mapping of names to lifecycle, default_traits, max_attempts and notes",
                 "reload": True,
                 "example": examples.WORK_ITEM_SCHEMAS,
             },
@@ -431,6 +433,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             },
         ),
     ] = None
+
+    attempts: Attempts = Attempts()
 
     actor_authentication: ActorAuthentication = ActorAuthentication()
     auth: Auth = Auth()

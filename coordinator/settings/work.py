@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from coordinator.settings.attempts import MOST_ATTEMPTS
 from coordinator.settings.problems import Faults, KeyPath
 
 CANCELLED = "cancelled"
@@ -79,6 +80,8 @@ class SchemaSettings(_Section, frozen=True, kw_only=True):
 
     lifecycle: Lifecycle = "auto"
     default_traits: TraitNames = ()
+    max_attempts: Annotated[int, Meta(ge=0, le=MOST_ATTEMPTS)] | None = None
+    """Instead of ``attempts.max``; 0: any number."""
     notes: Notes = ()
 
     def __post_init__(self) -> None:

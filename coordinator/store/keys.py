@@ -142,6 +142,10 @@ lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",
                 doc="expired claims that are still on their items, counted per scope")  # fmt: skip
 abandoned = Family("ab", "zset", single=True, reason="an entry goes when its item is claimed or done",
                    doc="abandoned items by when they were abandoned, blocked ones last")  # fmt: skip
+retries = Family("rt", "zset", single=True, reason="empties as back-offs end",
+                 doc="items in back-off after a failed attempt, by when it ends")  # fmt: skip
+quarantined = Family("qz", "zset", single=True, reason="an entry goes when its item is resumed, ended or deleted",
+                     doc="quarantined items by since when")  # fmt: skip
 notes = Family("n", "hash", reason="goes with its item", doc="an item's notes by key: id, role, whether filled")
 note = Family("o", "hash", reason="lives until it is deleted", doc="one note")
 schemas = Family("cf", "hash", ttl="config_days", doc="a version of the note schemas, by its hash")
@@ -209,6 +213,8 @@ leader_lease = Family("gt", "string", scope="fleet", ttl="a minute at most, rene
                       doc="the process that runs a fleet-wide task: listing tools, copying the audit, ...")  # fmt: skip
 item_projects = Family("ip", "zset", single=True, scope="fleet", reason="empty ones are dropped",
                        doc="projects with work items by when they were last changed, in s")  # fmt: skip
+due_projects = Family("du", "zset", single=True, scope="fleet", reason="an entry goes when nothing in its project ends",
+                      doc="projects by when the next claim or back-off in each ends")  # fmt: skip
 known_projects = Family("kp", "zset", single=True, scope="fleet", reason="at most 10000 entries",
                         doc="projects that somebody has written to, by when a process saw that, in s")  # fmt: skip
 signing_keys = Family("sk", "hash", single=True, scope="fleet", reason="a few; new ones replace old ones",

@@ -382,6 +382,23 @@ CONTENTION = Dashboard(
                     "ItemsAbandoned",
                 ),
                 Panel(
+                    "Held back",
+                    "Items in quarantine, and in back-off after a failed attempt.",
+                    "short",
+                    [
+                        (f"max (coordinator_quarantined_items{{{HOST}}})", "quarantined"),
+                        (f"max (coordinator_backoff_items{{{HOST}}})", "in back-off"),
+                    ],
+                    "ItemsQuarantined",
+                ),
+                Panel(
+                    "Attempts",
+                    "Claims per second that ended without taking the item further, by how.",
+                    "ops",
+                    [(rate("coordinator_attempts_total", "end"), "{{end}}")],
+                    "ItemsQuarantined",
+                ),
+                Panel(
                     "Waiting agents",
                     "Claims that wait for an item (waitMs); if items are ready, their selectors do not match.",
                     "short",

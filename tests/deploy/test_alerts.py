@@ -128,6 +128,7 @@ CASES: dict[str, Case] = {
         {"coordinator_oldest_abandoned_age_seconds": "600+60x60"},
         {"coordinator_oldest_abandoned_age_seconds": "100+10x60"},
     ),
+    "ItemsQuarantined": Case({"coordinator_quarantined_items": "1x60"}, {"coordinator_quarantined_items": "0x60"}),
     "ClaimsExpire": Case(
         {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+60x120"},
         {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+1x120"},

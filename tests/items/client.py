@@ -19,6 +19,7 @@ import msgspec
 from coordinator.errors import ToolFailure
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
+from coordinator.settings.attempts import Attempts
 from coordinator.store import Store
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.caller import Caller
@@ -31,6 +32,8 @@ Json = dict[str, Any]
 
 LONG_MS = 120_000
 """Deadline of calls on a busy machine; tests of deadlines set their own."""
+SETTINGS = Settings(request_deadline_ms=LONG_MS, attempts=Attempts(max=0, backoff_seconds=0))
+"""Abandoned items are offered at once, however often; tests of attempts set their own."""
 
 
 def actor(agent: str, **more: str) -> Json:
@@ -62,7 +65,7 @@ class Client:
         settings: Settings | None = None,
         resolve_actor: ActorResolver = trust_self_reported,
     ) -> None:
-        services = Services(settings or Settings(request_deadline_ms=LONG_MS), store, resolve_actor)
+        services = Services(settings or SETTINGS, store, resolve_actor)
         self.store = store
         self.project = project
         self.idle: list[float] = []

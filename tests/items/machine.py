@@ -187,7 +187,8 @@ class Tools(RuleBasedStateMachine):
     def begin(self, chain: list[Kind], siblings: int, others: list[Kind], edges: list[Any], default: Json) -> None:
         """A chain, siblings of its end, other roots, and dependencies."""
         self.model.schemas = self.declared | default
-        self.tools.configure(msgspec.convert({"request_deadline_ms": LONG_MS, **self.model.schemas}, Settings))
+        given = {"request_deadline_ms": LONG_MS, "attempts": {"max": 0, "backoff_seconds": 0}, **self.model.schemas}
+        self.tools.configure(msgspec.convert(given, Settings))
         above: str | None = None
         end: str | None = None
         for kind in chain:

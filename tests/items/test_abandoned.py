@@ -213,7 +213,8 @@ async def test_items_abandoned_in_review_are_offered(tools: Client) -> None:
 async def test_finished_work_that_waits_for_its_reviewer_is_not_offered(tools: Client) -> None:
     """Although the claim of the agent that finished it has lapsed: it was placed before."""
     notes = [{"key": "verdict", "role": "review", "required": True, "description": "d"}]
-    tools.configure(msgspec.convert({"work_item_schemas": {"task": {"notes": notes}}}, Settings))
+    given = {"work_item_schemas": {"task": {"notes": notes}}, "attempts": {"backoff_seconds": 0}}
+    tools.configure(msgspec.convert(given, Settings))
     item = await tools.add(type="task")
     await tools.claim("worker", item)
     for role in ("work", "review"):

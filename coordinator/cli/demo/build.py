@@ -52,6 +52,8 @@ async def build(caller: Caller, items: Sequence[Item]) -> dict[str, Planned]:
 def _spec(item: Item, ids: dict[str, str]) -> dict[str, Any]:
     spec = {
         "title": item.title,
+        "maxAttempts": 0,  # its agents crash on purpose
+        "retryBackoffSeconds": 0,
         "summary": item.summary,
         "tags": item.tags,
         "priority": item.priority,

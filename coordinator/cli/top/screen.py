@@ -98,6 +98,10 @@ def _backlog(interval: Interval) -> str:
     if left := interval.gauge("coordinator_abandoned_items"):
         longest = timedelta(seconds=round(interval.gauge("coordinator_oldest_abandoned_age_seconds")))
         parts.append(f"{left:,.0f} abandoned, the first for {longest}")
+    if quarantined := interval.gauge("coordinator_quarantined_items"):
+        parts.append(f"{quarantined:,.0f} quarantined")
+    if in_backoff := interval.gauge("coordinator_backoff_items"):
+        parts.append(f"{in_backoff:,.0f} in back-off")
     if waiting := interval.gauge("coordinator_agents_waiting"):
         parts.append(f"{waiting:,.0f} claims wait for some")
     return ", ".join(parts)

@@ -115,7 +115,9 @@ class _Audit:
             keys.beneath.suffix: self._beneath,
             keys.prefixes.suffix: self._bucket,
             keys.leases.suffix: self._leases,
-            keys.abandoned.suffix: self._abandoned,
+            keys.abandoned.suffix: self._listed,
+            keys.retries.suffix: self._listed,
+            keys.quarantined.suffix: self._listed,
             keys.agents.suffix: self._agents,
             keys.agent_seen.suffix: self._seen,
             keys.queue.suffix: self._queue,
@@ -212,6 +214,9 @@ class _Audit:
                 ("HGET", keys.agents.suffix, agent),
                 ("HGET", f"{_ITEM}:{fields.get('pa', '')}", "d"),
                 ("ZSCORE", keys.abandoned.suffix, item),
+                ("ZSCORE", keys.retries.suffix, item),
+                ("ZSCORE", keys.quarantined.suffix, item),
+                ("HGET", f"{keys.text.suffix}:{item}", "a"),
                 *(("ZSCORE", f"{keys.ranked.suffix}:{scope}", item) for scope in recount.scopes(fields)),
                 *(("HGET", f"{_ITEM}:{edge.other}", "w") for edge in edges if edge.waits),
             ] if fields else []  # fmt: skip
@@ -231,13 +236,15 @@ class _Audit:
             if recount.claim_of(fields):
                 lapsed = recount.lapsed(fields)
                 self._claimed[item] = ["*", f"p{fields.get('pa', '')}"] if lapsed else []
-            in_bucket, lease, held_by_agent, parent_depth, left, *more = extra
+            in_bucket, lease, held_by_agent, parent_depth, left, retry, quarantined, attempts, *more = extra
             scopes, waits = recount.scopes(fields), [edge for edge in edges if edge.waits]
             if in_bucket is False:
                 yield "is missing in the index of prefixes"
             yield from recount.claim_problems(item, fields, lease, held_by_agent)
             yield from recount.depth_problems(fields, parent_depth)
             yield from recount.abandoned_problems(fields, left)
+            yield from recount.held_back_problems(fields, retry, quarantined)
+            yield from recount.attempt_problems(fields, attempts)
             for scope, score in zip(scopes, more[: len(scopes)], strict=True):
                 yield from recount.rank_problems(fields, scope, score)
             yield from recount.blocker_problems(fields, zip(waits, more[len(scopes) :], strict=True))
@@ -375,7 +382,7 @@ class _Audit:
             reads: list[Read] = [("ZSCORE", name, agent), ("HGET", keys.agents.suffix, agent)]
             yield _Subject(name, reads, _nothing, _leased(agent))
 
-    async def _abandoned(self, name: str, _: str) -> AsyncIterator[_Subject]:
+    async def _listed(self, name: str, _: str) -> AsyncIterator[_Subject]:
         async for item, _score in self._members("ZSCAN", name):
             yield self._member(name, ("ZSCORE", name, item), item)
 

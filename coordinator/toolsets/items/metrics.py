@@ -1,8 +1,12 @@
 """Metrics about items beyond single calls. One front-end of the fleet measures them periodically.
 
-These are: the number of items in each role, the age of the oldest ready item, what is abandoned, how long claims were
-held, and how many callers lost the race for each claim. Scripts that refuse or end claims count these in the project's
-keys. The measuring process fetches and deletes the counts, so each claim is in the histogram of one process only.
+These are: the number of items in each role, the age of the oldest ready item, what is abandoned, quarantined or in
+back-off, attempts, how long claims were held, and how many callers lost the race for each claim. Scripts that refuse or
+end claims count these in the project's keys. The measuring process fetches and deletes the counts, so each claim is in
+the histogram of one process only.
+
+It also notes when something ends in each project (``expiring``), which the process that claimed may have died before it
+could.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from collections import Counter
 
 from coordinator.metrics import Recorder
 from coordinator.store import Store
+from coordinator.store.due_projects import DueProjects, Note
 from coordinator.store.leader_task import LeaderTask
 from coordinator.store.project_list import ProjectList
 from coordinator.toolsets.items.store.measures import EMPTY_SECONDS, PROJECTS, MeasureStore
@@ -27,12 +32,14 @@ class ItemMetrics(LeaderTask):
         super().__init__(store, "measure items", process)
         self._measures = MeasureStore(store)
         self._projects = ProjectList(store, "items")
+        self._due = DueProjects(store)
         self._recorder = recorder
 
     async def _look(self) -> None:
         roles: Counter[str] = Counter()
         oldest = left_longest = 0.0
-        left = 0
+        left = quarantined = in_backoff = 0
+        ends: list[Note] = []
         for project, age in (await self._projects.ages(most=PROJECTS)).items():
             if not await self._goes_on():
                 break
@@ -44,11 +51,19 @@ class ItemMetrics(LeaderTask):
             for held in found.held:
                 self._recorder.claims_held(held.end, held.counts, held.seconds)
             self._recorder.claim_losers(found.lost.counts, found.lost.losers)
+            self._recorder.attempts(found.attempts, found.quarantines)
+            quarantined += found.quarantined
+            in_backoff += found.in_backoff
+            if found.next_end:
+                ends.append((project, found.next_end))
             if not any(found.roles.values()) and age > EMPTY_SECONDS:
                 await self._projects.forget(project, EMPTY_SECONDS)
         self._recorder.items(roles, oldest)
         self._recorder.abandoned(left, left_longest)
+        self._recorder.held_back(quarantined, in_backoff)
+        await self._due.take(0, 0, ends)
 
     def _clear(self) -> None:
         self._recorder.items(Counter(), 0.0)
         self._recorder.abandoned(0, 0.0)
+        self._recorder.held_back(0, 0)

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType
 
 from coordinator.toolsets.actor import FILLED_BY_CALLER, Actor
+from coordinator.toolsets.items.contract.attempts import REASONS
 from coordinator.toolsets.items.contract.base import (
     AnyTag,
     Arguments,
@@ -113,6 +114,16 @@ class ReleaseEntry(Arguments, kw_only=True):
 
     item_id: ItemRef
     fence_token: FenceToken = None
+    reason: Annotated[
+        str | None,
+        Meta(
+            description="failed and gave_up count as an attempt on an item in work or review.",
+            extra_json_schema={"enum": [*REASONS, None]},
+        ),
+    ] = None
+    detail: Annotated[
+        str | None, Meta(description="With reason: up to 500 characters.", extra_json_schema={"maxLength": 500})
+    ] = None
 
 
 class ClaimItem(Arguments, kw_only=True):
@@ -159,6 +170,13 @@ EntryItemId = Annotated[str, Meta(description="The item's UUID; as the caller wr
 EntryError = Annotated[str, Meta(description="Why, if the outcome does not say enough.")]
 
 
+class HeldBack(Result, kw_only=True):
+    """Items that the selector would match, but that are held back."""
+
+    capabilities: Annotated[Count, Meta(description="They require capabilities that the agent does not name.")]
+    backoff: Annotated[Count, Meta(description="In back-off after a failed attempt.")]
+
+
 class ClaimResult(Result, kw_only=True):
     """The outcome of one claim."""
 
@@ -193,7 +211,8 @@ class ClaimResult(Result, kw_only=True):
         Annotated[bool, Meta(description="True: another agent left the item in this role; see its notes.")] | UnsetType
     ) = UNSET
     ready: (
-        Annotated[bool, Meta(description="False: held, but it cannot start yet, for reason and blockers.")] | UnsetType
+        Annotated[bool, Meta(description="False: held, but not ready to be worked on, for reason and blockers.")]
+        | UnsetType
     ) = UNSET
     stop: (
         Annotated[bool, Meta(description="True: an operator drains the agent; finish or release, and claim no more.")]
@@ -214,6 +233,10 @@ class ClaimResult(Result, kw_only=True):
                 "milliseconds."
             ),
         ]
+        | UnsetType
+    ) = UNSET
+    held_back: (
+        Annotated[HeldBack, Meta(description="With no_match; absent: nothing, or more than could be counted.")]
         | UnsetType
     ) = UNSET
     error: EntryError | UnsetType = UNSET

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.items.contract.attempts import HeldAttempts
 from coordinator.toolsets.items.contract.base import (
     Ancestors,
     Arguments,
@@ -116,6 +117,7 @@ class ItemContextResult(Result, kw_only=True):
     skill_pointer: SkillPointer | UnsetType = UNSET
     note_progress: Progress
     claim_detail: ClaimDetail | UnsetType = UNSET
+    attempts: Annotated[HeldAttempts, Meta(description="Absent: none, and no maxAttempts.")] | UnsetType = UNSET
     notes: IncludedNotes | UnsetType = UNSET
     notes_total: NotesTotal | UnsetType = UNSET
     results: BlockerResults | UnsetType = UNSET

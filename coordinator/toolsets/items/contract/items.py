@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.items.contract.attempts import GivenBackoff, GivenMaxAttempts
 from coordinator.toolsets.items.contract.base import (
     PRIORITIES,
     ROLES,
@@ -73,6 +74,8 @@ class ItemSpec(Arguments, kw_only=True):
     requires_verification: Annotated[
         bool | None | UnsetType, Meta(description="Kept with the item; default false.")
     ] = UNSET
+    max_attempts: GivenMaxAttempts = UNSET
+    retry_backoff_seconds: GivenBackoff = UNSET
 
 
 class ManageItems(Arguments, kw_only=True):

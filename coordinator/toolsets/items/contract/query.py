@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.items.contract.attempts import Attempts, MaxAttempts, RetryBackoffSeconds
 from coordinator.toolsets.items.contract.base import (
     PRIORITIES,
     ROLES,
@@ -126,6 +127,9 @@ class FullItem(Result, kw_only=True):
     type: TypeName | UnsetType
     properties: Annotated[str, Meta(description="JSON object as a string, with its traits; absent: none.")] | UnsetType
     requires_verification: RequiresVerification
+    max_attempts: MaxAttempts | UnsetType = UNSET
+    retry_backoff_seconds: RetryBackoffSeconds | UnsetType = UNSET
+    attempts: Annotated[Attempts, Meta(description="Absent: none, and no maxAttempts.")] | UnsetType = UNSET
     created_at: CreatedAt
     modified_at: ModifiedAt
     role_changed_at: Annotated[IsoTime, Meta(description="Time of the last role change, UTC.")]

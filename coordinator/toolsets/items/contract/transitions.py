@@ -68,7 +68,10 @@ class ItemTransition(Result, kw_only=True):
     to_role: Annotated[Role, Meta(description="Role after.")]
     trigger: Annotated[
         str,
-        Meta(description="cascade: it followed a child.", extra_json_schema={"enum": [*TRIGGERS, "cascade"]}),
+        Meta(
+            description="cascade: it followed a child; quarantine: too many attempts failed.",
+            extra_json_schema={"enum": [*TRIGGERS, "cascade", "quarantine"]},
+        ),
     ]
     at: Annotated[IsoTime, Meta(description="When, UTC.")]
     summary: Annotated[str, Meta(description="As given, or why it followed; absent: none.")] | UnsetType = UNSET

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.items.contract.attempts import GivenBackoff, GivenMaxAttempts
 from coordinator.toolsets.items.contract.base import (
     Arguments,
     Count,
@@ -60,6 +61,8 @@ class TreeItem(Arguments, kw_only=True):
     ] = None
     description: Annotated[str | None, Meta(description="Long text.")] = None
     requires_verification: Annotated[bool, Meta(description="Kept with the item.")] = False
+    max_attempts: GivenMaxAttempts = UNSET
+    retry_backoff_seconds: GivenBackoff = UNSET
 
 
 class TreeChild(TreeItem, kw_only=True):

@@ -3,7 +3,7 @@ purpose:   Applies trigger-based transitions in turn, each with its cascades.
 guarantee: Each element is atomic: ownership, fence, dependencies and gates are checked in the step that changes
            the item, including cascades. The first `start` of an agent that took over an abandoned item begins
            its work again: the item keeps its role, and the start is recorded.
-args:      request run.events_max run.config run.labels changes
+args:      request run.events_max run.attempts run.config run.labels changes
            labels = packed {trigger -> label}; changes = packed
            {id, trigger, trusted actor id or '', actor, verification, summary, fence or 0, and with a result: {text, ''
            or 'json', id for a new note}}
@@ -16,8 +16,8 @@ reply:     list of {id, reason or '', from, to, label, cascades, unblocked, titl
            keys, phases}, for claim {expires, whether no actor was given}, for result (the transition does not end
            the item) {role to which it leads}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events transitions waiting
-           wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents holds lapsed abandoned retries quarantined notes note request
+           events transitions waiting wanted queue waiter messages
 --]]
 local blockers = require 'blockers'
 local change = require 'change'

@@ -3,24 +3,25 @@ purpose:   Claims and releases items for one agent atomically: first the claims 
 guarantee: One winner per item among any number of callers. The agent's earlier claim is released only after a new
            one was acquired. One claim per agent: of several claimable entries the last is acquired and the others
            are `superseded`, so every item reported as held is held.
-args:      request run.events_max agent who wanted releases include
+args:      request run.events_max run.attempts agent who wanted releases include
            who = for modules/agents.lua;
-           wanted = packed {id, ttl_ms, fence}, releases = packed {id, fence}; '' for none; fence 0 = none given
-           include = what to add about the claimed item (modules/included.lua), '' for nothing
+           wanted = packed {id, ttl_ms, fence}, releases = packed {id, fence, reason, detail}; '' for none; fence 0 =
+           none given; include = what to add about the claimed item (modules/included.lua), '' for nothing
 reply:     {now, claims {outcome, id, expires or remaining ms, first claimed at, fence}, releases {outcome, id}, '',
-           and if the claimed item cannot start: {role, number of unsatisfied blockers, some of them as {id,
-           role, needed role}}, else nil or false; the name under which the agent is drained, or nil}; for new claims
-           also role and whether it was abandoned, then what is included; for
-           a renewal that includes something -1 and false before it
+           and if the claimed item is not ready: {role, number of unsatisfied blockers, some of them as {id, role,
+           needed role}, when its back-off ends (ms; 0: it is quarantined, -1: neither)}, else nil or false; the name
+           under which the agent is drained, or nil}; for new claims also role and whether it was abandoned, then what
+           is included; for a renewal that includes something -1 and false before it
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item ranked beneath owed leases agents agent_seen holds lapsed abandoned notes note request events waiting
-           wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_seen holds lapsed abandoned retries quarantined notes note
+           request events transitions waiting wanted queue waiter messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local change = require 'change'
 local claims = require 'claims'
 local classes = require 'classes'
+local expiry = require 'expiry'
 local graph = require 'graph'
 local holds = require 'holds'
 local included = require 'included'
@@ -57,11 +58,13 @@ local function decide(run, agent, drained, wanted)
   return results, winner, place, ttl
 end
 
--- Why a claimed item cannot start; nil if it can.
-local function why_blocked(run, item)
-  if not item.nb and item.role ~= BLOCKED then return nil end
+-- Why a claimed item is not ready; nil if it is.
+local function why_not_ready(run, item)
+  local held_until = tonumber(item.nt or -1)
+  if held_until > 0 and held_until <= run.now then held_until = -1 end -- nobody has noticed yet
+  if not item.nb and held_until < 0 and item.role ~= BLOCKED then return nil end
   local found = item.nb and graph.unsatisfied_blockers(run, item, BLOCKERS_NAMED) or {}
-  return {item.role, tonumber(item.nb or 0), found}
+  return {item.role, tonumber(item.nb or 0), found, held_until}
 end
 
 return function(run, request, agent, who, wanted, releases, include)
@@ -73,9 +76,10 @@ return function(run, request, agent, who, wanted, releases, include)
       claims.renew(run, winner, ttl)
       results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence}
     else
-      claims.sweep(run) -- not for a heartbeat, which affects no other claim
+      winner = winner and items.load_partly(run, winner.id)
+      if winner then claims.notice_expiry(run, winner, winner.holder ~= agent) end
+      expiry.sweep(run) -- not for a heartbeat, which affects no other claim
       if winner then
-        winner = items.load_partly(run, winner.id)
         results[place] = claims.acquire(run, winner, agent, ttl)
       end
     end
@@ -83,10 +87,10 @@ return function(run, request, agent, who, wanted, releases, include)
       local result = results[place]
       result[6], result[7], result[8] = result[6] or -1, result[7] or false, included.of(run, winner.id, include)
     end
-    local blocked = winner and why_blocked(run, winner) or nil
+    local unready = winner and why_not_ready(run, winner) or nil
     local released = releases ~= '' and claims.release_all(run, releases, agent) or {}
-    local reply = {run.now, results, released, '', blocked}
-    if drained then reply[5], reply[6] = blocked or false, drained end
+    local reply = {run.now, results, released, '', unready}
+    if drained then reply[5], reply[6] = unready or false, drained end
     return reply
   end, nil, run.keys.agent_drains)
 end

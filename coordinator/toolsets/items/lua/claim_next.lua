@@ -5,23 +5,25 @@ guarantee: Finding and claiming are atomic, so a found item cannot be lost to an
            in order of arrival (modules/waiters.lua). A retry of a parked call keeps its place, and its answer ends
            every call with the same request. A search over several calls that finds nothing is repeated once. So an
            item that was ready before the second search is found by one of the two, unless its rank rises again.
-args:      request run.events_max agent who ttl_ms selected queue releases wait_ms process only after again include
+args:      request run.events_max run.attempts agent who ttl_ms selected queue releases wait_ms process only after
+           again include
            who = for modules/agents.lua; selected = packed (modules/selectors.lua), queue = its hash; releases = packed
-           {id, fence}, '' for none; wait_ms = 0: do not wait; process, only = for modules/handover.lua; after = cursor
-           of the last call, or ''; again = 1 in the second search, else 0; include as claim_item. The detail of
-           NOT_FOUND is the field with the unknown item.
+           {id, fence, reason, detail}, '' for none; wait_ms = 0: do not wait; process, only = for modules/handover.lua;
+           after = cursor of the last call, or ''; again = 1 in the second search, else 0; include as claim_item. The
+           detail of NOT_FOUND is the field with the unknown item.
 reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether it was abandoned, what is included}},
            releases {outcome, id}, holders} as claim_item; expires of no_match: after how many ms to retry; holders
            only if a waiting call got an item; outcome success, no_match, agent_draining (id = the name drained), more
            (id = cursor for the next call, '' to begin again), again (begin the second search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
-writes:    item ranked beneath owed leases agents agent_seen holds lapsed abandoned notes note request events waiting
-           wanted queue arrivals waiter messages
+writes:    item text ranked beneath owed leases agents agent_seen holds lapsed abandoned retries quarantined notes note
+           request events transitions waiting wanted queue arrivals waiter messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local change = require 'change'
 local claims = require 'claims'
+local expiry = require 'expiry'
 local handover = require 'handover'
 local included = require 'included'
 local queues = require 'queues'
@@ -29,8 +31,6 @@ local requests = require 'requests'
 local selection = require 'selection'
 local serve = require 'serve'
 local waiters = require 'waiters'
-
-local SWEEP_BATCH = claims.SWEEP_BATCH
 
 local POLL_MS = 1000 -- the retry interval of callers that do not wait
 local SCAN_MAX = 200 -- candidates checked per call, and expired claims put back
@@ -43,7 +43,7 @@ end
 -- Puts up to `budget` expired claims back; the items may go to earlier waiters. Returns whether none are left, and if
 -- this call cannot search then, its reply.
 local function sweep(run, request, waiter, budget)
-  local none_left = claims.sweep(run, budget)
+  local none_left = expiry.sweep(run, budget)
   serve.parked_calls(run)
   if waiter and requests.recall(run, request) then return none_left, {} end -- it got one: the reply is recorded
   if run.has_debts then return none_left, redis.error_reply('FLEET UNSETTLED') end -- there are more for earlier waiters
@@ -88,7 +88,7 @@ return function(
     only = '0' -- from here on this step makes the record, so no other call can have received it
     local some_abandoned = not run.nothing_else and redis.call('EXISTS', run.keys.abandoned) == 1
     local found, stopped, none_left, over
-    for _, budget in ipairs({SWEEP_BATCH, SCAN_MAX}) do
+    for _, budget in ipairs({expiry.SWEEP_BATCH, SCAN_MAX}) do
       none_left, over = sweep(run, request, waiter, budget)
       if over then return over, false end
       if drained then break end

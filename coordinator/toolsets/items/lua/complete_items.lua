@@ -3,7 +3,7 @@ purpose:   Completes or cancels items in a given order, a bounded number per cal
 guarantee: Each item is checked and changed atomically: claim, dependencies, gate, role. Items that depend on a
            rejected item are skipped. Each call has its own record, and the first call's record has the order, so
            any process can continue after the last one. No cascades: the root of a tree is never completed.
-args:      request run.events_max run.config run.labels trigger actor who budget plan position skipped
+args:      request run.events_max run.attempts run.config run.labels trigger actor who budget plan position skipped
            who = packed {actor, verification}; plan = ids one after the other, 32 characters each (no id: not found);
            position, skipped (packed) = from the reply of the last call, or 1 and none
 reply:     {done, next position, results, skipped ids, plan of the first call or ''}
@@ -12,13 +12,14 @@ reply:     {done, next position, results, skipped ids, plan of the first call or
            not_found
            (plan and results are texts, which are cheap to pass through)
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events transitions waiting
-           wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents holds lapsed abandoned retries quarantined notes note request
+           events transitions waiting wanted queue waiter messages
 --]]
 local blockers = require 'blockers'
 local change = require 'change'
 local claims = require 'claims'
 local classes = require 'classes'
+local expiry = require 'expiry'
 local graph = require 'graph'
 local items = require 'items'
 local schemas = require 'schemas'
@@ -54,6 +55,7 @@ end
 -- skipped.
 local function finish(run, item, trigger, author, is_skipped)
   if is_skipped then return 'skipped', 'dependency gate failed', true end
+  claims.notice_expiry(run, item)
   if item.role == TERMINAL then return 'skipped', 'already terminal', false end
   if claims.is_live(run, item) and item.holder ~= author.id then return 'claimed', item.expires, true end
   local to = transitions.target_role(item, trigger, nil)
@@ -73,7 +75,7 @@ end
 return function(run, request, trigger, actor, who, budget, plan, position, skipped)
   return change(run, request, function()
     if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
-    claims.sweep(run)
+    expiry.sweep(run)
     local names, skipped_ids, skips, planned = cmsgpack.unpack(who), cmsgpack.unpack(skipped), {}, nil
     local author = {id = actor, actor = names[1], verification = names[2], summary = 'complete_tree'}
     for _, id in ipairs(skipped_ids) do skips[id] = true end

@@ -2,7 +2,7 @@
 purpose:   Creates dependency edges, all or none.
 guarantee: No duplicate (from, to, type), no self-edge, no cycle among blocking edges, over the whole batch. The
            readiness of every blocked item is updated in the same step, or recorded as a debt.
-args:      request run.events_max edges cyclic
+args:      request run.events_max run.attempts edges cyclic
            edges = packed list of {dependency id, from, to, code B|I|R, threshold mark}; cyclic = packed list of
            the positions of edges that the caller knows to close a cycle
 reply:     {failures {position, reason, end}, ids, far}; no failures if all were created. end = the end at fault
@@ -10,8 +10,8 @@ reply:     {failures {position, reason, end}, ids, far}; no failures if all were
            created because one needs a large repair of levels. Then failures covers the edges before it, and the
            caller makes the repair in slices (shift_levels.lua) and calls again
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item ranked beneath edges dependency owed leases agents holds lapsed abandoned notes note request events
-           waiting wanted queue waiter messages
+writes:    item text ranked beneath edges dependency owed leases agents holds lapsed abandoned retries quarantined notes
+           note request events transitions waiting wanted queue waiter messages
 --]]
 local blockers = require 'blockers'
 local change = require 'change'

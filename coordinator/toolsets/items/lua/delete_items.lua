@@ -3,13 +3,13 @@ purpose:   Deletes items, with `recursive` their subtrees, deepest first, a boun
 guarantee: An item is deleted only if it has no children, so nothing is orphaned, even by concurrent creates. If it
            has very many edges, some are deleted before it. If a step ends early, progress is recorded, so any
            process can continue. Repeated ids count once.
-args:      request run.events_max recursive budget ids state
+args:      request run.events_max run.attempts recursive budget ids state
            recursive = 1 or 0, ids = packed list, state = packed progress of the last step or ''
 reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
            ids = the remaining list, empty when done
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath prefixes edges dependency owed leases agents holds lapsed abandoned notes note
-           request events waiting wanted queue waiter messages
+writes:    item text ranked beneath prefixes edges dependency owed leases agents holds lapsed abandoned retries
+           quarantined notes note request events transitions waiting wanted queue waiter messages
 full:      deleting frees memory
 --]]
 local change = require 'change'

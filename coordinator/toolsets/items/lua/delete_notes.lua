@@ -1,12 +1,12 @@
 --[[
 purpose:   Deletes notes by id, then all notes of an item, or its note under a key.
 guarantee: A note is deleted together with its entry at the item. Repeated notes count once.
-args:      request run.events_max ids item key
+args:      request run.events_max run.attempts ids item key
            ids = packed list; item = id or ''; key = '' for all notes of the item
 reply:     {deleted, positions of unknown ids}
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
-           waiter messages
+writes:    item text ranked beneath owed leases agents holds lapsed abandoned retries quarantined notes note request
+           events transitions waiting wanted queue waiter messages
 full:      deleting frees memory
 --]]
 local batch = require 'batch'

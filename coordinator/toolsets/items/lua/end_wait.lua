@@ -3,11 +3,11 @@ purpose:   Ends a parked claim, because it has timed out or its process stops. (
 guarantee: Either the claim was placed before, and its reply is returned; or the waiter is removed, and no claim will
            be placed. With `keep` = 1, "nothing was found" is recorded as the answer to every call with the request.
            Else the call stays parked for other processes that hold it, if any, and a retry parks again.
-args:      request run.events_max keep process
+args:      request run.events_max run.attempts keep process
 reply:     as claim_next
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
-           waiter messages
+writes:    item text ranked beneath owed leases agents holds lapsed abandoned retries quarantined notes note request
+           events transitions waiting wanted queue waiter messages
 full:      it removes a parked call
 --]]
 local change = require 'change'

@@ -1,15 +1,15 @@
 --[[
-purpose:   Puts back expired claims, for a caller that counts claims.
-guarantee: Bounded: at most 50 claims a call.
-args:      run.events_max
-reply:     whether none are left
+purpose:   Puts back what has ended by time: expired claims, and items whose back-off is over.
+guarantee: Bounded: at most 50 of each a call. Ready items go to parked calls in the same step.
+args:      run.events_max run.attempts
+reply:     {whether none are left, when the next one ends (ms, 0: there is none), now}
 errors:    UNSETTLED
-writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
-           waiter messages
+writes:    item text ranked beneath owed leases agents holds lapsed abandoned retries quarantined notes note request
+           events transitions waiting wanted queue waiter messages
 full:      it removes expired claims
 --]]
-local claims = require 'claims'
 local debts = require 'debts'
+local expiry = require 'expiry'
 local serve = require 'serve'
 local settle = require 'settle'
 
@@ -17,7 +17,7 @@ local SWEEP_MAX = 50
 
 return function(run)
   if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
-  local none_left = claims.sweep(run, SWEEP_MAX)
+  local none_left = expiry.sweep(run, SWEEP_MAX)
   serve.parked_calls(run)
-  return debts.attach(run, cmsgpack.pack(none_left))
+  return debts.attach(run, cmsgpack.pack({none_left, expiry.next_end(run), run.now}))
 end

@@ -5,8 +5,8 @@ args:      id run.config with_ancestors include
            config = schema version, '' for none; with_ancestors = 1 or 0; include = what to add
            (modules/included.lua), '' for nothing
 reply:     {title, role, tags, depth, schema inputs, ancestors, claim {holder, claimed at, expires,
-           first claimed at, whether expired} or false, unsatisfied blockers {id, role, needed role}, what is
-           included or false}
+           first claimed at, whether expired} or false, unsatisfied blockers {id, role, needed role}, attempts
+           (modules/views.lua), what is included or false}
 errors:    NOT_FOUND
 writes:    none
 --]]
@@ -24,6 +24,11 @@ local function claim_of(run, item)
   return {item.holder, item.claimed_at, item.expires, item.first_claimed_at, not claims.is_live(run, item)}
 end
 
+-- The attempts in the form of the reply; their list is read only if there were any.
+local function attempts_on(run, item)
+  return views.attempts(item, item.an and redis.call('HGET', run.keys.text .. item.id, 'a'))
+end
+
 return function(run, id, with_ancestors, include)
   return read(run, function()
     local item = items.load(run, id)
@@ -31,7 +36,8 @@ return function(run, id, with_ancestors, include)
     return {
       items.title_of(run, item), item.role, item.g or false, tonumber(item.d), notes.schema_inputs(run, item),
       with_ancestors == '1' and views.ancestors(run, item.pa) or {}, claim_of(run, item),
-      graph.unsatisfied_blockers_ahead(run, item), include ~= '' and included.of(run, id, include),
+      graph.unsatisfied_blockers_ahead(run, item), attempts_on(run, item),
+      include ~= '' and included.of(run, id, include),
     }
   end)
 end

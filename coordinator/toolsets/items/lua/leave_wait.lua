@@ -4,11 +4,11 @@ purpose:   Ends a parked claim whose client has hung up. If it was handed an ite
 guarantee: The item stays claimed if another call with the request got the reply or may still get it
            (modules/handover.lua), or if the agent has renewed the claim since and so knows of it. The call stays
            parked for other processes that hold it. Its releases are not undone.
-args:      request run.events_max process
+args:      request run.events_max run.attempts process
 reply:     1: an item was given back, else 0
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
-           waiter messages
+writes:    item text ranked beneath owed leases agents holds lapsed abandoned retries quarantined notes note request
+           events transitions waiting wanted queue waiter messages
 --]]
 local claims = require 'claims'
 local debts = require 'debts'
@@ -25,7 +25,7 @@ local function give_back(run, request, reply)
   local claim, claimed_at = reply[2][1], reply[1]
   local item = items.load_partly(run, claim[2])
   if not item or not item.holder or item.fence ~= claim[5] or item.claimed_at ~= claimed_at then return 0 end
-  claims.release(run, item)
+  claims.release(run, item, '', '')
   redis.call('DEL', run.keys.request .. request.id)
   serve.parked_calls(run)
   return debts.attach(run, 1)

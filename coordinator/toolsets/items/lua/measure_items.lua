@@ -3,12 +3,14 @@ purpose:   Counts a project's items, and fetches and deletes the counts of ended
 guarantee: O(log n) at any number of items. Each ended claim is reported to one caller only.
 args:      none
 reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
-           fields and numbers in turn: see modules/holds.lua}
+           fields and numbers in turn: see modules/holds.lua; numbers of items in back-off and in quarantine, when the
+           next claim or back-off ends (ms, 0: there is none)}
 errors:    none
 writes:    holds
 full:      it only deletes
 --]]
 local classes = require 'classes'
+local expiry = require 'expiry'
 local index = require 'index'
 
 local CLASS_SIZE, GROUP_SIZE, STATES = classes.CLASS_SIZE, classes.GROUP_SIZE, classes.STATES
@@ -50,5 +52,8 @@ end
 return function(run)
   local oldest = math.huge
   for _, scope in ipairs(index.EVERYTHING) do oldest = math.min(oldest, oldest_ready(run, scope) or math.huge) end
-  return cmsgpack.pack({run.now, counts_by_role(run), oldest < math.huge and oldest or 0, take_ended_claims(run)})
+  return cmsgpack.pack({
+    run.now, counts_by_role(run), oldest < math.huge and oldest or 0, take_ended_claims(run),
+    redis.call('ZCARD', run.keys.retries), redis.call('ZCARD', run.keys.quarantined), expiry.next_end(run),
+  })
 end

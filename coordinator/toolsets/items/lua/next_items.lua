@@ -5,7 +5,7 @@ guarantee: Reads the head of the ranked index: O(log n + limit) at any number of
            filter. Items below held ones do not change that, if the selector has only role, priority, complexity,
            parent or ancestor. Expired claims are put back first, in a bounded batch; in a larger one if too few
            items are ready.
-args:      run.events_max held packed_selector limit with_ancestors after
+args:      run.events_max run.attempts held packed_selector limit with_ancestors after
            held = 0: ready items, except those below a held one; 1: all held and ready items;
            packed_selector = packed (modules/selectors.lua); with_ancestors = 1 or 0; after = cursor of the last call,
            or ''; the detail of NOT_FOUND is the field with the unknown item
@@ -13,13 +13,14 @@ reply:     {rows, more, after}; row = {id, title, role, priority, complexity, su
            claimed, ancestors}; more = whether to continue, with the cursor `after`. If that is '', the caller starts
            over, without these rows: claims have expired whose items may match
 errors:    NOT_FOUND UNSETTLED
-writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
-           waiter messages
+writes:    item text ranked beneath owed leases agents holds lapsed abandoned retries quarantined notes note request
+           events transitions waiting wanted queue waiter messages
 full:      a read that writes only a few bytes
 --]]
 local claims = require 'claims'
 local classes = require 'classes'
 local debts = require 'debts'
+local expiry = require 'expiry'
 local items = require 'items'
 local selection = require 'selection'
 local serve = require 'serve'
@@ -27,7 +28,7 @@ local settle = require 'settle'
 local views = require 'views'
 
 local HELD, STATES = classes.HELD, classes.STATES
-local SWEEP_BATCH = claims.SWEEP_BATCH
+local SWEEP_BATCH = expiry.SWEEP_BATCH
 
 local SCAN_MAX = 200 -- candidates checked per call, and expired claims put back
 
@@ -42,7 +43,7 @@ end
 -- Puts up to `budget` expired claims back, and reads up to `limit` rows from `after` on. Returns them, where the search
 -- stopped (nil at its end), and whether no expired claims are left.
 local function look(run, budget, held, selector, limit, with_ancestors, after)
-  local rows, none_left = {}, claims.sweep(run, budget)
+  local rows, none_left = {}, expiry.sweep(run, budget)
   serve.parked_calls(run)
   local class_list = selection.claimable_classes(selector, true)
   if held then class_list[#class_list + 1] = selector.role * STATES + HELD end

@@ -4,7 +4,7 @@ guarantee: O(log n + limit + late), where late = expired claims not put back yet
            writes nothing.
 args:      limit
 reply:     {now, how many can be taken over, how many wait for a dependency, when the longest abandoned of the former
-           was left (ms) or 0, list of {id, when it was left, whether it waits for a dependency}}
+           was left (ms) or 0, list of {id, when it was left, whether it waits for a dependency or is in back-off}}
 errors:    none
 writes:    none
 --]]
@@ -34,8 +34,9 @@ local function add_late(run, list)
   for _, id in ipairs(agents[1] and redis.call('HMGET', run.keys.agents, unpack(agents)) or {}) do
     local item = id and items.load_partly(run, id)
     if item and classes.is_held(item) and classes.is_left(item, item.role) then
-      if item.nb then waiting = waiting + 1 else free = free + 1 end
-      list[#list + 1] = {id, item.expires, item.nb ~= nil}
+      local waits = item.nb ~= nil or item.nt ~= nil
+      if waits then waiting = waiting + 1 else free = free + 1 end
+      list[#list + 1] = {id, item.expires, waits}
     end
   end
   return free, waiting

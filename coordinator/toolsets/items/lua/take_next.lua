@@ -3,7 +3,7 @@ purpose:   Completes a worker's item, claims the best one for a selector and sta
 guarantee: If the completion is rejected, nothing else happens. Claim and start are those of claim_next and
            advance_item; the three are atomic. The search is that of one call: `more` means that the caller has to
            continue with claim_next.
-args:      request run.events_max run.config run.labels agent who ttl_ms packed_selector finished author
+args:      request run.events_max run.attempts run.config run.labels agent who ttl_ms packed_selector finished author
            who = for modules/agents.lua;
            finished = packed as an element of advance_item's changes, '' for none; author = packed {actor,
            verification} of the start; the detail of NOT_FOUND is the field with the unknown item
@@ -11,14 +11,15 @@ reply:     {now, entry of the completion or false, claim or false, entry of the 
            claim_next, or {more, '', 0, 0, 0}; entries as those of advance_item. An item in another role than queue
            is not started, unless it was abandoned
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN NOT_FOUND UNSETTLED
-writes:    item ranked beneath owed leases agents agent_seen holds lapsed abandoned notes note request events
-           transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_seen holds lapsed abandoned retries quarantined notes note
+           request events transitions waiting wanted queue waiter messages
 --]]
 local agent_drains = require 'agent_drains'
 local agents = require 'agents'
 local change = require 'change'
 local claims = require 'claims'
 local classes = require 'classes'
+local expiry = require 'expiry'
 local schemas = require 'schemas'
 local selection = require 'selection'
 local serve = require 'serve'
@@ -31,7 +32,7 @@ local MORE = {'more', '', 0, 0, 0}
 
 -- The best item for a selector, or nil. Newly ready items go to parked calls first.
 local function find(run, selector, agent)
-  local none_left = claims.sweep(run)
+  local none_left = expiry.sweep(run)
   serve.parked_calls(run)
   if run.has_debts or not none_left then return nil end -- the indexes are not up to date yet
   local some_abandoned = not run.nothing_else or run.abandoned_noted

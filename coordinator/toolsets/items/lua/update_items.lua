@@ -3,18 +3,19 @@ purpose:   Updates fields of items, each item atomically.
 guarantee: An update is applied completely or not at all. A move under another parent first checks cycles and the
            depth of the whole subtree, and changes the subtree's depths in the same step. A subtree of more
            than 700 items can only be moved to the same depth.
-args:      request run.events_max run.config run.labels updates
+args:      request run.events_max run.attempts run.config run.labels updates
            updates = packed list of {id, fields}; fields by letter as in modules/items.lua, p priority,
            c complexity; false clears, pa = '' moves to the root
 reply:     list of {'updated' or the reason, id, modified at, requires verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents holds lapsed abandoned notes note request events transitions
-           waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents holds lapsed abandoned retries quarantined notes note request
+           events transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
 local classes = require 'classes'
 local creation = require 'creation'
 local events = require 'events'
+local held_back = require 'held_back'
 local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
@@ -68,6 +69,8 @@ local function update(run, id, fields)
   items.set_modified(run, item)
   index.reindex(run, item, scopes_before, score_before)
   items.save(run, item)
+  local no_backoff = fields.rb == 0 and item.nt and not held_back.is_quarantined(item)
+  if no_backoff then held_back.let_go(run, item) end
   if moves and item_events.root_of(run, item) ~= root_before then -- its former tree has to hear of it, too
     events.emit(run, 'update', id, unpack(root_before and {'R', root_before} or {}))
   end

@@ -2,12 +2,12 @@
 purpose:   Writes notes by (item, key), each atomically.
 guarantee: A note and its entry at the item are stored in one step, so gates see it at once. The caller sends
            bounded slices.
-args:      request run.events_max run.config run.labels new_notes
+args:      request run.events_max run.attempts run.config run.labels new_notes
            new_notes = packed list of notes (modules/notes.lua)
 reply:     list of {reason or '', note id, item, role of the item, schema inputs, stored verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item ranked beneath owed leases agents holds lapsed abandoned notes note request events waiting wanted queue
-           waiter messages
+writes:    item text ranked beneath owed leases agents holds lapsed abandoned retries quarantined notes note request
+           events transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
 local item_events = require 'item_events'

@@ -23,6 +23,7 @@ def schema_config(settings: Settings) -> SchemaConfig:
         default=settings.default or (DEFAULT_NAME if DEFAULT_NAME in schemas else None),
         labels=labels(settings),
         require_actor=settings.actor_authentication.enabled,
+        attempts=settings.attempts,
     )
 
 
@@ -45,6 +46,7 @@ def _schemas(settings: Settings) -> dict[str, Schema]:
             notes=stated.notes,
             lifecycle=cast("Lifecycle", stated.lifecycle.lower().replace("_", "-")),
             default_traits=tuple(dict.fromkeys((*stated.default_traits, *everywhere))),
+            max_attempts=stated.max_attempts,
         )
         for name, stated in settings.work_item_schemas.items()
     }

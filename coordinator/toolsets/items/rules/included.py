@@ -29,7 +29,8 @@ LONG_TEXTS = ("description", "metadata", "properties")
 HEAD = 200
 """Characters that are shown of each text, however many there are."""
 _ITEM_CHARS = MAX_CHARS // 2
-"""Characters of an item with the beginnings of its long texts; it has its latest transitions, as far as they fit."""
+"""Characters of an item with the beginnings of its long texts; it has its latest transitions and attempts, as far as
+they fit."""
 _TOTALS = 100
 """Characters of the names of the parts, and of the numbers of notes and results."""
 
@@ -101,7 +102,7 @@ def fit(parts: Parts, texts: Sequence[Text]) -> None:
     _show(texts, HEAD)
     left = MAX_CHARS
     if parts.item is not UNSET:
-        _drop_transitions(parts.item)
+        _drop_history(parts.item)
         left -= _chars(parts.item)
     lists = [rows for rows in (parts.notes, parts.results) if rows is not UNSET]
     if lists:
@@ -117,9 +118,11 @@ def _show(texts: Sequence[Text], chars: int) -> None:
         text.show(chars)
 
 
-def _drop_transitions(item: IncludedItem) -> None:
+def _drop_history(item: IncludedItem) -> None:
     while item.transitions is not UNSET and _chars(item) > _ITEM_CHARS:
         item.transitions = item.transitions[:-1] or UNSET
+    while item.attempts is not UNSET and item.attempts.last and _chars(item) > _ITEM_CHARS:
+        item.attempts.last.pop()
 
 
 def _drop_rows(lists: Sequence[list[IncludedNote] | list[BlockerResult]], most: int) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
+from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
 from coordinator.toolsets.items.contract.base import ROLES
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.rules import json_text
@@ -57,6 +58,10 @@ class NewItem(NamedTuple):
     """Its level in the order of dependencies."""
     blockers: int = 0
     """The number of unsatisfied dependencies."""
+    max_attempts: int = -1
+    """-1: not given."""
+    backoff: int = -1
+    """Seconds; -1: not given."""
 
 
 def given(value: Any) -> Any:
@@ -120,6 +125,23 @@ def complexity(value: Any) -> int:
     if not 1 <= number <= 10:
         raise invalid("complexity", f"must be 1 to 10 or null, not {number}")
     return cast("int", number)
+
+
+def max_attempts(value: Any) -> int | None:
+    """maxAttempts, None for none. Raises ToolFailure VALIDATION_ERROR unless it is 0 to 1000."""
+    return _count(value, "maxAttempts", MOST_ATTEMPTS)
+
+
+def backoff(value: Any) -> int | None:
+    """retryBackoffSeconds, None for none. Raises ToolFailure VALIDATION_ERROR unless it is 0 to 86,400."""
+    return _count(value, "retryBackoffSeconds", LONGEST_BACKOFF_SECONDS)
+
+
+def _count(value: Any, field: str, most: int) -> int | None:
+    number = given(value)
+    if number is not None and not 0 <= number <= most:
+        raise invalid(field, f"must be 0 to {most:,} or null, not {number}")
+    return cast("int | None", number)
 
 
 def priority(value: Any) -> int:
@@ -279,7 +301,13 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
         metadata(spec.metadata),
         text,
         traits(names, _traits_field(spec)),
+        max_attempts=_or_unset(max_attempts(spec.max_attempts)),
+        backoff=_or_unset(backoff(spec.retry_backoff_seconds)),
     )
+
+
+def _or_unset(number: int | None) -> int:
+    return -1 if number is None else number
 
 
 def _own_traits(spec: ItemSpec, stated: list[str] | None) -> list[str] | None:
@@ -338,4 +366,10 @@ def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str 
     fields |= _changed_properties(spec, default_traits)
     if spec.requires_verification is not UNSET and spec.requires_verification is not None:
         fields["rv"] = 1 if spec.requires_verification else False
+    if spec.max_attempts is not UNSET:
+        most = max_attempts(spec.max_attempts)
+        fields["am"] = False if most is None else most
+    if spec.retry_backoff_seconds is not UNSET:
+        seconds = backoff(spec.retry_backoff_seconds)
+        fields["rb"] = False if seconds is None else seconds
     return fields

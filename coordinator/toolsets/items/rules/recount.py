@@ -10,6 +10,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
+
 CLASSES = "qQ-1wWa2rRA3tT--bB-4"
 """The letters of the classes ready, held, abandoned and waiting of each role; '-': there is no such class."""
 STATES = 4
@@ -19,6 +23,7 @@ WAITS = 2**42
 """The offset of abandoned items in their index while they wait for a dependency."""
 MAX_DEPTH = 3
 INLINE_BYTES = 64
+KEPT_ATTEMPTS = 20
 RANK_EPOCH = 1_577_836_800_000
 NO_COMPLEXITY = 15
 CLASS_SPAN = 2**47
@@ -30,8 +35,10 @@ OPEN_ROLES = (0, 1, 2, 4)
 
 Fields = Mapping[str, str]
 
-_KNOWN = frozenset(("pr", "lb", "pa", "ma", "ra", "rv", "tl", "nb", "lv", "lo", "tk", *"wtsdgyqhku"))
-_TEXTS = frozenset("tsxmo")
+_KNOWN = frozenset(
+    ("pr", "lb", "pa", "ma", "ra", "rv", "tl", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", *"wtsdgyqhku")
+)
+_TEXTS = frozenset("tsxmoa")
 _RECORD = re.compile(r"\d{13}[osue][v-][a-z0-9_.:/,-]* (\S+ \d{13}| )")
 _RANGES = {
     "d": (0, MAX_DEPTH),
@@ -40,8 +47,12 @@ _RANGES = {
     "nb": (1, None),
     "lo": (1, None),
     "k": (1, 1),
-    "u": (1, 1),
+    "u": (1, 2),
     "tk": (1, None),
+    "an": (0, None),
+    "am": (0, MOST_ATTEMPTS),
+    "rb": (0, LONGEST_BACKOFF_SECONDS),
+    "nt": (0, None),
 }
 
 
@@ -163,21 +174,23 @@ def abandoned(fields: Fields) -> bool:
     """Whether the item is abandoned: unheld, and left in the middle.
 
     In work: it was claimed before, and no cascade or reopening took it there since. In review: the lapsed claim was
-    placed after it came there.
+    placed after it came there. In both: it was resumed from quarantine, and not claimed since.
     """
     score, claim = parsed(fields["w"]), claim_of(fields)
     if score.state == HELD:
         return False
     if score.role == WORK:
-        return "h" in fields and "u" not in fields
+        return "h" in fields and fields.get("u") != "1"
+    if score.role != REVIEW:
+        return False
     since = int(fields.get("ra", score.created))
-    return score.role == REVIEW and claim is not None and claim.fence >= since
+    return fields.get("u") == "2" or (claim is not None and claim.fence >= since)
 
 
 def class_letter(fields: Fields) -> str:
     """The class that follows from role, claim and blockers."""
     score = parsed(fields["w"])
-    waits = "nb" in fields and score.role != TERMINAL
+    waits = "nt" in fields or ("nb" in fields and score.role != TERMINAL)
     left = ABANDONED if abandoned(fields) else READY
     return score._replace(state=HELD if score.state == HELD else WAITING if waits else left).letter
 
@@ -189,8 +202,35 @@ def abandoned_problems(fields: Fields, since: str | bool) -> Iterator[str]:
             yield "is missing among the abandoned items"
     elif not abandoned(fields):
         yield "is listed among the abandoned items, but is not abandoned"
-    elif (float(since) >= WAITS) != ("nb" in fields):
+    elif (float(since) >= WAITS) != ("nb" in fields or "nt" in fields):
         yield f"is listed as abandoned at {float(since):.0f}, {'not ' if float(since) < WAITS else ''}behind the others"
+
+
+def held_back_problems(fields: Fields, retry: str | bool, quarantined: str | bool) -> Iterator[str]:
+    """Compares the item's entries among those in back-off and those in quarantine (False: missing) with its fields."""
+    role, until = parsed(fields["w"]).role, int(fields.get("nt", "-1"))
+    if until > 0 and role not in (WORK, REVIEW):
+        yield "is in back-off, but in none of the roles with attempts"
+    if until == 0 and role != BLOCKED:
+        yield "is quarantined without being blocked"
+    if (retry is not False and int(float(retry))) != (until if until > 0 else False):
+        yield f"is in back-off until {max(until, 0)}, but listed until {0 if retry is False else float(retry):.0f}"
+    if (quarantined is not False) != (until == 0):
+        yield f"is {'' if until == 0 else 'not '}quarantined, but {'not ' if until == 0 else ''}listed so"
+
+
+def attempt_problems(fields: Fields, text: str | bool) -> Iterator[str]:
+    """Compares the number of attempts with their list (JSON; False: missing)."""
+    if (text is False) != ("an" not in fields):
+        yield f"counts {fields.get('an', 'no')} attempts, and has {'no' if text is False else 'a'} list of them"
+    if isinstance(text, str):
+        listed = msgspec.json.decode(text, type=list[tuple[int, int, str, str, str, str]])
+        if not 0 < len(listed) <= KEPT_ATTEMPTS:
+            yield f"lists {len(listed)} attempts"
+        if len(listed) < min(int(fields.get("an", "0")), KEPT_ATTEMPTS):
+            yield f"counts {fields['an']} attempts, but lists {len(listed)}"
+        if any(began > until for began, until, *_ in listed):
+            yield "has an attempt that ended before it began"
 
 
 def own_problems(fields: Fields, texts: Collection[str], now: int) -> Iterator[str]:

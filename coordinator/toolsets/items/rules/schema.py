@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
+from coordinator.settings.attempts import Attempts
 from coordinator.settings.work import NoteSettings
 from coordinator.toolsets.items.contract.base import ExpectedNote, NoteProgress
 from coordinator.toolsets.items.rules.roles import DEFAULT_LABELS
@@ -35,6 +36,8 @@ class Schema(msgspec.Struct, frozen=True):
     notes: tuple[NoteSettings, ...] = ()
     lifecycle: Lifecycle = "auto"
     default_traits: tuple[str, ...] = ()
+    max_attempts: int | None = None
+    """How many attempts its items may have, 0: any number; None: as for all items."""
 
 
 class Resolved(NamedTuple):
@@ -58,6 +61,16 @@ class Filled(NamedTuple):
     notes: list[tuple[str, bool]]
 
 
+class Typed(Protocol):
+    """What decides about an item's schema; False: absent."""
+
+    @property
+    def type(self) -> str | bool: ...
+
+    @property
+    def tags(self) -> str | bool: ...
+
+
 @dataclass(frozen=True)
 class SchemaConfig:
     """One version of the configured schemas. With the empty version, no item has a schema."""
@@ -69,6 +82,8 @@ class SchemaConfig:
     """Status labels by trigger (and ``cascade``); a trigger that is not in it has no label."""
     require_actor: bool = False
     """Whether transitions and notes without an actor are rejected."""
+    attempts: Attempts = field(default_factory=Attempts)
+    """What follows when agents fail with an item."""
 
     @cached_property
     def version(self) -> str:
@@ -80,6 +95,21 @@ class SchemaConfig:
         """The labels as scripts read them (``lua/modules/run.lua``)."""
         escaped = {name: label.replace("%", "%25").replace("\0", "%00") for name, label in self.labels.items()}
         return "".join(f"\0{trigger}={label}" for trigger, label in escaped.items()).encode()
+
+    @cached_property
+    def packed_attempts(self) -> bytes:
+        """What scripts need to know about attempts (``lua/modules/attempts.lua``)."""
+        stated = {name: -1 if one.max_attempts is None else one.max_attempts for name, one in self.schemas.items()}
+        by_schema = stated if any(most >= 0 for most in stated.values()) else False
+        section = self.attempts
+        times = section.backoff_seconds * 1000, section.backoff_cap_seconds * 1000
+        return _pack((section.max, *times, by_schema, self.default or ""))
+
+    def most_attempts(self, item: Typed) -> int:
+        """How many attempts an item may have that does not say so itself; 0: any number."""
+        name = self._name(_text(item.type), _text(item.tags))
+        own = None if name is None else self.schemas[name].max_attempts
+        return self.attempts.max if own is None else own
 
     def packed(self) -> list[tuple[str, bytes]]:
         """The fields that scripts read, as ``lua/modules/schemas.lua`` describes them."""
@@ -94,11 +124,7 @@ class SchemaConfig:
 
     def resolve(self, type_name: str | None, tags: str | None, traits: Sequence[str]) -> Resolved | None:
         """The schema named by the type, else by the first tag that names one, else the default; traits are added."""
-        name = type_name if type_name in self.schemas else None
-        if name is None:
-            name = next(
-                (tag for part in (tags or "").split(",") if (tag := part.strip()) in self.schemas), self.default
-            )
+        name = self._name(type_name, tags)
         if name is None:
             return None
         base = self.schemas[name]
@@ -107,6 +133,13 @@ class SchemaConfig:
             for note in self.traits.get(trait, ()):
                 notes.setdefault(note.key, note)
         return Resolved(tuple(notes.values()), base.lifecycle)
+
+    def _name(self, type_name: str | None, tags: str | None) -> str | None:
+        """The name of an item's schema; None: it has none."""
+        if type_name in self.schemas:
+            return type_name
+        named = (tag for part in (tags or "").split(",") if (tag := part.strip()) in self.schemas)
+        return next(named, self.default)
 
     def unknown_trait(self, traits: str, field: str = "traits") -> ToolFailure | None:
         """Why an item cannot have these traits (as stored): one is not configured. If none is, any name is allowed."""

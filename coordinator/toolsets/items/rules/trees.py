@@ -136,6 +136,8 @@ def stored(item: TreeItem, place: str, item_id: str, parent: str, level: int, bl
         summary=item.summary,
         description=item.description,
         requires_verification=item.requires_verification,
+        max_attempts=item.max_attempts,
+        retry_backoff_seconds=item.retry_backoff_seconds,
     )
     try:
         return new_item(spec, item_id, parent)._replace(level=level, blockers=blocked_by)

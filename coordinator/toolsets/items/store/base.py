@@ -60,6 +60,7 @@ _INSTALL = Script(LIBRARY, "install_schemas", int)
 SETTLE = Script(LIBRARY, "settle_debts", bool)
 """Settles debts of scripts (``lua/modules/debts.lua``). Run until none are left, after every script that may make items
 ready or change counts of blockers."""
+_EXPIRE = Script(LIBRARY, "expire_claims", tuple[bool, int, int], rest=SETTLE)
 
 
 def slices(
@@ -113,8 +114,14 @@ class BaseStore:
     def _change(
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
     ) -> Coroutine[Any, Any, R]:
-        """Runs a script whose first arguments are an idempotency key and the number of events to keep."""
-        return run_once(self._store, script, project, request, self._keep_ms, self._events, *args)
+        """Runs a script whose first arguments are an idempotency key and the terms of all changes (``_terms``)."""
+        attempts = self.schemas.current.packed_attempts
+        return run_once(self._store, script, project, request, self._keep_ms, self._events, attempts, *args)
+
+    @property
+    def _terms(self) -> tuple[str, bytes]:
+        """The first arguments of scripts that may end claims: events to keep, and what follows for attempts."""
+        return self._events, self.schemas.current.packed_attempts
 
     async def _change_by_schema(
         self, script: Script[R], project: str, request: IdempotencyKey, *args: str | bytes | int
@@ -145,6 +152,17 @@ class BaseStore:
             reply = await self._change_by_schema(script, project, request.slice(number), pack(part))
             results += reply
         return results
+
+    async def expire(self, project: str) -> tuple[int, int]:
+        """Puts everything back that has ended by time: expired claims, items whose back-off is over.
+
+        Returns:
+            When the next one ends (0: there is none), and the store's time, both in ms.
+        """
+        while True:
+            none_left, next_end, now = await self._store.run(_EXPIRE, project, *self._terms)
+            if none_left:
+                return next_end, now
 
     async def resolve(self, project: str, ids: Sequence[str]) -> Sequence[str]:
         """The full ids of ids and prefixes (inner form).

@@ -18,6 +18,9 @@ from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, pack, unfinished
 from coordinator.toolsets.items.store.included import Included
 
+Release = tuple[str, int, str, str]
+"""A claim to release: the item's id, fence or 0, reason and detail or ''."""
+
 
 class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The outcome of one claim; times in ms."""
@@ -52,6 +55,8 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Of unsatisfied blockers."""
     blockers: list[tuple[str, int, int]]
     """Some of these: id, role, role that they must reach."""
+    held_until: int
+    """When its back-off ends, in ms; 0: it is quarantined, -1: neither."""
 
 
 class ClaimReply(msgspec.Struct, array_like=True):
@@ -93,10 +98,10 @@ class ClaimStore(BaseStore):
         request: IdempotencyKey,
         agent: Claimant,
         claims: Sequence[tuple[str, int, int]],
-        releases: Sequence[tuple[str, int]],
+        releases: Sequence[Release],
         include: str = "",
     ) -> Coroutine[Any, Any, NamedReply]:
-        """Claims (id, TTL in ms, fence or 0) and releases (id, fence or 0) items for one agent, atomically.
+        """Claims (id, TTL in ms, fence or 0) and releases items for one agent, atomically.
 
         Args:
             include: letters of what to add about the claimed item.
@@ -110,7 +115,7 @@ class ClaimStore(BaseStore):
         agent: Claimant,
         ttl_ms: int,
         selector: Selector,
-        releases: Sequence[tuple[str, int]],
+        releases: Sequence[Release],
         wait_ms: int = 0,
         only: bool = True,
         process: str = "",
@@ -163,4 +168,4 @@ class ClaimStore(BaseStore):
             When the earliest live claim expires (0: there is none) and the store's time, both in ms; and whether the
             process was still registered; and when the last drain of agents in force began, in ms.
         """
-        return await self._store.run(_SWEEP, project, self._events, process, alive_ms)
+        return await self._store.run(_SWEEP, project, *self._terms, process, alive_ms)

@@ -13,6 +13,7 @@ from coordinator.store import Script, ScriptFailure
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.store.agents import Agents, read_agents
+from coordinator.toolsets.items.store.attempts import Record
 from coordinator.toolsets.items.store.base import LIBRARY, READ_SLICE, Changed, Path, pack
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures import Abandoned, read_abandoned
@@ -55,6 +56,7 @@ class Context(NamedTuple):
     claim: Claim | bool
     blockers: list[tuple[str, int, int]]
     """The unsatisfied blockers: id, role, role that they must reach."""
+    attempts: Record
     included: Included | bool = False
 
 

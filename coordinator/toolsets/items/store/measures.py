@@ -83,6 +83,16 @@ class Measures(NamedTuple):
     """Abandoned items that can be taken over."""
     abandoned_seconds: float
     """The age of the longest abandonment of these; 0: there is none."""
+    attempts: dict[str, int]
+    """Attempts since the last measurement, by the reason of the release, or else how they ended."""
+    quarantines: int
+    """Items quarantined since then."""
+    in_backoff: int
+    """Items in back-off."""
+    quarantined: int
+    """Items in quarantine."""
+    next_end: int
+    """When the next claim or back-off ends, in ms; 0: there is none."""
 
 
 class _Reply(msgspec.Struct, array_like=True):
@@ -90,6 +100,9 @@ class _Reply(msgspec.Struct, array_like=True):
     roles: list[int]
     oldest: int
     ended: list[str]
+    in_backoff: int
+    quarantined: int
+    next_end: int
 
 
 MEASURE = Script(LIBRARY, "measure_items", _Reply)
@@ -116,14 +129,19 @@ class MeasureStore:
         counts: dict[str, dict[int, int]] = {end: {} for end in ENDS.values()}
         seconds = dict.fromkeys(counts, 0.0)
         contended: dict[int, int] = {}
-        losers = ended = 0
+        attempts: dict[str, int] = {}
+        losers = ended = quarantines = 0
         for field, packed in zip(reply.ended[::2], reply.ended[1::2], strict=True):
-            kind, bucket, (count, amount) = field[0], int(field[1:]), divmod(int(packed), _ONE)
-            if kind == "l":
-                contended[bucket] = count
+            kind, rest, (count, amount) = field[0], field[1:], divmod(int(packed), _ONE)
+            if kind == "a":
+                attempts[rest] = amount
+            elif kind == "q":
+                quarantines = amount
+            elif kind == "l":
+                contended[int(rest)] = count
                 losers += amount
             else:
-                counts[ENDS[kind]][bucket - 1] = count
+                counts[ENDS[kind]][int(rest) - 1] = count
                 seconds[ENDS[kind]] += amount / 1000
                 ended += count
         # The store counts every ended claim by its end, but by losers only if it had any.
@@ -131,4 +149,16 @@ class MeasureStore:
             contended[0] = alone
         held = [Held(end, found, seconds[end]) for end, found in counts.items() if found]
         left = await read_abandoned(self._store, project, 0)
-        return Measures(roles, oldest, held, Lost(contended, losers), left.ready, left.oldest_seconds)
+        return Measures(
+            roles,
+            oldest,
+            held,
+            Lost(contended, losers),
+            left.ready,
+            left.oldest_seconds,
+            attempts,
+            quarantines,
+            reply.in_backoff,
+            reply.quarantined,
+            reply.next_end,
+        )

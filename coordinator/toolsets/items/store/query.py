@@ -14,7 +14,8 @@ from coordinator.store import Script, ScriptFailure, Store
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.query import Search
 from coordinator.toolsets.items.rules.schema import SchemaSource
-from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, Changed, Path, pack
+from coordinator.toolsets.items.store.attempts import Record
+from coordinator.toolsets.items.store.base import LIBRARY, BaseStore, Changed, Path, pack
 
 OVERVIEW_BUDGET = 70
 """How many rows with counts one run of an overview reads."""
@@ -47,6 +48,7 @@ class View(msgspec.Struct, array_like=True):
     role_changed: int
     requires_verification: bool
     transitions: list[Changed]
+    attempts: Record
 
 
 class ShortView(NamedTuple):
@@ -130,7 +132,6 @@ _SCAN = Script(LIBRARY, "scan_items", Scanned)
 _ROWS = Script(LIBRARY, "read_rows", tuple[list[ShortView], list[Path], list[bool]])
 _ROOTS = Script(LIBRARY, "overview_roots", tuple[bool, list[Root], list[str]])
 _ITEM = Script(LIBRARY, "overview_item", tuple[View, Counts, list[ShortView]])
-_EXPIRE = Script(LIBRARY, "expire_claims", bool, rest=SETTLE)
 
 
 class Pace:
@@ -269,8 +270,7 @@ class QueryStore(BaseStore):
         while True:
             late, entries, ids = await self._store.run(_ROOTS, project, limit, left, shown, OVERVIEW_BUDGET)
             if late:
-                while not await self._store.run(_EXPIRE, project, self._events):
-                    pass
+                await self.expire(project)
                 continue
             roots += entries
             if not ids:

@@ -6,6 +6,7 @@ import dataclasses
 
 from coordinator.settings import Settings
 from coordinator.toolsets.items.contract.examples import EXAMPLES
+from coordinator.toolsets.items.expiring import Expiring
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.store.blocked import BlockedStore
@@ -71,6 +72,12 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
 
     claim_store = ClaimStore(*shared)
     parking = Parking(services.store, claim_store)
+    expiring = Expiring(services.store, claim_store.expire)
+
+    async def drain() -> None:
+        expiring.stop()
+        await parking.close()
+
     made = (
         *items.tools(ItemStore(*shared), services),
         *query.tools(QueryStore(*shared)),
@@ -84,13 +91,14 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
     )
     by_name = {tool.name: dataclasses.replace(tool, handler=source.steady(tool.handler)) for tool in made}
     # Claims do not depend on schemas.
-    by_name |= {tool.name: tool for tool in claims.tools(claim_store, parking, services)}
+    by_name |= {tool.name: tool for tool in claims.tools(claim_store, parking, services, expiring)}
     return Toolset(
         "items",
         "Work items",
         INSTRUCTIONS,
         tuple(by_name[name] for name in ORDER),
-        drain=parking.close,
+        start=expiring.start,
+        drain=drain,
         hold=parking.hold,
         configure=configure,
         examples=EXAMPLES,

@@ -13,6 +13,7 @@ from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store.idempotency import IdempotencyKey, idempotency_key
 from coordinator.toolsets.actor import Distrusted, Trusted, checked, given
+from coordinator.toolsets.items.contract.attempts import REASONS
 from coordinator.toolsets.items.contract.claims import (
     ClaimEntry,
     ClaimItem,
@@ -23,6 +24,7 @@ from coordinator.toolsets.items.contract.claims import (
     ReleaseResult,
     Selector,
 )
+from coordinator.toolsets.items.expiring import Expiring
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.capabilities import capabilities
 from coordinator.toolsets.items.rules.graph import unsatisfied
@@ -30,9 +32,18 @@ from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.items import not_blank, short_text
 from coordinator.toolsets.items.rules.refusals import refused
-from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of
+from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.agents import Claimant, claimant
-from coordinator.toolsets.items.store.claims import Claimed, ClaimReply, ClaimStore, NamedReply, Released, Waiting
+from coordinator.toolsets.items.store.claims import (
+    Claimed,
+    ClaimReply,
+    ClaimStore,
+    NamedReply,
+    Release,
+    Released,
+    Waiting,
+)
 from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import shown
 from coordinator.toolsets.items.waiting import Parking
@@ -41,6 +52,7 @@ from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Services,
 
 MAX_ENTRIES = 100
 MAX_REF = 64
+MAX_DETAIL = 500
 
 _DESCRIPTION = (
     "Atomically claim or release work items for exclusive ownership. One claim per agent: claiming an item releases "
@@ -82,8 +94,9 @@ class _Named(Protocol):
 class Claims:
     """Handler of the tool that claims and releases items."""
 
-    def __init__(self, store: ClaimStore, parking: Parking, services: Services) -> None:
+    def __init__(self, store: ClaimStore, parking: Parking, services: Services, expiring: Expiring) -> None:
         self._store = store
+        self._expiring = expiring
         self._parking = parking
         self._services = services
         self._longest_ms = services.settings.longest_wait_ms
@@ -106,7 +119,7 @@ class Claims:
         if able is not None:
             asked = (*asked, able)
         record = idempotency_key(agent, args.request_id, "claim_item", *asked)
-        freed_items: list[tuple[str, int]] = []
+        freed_items: list[Release] = []
         if releases:
             ids = await self._store.resolve(call.project, _ids(releases, "releases"))
             freed_items = list(map(_packed_release, ids, releases))
@@ -122,13 +135,14 @@ class Claims:
         if isinstance(reply, NamedReply) and reply.drained:
             _say_stop(claimed, reply.drained)
         if include:
-            _add_included(claimed, reply.claims, include)
+            _add_included(claimed, reply.claims, include, self._store.schemas.current)
         if isinstance(reply, NamedReply) and reply.waiting:
             _say_why_it_waits(claimed, reply.waiting)
         released = list(map(_released, releases, reply.releases))
         if not record.replayed:
             self._count(claimed, call.project)
         won = freed = 0
+        self._expect_ends(call.project, reply, releases)
         for result in claimed:
             won += result.outcome == "success"
         for freeing in released:
@@ -162,6 +176,15 @@ class Claims:
             if result.outcome in _COLLISIONS:
                 self._metrics.claim_conflict(_COLLISIONS[result.outcome], project, result.item_id or "")
 
+    def _expect_ends(self, project: str, reply: ClaimReply, releases: Sequence[ReleaseEntry]) -> None:
+        """Notes when placed claims end, and that the back-off of a released item may have begun."""
+        for claim in reply.claims:
+            if claim.outcome == "success":
+                self._expiring.expect(project, claim.expires)
+        for release in releases:
+            if release.reason is not None:
+                self._expiring.expect(project, reply.now)
+
     async def _by_selector(
         self,
         call: Call,
@@ -169,7 +192,7 @@ class Claims:
         record: IdempotencyKey,
         who: Claimant,
         selector: Selector,
-        releases: Sequence[tuple[str, int]],
+        releases: Sequence[Release],
         include: str,
     ) -> ClaimReply:
         """Claims the best match of a selector, and waits for one if requested."""
@@ -188,9 +211,9 @@ class Claims:
         return await self._parking.claim(call, record, park, min(args.wait_ms, self._longest_ms))
 
 
-def tools(store: ClaimStore, parking: Parking, services: Services) -> tuple[Tool, ...]:
+def tools(store: ClaimStore, parking: Parking, services: Services, expiring: Expiring) -> tuple[Tool, ...]:
     """The tool."""
-    handle = Claims(store, parking, services)
+    handle = Claims(store, parking, services, expiring)
     return (
         Tool(
             "claim_item",
@@ -242,6 +265,13 @@ def _check(args: ClaimItem) -> Selector | None:
             raise invalid(f"claims[{number}].fenceToken", "goes with itemId, not with a selector")
         if entry.claim_ref is not None:
             short_text(entry.claim_ref, f"claims[{number}].claimRef", MAX_REF)
+    for number, release in enumerate(args.releases):
+        if reason := not_blank(release.reason):
+            one_of(reason, REASONS, f"releases[{number}].reason")
+        if detail := not_blank(release.detail):
+            if not reason:
+                raise invalid(f"releases[{number}].detail", f"goes with a reason: {', '.join(REASONS)}")
+            short_text(detail, f"releases[{number}].detail", MAX_DETAIL)
     selector = claims[0].selector if claims else None
     if args.wait_ms and selector is None:
         raise invalid("waitMs", "needs a claim by selector")
@@ -261,9 +291,9 @@ def _packed_claim(item: str, entry: ClaimEntry) -> tuple[str, int, int]:
     return item, entry.ttl_seconds * 1000, entry.fence_token or 0
 
 
-def _packed_release(item: str, entry: ReleaseEntry) -> tuple[str, int]:
+def _packed_release(item: str, entry: ReleaseEntry) -> Release:
     """A release for ``ClaimStore.claim``."""
-    return item, entry.fence_token or 0
+    return item, entry.fence_token or 0, not_blank(entry.reason).lower(), not_blank(entry.detail)
 
 
 def _distrusted(entry: ClaimEntry) -> ClaimResult:
@@ -316,11 +346,11 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
     )
 
 
-def _add_included(claimed: list[ClaimResult], replies: list[Claimed], include: str) -> None:
+def _add_included(claimed: list[ClaimResult], replies: list[Claimed], include: str, schemas: SchemaConfig) -> None:
     """Adds to the successful claim what was asked for about its item."""
     for result, reply in zip(claimed, replies, strict=True):
         if reply.included is not None:
-            add_to(result, rendered(reply.included, include))
+            add_to(result, rendered(reply.included, include, schemas))
 
 
 def _drained_as(name: str) -> str:
@@ -338,15 +368,18 @@ def _say_stop(claimed: list[ClaimResult], name: str) -> None:
 
 
 def _say_why_it_waits(claimed: list[ClaimResult], waiting: Waiting) -> None:
-    """Adds to the successful claim that its item cannot start yet."""
+    """Adds to the successful claim that its item is not ready."""
     (result,) = (result for result in claimed if result.outcome == "success")
     result.ready = False
     result.blockers = unsatisfied(waiting.blockers)
-    why = (
-        "it is in role blocked: apply 'resume' first"
-        if ROLE_NAMES[waiting.role] == "blocked"
-        else f"{waiting.count} blocking dependencies are not satisfied"
-    )
+    if not waiting.held_until:
+        why = "it is quarantined, because too many attempts have failed: apply 'resume' first"
+    elif ROLE_NAMES[waiting.role] == "blocked":
+        why = "it is in role blocked: apply 'resume' first"
+    elif waiting.count:
+        why = f"{waiting.count} blocking dependencies are not satisfied"
+    else:
+        why = f"an attempt on it has failed: it is offered to others again at {iso(waiting.held_until)}"
     result.reason = f"{result.reason}; {why}" if result.reason else why
 
 

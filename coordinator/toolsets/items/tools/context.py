@@ -37,6 +37,7 @@ from coordinator.toolsets.items.store.context import Claim, ContextStore, Listed
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures import Left
 from coordinator.toolsets.items.tools.agents import agents_result
+from coordinator.toolsets.items.tools.attempts import held_attempts
 from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
@@ -107,10 +108,11 @@ class Contexts:
             skill_pointer=standing.skill or UNSET,
             note_progress=standing.progress,
             claim_detail=_claim_detail(context.claim) if isinstance(context.claim, Claim) else UNSET,
+            attempts=held_attempts(context.attempts, self._store.schemas.current.most_attempts(context.filled)),
         )
         if isinstance(context.included, Included):
             path = context.ancestors if args.include_ancestors else None
-            add_to(result, rendered(context.included, include, path))
+            add_to(result, rendered(context.included, include, self._store.schemas.current, path))
         return result
 
     async def _session_resume(self, call: Call, args: GetContext, since: str) -> SessionResumeResult:

@@ -11,6 +11,7 @@ from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.included import LONG_TEXTS, Parts, Text, fit
 from coordinator.toolsets.items.rules.items import size as bytes_of
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES
+from coordinator.toolsets.items.rules.schema import SchemaConfig
 from coordinator.toolsets.items.store.base import Path
 from coordinator.toolsets.items.store.included import BlockerRow, Included
 from coordinator.toolsets.items.store.notes import NoteRow
@@ -21,7 +22,7 @@ from coordinator.toolsets.items.tools.shared import ancestors
 from coordinator.toolsets.timestamp import iso
 
 
-def rendered(found: Included, wanted: str, path: Path | None = None) -> Parts:
+def rendered(found: Included, wanted: str, schemas: SchemaConfig, path: Path | None = None) -> Parts:
     """What was asked for, within the bounds of an answer.
 
     Args:
@@ -30,7 +31,7 @@ def rendered(found: Included, wanted: str, path: Path | None = None) -> Parts:
     """
     parts, texts = Parts(), list[Text]()
     if found.view:
-        parts.item = item = full(found.view, IncludedItem)
+        parts.item = item = full(found.view, IncludedItem, schemas.most_attempts(found.view))
         if path is not None:
             item.ancestors = ancestors(path)
         texts += _texts_of(item, found.view, found.sizes)

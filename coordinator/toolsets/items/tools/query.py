@@ -28,6 +28,7 @@ from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.items import names_in, not_blank, with_traits
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES, one_of
 from coordinator.toolsets.items.store.query import Counts, QueryStore, Root, ShortView, View
+from coordinator.toolsets.items.tools.attempts import attempts
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
@@ -66,7 +67,7 @@ class Queries:
             raise invalid("id", "is required for operation get")
         item = await self._items.resolve_one(call.project, args.id, "id")
         view, path = await self._items.read(call.project, item, args.include_ancestors)
-        shown = full(view, FullItem)
+        shown = full(view, FullItem, self._items.schemas.current.most_attempts(view))
         if args.include_ancestors:
             shown.ancestors = ancestors(path)
         return shown
@@ -99,7 +100,7 @@ class Queries:
             inner = await self._items.resolve_one(call.project, item, "itemId")
             view, counts, children = await self._items.overview_item(call.project, inner, rules.limit(args, MAX_LIMIT))
             return ItemOverview(
-                item=full(view, FullItem),
+                item=full(view, FullItem, self._items.schemas.current.most_attempts(view)),
                 child_counts=_counts(counts),
                 children=[ShortItem(**_short(row)) for row in children],
                 notice=rules.notice(args),
@@ -169,7 +170,7 @@ def _root(root: Root, children: bool) -> RootItem:
 F = TypeVar("F", bound=FullItem)
 
 
-def full(view: View, shape: type[F]) -> F:
+def full(view: View, shape: type[F], most_attempts: int) -> F:
     """The whole item, in this shape."""
     traits = view.traits.split(",") if isinstance(view.traits, str) else []
     properties = with_traits(view.properties if isinstance(view.properties, str) else None, traits)
@@ -192,6 +193,9 @@ def full(view: View, shape: type[F]) -> F:
         created_at=iso(view.created),
         modified_at=iso(view.modified),
         requires_verification=view.requires_verification,
+        max_attempts=UNSET if view.attempts.most is False else view.attempts.most,
+        retry_backoff_seconds=UNSET if view.attempts.backoff is False else view.attempts.backoff,
+        attempts=attempts(view.attempts, most_attempts),
         role_changed_at=iso(view.role_changed),
         transitions=[ItemTransition(**transition(row)) for row in view.transitions] or UNSET,
     )

@@ -1,13 +1,14 @@
 -- Claims: one per agent, TTL by server time, and a fence that only rises per item. A claim is live while its
--- expiry lies ahead. A held class means a claim that was live when last checked; `claims.sweep` moves items whose
--- claims have expired out of it, lazily and in bounded batches, so expiry is passive: no reaper is needed, only
--- processes with parked calls poll for expired claims. The record of an expired claim stays on the item ("lapsed")
--- until the item is claimed, released or deleted, and is counted per project and per parent. Times are in ms.
--- Events: release and expire show a agent, f fence; claim and renew also x expires; a claim that lets go of an
--- earlier one o that item, p that fence, instead of a release.
+-- expiry lies ahead. A held class means a claim that was live when last checked; items whose claims have expired are
+-- moved out of it in bounded batches (modules/expiry.lua), or when a call looks at them. The record of an expired claim
+-- stays on the item ("lapsed") until the item is claimed, released or deleted, and is counted per project and per
+-- parent. Times are in ms.
+-- Events: release and expire show a agent, f fence, a release with a reason also r; claim and renew x expires; a claim
+-- that lets go of an earlier one o that item, p that fence, instead of a release.
 --   leases  agents by the expiry of their claims, those of held items only
 --   lapsed  scope ('*' or 'p' .. parent) -> lapsed claims in it
 local agents = require 'agents'
+local attempts = require 'attempts'
 local bounds = require 'bounds'
 local claim_record = require 'claim_record'
 local classes = require 'classes'
@@ -22,8 +23,8 @@ local HELD, REVIEW, STATES = classes.HELD, classes.REVIEW, classes.STATES
 
 local claims = {}
 
-local SWEEP_BATCH = 16
-local SWEEP_WRITES = 1500 -- per sweep, roughly: items with many tags are put back a few at a time
+local SWEEP_WRITES = 1500 -- per sweep, roughly: items with many tags or edges are put back a few at a time
+local WRITES_EACH, WRITES_OF_ATTEMPT = 4, 12 -- besides those of the index
 
 function claims.is_live(run, item)
   return item.holder and item.expires > run.now
@@ -32,9 +33,9 @@ end
 -- An item with its score, claim and count of blockers only, for less than `items.load_partly`; nil if there is none.
 function claims.load(run, id)
   if run.loaded[id] then return run.loaded[id] end
-  local values = redis.call('HMGET', run.keys.item .. id, 'w', 'h', 'nb')
+  local values = redis.call('HMGET', run.keys.item .. id, 'w', 'h', 'nb', 'nt')
   if not values[1] then return nil end
-  local item = {id = id, nb = values[3] or nil}
+  local item = {id = id, nb = values[3] or nil, nt = values[4] or nil}
   items.unpack_stored(item, values[1], values[2])
   return item
 end
@@ -46,35 +47,42 @@ function claims.count_lapsed(run, item, by)
   end
 end
 
--- Puts a held item back whose claim has expired.
-local function expire(run, item)
+-- Puts a held item back whose claim has expired; `ended` as for `attempts.count`. Returns how many more writes it took.
+local function expire(run, item, ended)
+  local attempt = attempts.is_one(item)
+  item_events.emit(run, 'expire', item, 'a', item.holder, 'f', clock.whole(item.fence))
+  if attempt then attempts.count(run, item, ended, item.expires, '', '') end
   index.move_to_class(run, item, classes.unclaimed_class(item, item.role))
   items.save(run, item)
   if item.k then bounds.restore(run, item) end
   claims.count_lapsed(run, item, 1)
   holds.record(run, item, item.expires, true)
   run.freed_ids[#run.freed_ids + 1] = item.id
-  item_events.emit(run, 'expire', item, 'a', item.holder, 'f', clock.whole(item.fence))
+  if attempt then attempts.judge(run, item) end
+  return attempt and WRITES_OF_ATTEMPT or 0
 end
 
--- `claims.sweep` if there is work.
-local function sweep_batch(run, budget)
+-- Puts items of up to `budget` expired claims back. Returns whether none are left.
+function claims.expire(run, budget)
   local due = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, budget)
+  if not due[1] then return true end
   local ended, left = {}, SWEEP_WRITES
   for n, id in ipairs(redis.call('HMGET', run.keys.agents, unpack(due))) do
-    if left <= 0 then break end
+    if left <= run.edges_visited then break end
     local item = id and items.load_partly(run, id)
-    ended[n], left = due[n], left - 4 - (item and #index.scopes_of(item) or 0)
-    if item and classes.is_held(item) then expire(run, item) end
+    ended[n], left = due[n], left - WRITES_EACH - (item and #index.scopes_of(item) or 0)
+    if item and classes.is_held(item) then left = left - expire(run, item, 'expired') end
   end
   redis.call('ZREM', run.keys.leases, unpack(ended))
   return redis.call('ZCOUNT', run.keys.leases, '-inf', run.now) == 0
 end
 
--- Moves the items of up to `budget` expired claims (default SWEEP_BATCH) out of the held classes. Returns whether none
--- are left.
-function claims.sweep(run, budget)
-  return redis.call('ZCOUNT', run.keys.leases, '-inf', run.now) == 0 or sweep_batch(run, budget or SWEEP_BATCH)
+-- Puts an item back whose claim has expired, if nobody has noticed that yet; so what follows does not depend on whether
+-- somebody has. `taken` = whether another agent claims it.
+function claims.notice_expiry(run, item, taken)
+  if not classes.is_held(item) or item.expires > run.now then return end
+  redis.call('ZREM', run.keys.leases, item.holder)
+  expire(run, item, taken and 'taken_over' or 'expired')
 end
 
 -- Removes the claim's record from the item and stores it. Returns whether the caller has to reindex the item.
@@ -98,17 +106,22 @@ function claims.finish(run, item)
   if clear(run, item) then index.add(run, item) end
 end
 
--- The same with its event.
-function claims.release(run, item)
-  item_events.emit(run, 'release', item, 'a', item.holder, 'f', clock.whole(item.fence))
+-- The same with its event, and as an attempt if the reason makes it one; reason and detail '' for none.
+function claims.release(run, item, reason, detail)
+  claims.notice_expiry(run, item)
+  local attempt = classes.is_held(item) and attempts.is_counted(reason) and attempts.is_one(item)
+  local told = reason ~= '' and {'r', reason} or {}
+  item_events.emit(run, 'release', item, 'a', item.holder, 'f', clock.whole(item.fence), unpack(told))
+  if attempt then attempts.count(run, item, 'released', run.now, reason, detail) end
   claims.finish(run, item)
+  if attempt then attempts.judge(run, item) end
 end
 
--- Releases claims of an agent: `packed` = list of {id, fence or 0}. Returns {outcome, id} of each.
+-- Releases claims of an agent: `packed` = list of {id, fence or 0, reason, detail}. Returns {outcome, id} of each.
 function claims.release_all(run, packed, agent)
   local results = {}
   for n, entry in ipairs(cmsgpack.unpack(packed)) do
-    local id, fence = entry[1], entry[2]
+    local id, fence, reason, detail = unpack(entry)
     local item, outcome = items.load_partly(run, id), 'success'
     if not item then
       outcome = items.absence_reason(id)
@@ -117,7 +130,7 @@ function claims.release_all(run, packed, agent)
     elseif fence > 0 and fence ~= item.fence then
       outcome = 'stale_fence'
     else
-      claims.release(run, item)
+      claims.release(run, item, reason or '', detail or '')
     end
     results[n] = {outcome, id}
   end
@@ -131,17 +144,6 @@ function claims.renew(run, item, ttl_ms)
   redis.call('ZADD', run.keys.leases, expires, holder)
   redis.call('HSET', key, 'h', claim_record.pack(item.fence, expires, run.now, item.first_claimed_at, holder))
   events.emit(run, 'renew', item.id, 'a', holder, 'f', clock.whole(item.fence), 'x', clock.whole(expires))
-end
-
--- Takes an item from its previous holder, whose claim is not live.
-local function take_from_holder(run, item)
-  if not item.holder then return end
-  if classes.is_held(item) then -- not put back yet: the items below it are available to another agent now
-    holds.record(run, item, item.expires, true)
-    run.freed_ids[#run.freed_ids + 1] = item.id
-  end
-  agents.set_item(run, item.holder, nil)
-  redis.call('ZREM', run.keys.leases, item.holder)
 end
 
 -- Records an item as the agent's. Returns its previously claimed one, nil if there is none.
@@ -164,18 +166,19 @@ local function store(run, item, claim_again)
   if claim_again then redis.call('HSET', key, 'tk', clock.whole(item.fence)) end
 end
 
--- Places `agent`'s claim on an unheld item, and ends the agent's earlier claim. The fence rises; as it is never below
--- the time, it also rises above fences that a restored or promoted server has lost. `selector` = the selector that
--- found the item, nil if the agent named it. Returns the claim as replies show it: {'success', id, expires, first
--- claimed at, fence, role, whether it was taken over, abandoned}.
+-- Places `agent`'s claim on an item of no held class, and ends the agent's earlier claim. The fence rises; as it is
+-- never below the time, it also rises above fences that a restored or promoted server has lost. `selector` = the
+-- selector that found the item, nil if the agent named it. Returns the claim as replies show it: {'success', id,
+-- expires, first claimed at, fence, role, whether it was taken over, abandoned}.
 function claims.acquire(run, item, agent, ttl_ms, selector)
   local own, earlier, freed = item.holder == agent, nil, false -- earlier: the item whose claim ends
   local taken_over = classes.is_left(item, item.role) and not (own and not selector)
-  if item.holder and not classes.is_held(item) then claims.count_lapsed(run, item, -1) end
+  if item.holder then claims.count_lapsed(run, item, -1) end
   if not own then
-    take_from_holder(run, item)
+    if item.holder then agents.set_item(run, item.holder, nil) end
     earlier, item.first_claimed_at = change_item_of(run, agent, item), run.now
   end
+  if earlier then claims.notice_expiry(run, earlier) end
   local fence, expires = math.max((item.fence or 0) + 1, run.now), run.now + ttl_ms
   item.fence, item.holder, item.claimed_at, item.expires = fence, agent, run.now, expires
   redis.call('ZADD', run.keys.leases, expires, agent)
@@ -192,7 +195,5 @@ function claims.acquire(run, item, agent, ttl_ms, selector)
   end
   return {'success', item.id, expires, item.first_claimed_at, fence, item.role, taken_over}
 end
-
-claims.SWEEP_BATCH = SWEEP_BATCH
 
 return claims

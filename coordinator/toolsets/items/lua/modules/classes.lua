@@ -2,7 +2,8 @@
 --   score = class * CLASS_SIZE + priority * PRIORITY_SIZE + complexity * GROUP_SIZE + ms from RANK_EPOCH to creation
 --   class = role * STATES + state    roles   0 queue  1 work  2 review  3 terminal  4 blocked
 --                                    states  0 ready (terminal: nobody holds it)  1 held by a claim
---                                            2 abandoned (modules/index.lua) and ready  3 waiting for a dependency
+--                                            2 abandoned (modules/index.lua) and ready  3 waiting for a dependency,
+--                                            or held back (modules/held_back.lua)
 -- Scopes are the parent's children ('p' .. parent, roots under 'p'), the children of any parent ('c'), each tag
 -- ('g' .. tag) and the type ('y' .. type). Everything is 'c' and 'p' together, so that an item without a parent is in
 -- one set less. Each scope is one sorted set with the scores of its items: those of a class are contiguous, best first,
@@ -61,15 +62,17 @@ end
 
 -- Whether an item would be abandoned in a role without a live claim. That is so in work if anybody has claimed it,
 -- unless a cascade or reopening took it there since (`u`); in review if the lapsed claim was placed after it came
--- there, so it was its reviewer's. Fences show the time: they are never below it.
+-- there, so it was its reviewer's. Fences show the time: they are never below it. In both if it was resumed from
+-- quarantine and not claimed since.
 function classes.is_left(item, role)
-  if role == WORK then return item.fence ~= nil and not item.u end
-  return role == REVIEW and item.holder ~= nil and item.fence >= tonumber(item.ra or classes.created_of(item.score))
+  if role == WORK then return item.fence ~= nil and item.u ~= '1' end
+  if role ~= REVIEW then return false end
+  return item.u == '2' or item.holder ~= nil and item.fence >= tonumber(item.ra or classes.created_of(item.score))
 end
 
 -- The class of an unheld item in a role.
 function classes.unclaimed_class(item, role)
-  if item.nb and role ~= TERMINAL then return role * STATES + WAITING end
+  if item.nt or item.nb and role ~= TERMINAL then return role * STATES + WAITING end
   return role * STATES + (classes.is_left(item, role) and ABANDONED or READY)
 end
 

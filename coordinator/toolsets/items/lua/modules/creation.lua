@@ -1,7 +1,8 @@
 -- New items. A spec is {1 id, 2 parent or '', 3 title, 4 summary, 5 role, 6 priority, 7 complexity or 0, 8 tags,
 -- 9 type, 10 status label, 11 requires verification, 12 description, 13 metadata, 14 properties, 15 traits, 16 graph
--- level, 17 unsatisfied blockers}; '' means not given. The last two are known where a whole tree is created with its
--- edges. `creation.begin` comes first, `creation.index_new` last.
+-- level, 17 unsatisfied blockers, 18 most attempts, 19 back-off in seconds}; '' and in the last two -1 mean not given.
+-- 16 and 17 are known where a whole tree is created with its edges. `creation.begin` comes first, `creation.index_new`
+-- last.
 local classes = require 'classes'
 local debts = require 'debts'
 local index = require 'index'
@@ -63,6 +64,8 @@ local function store_item(run, spec, depth, created)
   if level > 0 then add_field('lv', level) end
   if blockers > 0 then add_field('nb', blockers) end
   if spec[11] then add_field('rv', 1) end
+  if spec[18] >= 0 then add_field('am', spec[18]) end
+  if spec[19] >= 0 then add_field('rb', spec[19]) end
   for n, name in pairs(TEXTS_IN_ITEM) do
     if spec[n] ~= '' then add_field(name, spec[n]) end
   end

@@ -4,6 +4,7 @@ local blockers = require 'blockers'
 local bounds = require 'bounds'
 local claims = require 'claims'
 local graph = require 'graph'
+local held_back = require 'held_back'
 local index = require 'index'
 local item_events = require 'item_events'
 local unlink = require 'unlink'
@@ -46,6 +47,7 @@ function erasure.erase(run, item)
     return false, EDGES_AT_ONCE
   end
   if item.holder then claims.finish(run, item) end
+  held_back.finish(run, item)
   if item.fence then redis.call('ZREM', run.keys.abandoned, id) end
   local notes = redis.call('HVALS', run.keys.notes .. id)
   if edges[1] then unlink.remove(run, item, edges, true) end

@@ -1,7 +1,9 @@
 -- Durations of claims, and failed claims on held items (losers), for metrics: measure_items.lua reads and deletes them.
 --   holds  claims that have ended since the last read, a field per way of ending (c item finished, r released,
 --            e expired) and bucket of duration. The value packs two sums: HOLD_ONE * number of claims + their ms.
---            Claims that had losers are counted again under l and the bucket of losers, with the losers in place of ms
+--            Claims that had losers are counted again under l and the bucket of losers, with the losers in place of ms.
+--            Attempts (modules/attempts.lua) are counted under a and the reason of the release, or how they ended else;
+--            quarantines under q
 local classes = require 'classes'
 local clock = require 'clock'
 
@@ -34,6 +36,11 @@ local function duration_bucket(s)
   return s <= 30 and (s <= 1 and 1 or s <= 5 and 2 or s <= 15 and 3 or 4)
     or s <= 900 and (s <= 60 and 5 or s <= 300 and 6 or 7)
     or s <= 3600 and 8 or s <= 14400 and 9 or s <= 43200 and 10 or 11
+end
+
+-- Counts an attempt or a quarantine.
+function holds.count(run, field)
+  redis.call('HINCRBY', run.keys.holds, field, 1)
 end
 
 -- Records an ended claim, from its beginning to `ends` (ms); `expired` if it was not released.

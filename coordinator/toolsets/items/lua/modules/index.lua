@@ -2,7 +2,7 @@
 -- abandoned items. Functions that index an item use its current score; they store it on the item only if documented.
 --   ranked     per scope: ids by their scores
 --   abandoned  abandoned items (`classes.is_left`, held by nobody) by when they were left (ms); those that wait for a
---              dependency have WAITING_OFFSET added
+--              dependency, or are held back, have WAITING_OFFSET added
 local batch = require 'batch'
 local bounds = require 'bounds'
 local classes = require 'classes'
@@ -116,7 +116,7 @@ function index.note_abandoned(run, item)
   end
   local known = redis.call('ZSCORE', run.keys.abandoned, item.id)
   local since = known and tonumber(known) % WAITING_OFFSET or item.holder and item.expires or run.now
-  redis.call('ZADD', run.keys.abandoned, clock.whole(since + (item.nb and WAITING_OFFSET or 0)), item.id)
+  redis.call('ZADD', run.keys.abandoned, clock.whole(since + ((item.nb or item.nt) and WAITING_OFFSET or 0)), item.id)
   run.abandoned_noted = true
 end
 

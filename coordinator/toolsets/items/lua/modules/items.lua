@@ -5,11 +5,14 @@
 --   tl entry of its last transition in transitions, which has the entry of the one before
 --   nb unsatisfied blockers  lv graph level  k put aside (modules/bounds.lua)
 --   h record of its claim (modules/claim_record.lua)
---   u not claimed since a cascade or a reopening took it to its role (only if it was claimed before)
+--   u not claimed since it came to its role (only if it was claimed before): 1 by a cascade or a reopening, 2 by the
+--     resumption of a quarantined item
 --   tk fence of the claim that took it over while it was abandoned, until `start` (advance_item.lua)
 --   lo how many claims on it failed during the current claim (modules/holds.lua)
+--   an, am, rb attempts, and what the item says about them (modules/attempts.lua)
+--   nt held back until (modules/held_back.lua)
 -- Texts over INLINE_BYTES are in a second hash under the same letters, so that the first stays small; always there:
---   x description  m metadata  o properties
+--   x description  m metadata  o properties  a last attempts (modules/attempts.lua)
 -- In Lua an `item` is a table. Its fields of one or two letters are the stored ones. Whole words are: its id; what
 -- w and h contain (score, class, role; fence and, with a claim, expires, claimed_at, first_claimed_at, holder); and
 -- its state in this call (partial, changed).
@@ -54,13 +57,14 @@ end
 -- The same but cheaper, `partial`: only the fields that claims, classes and scopes need.
 function items.load_partly(run, id)
   if run.loaded[id] then return run.loaded[id] end
-  local values = redis.call('HMGET', run.keys.item .. id, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo', 'ra', 'u')
+  local key = run.keys.item .. id
+  local values = redis.call('HMGET', key, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo', 'ra', 'u', 'nt')
   if not values[1] then return nil end
   local item = {
     id = id, partial = true, score = 0, class = 0, role = 0,
     pa = values[3] or nil, g = values[4] or nil, y = values[5] or nil, nb = values[6] or nil,
     d = values[7] or nil, k = values[8] or nil, lo = values[9] or nil,
-    ra = values[10] or nil, u = values[11] or nil,
+    ra = values[10] or nil, u = values[11] or nil, nt = values[12] or nil,
   }
   run.loaded[id] = item
   items.unpack_stored(item, values[1], values[2])

@@ -7,6 +7,7 @@ local blockers = require 'blockers'
 local classes = require 'classes'
 local clock = require 'clock'
 local events = require 'events'
+local held_back = require 'held_back'
 local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
@@ -73,6 +74,15 @@ function transitions.record(run, item, before, trigger, from_label, author)
   item_events.emit(run, 'transition', item, 'g', trigger, 'f', before, 't', item.role, 'a', author.id)
 end
 
+-- `u` (modules/items.lua) of an item that changes its role.
+local function unclaimed_mark(item, to, trigger)
+  if to == TERMINAL or not item.fence then return nil end
+  local resumed = held_back.is_quarantined(item) or item.u == '2' and (to == BLOCKED or item.role == BLOCKED)
+  if resumed and not classes.is_held(item) then return '2' end
+  local by_itself = trigger == 'cascade' or item.role == TERMINAL or item.u == '1'
+  return by_itself and not item.holder and '1'
+end
+
 -- Changes the role and everything that depends on it; returns the items that become unblocked.
 function transitions.change_role(run, item, to, trigger, label, author)
   local before, from_label = item.role, item.lb
@@ -81,8 +91,10 @@ function transitions.change_role(run, item, to, trigger, label, author)
   -- Later than the claim with which it comes to review, to distinguish that from a reviewer's claim.
   items.set(item, 'ra', clock.whole(to == REVIEW and item.fence and math.max(run.now, item.fence + 1) or run.now))
   items.set(item, 'tk', nil)
-  local by_itself = trigger == 'cascade' or before == TERMINAL or item.u
-  items.set(item, 'u', to ~= TERMINAL and item.fence and not item.holder and by_itself and '1')
+  items.set(item, 'u', unclaimed_mark(item, to, trigger))
+  if item.an and (before == TERMINAL or held_back.is_quarantined(item)) then items.set(item, 'an', 0) end -- anew
+  held_back.finish(run, item)
+  if trigger == 'quarantine' then held_back.quarantine(run, item) end
   items.set_modified(run, item)
   index.move_to_class(run, item, classes.is_held(item) and to * STATES + HELD or classes.unclaimed_class(item, to))
   transitions.record(run, item, before, trigger, from_label, author)

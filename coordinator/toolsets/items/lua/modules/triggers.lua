@@ -76,6 +76,7 @@ function triggers.advance(run, id, trigger, actor, actor_json, verification, sum
   run.blocked_again = {}
   local item = items.load(run, id)
   if not item then return {id, items.absence_reason(id), 0, 0, false, {}, {}, '', {false, false, false, {}}} end
+  claims.notice_expiry(run, item)
   if claims.is_live(run, item) and item.holder ~= actor then
     return refusal(run, item, 'claim', {item.expires, actor == ''})
   end

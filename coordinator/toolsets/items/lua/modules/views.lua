@@ -25,6 +25,16 @@ local function last_transitions(run, item, most)
   return list
 end
 
+-- The attempts on an item, in the order of the reply struct (Record in store/attempts.py): {the most it may have, its
+-- back-off in seconds, both false if it does not say; attempts that count, until when it is in back-off (ms, 0: it is
+-- not), the last attempts}. `list` = the list of these as stored, or nil.
+function views.attempts(item, list)
+  return {
+    tonumber(item.am) or false, tonumber(item.rb) or false, tonumber(item.an) or 0, tonumber(item.nt) or 0,
+    list and cjson.decode(list) or {},
+  }
+end
+
 -- The full view of an item, in the order of the reply struct (View in store/query.py).
 function views.full(run, item)
   local long, score, created = {}, item.score, classes.created_of(item.score)
@@ -35,7 +45,7 @@ function views.full(run, item)
     tonumber(item.pr) or false, classes.priority_of(score), classes.complexity_of(score), tonumber(item.d),
     long.m or false, item.g or false, item.y or false, long.o or false, item.q or false, created,
     tonumber(item.ma) or created, tonumber(item.ra) or created, item.rv ~= nil,
-    last_transitions(run, item, TRANSITIONS_SHOWN),
+    last_transitions(run, item, TRANSITIONS_SHOWN), views.attempts(item, long.a),
   }
 end
 

@@ -1,0 +1,50 @@
+--[[
+purpose:   Notes when something ends in projects, and takes those in which something has ended.
+guarantee: A project that was taken is not taken again for `pause_ms`, by any process. If the process that took it dies,
+           another one takes it then.
+args:      pause_ms most notes finished
+           most = how many projects to take; notes = packed list of {project, when something in it ends (ms)}; finished
+           = packed list of {project, until when it was taken, when the next thing in it ends (ms) or 0}
+reply:     {now, list of {project, until when it is taken}, when something ends in any other (ms), 0: nothing does}
+errors:    none
+writes:    due_projects
+full:      it stores short names, and deletes them
+--]]
+local clock = require 'clock'
+local projects = require 'projects'
+
+-- Only of projects that nobody has noted since they were taken.
+local function finish(run, list)
+  for _, entry in ipairs(list) do
+    local project, taken_until, ends = unpack(entry)
+    if tonumber(redis.call('ZSCORE', run.keys.due_projects, project)) == taken_until then
+      if ends == 0 then
+        redis.call('ZREM', run.keys.due_projects, project)
+      else
+        redis.call('ZADD', run.keys.due_projects, clock.whole(math.max(ends, taken_until)), project)
+      end
+    end
+  end
+end
+
+-- What has ended by now is looked for at once only if the project is not listed: else somebody has looked since.
+local function note(run, list)
+  for _, entry in ipairs(list) do
+    local project, ends = entry[1], entry[2]
+    if projects.is_project(project) then
+      redis.call('ZADD', run.keys.due_projects, ends > run.now and 'LT' or 'NX', clock.whole(ends), project)
+    end
+  end
+end
+
+return function(run, pause_ms, most, notes, finished)
+  finish(run, cmsgpack.unpack(finished))
+  note(run, cmsgpack.unpack(notes))
+  local taken, taken_until = {}, run.now + pause_ms
+  for n, project in ipairs(redis.call('ZRANGEBYSCORE', run.keys.due_projects, '-inf', run.now, 'LIMIT', 0, most)) do
+    redis.call('ZADD', run.keys.due_projects, clock.whole(taken_until), project)
+    taken[n] = {project, taken_until}
+  end
+  local first = redis.call('ZRANGE', run.keys.due_projects, 0, 0, 'WITHSCORES')[2]
+  return cmsgpack.pack({run.now, taken, tonumber(first) or 0})
+end

@@ -1,0 +1,78 @@
+"""Attempts on items, and what items say about them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
+from coordinator.toolsets.items.contract.base import ClaimedBy, Count, IsoTime, Result
+
+REASONS = ("failed", "gave_up", "handed_back")
+"""Why an agent releases an item; the first two count as attempts."""
+ENDS = ("expired", "taken_over", "released")
+
+GivenMaxAttempts = Annotated[
+    int | None | UnsetType,
+    Meta(
+        description="Failed attempts until it is quarantined; 0: any number. Null: as its type or the settings say.",
+        extra_json_schema={"minimum": 0, "maximum": MOST_ATTEMPTS},
+    ),
+]
+GivenBackoff = Annotated[
+    int | None | UnsetType,
+    Meta(
+        description="Seconds until it is offered again after its first failed attempt, doubled with each; 0: at once. "
+        "Null: as the settings say.",
+        extra_json_schema={"minimum": 0, "maximum": LONGEST_BACKOFF_SECONDS},
+    ),
+]
+MaxAttempts = Annotated[Count, Meta(description="As given; absent: as its type or the settings say.")]
+RetryBackoffSeconds = Annotated[Count, Meta(description="As given; absent: as the settings say.")]
+
+
+class Attempt(Result, kw_only=True, rename={"began": "from"}):
+    """A claim that ended in work or review without taking the item further."""
+
+    began: Annotated[IsoTime, Meta(description="When the claim was placed, UTC.")]
+    until: Annotated[IsoTime, Meta(description="When it ended, UTC.")]
+    ended: Annotated[
+        str,
+        Meta(
+            description="expired; taken_over: expired, as another agent's claim showed; released: with reason.",
+            extra_json_schema={"enum": list(ENDS)},
+        ),
+    ]
+    reason: (
+        Annotated[str, Meta(description="Of a release.", extra_json_schema={"enum": list(REASONS[:2])})] | UnsetType
+    ) = UNSET
+    detail: Annotated[str, Meta(description="As given with the release; absent: none.")] | UnsetType = UNSET
+
+
+class HeldAttempt(Attempt, kw_only=True, rename={"began": "from", "claimed_by": "claimedBy"}):
+    """The same, with whose claim it was."""
+
+    claimed_by: ClaimedBy
+
+
+class _Attempts(Result, kw_only=True):
+    count: Annotated[Count, Meta(description="Since creation, or since it was resumed from quarantine or reopened.")]
+    max: Annotated[Count, Meta(description="With so many it is quarantined; 0: never.")]
+    not_before: (
+        Annotated[IsoTime, Meta(description="Offered again then, UTC; absent: it is not held back.")] | UnsetType
+    ) = UNSET
+
+
+class Attempts(_Attempts, kw_only=True):
+    """How often agents have failed with the item."""
+
+    last: Annotated[list[Attempt], Meta(description="The last 20, the last one first, also those that count no more.")]
+
+
+class HeldAttempts(_Attempts, kw_only=True):
+    """The same, with whose claims they were."""
+
+    last: Annotated[
+        list[HeldAttempt], Meta(description="The last 20, the last one first, also those that count no more.")
+    ]

@@ -1,0 +1,113 @@
+"""Puts claims back when they expire, and items when their back-off is over, whether or not anybody calls.
+
+Operations notice by themselves what has ended by time (``lua/modules/expiry.lua``). This makes reads show it soon, too:
+what has become of an item whose agent died. Each process notes when claims that it places end, in a list of the fleet's
+projects (``coordinator.store.due_projects``); whichever process first sees that a project is due runs a sweep there. So
+a process may die, and another one sweeps in its place. A project is swept at most once in ``PAUSE_MS``, one in which
+nothing ends never, by one process at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from itertools import islice
+from time import monotonic
+from typing import Any
+
+from coordinator.errors import ToolFailure
+from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.store import Store, StoreError
+from coordinator.store.due_projects import DueProjects, Finished, Note
+
+PAUSE_MS = 700
+"""The shortest time between two sweeps of a project."""
+_LOOK_SECONDS = 1.0
+"""How often a process looks for projects that are due; at the latest when the next one is."""
+_SOONEST_SECONDS = 0.05
+_TAKEN = 20
+"""How many projects a process takes at a time."""
+_NOTED = 200
+"""How many projects it notes at a time."""
+
+
+class Expiring:
+    """Looks after what ends by time, in any project.
+
+    Args:
+        sweep: puts everything back in a project that has ended; returns when the next thing ends (0: nothing does),
+            and the store's time, in ms.
+    """
+
+    def __init__(self, store: Store, sweep: Callable[[str], Coroutine[Any, Any, tuple[int, int]]]) -> None:
+        self._due = DueProjects(store)
+        self._sweep = sweep
+        self._ends: dict[str, int] = {}
+        """When the first thing ends that this process has brought about, by project, in ms of the store's clock."""
+        self._changed = asyncio.Event()
+        self._turn = 0
+        self._task: asyncio.Task[None] | None = None
+        self._warn = ThrottledWarnings()
+
+    def expect(self, project: str, ends: int) -> None:
+        """Notes that a claim or a back-off in the project ends at a time, in ms of the store's clock."""
+        known = self._ends.get(project)
+        if known is None or ends < known:
+            self._ends[project] = ends
+            self._changed.set()
+
+    def start(self) -> None:
+        """Begins to look after projects."""
+        # In an empty context, because it may be started by a call.
+        self._task = asyncio.create_task(self._run(), name="expiring claims", context=Context())
+
+    def stop(self) -> None:
+        """Leaves the projects to other processes."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        finished: list[Finished] = []
+        while True:
+            began, pause = monotonic(), _LOOK_SECONDS
+            self._changed.clear()
+            notes = self._notes()
+            try:
+                due = await self._due.take(PAUSE_MS, _TAKEN, notes, finished)
+            except (ToolFailure, StoreError) as failure:
+                self._warn("due", "expired claims cannot be looked for", reason=str(failure))
+            else:
+                for project, ends in notes:
+                    if ends <= due.now and self._ends.get(project) == ends:
+                        del self._ends[project]
+                ended = await asyncio.gather(*(self._look_after(*taken) for taken in due.taken))
+                finished = [one for one in ended if one is not None]
+                if due.next_end:
+                    pause = min(pause, (due.next_end - due.now) / 1000)
+            await self._wait(0 if finished else pause, began)
+
+    async def _wait(self, pause: float, began: float) -> None:
+        """Waits for a time, or until something is to be noted; and so that rounds do not follow too closely."""
+        if not self._changed.is_set():
+            try:
+                await asyncio.wait_for(self._changed.wait(), max(pause, 0))
+            except TimeoutError:
+                pass
+        await asyncio.sleep(max(0.0, _SOONEST_SECONDS - (monotonic() - began)))
+
+    async def _look_after(self, project: str, taken_until: int) -> Finished | None:
+        try:
+            next_end, _ = await self._sweep(project)
+        except (ToolFailure, StoreError) as failure:
+            self._warn("sweep", "expired claims cannot be put back", project=project, reason=str(failure))
+            return None  # it is taken again later
+        return project, taken_until, next_end
+
+    def _notes(self) -> list[Note]:
+        """Notes are repeated, because a process may find that nothing ends in a project while another one claims."""
+        if self._turn >= len(self._ends):
+            self._turn = 0
+        notes = list(islice(self._ends.items(), self._turn, self._turn + _NOTED))
+        self._turn += _NOTED
+        return notes

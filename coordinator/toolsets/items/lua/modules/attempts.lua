@@ -1,0 +1,117 @@
+-- Attempts: claims that ended without taking the item out of its role, work or review. They are counted in the step in
+-- which a claim ends, or in which its expiry is noticed first, so never twice. An item with as many as it may have is
+-- quarantined; one with fewer is held back for a time that doubles with each.
+--   an  attempts that count: since the item was created, resumed from quarantine or reopened; absent before the first
+--   am  the most that it may have, if the item says so; 0: any number
+--   rb  its first back-off in seconds, if the item says so; 0: none
+-- Beside the item is `a`, the JSON list of its last attempts, the last one first: {from, until (ms), how it ended,
+-- agent, reason or '', detail or ''}.
+-- The settings come with the call, packed: {most, first back-off, longest back-off (ms), most by schema or false, name
+-- of the default schema or ''}; by schema -1 = as for all. Without settings, attempts are counted, no more.
+-- Events: attempt shows a agent, f fence, n attempts that count, e how it ended, r reason; quarantine shows n, m the
+-- most; the transition of a quarantine has the trigger `quarantine`.
+local classes = require 'classes'
+local clock = require 'clock'
+local held_back = require 'held_back'
+local holds = require 'holds'
+local item_events = require 'item_events'
+local items = require 'items'
+local transitions = require 'transitions'
+
+local BLOCKED = classes.BLOCKED
+
+local attempts = {}
+
+local KEPT = 20
+local LABEL = 'quarantined'
+local NO_SETTINGS = {0, 0, 0, false}
+local JITTER = 0.25 -- the most by which a back-off exceeds its nominal time, so that items do not return together
+local DOUBLED_MAX = 40
+local COUNTED = {failed = true, gave_up = true} -- reasons of releases
+
+-- Unpacked once per call.
+local function settings_of(run)
+  if type(run.attempts) == 'string' then run.attempts = cmsgpack.unpack(run.attempts) end
+  return run.attempts or NO_SETTINGS
+end
+
+-- The name of the schema that decides; as in modules/schemas.lua. `known` = by name.
+local function schema_name(item, known, default)
+  if item.y and known[item.y] then return item.y end
+  for tag in string.gmatch(item.g or '', '[^,%s]+') do
+    if known[tag] then return tag end
+  end
+  return default
+end
+
+-- The most attempts of an item; 0: any number.
+local function most_of(run, item)
+  local settings = settings_of(run)
+  local known, own = settings[4], nil
+  if item.am then return tonumber(item.am) end
+  if known then own = known[schema_name(item, known, settings[5])] end
+  return own and own >= 0 and own or settings[1]
+end
+
+-- How long an item is held back after its attempt of this number (ms), 0: not at all. The jitter follows from the
+-- claim, because random numbers of scripts repeat themselves.
+local function backoff_of(run, item, number)
+  local settings = settings_of(run)
+  local first, longest = item.rb and item.rb * 1000 or settings[2], settings[3]
+  if first == 0 then return 0 end
+  local nominal = first * 2 ^ math.min(number - 1, DOUBLED_MAX)
+  local digits = string.sub(redis.sha1hex(item.id .. clock.whole(item.fence)), 1, 6)
+  local jitter = JITTER * tonumber(digits, 16) / 2 ^ 24
+  return math.floor(math.min(nominal, longest / (1 + JITTER)) * (1 + jitter))
+end
+
+-- Adds an attempt to the record of an item.
+local function record(run, item, row)
+  local known = redis.call('HGET', run.keys.text .. item.id, 'a')
+  local list = known and cjson.decode(known) or {}
+  table.insert(list, 1, row)
+  list[KEPT + 1] = nil
+  redis.call('HSET', run.keys.text .. item.id, 'a', cjson.encode(list))
+end
+
+-- Whether the end of the item's claim is an attempt: in work always; in review if the claim was placed after the item
+-- came there, so not that of the agent whose work is to be reviewed.
+function attempts.is_one(item)
+  return classes.is_left(item, item.role)
+end
+
+-- Whether a release for this reason can be one.
+function attempts.is_counted(reason)
+  return COUNTED[reason] or false
+end
+
+-- Counts the claim of an item as an attempt, before it is cleared. `ended` = expired, taken_over or released, at a time
+-- (ms); reason and detail: of a release, else ''. The caller moves the item to its class, then calls `attempts.judge`.
+function attempts.count(run, item, ended, at, reason, detail)
+  items.load(run, item.id) -- the whole item
+  local number = tonumber(item.an or 0) + 1
+  items.set(item, 'an', number)
+  record(run, item, {math.min(item.fence, item.claimed_at), at, ended, item.holder, reason, detail})
+  holds.count(run, 'a' .. (reason ~= '' and reason or ended))
+  local fence, told = clock.whole(item.fence), reason ~= '' and {'r', reason} or {}
+  item_events.emit(run, 'attempt', item, 'a', item.holder, 'f', fence, 'n', number, 'e', ended, unpack(told))
+  held_back.finish(run, item) -- a claim by id may have come before the end of the last back-off
+  local most, ends = most_of(run, item), at + backoff_of(run, item, number)
+  item.used_up = most > 0 and number >= most
+  if ends > run.now and not item.used_up then held_back.postpone(run, item, ends) end
+  items.save(run, item)
+end
+
+-- Quarantines an item whose last attempt has been counted, if it was the last one that it may have: it is blocked, and
+-- `resume` brings it back to where it was.
+function attempts.judge(run, item)
+  if not item.used_up then return end
+  local number = tonumber(item.an)
+  local author = {id = '', actor = '', verification = '', summary = 'quarantined after ' .. number .. ' attempts'}
+  item.used_up = nil
+  transitions.change_role(run, item, BLOCKED, 'quarantine', LABEL, author)
+  holds.count(run, 'q')
+  item_events.emit(run, 'quarantine', item, 'n', number, 'm', most_of(run, item))
+end
+
+return attempts

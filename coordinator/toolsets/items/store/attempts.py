@@ -1,0 +1,31 @@
+"""Attempts on an item, as scripts report them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Attempt(NamedTuple):
+    """One attempt, as ``modules/attempts.lua`` records it; times in ms."""
+
+    began: int
+    until: int
+    ended: str
+    agent: str
+    reason: str
+    detail: str
+
+
+class Record(NamedTuple):
+    """The attempts on an item (``modules/views.lua``)."""
+
+    most: int | bool
+    """How many it may have, 0: any number; False: it does not say."""
+    backoff: int | bool
+    """Its first back-off in seconds; False: it does not say."""
+    counted: int
+    """How many count."""
+    held_until: int
+    """When its back-off ends, in ms; 0: it has none."""
+    last: list[Attempt]
+    """The last ones, the last one first."""
