@@ -67,5 +67,6 @@ class Welcome:
         places = [(f"MCP endpoint{token}", endpoint)]
         places += [(f"only the toolset {name}", f"{endpoint}/{name}") for name in self._toolsets]
         places.append(("another project", endpoint.removesuffix("/mcp") + "/p/PROJECT/mcp"))
+        places.append((f"change feed of a project{token}", endpoint.removesuffix("/mcp") + "/feed/PROJECT"))
         names = {"/healthz": "whether it is alive", "/readyz": "whether it is ready", "/metrics": "metrics"}
         return places + [(name, path) for path, name in names.items() if path in self._probes]

@@ -22,7 +22,8 @@ async def test_a_browser_gets_the_welcome_page(app: FrontEnd) -> None:
     page = response.body.decode()
     for words in (
         "<title>Fleet coordinator</title>", "MCP", "http://127.0.0.1:8420/mcp<", "http://127.0.0.1:8420/mcp/rig<",
-        "http://127.0.0.1:8420/p/PROJECT/mcp<", "/healthz", "/readyz", "/metrics", "claude mcp add --transport http",
+        "http://127.0.0.1:8420/p/PROJECT/mcp<", "http://127.0.0.1:8420/feed/PROJECT<",
+        "/healthz", "/readyz", "/metrics", "claude mcp add --transport http",
     ):  # fmt: skip
         assert words in page
     assert "default-src 'none'" in response.headers["content-security-policy"]
