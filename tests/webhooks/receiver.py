@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from standardwebhooks import Webhook
 
+from coordinator.webhooks.signing import headers
 from tests.support.wait import wait_until, wait_until_sync
 
 Json = dict[str, Any]
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="
+
+
+def signed() -> dict[str, str]:
+    """The headers of the body ``{}``."""
+    return dict(headers("test:1", b"{}", [SECRET], datetime.now(UTC)))
 
 
 class Got(NamedTuple):
@@ -31,7 +40,7 @@ class Got(NamedTuple):
 class Receiver:
     """Answers what ``answer`` says: a status; or headers, too; or anything that a handler does itself."""
 
-    def __init__(self, secret: str = SECRET) -> None:
+    def __init__(self, secret: str = SECRET, certificate: Path | None = None) -> None:
         self.secrets = [secret]
         self.got: list[Got] = []
         self.answer: Callable[[BaseHTTPRequestHandler], int | None] = lambda request: 204
@@ -59,6 +68,10 @@ class Receiver:
                 """A client that has hung up is no fault of the test."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}/hooks?key=hush"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
@@ -75,15 +88,15 @@ class Receiver:
     def take(self, request: BaseHTTPRequestHandler) -> None:
         """Reads and verifies a message, and answers it."""
         text = request.rfile.read(int(request.headers["content-length"])).decode()
-        headers = {name.lower(): value for name, value in request.headers.items()}
+        sent = {name.lower(): value for name, value in request.headers.items()}
         for secret in self.secrets:
-            Webhook(secret).verify(text, headers)
+            Webhook(secret).verify(text, sent)
         status = self.answer(request)
         if status is not None:
             request.send_response(status)
             request.send_header("content-length", "0")
             request.end_headers()
-        self.got.append(Got(headers["webhook-id"], json.loads(text), headers, text, status or 0, time.time()))
+        self.got.append(Got(sent["webhook-id"], json.loads(text), sent, text, status or 0, time.time()))
 
     @property
     def taken(self) -> list[Got]:
