@@ -320,12 +320,15 @@ class Tools(RuleBasedStateMachine):
         self.claim_and_end(self.at(item), agent)
 
     def claim_and_end(self, wanted: str, agent: str) -> None:
+        self.claim_one(wanted, agent)
+        self.apply([(wanted, "start", None), (wanted, "complete", None)], agent)
+
+    def claim_one(self, wanted: str, agent: str) -> None:
         answer = self.change("claim_item", actor=actor(agent), claims=[{"itemId": wanted}])
         (result,) = answer["claimResults"]
         assert [result["outcome"]] == self.model.claim(agent, [(wanted, None)], result.get("fenceToken", 0))
         if wanted in self.model.items and (held := self.model.items[wanted].claim):
             held.original = held.original or result["claimedAt"]
-        self.apply([(wanted, "start", None), (wanted, "complete", None)], agent)
 
     @rule(parent=SLOTS, trigger=st.sampled_from(["complete", "cancel", "reopen", "start"]), agent=AGENTS)
     def advance_all_children(self, parent: int, trigger: str, agent: str) -> None:
@@ -409,10 +412,12 @@ class Tools(RuleBasedStateMachine):
     def expire(self, slot: int) -> None:
         """Time passes until one claim expires."""
         live = [item for item in self.model.items.values() if Model.claimed(item)]
-        item = live[slot % len(live)]
-        assert item.claim is not None
-        item.claim.live = False
-        item.claim.original = self.run(lapse(self.tools, item.id))
+        self.end_by_time(live[slot % len(live)])
+
+    def end_by_time(self, item: Item) -> None:
+        self.model.expire(item, self.run(lapse(self.tools, item.id)))
+        if self.model.most_attempts:
+            self.run(self.tools.next())  # which notices it
 
     @rule(parent=st.none() | SLOTS, limit=st.sampled_from([1, 2, 20, 20]), include_claimed=st.booleans())
     def next(self, parent: int | None, limit: int, include_claimed: bool) -> None:

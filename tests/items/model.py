@@ -45,6 +45,10 @@ class Item:
     """Its fence on entering review."""
     by_itself: bool = False
     """It came to its role by a cascade or a reopening, and was not claimed since."""
+    resumed: bool = False
+    """It came back from quarantine, and was not claimed since."""
+    quarantined: bool = False
+    attempts: int = 0
     taken_over: int = 0
     """The fence of the takeover claim, until it is started again."""
     traits: list[str] = field(default_factory=list)
@@ -109,6 +113,8 @@ class Model:
         self.edges: list[Edge] = []
         self.drained: set[str] = set()
         """Agents that may only renew."""
+        self.most_attempts = 0
+        """The most attempts of an item; 0: any number."""
 
     # --- the tree
 
@@ -376,7 +382,11 @@ class Model:
         return "review" if schema and schema.has_review else "terminal"
 
     def _change(self, it: Item, after: str, label: str | None, cascade: bool = False) -> None:
-        it.by_itself = it.claim is None and (cascade or it.role == "terminal" or it.by_itself)
+        kept = it.quarantined or (it.resumed and "blocked" in (it.role, after))
+        it.resumed = after != "terminal" and it.fence > 0 and kept and not self.claimed(it)
+        it.by_itself = it.claim is None and not it.resumed and (cascade or it.role == "terminal" or it.by_itself)
+        it.attempts = 0 if it.role == "terminal" or it.quarantined else it.attempts
+        it.quarantined = False
         it.taken_over, it.reviewed_from = 0, it.fence
         it.previous = it.role if after == "blocked" else None
         it.role, it.label = after, label
@@ -534,7 +544,7 @@ class Model:
         left = self.abandoned(it) and not (mine and by_id)
         if not (mine and mine.live):
             it.fence = max(it.fence + 1, granted)
-        it.by_itself = False
+        it.by_itself = it.resumed = False
         if left:
             it.taken_over = it.fence
         for other in self.items.values():
@@ -542,7 +552,8 @@ class Model:
                 other.claim = None
         it.claim = Claim(agent, mine.original if mine else "")
 
-    def release(self, agent: str, item: str, fence: int | None) -> str:
+    def release(self, agent: str, item: str, fence: int | None, failed: bool = False) -> str:
+        """``failed``: whether the release gives such a reason."""
         it = self.items.get(item)
         if it is None:
             return "not_found"
@@ -550,8 +561,25 @@ class Model:
             return "not_claimed_by_you"
         if fence is not None and fence != it.fence:
             return "stale_fence"
+        counts = failed and it.claim.live and self.left(it)
         it.claim = None
+        if counts:
+            self._count_attempt(it)
         return "success"
+
+    def expire(self, it: Item, original: str) -> None:
+        """The item's claim ends by time."""
+        assert it.claim is not None
+        it.claim.live, it.claim.original = False, original
+        if self.left(it):
+            self._count_attempt(it)
+
+    def _count_attempt(self, it: Item) -> None:
+        it.attempts += 1
+        if self.most_attempts and it.attempts >= self.most_attempts:
+            attempts = it.attempts
+            self._change(it, "blocked", "quarantined")
+            it.quarantined, it.attempts = True, attempts
 
     # --- recommendations
 
@@ -566,6 +594,7 @@ class Model:
             it
             for it in self.items.values()
             if it.role == role
+            and not it.quarantined
             and (parent is None or it.parent == parent)
             and not self.waits_for(it.id)
             and (include_claimed or not (self.claimed(it) or shielded(it)))
@@ -580,11 +609,14 @@ class Model:
 
     def abandoned(self, it: Item) -> bool:
         """Whether it is abandoned: in work, or by its reviewer."""
-        if self.claimed(it):
-            return False
+        return not self.claimed(it) and self.left(it)
+
+    @staticmethod
+    def left(it: Item) -> bool:
+        """Whether it would be abandoned without a live claim."""
         if it.role == "work":
             return it.fence > 0 and not it.by_itself
-        return it.role == "review" and it.claim is not None and it.fence > it.reviewed_from
+        return it.role == "review" and (it.resumed or (it.claim is not None and it.fence > it.reviewed_from))
 
     @staticmethod
     def claimed(it: Item) -> bool:

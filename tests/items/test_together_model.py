@@ -1,7 +1,7 @@
 """Everything that a fleet needs beyond claims against a model, all together: any sequence of calls gets its answers.
 
-Results that come with transitions, what claims and contexts include, and drains of agents, mixed with all that
-``test_model.py`` does.
+Results that come with transitions, what claims and contexts include, attempts with quarantine, and drains of
+agents, mixed with all that ``test_model.py`` does.
 
 Deeper: ``MODEL_EXAMPLES=2000 pytest tests/items/test_together_model.py``.
 """
@@ -30,7 +30,9 @@ from tests.items.test_results import read
 ALL = ["item", "notes", "results"]
 EVENTS = Settings().events_max
 VALUES = st.sampled_from(["text", '{"no": "JSON"}', {"rows": [1, None]}, [], 0, False])
-WITH_RESULT: Json = copy.deepcopy(DECLARED)
+MOST = 2
+"""Attempts of an item."""
+WITH_RESULT: Json = {**copy.deepcopy(DECLARED), "attempts": {"max": MOST, "backoff_seconds": 0}}
 WITH_RESULT["work_item_schemas"]["task"]["notes"].append({"key": "result", "role": "work", "required": True})
 WITH_RESULT["work_item_schemas"]["feature"]["notes"].append({"key": "result", "role": "review"})
 
@@ -42,6 +44,7 @@ class Together(NotedTools):
 
     def __init__(self) -> None:
         super().__init__()
+        self.model.most_attempts = MOST
         self.include: list[str] = []
         self.in_json: set[str] = set()
         """The ids of notes that are results in JSON."""
@@ -112,6 +115,50 @@ class Together(NotedTools):
             if item in self.model.items:
                 self.in_json.discard(self.model.items[item].notes[key].id)
 
+    # --- attempts
+
+    @rule(slot=SLOTS, agent=AGENTS, reason=st.sampled_from(["failed", "gave_up", "handed_back"]))
+    def release_with_a_reason(self, slot: int, agent: str, reason: str) -> None:
+        self.give_up(self.at(slot), agent, reason)
+
+    def give_up(self, item: str, agent: str, reason: str) -> None:
+        answer = self.change("claim_item", actor=actor(agent), releases=[{"itemId": item, "reason": reason}])
+        (released,) = answer["releaseResults"]
+        assert released["outcome"] == self.model.release(agent, item, None, failed=reason != "handed_back")
+
+    @precondition(lambda self: any(map(Model.claimed, self.model.items.values())))
+    @rule(slot=SLOTS, again=st.booleans(), late=st.booleans())
+    def fail_with_what_is_held(self, slot: int, again: bool, late: bool) -> None:
+        """An agent begins and dies, or gives up; with ``again``, so does the next one."""
+        held = [item for item in self.model.items.values() if Model.claimed(item)]
+        item = held[slot % len(held)]
+        assert item.claim is not None
+        agent = item.claim.agent
+        for _ in range(1 + again):
+            self.apply([(item.id, "start", None)], agent)
+            if item.claim and Model.claimed(item):
+                if late:
+                    self.end_by_time(item)
+                else:
+                    self.give_up(item.id, agent, "failed")
+            if again and item.role in ("work", "review") and agent not in self.model.drained:
+                agent = self.claim_next_as(item.id, agent)
+        self.look_at(item.id)
+
+    def claim_next_as(self, item: str, before: str) -> str:
+        """Another agent claims the item, if it may; returns it."""
+        agent = next(each for each in ("ann", "bob", "cy") if each != before)
+        self.claim_one(item, agent)
+        return agent
+
+    @precondition(lambda self: any(item.quarantined for item in self.model.items.values()))
+    @rule(slot=SLOTS, trigger=st.sampled_from(["resume", "resume", "cancel", "start"]), agent=st.just("") | AGENTS)
+    def move_what_is_quarantined(self, slot: int, trigger: str, agent: str) -> None:
+        items = [item for item in self.model.items.values() if item.quarantined]
+        item = items[slot % len(items)]
+        self.apply([(item.id, trigger, None)], agent)
+        self.look_at(item.id)
+
     # --- drains
 
     @rule(agent=AGENTS, drained=st.booleans())
@@ -164,6 +211,8 @@ class Together(NotedTools):
     def look_at(self, wanted: str) -> None:
         super().look_at(wanted)
         if wanted in self.model.items:
+            known, shown = self.model.items[wanted], self.run(self.tools.get(wanted))
+            assert shown.get("attempts", {"count": 0})["count"] == known.attempts
             self.check_included(wanted, self.run(self.tools("get_context", itemId=wanted, include=ALL)), ALL)
 
 
