@@ -19,7 +19,8 @@ from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import LONG_MS, Client, Json, actor, fresh_id, told
-from tests.items.model import Change, Edge, Item, Model, Outcome
+from tests.items.model import Model
+from tests.items.model_parts import Change, Edge, Item, Outcome
 from tests.items.moments import lapse
 from tests.support import leaks
 

@@ -17,7 +17,8 @@ from coordinator.store import Store
 from coordinator.store.address import parse
 from coordinator.toolsets.items.audit import audit
 from tests.items.client import Client, Json, actor, fresh_id
-from tests.items.model import FORWARD, LABELS, MAX_DEPTH, Edge, Item, Model
+from tests.items.model import Model
+from tests.items.model_parts import FORWARD, LABELS, MAX_DEPTH, Edge, Item
 from tests.support import leaks
 
 pytestmark = pytest.mark.anyio

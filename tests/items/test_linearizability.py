@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from tests.items.client import Json, actor, fresh_id
 from tests.items.linear import Operation, order_of
 from tests.items.machine import agrees, change_of
-from tests.items.model import Edge, Item, Model
+from tests.items.model import Model
+from tests.items.model_parts import Edge, Item
 from tests.items.model_schemas import Note
 from tests.support.fleets import MCP_HEADERS, RunningFleet, call_body
 

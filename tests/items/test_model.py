@@ -25,7 +25,7 @@ from tests.items.machine import (
     agrees,
     names,
 )
-from tests.items.model import Edge, Item, Tree
+from tests.items.model_parts import Edge, Item, Tree
 from tests.items.model_schemas import Note
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "70"))

@@ -22,7 +22,8 @@ from coordinator.settings import Settings
 from coordinator.toolsets.items.store.agent_drains import begin_drain, end_drain
 from tests.items.client import Json, actor
 from tests.items.machine import AGENTS, DECLARED, FENCES, PLAIN, SLOTS, TRIGGERS, Session
-from tests.items.model import Edge, Model
+from tests.items.model import Model
+from tests.items.model_parts import Edge
 from tests.items.model_schemas import Note
 from tests.items.test_model import EXAMPLES, NotedTools
 from tests.items.test_results import read
