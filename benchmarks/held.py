@@ -30,6 +30,7 @@ from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.items import new_item
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.claims import ClaimStore
 from coordinator.toolsets.items.store.items import ItemStore
 from coordinator.toolsets.items.store.next import NextStore
@@ -62,7 +63,7 @@ async def _load(store: Store, items: int) -> tuple[ClaimStore, NextStore]:
         await made.create(PROJECT, NO_KEY, [new_item(_task(number), item_id(number), item_id(0)) for number in numbers])
     beside = ItemSpec(title="beside", priority="low", complexity=3, tags="rare")
     await made.create(PROJECT, NO_KEY, [new_item(beside, item_id(1), "")])
-    await claims.claim(PROJECT, fresh(), "holder", [(item_id(0), TTL_MS, 0)], [])
+    await claims.claim(PROJECT, fresh(), Claimant("holder"), [(item_id(0), TTL_MS, 0)], [])
     return claims, NextStore(store, settings, schemas)
 
 
@@ -88,7 +89,7 @@ async def _rows(url: str, items: int) -> list[tuple[str, ...]]:
                 look = partial(recommendations.next, PROJECT, selector, 1, False, False)
                 rows.append(await _measured(server, f"get_next_item, {name}{again}", look))
         for agent, name in {"a": "an agent", "b": "one too many", "holder": "who holds the feature"}.items():
-            claim = partial(claims.claim_next, PROJECT, fresh(), agent, TTL_MS, Selector(), [])
+            claim = partial(claims.claim_next, PROJECT, fresh(), Claimant(agent), TTL_MS, Selector(), [])
             rows.append(await _measured(server, f"claim_item, {name}", claim))
         return rows
     finally:

@@ -32,6 +32,7 @@ from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.configured import schema_config
 from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
+from coordinator.toolsets.items.store.agents import Claimant
 from coordinator.toolsets.items.store.claims import ClaimStore
 from coordinator.toolsets.items.store.next import NextStore
 from coordinator.toolsets.items.store.transitions import TransitionStore
@@ -83,11 +84,11 @@ def tasks(side: Side, count: int, pick: random.Random) -> list[str]:
 
 
 def _claim(side: Side, agent: str, item: str) -> Call:
-    return lambda: side.claims.claim(PROJECT, fresh(), agent, [(item, TTL_MS, 0)], [])
+    return lambda: side.claims.claim(PROJECT, fresh(), Claimant(agent), [(item, TTL_MS, 0)], [])
 
 
 def _release(side: Side, agent: str, item: str) -> Call:
-    return lambda: side.claims.claim(PROJECT, fresh(), agent, [], [(item, 0)])
+    return lambda: side.claims.claim(PROJECT, fresh(), Claimant(agent), [], [(item, 0)])
 
 
 def _advance(side: Side, agent: str, item: str, trigger: str) -> Call:
@@ -109,7 +110,7 @@ async def measure(side: Side, calls: int, pick: random.Random) -> dict[str, Cost
     agents = [f"agent-{n % AGENTS}" for n in range(calls)]
 
     def claim_next(agent: str) -> Call:
-        return lambda: side.claims.claim_next(PROJECT, fresh(), agent, TTL_MS, _ANY, [])
+        return lambda: side.claims.claim_next(PROJECT, fresh(), Claimant(agent), TTL_MS, _ANY, [])
 
     def look(limit: int) -> Call:
         return lambda: side.recommendations.next(PROJECT, _ANY, limit, False, False)

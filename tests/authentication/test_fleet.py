@@ -293,7 +293,7 @@ def test_slots_of_one_token_are_several_actors(guarded: Guarded) -> None:
     request_id, third = str(uuid.uuid4()), new_item(guarded)
     outcomes = []
     for who in (one, two):
-        wanted = {"requestId": request_id, "claims": [{"itemId": third}], "actor": who}
+        wanted: dict[str, Any] = {"requestId": request_id, "claims": [{"itemId": third}], "actor": who}
         outcomes.append(guarded.call(guarded.agent, "claim_item", **wanted).result["claimResults"][0]["outcome"])
     assert outcomes == ["success", "already_claimed"]
     # Another caller cannot act as one, and a suffix is checked.

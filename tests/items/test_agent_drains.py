@@ -133,8 +133,9 @@ async def test_drains_go_by_prefix(tools: Client, name: str, drained: list[str],
 
 async def test_an_answer_is_repeated_after_the_drain(tools: Client) -> None:
     item = await tools.add()
+    cases: list[list[dict[str, Any]]] = [[{"itemId": item}], [{"selector": {}}]]
     await drain(tools, "a")
-    for claims in ([{"itemId": item}], [{"selector": {}}]):
+    for claims in cases:
         call = {"actor": actor("a"), "claims": claims, "requestId": fresh_id()}
         first = await tools("claim_item", **call)
         assert first["claimResults"][0]["outcome"] == "agent_draining"
@@ -147,7 +148,9 @@ async def test_releases_still_count(tools: Client) -> None:
     held, free = await tools.add_many(2)
     await tools.claim("a", held)
     await drain(tools, "a")
-    for claim in ({"itemId": free}, {"selector": {}}):
+    answer: dict[str, Any] = {}
+    entries: list[dict[str, Any]] = [{"itemId": free}, {"selector": {}}]
+    for claim in entries:
         call = {"actor": actor("a"), "claims": [claim], "releases": [{"itemId": held}], "requestId": fresh_id()}
         answer = await tools("claim_item", **call)
         assert refused(answer["claimResults"][0])

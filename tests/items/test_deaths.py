@@ -320,7 +320,8 @@ async def test_every_result_is_right_although_agents_and_front_ends_die(
         await wait_until(done, timeout=120, what="all items")
     finally:
         world.over.set()
-        await asyncio.to_thread(lambda: [agent.join() for agent in agents])
+        for agent in agents:
+            await asyncio.to_thread(agent.join)
     assert world.problems == []
     for n, item in enumerate(ids):
         assert [read(note) for note in await notes_of(tools, item)] == [{"sum": expected[n]}], f"item {n}"

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from coordinator.metrics import Recorder, SharedCells
-from coordinator.metrics.catalogue import CATALOGUE, SLOT
-from coordinator.metrics.metric import Label, Metric
+from coordinator.metrics.catalogue import CATALOGUE
+from coordinator.metrics.metric import SLOT, Label, Metric
 from coordinator.store import Script
 from tests.support.contracts import toolsets
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, once
