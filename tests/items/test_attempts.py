@@ -420,6 +420,26 @@ async def test_an_item_in_back_off_is_found_by_nobody_until_it_is_over(slow: Cli
     await must_be_sound(slow)
 
 
+@pytest.mark.parametrize("wait_ms", [0, 50])
+async def test_a_selector_that_finds_nothing_says_how_much_is_in_back_off(slow: Client, wait_ms: int) -> None:
+    parent = await slow.add(role="blocked")
+    for agent, tags in (("a", "x"), ("b", "x,y"), ("c", "z")):
+        item = await begun(slow, agent, tags=tags, parentId=parent)
+        await slow.release(agent, item, reason="failed")
+    for selector, found in (
+        ({}, 3),
+        ({"tags": "x"}, 2),
+        ({"tags": "none"}, 0),
+        ({"role": "work"}, 3),
+        ({"role": "review"}, 0),
+    ):
+        claim = await take(slow, "next", selector, wait_ms=wait_ms)
+        assert claim["outcome"] == "no_match"
+        assert claim.get("heldBack") == ({"capabilities": 0, "backoff": found} if found else None)
+    assert (await slow.claim("holder", parent))["outcome"] == "success"
+    assert "heldBack" not in await take(slow, "next")
+
+
 async def test_a_claim_by_id_comes_before_the_end_of_the_back_off(slow: Client) -> None:
     item = await begun(slow)
     await slow.release("lost", item, reason="failed")

@@ -174,7 +174,7 @@ class HeldBack(Result, kw_only=True):
     """Items that the selector would match, but that are held back."""
 
     capabilities: Annotated[Count, Meta(description="They require capabilities that the agent does not name.")]
-    backoff: Annotated[Count, Meta(description="In back-off after a failed attempt.")]
+    backoff: Annotated[Count, Meta(description="In back-off after a failed attempt, of the 50 that end first.")]
 
 
 class ClaimResult(Result, kw_only=True):
@@ -235,10 +235,7 @@ class ClaimResult(Result, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
-    held_back: (
-        Annotated[HeldBack, Meta(description="With no_match; absent: nothing, or more than could be counted.")]
-        | UnsetType
-    ) = UNSET
+    held_back: Annotated[HeldBack, Meta(description="With no_match; absent: nothing is.")] | UnsetType = UNSET
     error: EntryError | UnsetType = UNSET
     item: Annotated[IncludedItem, Meta(description="The item in full; with include.")] | UnsetType = UNSET
     notes: IncludedNotes | UnsetType = UNSET

@@ -1,6 +1,5 @@
 --[[
-purpose:   Finds the best item for a selector and claims it; with `wait_ms`, parks the call if there is none. Then
-           carries out the releases.
+purpose:   Finds the best item for a selector and claims it, or parks the call with `wait_ms`; then makes the releases.
 guarantee: Finding and claiming are atomic, so a found item cannot be lost to another caller. Parked calls are served
            in order of arrival (modules/waiters.lua). A retry of a parked call keeps its place, and its answer ends
            every call with the same request. A search over several calls that finds nothing is repeated once. So an
@@ -12,9 +11,10 @@ args:      request run.events_max run.attempts agent who ttl_ms selected queue r
            after = cursor of the last call, or ''; again = 1 in the second search, else 0; include as claim_item. The
            detail of NOT_FOUND is the field with the unknown item.
 reply:     {now, {{outcome, id, expires, first claimed at, fence, role, whether it was abandoned, what is included}},
-           releases {outcome, id}, holders} as claim_item; expires of no_match: after how many ms to retry; holders
-           only if a waiting call got an item; outcome success, no_match, agent_draining (id = the name drained), more
-           (id = cursor for the next call, '' to begin again), again (begin the second search), parked
+           releases {outcome, id}, holders} as claim_item; of no_match expires: after how many ms to retry, fence:
+           matches in back-off; holders only if a waiting call got an item; outcome success, no_match, agent_draining
+           (id = the name drained), more (id = cursor for the next call, '' to begin again), again (begin the second
+           search), parked
 errors:    REQUEST_ID_REUSED NOT_FOUND UNSETTLED
 writes:    item text ranked beneath owed leases agents agent_seen holds lapsed abandoned retries quarantined notes note
            request events transitions waiting wanted queue arrivals waiter messages
@@ -25,6 +25,7 @@ local change = require 'change'
 local claims = require 'claims'
 local expiry = require 'expiry'
 local handover = require 'handover'
+local held_counts = require 'held_counts'
 local included = require 'included'
 local queues = require 'queues'
 local requests = require 'requests'
@@ -40,14 +41,12 @@ local function without_item(run, outcome, cursor, released)
   return {run.now, {{outcome, cursor, 0, 0, 0}}, released}, false
 end
 
--- Puts up to `budget` expired claims back; the items may go to earlier waiters. Returns whether none are left, and if
--- this call cannot search then, its reply.
+-- Puts items back (modules/expiry.lua). Returns whether none are left, and if this call cannot search then, its reply.
 local function sweep(run, request, waiter, budget)
   local none_left = expiry.sweep(run, budget)
   serve.parked_calls(run)
   if waiter and requests.recall(run, request) then return none_left, {} end -- it got one: the reply is recorded
-  if run.has_debts then return none_left, redis.error_reply('FLEET UNSETTLED') end -- there are more for earlier waiters
-  return none_left, nil
+  return none_left, run.has_debts and redis.error_reply('FLEET UNSETTLED') or nil -- there are more for earlier waiters
 end
 
 -- The best item from a cursor on, or nil; and the cursor if the search stopped early, else nil.
@@ -61,7 +60,8 @@ end
 -- The results of a claim and of the releases; a parked call (`waiter`) has made its releases before. `drained` = the
 -- name under which the agent is drained, or nil.
 local function claim_and_release(run, found, drained, agent, ttl_ms, selector, releases, include, waiter)
-  local claim = drained and {'agent_draining', drained, 0, 0, 0} or {'no_match', '', POLL_MS, 0, 0}
+  local claim = drained and {'agent_draining', drained, 0, 0, 0}
+    or not found and {'no_match', '', POLL_MS, 0, held_counts.in_backoff(run, selector, agent)}
   if found then claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector) end
   if found and include ~= '' then claim[8] = included.of(run, found.id, include) end
   if waiter then return claim, cmsgpack.unpack(waiter.releases) end

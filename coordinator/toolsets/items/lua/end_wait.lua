@@ -11,12 +11,20 @@ writes:    item text ranked beneath owed leases agents holds lapsed abandoned re
 full:      it removes a parked call
 --]]
 local change = require 'change'
+local held_counts = require 'held_counts'
 local waiters = require 'waiters'
+
+-- How many items in back-off a call would match that has found nothing.
+local function held_back(run, waiter, keep)
+  local selector = waiter and keep == '1' and waiters.selector_at(run, waiter.queue, waiter.places)
+  return selector and held_counts.in_backoff(run, selector, waiter.agent) or 0
+end
 
 return function(run, request, keep, process)
   return change(run, request, function()
     local waiter = not run.nobody_waits and waiters.load(run, request.id) or nil
-    local reply = {run.now, {{'no_match', '', 0, 0, 0}}, waiter and cmsgpack.unpack(waiter.releases) or {}}
+    local claim, released = {'no_match', '', 0, 0, held_back(run, waiter, keep)}, waiter and waiter.releases
+    local reply = {run.now, {claim}, released and cmsgpack.unpack(released) or {}}
     if keep ~= '1' then
       if waiter then waiters.leave(run, request.id, waiter, process) end
       return reply, false

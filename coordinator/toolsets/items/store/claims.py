@@ -32,6 +32,7 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     ``no_match``: after how many ms to retry."""
     first_claimed_at: int
     fence: int
+    """For ``no_match``: how many items that match are in back-off."""
     role: int = -1
     """Of a new claim, the item's role; else -1."""
     taken_over: bool = False

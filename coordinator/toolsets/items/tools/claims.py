@@ -20,6 +20,7 @@ from coordinator.toolsets.items.contract.claims import (
     ClaimItemResult,
     ClaimResult,
     ClaimSummary,
+    HeldBack,
     ReleaseEntry,
     ReleaseResult,
     Selector,
@@ -310,8 +311,14 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
     by_selector = True if entry.selector is not None else UNSET
     ref = UNSET if entry.claim_ref is None else entry.claim_ref
     if outcome == "no_match":
+        held_back = HeldBack(capabilities=0, backoff=result.fence) if result.fence else UNSET
         return ClaimResult(
-            outcome=outcome, kind="transient", code=outcome, claim_ref=ref, retry_after_ms=result.expires
+            outcome=outcome,
+            kind="transient",
+            code=outcome,
+            claim_ref=ref,
+            retry_after_ms=result.expires,
+            held_back=held_back,
         )
     if outcome == "agent_draining" and by_selector:
         said = _drained_as(result.item)

@@ -80,6 +80,12 @@ function waiters.load(run, id)
     ends = tonumber(ends), agent = agent, keep_ms = keep_ms}
 end
 
+-- The selector of a queue registered at these places (packed); nil if it is not any more.
+function waiters.selector_at(run, queue, places)
+  local stored = redis.call('HGET', run.keys.wanted .. cmsgpack.unpack(places)[1], queue)
+  return stored and cmsgpack.unpack(string.sub(stored, 14)) or nil
+end
+
 -- Registers a selector at its places, and its queue, until `ends` (ms) at least.
 local function extend_queue(run, queue, packed_selector, places, ends)
   redis.call('ZREMRANGEBYSCORE', run.keys.waiting, '-inf', run.now)
@@ -119,8 +125,7 @@ end
 function waiters.selector_of(run, id, agent)
   local holder, queue, places, ends = unpack(redis.call('HMGET', run.keys.waiter .. id, 'a', 'q', 'w', 'u'))
   if holder ~= agent or tonumber(ends) <= run.now then return nil end
-  local stored = redis.call('HGET', run.keys.wanted .. cmsgpack.unpack(places)[1], queue)
-  return stored and cmsgpack.unpack(string.sub(stored, 14)) or nil
+  return waiters.selector_at(run, queue, places)
 end
 
 -- How many calls are parked; those of dead processes count until they would have ended.
