@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import msgspec
 from cyclopts import Parameter
@@ -54,6 +55,7 @@ def explained(loaded: LoadedSettings) -> Iterator[str]:
     yield f"{loaded.config} is sound. Version of what a reload can change: {config_version(settings)}"
     yield from _part("Settings", _plain(loaded))
     yield from _part("Connections", _connections(settings))
+    yield from _part("Webhooks", _webhooks(settings))
     yield from _part("Gateway", _gateway(settings))
     yield from _part("Schemas", _schemas(settings, config))
     yield from _part("Traits", _traits(config))
@@ -88,6 +90,15 @@ def _connections(settings: Settings) -> Iterator[str]:
         yield f"{name}: {one.kind}, " + ("over HTTP" if one.url or one.base_url else f"program {one.command}{where}")
     if any(one.kind == "mcp" for one in connections.values()):
         yield "`fleet flows tools` asks those of kind mcp for their tools"
+
+
+def _webhooks(settings: Settings) -> Iterator[str]:
+    for name, one in (settings.webhooks or {}).items():
+        what = ", ".join(one.kinds) or "all kinds but those that have to be named"
+        where = f", only below {', '.join(one.root)}" if one.root else ""
+        secret = f"; the secret is in the variable {one.secret_env}" if one.secret_env else ""
+        # Paths of URLs may hold secrets.
+        yield f"{name}: to {urlsplit(one.url).netloc}, project {one.project}: {what}{where}{secret}"
 
 
 def _gateway(settings: Settings) -> Iterator[str]:

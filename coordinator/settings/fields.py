@@ -97,6 +97,11 @@ def is_secret(annotation: Any) -> bool:
     return bool(_meta(annotation).get("extra", {}).get("secret"))
 
 
+def has_secret_path(annotation: Any) -> bool:
+    """Whether of URLs of this type only the host is shown."""
+    return bool(_meta(annotation).get("extra", {}).get("secret_path"))
+
+
 def holds_secret(annotation: Any, above: frozenset[Any] = frozenset()) -> bool:
     """Whether a value of this type is never shown, or has parts that are not."""
     kind = bare(annotation)

@@ -10,6 +10,7 @@ Keys of ``Meta.extra``:
 - ``group``: a heading in the example file, for this field and those that follow
 - ``allowed``: what a pattern accepts, in words
 - ``secret``: the value is never shown
+- ``secret_path``: of a URL only the host is shown
 - ``reload``: a running process takes over a new value
 - ``example``: YAML that the example file shows commented out
 - ``alias``: another environment variable that sets the same

@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from coordinator.settings.fields import bare, is_list, is_secret, is_struct, non_null
+from coordinator.settings.fields import bare, has_secret_path, is_list, is_secret, is_struct, non_null
 
 # These hide too much rather than too little: a URL is shown even if it is malformed because its password holds '/' or
 # '@'. Log lines are long and hold other text, so they have narrower patterns (``coordinator.metrics.logs``).
 _USER_INFO = re.compile(r"(://[^:@/\s]*):\S*@")
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_HOST = re.compile(r"[a-z]+://[^/?#@\s]+(?=[/?#]|$)")
 _QUERY = re.compile(r"([?&](?:sentinel_)?(?:password|token|secret)=)[^&\s]*", re.IGNORECASE)
 
 
@@ -25,9 +26,13 @@ def redacted(text: str) -> str:
 def shown_value(value: Any, annotation: Any) -> Any:
     """A setting as plain data, with its secrets masked.
 
-    Of a secret, only references to environment variables (``${TOKEN}``) remain, or a URL without its password.
+    Of a URL whose path is secret, scheme and host remain; of any other secret, references to environment variables
+    (``${TOKEN}``), or a URL without its password.
     """
     kind = bare(non_null(bare(annotation)))
+    if isinstance(value, str) and has_secret_path(annotation):
+        match = _HOST.match(value)
+        return f"{match[0]}/***" if match else "***"
     if isinstance(value, str):
         return redacted(value) if not is_secret(annotation) or "://" in value else _secret(value)
     if value is None:

@@ -30,7 +30,7 @@ _Url = Annotated[
     str,
     Meta(
         pattern=r"^https?://[^\s/@?#\\]+([/?][^\s@#\\]*)?\Z",
-        extra={"allowed": "an https:// URL without a user name and without '#'", "secret": True},
+        extra={"allowed": "an https:// URL without a user name and without '#'", "secret": True, "secret_path": True},
     ),
 ]
 _Project = Annotated[

@@ -102,10 +102,11 @@ def test_secrets_are_never_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
     config = tmp_path / "fleet.yaml"
-    config.write_text(f"webhooks: {{a: {{url: 'https://h.example/x?token=hunter2', secret: {SECRET}}}}}\n")
+    config.write_text(f"webhooks: {{a: {{url: 'https://h.example/hunter2?key=hunter2', secret: {SECRET}}}}}\n")
     assert run(["config", "show", "--config", str(config), "--format", format]) == 0
     assert run(["config", "check", str(config)]) == 0
     shown = capsys.readouterr().out
     assert SECRET not in shown
     assert "hunter2" not in shown
-    assert "h.example" in shown
+    assert "https://h.example/***" in shown
+    assert "a: to h.example, project default" in shown

@@ -7,8 +7,10 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
+import redis
 
 from coordinator.store import Store, keys
+from coordinator.store.embedded import EmbeddedServer
 from coordinator.webhooks import delivery, sender
 from coordinator.webhooks.records import DISABLE_SECONDS, Record, WebhookRecords
 from tests.items.client import Client, actor, fresh_id
@@ -414,3 +416,27 @@ async def test_slow_and_endless_answers_do_not_hold_it_up(
         await wait_until(lambda: len({one.id for one in receiver.got}) == 3)
     # The first was sent again after its head came too late; a success counts, whatever its body does.
     assert kinds == ["slow head", "endless body", "slow body", "fine"]
+
+
+async def test_a_delivery_is_noted_in_a_full_store(
+    alone: Store, own_server: EmbeddedServer, tools: Client, serving: Serving, receiver: Receiver
+) -> None:
+    with redis.Redis.from_url(own_server.url) as client:
+
+        def answer(request: BaseHTTPRequestHandler) -> int:
+            client.config_set("maxmemory", 1)
+            return 200
+
+        receiver.answer = answer
+        try:
+            async with serving(receiver.url):
+                await begun(alone)
+                await tools.add("one")
+
+                async def noted() -> bool:
+                    return bool((await record(alone)).delivered_at)
+
+                await wait_until(noted)
+        finally:
+            client.config_set("maxmemory", 0)
+    assert len(receiver.got) == 1

@@ -19,7 +19,7 @@ from tests.support.fleets import Http, RunningFleet, fleet_command, scrape
 from tests.support.wait import wait_until_sync
 from tests.webhooks.receiver import SECRET, Receiver
 
-ENV = {"HOOK_SECRET": SECRET}
+ENV: dict[str, Any] = {"HOOK_SECRET": SECRET}
 
 
 def written(path: Path, receiver: Receiver, **more: Any) -> Path:
@@ -81,9 +81,9 @@ def create(client: Http, count: int) -> list[str]:
     return found
 
 
-def command(fleet: RunningFleet, config: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+def command(fleet: RunningFleet, config: Path, *words: str) -> subprocess.CompletedProcess[str]:
     data = ("--data-dir", str(fleet.data_dir), "--config", str(config))
-    return fleet_command("webhooks", *words, *data, **{**ENV, **env})
+    return fleet_command("webhooks", *words, *data, **ENV)
 
 
 def unique(receiver: Receiver) -> list[str]:

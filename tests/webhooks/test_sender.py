@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from http.server import BaseHTTPRequestHandler
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
 
     async def addresses_of(host: str, port: int) -> list[Any]:
         asked.append(host)
-        return [ssrf.ip_address(one) for one in answers[min(len(asked), len(answers)) - 1]]
+        return [ip_address(one) for one in answers[min(len(asked), len(answers)) - 1]]
 
     monkeypatch.setattr(ssrf, "addresses_of", addresses_of)
     return asked

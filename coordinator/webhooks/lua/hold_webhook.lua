@@ -6,6 +6,7 @@ args:      what process milliseconds name project
 reply:     {whether the process leads, the record}
 errors:    none
 writes:    leader_lease webhook
+full:      a record is small, and this keeps it alive
 --]]
 local webhooks = require 'webhooks'
 

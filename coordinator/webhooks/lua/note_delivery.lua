@@ -9,6 +9,7 @@ args:      run.events_max what process milliseconds name outcome cursor first de
 reply:     {whether the process leads, the record}
 errors:    none
 writes:    leader_lease webhook fleet_events
+full:      a record is small, and a delivery that is not noted is made again
 --]]
 local clock = require 'clock'
 local webhooks = require 'webhooks'

@@ -6,6 +6,7 @@ args:      run.events_max name project status
 reply:     its record before
 errors:    none
 writes:    webhook fleet_events
+full:      a record is small, and operators must be able to stop deliveries
 --]]
 local webhooks = require 'webhooks'
 
