@@ -88,7 +88,7 @@ def _claim(side: Side, agent: str, item: str) -> Call:
 
 
 def _release(side: Side, agent: str, item: str) -> Call:
-    return lambda: side.claims.claim(PROJECT, fresh(), Claimant(agent), [], [(item, 0)])
+    return lambda: side.claims.claim(PROJECT, fresh(), Claimant(agent), [], [(item, 0, "", "")])
 
 
 def _advance(side: Side, agent: str, item: str, trigger: str) -> Call:

@@ -11,7 +11,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
@@ -22,12 +22,17 @@ import redis
 
 from benchmarks.loader import item_id, title
 from coordinator.settings import Settings
-from coordinator.store import Library, Script, keys
+from coordinator.store import Library, Script, Store, keys
 from coordinator.store.address import parse
+from coordinator.store.idempotency import IdempotencyKey
 from coordinator.store.scripts import pack_key
 from coordinator.toolsets.items.rules.configured import schema_config
+from coordinator.toolsets.items.rules.schema import SchemaSource
 from coordinator.toolsets.items.rules.selection import Selector
-from coordinator.toolsets.items.store import claims, transitions
+from coordinator.toolsets.items.store.agents import Claimant
+from coordinator.toolsets.items.store.base import LIBRARY as ITEMS
+from coordinator.toolsets.items.store.claims import ClaimStore
+from coordinator.toolsets.items.store.transitions import TransitionStore
 
 TTL_MS = 900_000
 _pack = msgspec.msgpack.Encoder().encode
@@ -62,26 +67,64 @@ class Calls(Protocol):
         """Whether it was completed."""
 
 
+class _Sent(Exception):
+    """A script call that would have gone to the store."""
+
+    def __init__(self, script: Script[Any], args: Sequence[Any]) -> None:
+        super().__init__(script.name)
+        self.script, self.sent = script, list(args)
+
+
+class _Wiretap(Store):
+    """A store that sends nothing: it raises what it would have sent to the library of the items."""
+
+    async def run(self, script: Script[Any], project: str, *args: Any, **options: object) -> Any:
+        """See ``Store``. Raises _Sent for a call of the items' library."""
+        if script.function_library is ITEMS:
+            raise _Sent(script, args)
+
+
+class _Template:
+    """A call of the front-end's own code, to be sent again with other values in the place of placeholders."""
+
+    def __init__(self, call: Coroutine[Any, Any, object], *placeholders: object) -> None:
+        try:
+            call.send(None)
+        except _Sent as sent:
+            self.script, self._args = sent.script, sent.sent
+        self._places = [self._args.index(value) for value in placeholders]
+
+    def pack(self, key: bytes, *values: str | bytes) -> bytes:
+        """The call in wire format; ``values`` take the places of the placeholders."""
+        for place, value in zip(self._places, values, strict=True):
+            self._args[place] = value
+        return self.script.pack(key, tuple(self._args))
+
+
 class FullCalls:
     """What the front-end calls: ``claim_next`` with a selector that takes anything, and ``advance_item`` complete.
 
     With idempotency records, fences, leases, ranked indexes, cascades, the event and the transition log.
     """
 
-    scripts = (claims._CLAIM_NEXT, transitions._ADVANCE)
-
     def __init__(self, project: str) -> None:
         settings = Settings()
+        schemas, tap = SchemaSource(schema_config(settings)), _Wiretap("unix:///nowhere")
         self._key = pack_key(project)
-        config = schema_config(settings)
-        self._config = (config.version, config.packed_labels)
-        self._record = ("0" * 16, settings.idempotency_seconds * 1000, settings.events_max)
-        self._selector, self._nothing = _pack(Selector()), _pack([])
+        request, element = IdempotencyKey("request", "0" * 16), self._element("", "", 0)
+        claims, transitions = ClaimStore(tap, settings, schemas), TransitionStore(tap, settings, schemas)
+        claim = claims.claim_next(project, request, Claimant("agent"), TTL_MS, Selector(), [])
+        self._claim = _Template(claim, "request", "agent")
+        complete = transitions.advance(project, request.slice(0), [element])
+        self._complete = _Template(complete, request.slice(0).key, _pack([element]))
+        self.scripts = (self._claim.script, self._complete.script)
+
+    def _element(self, item: str, agent: str, fence: int) -> tuple[Any, ...]:
+        return item, "complete", agent, "", "", "", fence
 
     def claim(self, request: str, agent: str) -> bytes:
         """See ``Calls``."""
-        waiting = ("0" * 16, self._nothing, 0, "", 1, "", 0)
-        return claims._CLAIM_NEXT.pack(self._key, (request, *self._record, agent, TTL_MS, self._selector, *waiting))
+        return self._claim.pack(self._key, request, agent)
 
     def claimed(self, reply: bytes) -> tuple[str, int]:
         """See ``Calls``."""
@@ -90,8 +133,7 @@ class FullCalls:
 
     def complete(self, request: str, agent: str, item: str, fence: int) -> bytes:
         """See ``Calls``."""
-        element = _pack([(item, "complete", agent, "", "", "", fence)])
-        return transitions._ADVANCE.pack(self._key, (request, *self._record, *self._config, element))
+        return self._complete.pack(self._key, request, _pack([self._element(item, agent, fence)]))
 
     def completed(self, reply: bytes) -> bool:
         """See ``Calls``."""

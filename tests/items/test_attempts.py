@@ -479,7 +479,8 @@ async def test_a_back_off_leaves_nothing_behind(slow: Client, change: str) -> No
 
 @pytest.mark.parametrize(("seconds", "nominal"), [(None, 10), (0, 0), (3, 3), (200, 80)])
 async def test_an_item_may_name_its_own_back_off(slow: Client, seconds: int | None, nominal: int) -> None:
-    item = await begun(slow, **({} if seconds is None else {"retryBackoffSeconds": seconds}))
+    stated: dict[str, Any] = {} if seconds is None else {"retryBackoffSeconds": seconds}
+    item = await begun(slow, **stated)
     await slow.release("lost", item, reason="failed")
     found = await attempts(slow, item)
     assert ("notBefore" in found) is bool(nominal)
