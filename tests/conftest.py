@@ -38,6 +38,7 @@ from coordinator.store.embedded import EmbeddedServer
 from tests.support import leaks
 from tests.support.sentinels import Watched, watched
 from tests.support.servers import DEFAULT_KIND, KINDS, Kind, Servers, emptied
+from tests.support.template import template
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -97,6 +98,7 @@ def no_process_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     session = uuid.uuid4().hex
     os.environ[leaks.SESSION_VARIABLE] = session
     yield
+    template.close()
     left = leaks.leftover_processes(session, tmp_path_factory.getbasetemp())
     leaks.end(left)
     assert not left, f"processes left behind: {left}"

@@ -75,7 +75,7 @@ class Guarded:
         self.agent = self.tokens.add("agent-1", permissions=("items",))
         self.said: list[str] = [self.agent]
         """Every token that was ever sent."""
-        self.fleet = RunningFleet(folder / "data", "--config", str(self.config), "--port", "0")
+        self.fleet = RunningFleet(folder / "data", "--config", str(self.config), "--port", "0", forked=False)
         self.fleet.wait_ready()
         self.port = self.fleet.port
 

@@ -27,9 +27,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts a command on the data directory ``tmp_path/data`` and returns it when it is ready."""
     running: list[RunningCommand] = []
 
-    def begin(*arguments: str, **env: str) -> RunningCommand:
-        output = tmp_path / f"output-{len(running)}"
-        running.append(RunningCommand(output, *arguments, "--data-dir", str(tmp_path / "data"), **env))
+    def begin(*arguments: str, forked: bool = True, **env: str) -> RunningCommand:
+        output, data = tmp_path / f"output-{len(running)}", str(tmp_path / "data")
+        running.append(RunningCommand(output, *arguments, "--data-dir", data, forked=forked, **env))
         running[-1].wait_ready()
         return running[-1]
 
@@ -102,7 +102,9 @@ def test_the_password_may_be_separate_from_the_url(start: Start, redis_url: str)
     address = parse(redis_url)
     bare = redis_url.replace(f":{urlsplit(redis_url).password}@", "")
     command = start(
-        "serve", "--port", "0", "--frontends", "1", "--redis-url", bare, FLEET_REDIS_PASSWORD=address.password
+        *("serve", "--port", "0", "--frontends", "1", "--redis-url", bare),
+        forked=False,
+        FLEET_REDIS_PASSWORD=address.password,
     )
     assert once(port_of(command), "/readyz")[0] == 200
     shown = Path(f"/proc/{command.process.pid}/cmdline").read_bytes()

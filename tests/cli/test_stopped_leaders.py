@@ -45,7 +45,9 @@ def start(own_server: EmbeddedServer, tmp_path: Path) -> Iterator[Start]:
 
     def begin(*arguments: str) -> RunningCommand:
         output, data = tmp_path / f"output-{len(running)}", tmp_path / "data"
-        running.append(RunningCommand(output, *arguments, "--data-dir", str(data), FLEET_REDIS_URL=own_server.url))
+        env = {"FLEET_REDIS_URL": own_server.url}
+        # A child of this process, so that it can be told when it is stopped.
+        running.append(RunningCommand(output, *arguments, "--data-dir", str(data), forked=False, **env))
         return running[-1]
 
     yield begin

@@ -42,7 +42,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     """One fleet for all tests that leave it unchanged: two front-ends and a worker, ready."""
-    with RunningFleet(tmp_path_factory.mktemp("shared") / "fleet", "--port", "0", "--workers", "1") as fleet:
+    data = tmp_path_factory.mktemp("shared") / "fleet"
+    with RunningFleet(data, "--port", "0", "--workers", "1", forked=False) as fleet:
         fleet.wait_ready()
         yield fleet
 

@@ -9,14 +9,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from tempfile import TemporaryFile
+from typing import IO, Any, Self
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.cli.fleetfile import Fleet, read_fleet
+from tests.support.template import Forked, template
 from tests.support.wait import process_alive, wait_until_sync
 
 ROOT = Path(__file__).parent.parent.parent
@@ -40,14 +42,38 @@ def environment(**more: str) -> dict[str, str]:
 
 def fleet_command(*arguments: str, timeout: float = START_SECONDS, **env: str) -> subprocess.CompletedProcess[str]:
     """Runs a ``fleet`` command until it exits."""
-    return subprocess.run(
-        [sys.executable, "-m", "coordinator", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=environment(**env),
-        check=False,
-    )
+    with open(os.devnull, "rb") as nothing, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        command = started(arguments, environment(**env), nothing, out, err)
+        try:
+            code = command.wait(timeout)
+        except subprocess.TimeoutExpired:
+            command.kill()
+            command.wait()
+            raise
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
+
+
+def started(
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    *standard: IO[Any],
+    prefix: Sequence[str] = (),
+    forked: bool = True,
+) -> subprocess.Popen[bytes] | Forked:
+    """Starts a ``fleet`` command as a fork of the template, if that can be.
+
+    Args:
+        standard: files for its standard input, output and error output.
+        prefix: the command line before that of a new interpreter.
+        forked: whether it may be a fork.
+    """
+    if forked and template.serves(env):
+        return template.start(arguments, env, *standard)
+    stdin, stdout, stderr = standard
+    command = [*prefix, sys.executable, "-m", "coordinator", *arguments]
+    return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=env)
 
 
 class RunningCommand:
@@ -55,21 +81,18 @@ class RunningCommand:
 
     Args:
         directory: the folder for its output.
+        forked: whether it may be a fork, whose own command line is not shown by the system.
     """
 
     prefix: Sequence[str] = ()
     """The command line before ``fleet``."""
 
-    def __init__(self, directory: Path, *arguments: str, **env: str) -> None:
+    def __init__(self, directory: Path, *arguments: str, forked: bool = True, **env: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._out, self._err = directory / "stdout", directory / "stderr"
-        with open(self._out, "wb") as out, open(self._err, "wb") as err:
-            self.process = subprocess.Popen(
-                [*self.prefix, sys.executable, "-m", "coordinator", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=environment(**env),
+        with open(os.devnull, "rb") as nothing, open(self._out, "wb") as out, open(self._err, "wb") as err:
+            self.process = started(
+                arguments, environment(**env), nothing, out, err, prefix=self.prefix, forked=forked and not self.prefix
             )
 
     @property
@@ -126,11 +149,10 @@ class RunningCommand:
 class RunningFleet(RunningCommand):
     """``fleet up`` on its own data directory."""
 
-    def __init__(self, data_dir: Path, *arguments: str, **env: str) -> None:
+    def __init__(self, data_dir: Path, *arguments: str, forked: bool = True, **env: str) -> None:
         self.data_dir = data_dir
-        super().__init__(
-            data_dir.with_name(data_dir.name + "-output"), "up", "--data-dir", str(data_dir), *arguments, **env
-        )
+        command = ("up", "--data-dir", str(data_dir))
+        super().__init__(data_dir.with_name(data_dir.name + "-output"), *command, *arguments, forked=forked, **env)
 
     def clean_up(self) -> None:
         """The same without the drain, which a second signal ends."""

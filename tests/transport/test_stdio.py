@@ -25,6 +25,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from coordinator.cli.exits import Exit
 from coordinator.store.address import parse
 from coordinator.store.embedded import find_running
+from tests.support.fleets import fleet_command
 from tests.support.wait import wait_until
 from tests.transport.rig import meta
 
@@ -270,14 +271,12 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_arguments_are_reported_in_one_sentence(tmp_path: Path, more: list[str], words: str) -> None:
-    command = fleet_stdio(tmp_path / "data", *more)
-    env = {**ENVIRONMENT, "FLEET_PROJECTS": "default,alpha"}
-    done = subprocess.run(command, capture_output=True, timeout=120, env=env, cwd=ROOT, input=b"")
-    assert done.returncode == Exit.USAGE
-    assert done.stdout == b""
-    assert done.stderr.startswith(b"fleet: ")
-    assert done.stderr.count(b"\n") == 1
-    assert words in done.stderr.decode()
+    given = ("stdio", "--toolset", "items", "--data-dir", str(tmp_path / "data"), *more)
+    done = fleet_command(*given, FLEET_PROJECTS="default,alpha")
+    assert (done.returncode, done.stdout) == (Exit.USAGE, "")
+    assert done.stderr.startswith("fleet: ")
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
     assert not (tmp_path / "data").exists(), "a store was started for it"
 
 
