@@ -81,6 +81,8 @@ class Client:
         self.changing = {tool.name for tool in toolset.tools if not tool.read_only}
         self.configure = toolset.configure
         self.drain = toolset.drain
+        self.start = toolset.start
+        """Begins to put back what has ended by time."""
 
     async def answer(self, tool: str, **arguments: Any) -> bytes:
         """The encoded result of a call. Raises ToolFailure."""
