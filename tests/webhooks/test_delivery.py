@@ -35,6 +35,15 @@ async def begun(store: Store, *others: str) -> None:
     await wait_until(has, what="a position")
 
 
+async def noted(store: Store) -> None:
+    """Waits until a delivery has been noted."""
+
+    async def has() -> bool:
+        return bool((await record(store)).delivered_at)
+
+    await wait_until(has, what="a delivery to be noted")
+
+
 async def test_events_are_delivered_signed_in_order_and_thin(
     alone: Store, tools: Client, serving: Serving, receiver: Receiver
 ) -> None:
@@ -94,7 +103,7 @@ async def test_a_new_process_goes_on_where_the_last_one_stopped(
     async with serving(receiver.url):
         await begun(alone)
         await tools.add("one")
-        await receiver.until(1)
+        await noted(alone)
     await tools.add("two")
     async with serving(receiver.url, process="host/fe-1"):
         await tools.add("three")
@@ -126,7 +135,7 @@ async def test_no_attempt_is_made_by_a_process_that_leads_no_longer(
     async with serving(receiver.url) as webhooks:
         await begun(alone)
         await tools.add("one")
-        await receiver.until(1)
+        await noted(alone)
         await alone.command("SET", lease, "somebody else", "PX", "60000")
         await tools.add_many(2)
         assert not await webhooks.round()
@@ -247,7 +256,7 @@ async def test_a_paused_webhook_gets_nothing_and_all_of_it_once_it_is_resumed(
         async with serving(receiver.url, others=[other.url]):
             await begun(alone, "other-0")
             await tools.add("one")
-            await receiver.until(1)
+            await noted(alone)
             await records.switch("hook", "default", "paused")
             await tools.add_many(3)
             await other.until(4)
@@ -283,7 +292,7 @@ async def test_a_receiver_is_told_that_events_were_trimmed_before_it_got_them(
     async with serving(receiver.url):
         await begun(alone)
         await tools.add("one")
-        await receiver.until(1)
+        await noted(alone)
         receiver.answer = lambda request: 500
         await tools.add_many(4)
         await failed(alone)
@@ -308,7 +317,7 @@ async def test_a_gap_behind_a_gap_is_told_and_a_told_one_is_not_told_again(
     async with serving(receiver.url):
         await begun(alone)
         await tools.add("one")
-        await receiver.until(1)
+        await noted(alone)
     ids = await tools.add_many(6)
     await trim(alone, 4)
     receiver.answer = lambda request: 200 if len(receiver.got) < 2 else 500
@@ -337,13 +346,32 @@ async def test_a_receiver_is_told_that_the_store_was_emptied(
     async with serving(receiver.url):
         await begun(alone)
         await tools.add("one")
-        await receiver.until(1)
+        await noted(alone)
     await alone.command("DEL", keys.events.key("default"))
     async with serving(receiver.url):
         await receiver.until(2)
         item = await tools.add("two")
         got = await receiver.until(3)
     assert without_ids(got[1:]) == [("gap", "lost"), ("item.create", item)]
+
+
+async def test_a_receiver_is_told_that_another_server_lacks_what_it_was_told(
+    alone: Store, tools: Client, serving: Serving, receiver: Receiver
+) -> None:
+    async with serving(receiver.url):
+        await begun(alone)
+        await tools.add("one")
+        await noted(alone)
+    # As after a failover: the position is one of another history, with an entry that is not here.
+    cursor = (await record(alone)).cursor
+    entry = cursor.partition("-")[2].rpartition("-")[0]
+    elsewhere = f"{cursor[:8]}deadbeef-{int(entry) + 1}-7"
+    await alone.command("HSET", keys.webhook.key(keys.FLEET, "hook"), "c", elsewhere)
+    item = await tools.add("two")
+    async with serving(receiver.url):
+        got = await receiver.until(3)
+    assert without_ids(got[1:]) == [("gap", "failover"), ("item.create", item)]
+    assert got[1].id == f"hook:gap-{int(entry) + 1}-7"
 
 
 async def test_a_change_of_project_begins_anew(
@@ -432,11 +460,7 @@ async def test_a_delivery_is_noted_in_a_full_store(
             async with serving(receiver.url):
                 await begun(alone)
                 await tools.add("one")
-
-                async def noted() -> bool:
-                    return bool((await record(alone)).delivered_at)
-
-                await wait_until(noted)
+                await noted(alone)
         finally:
             client.config_set("maxmemory", 0)
     assert len(receiver.got) == 1
