@@ -136,6 +136,8 @@ agent_seen = Family("as", "zset", single=True, reason="at most 10000; an entry g
                     doc="agents by when they were last seen")  # fmt: skip
 agent_drains = Family("ad", "hash", single=True, reason="until an operator ends them; at most 1000",
                       doc="agents that are being drained, and since when")  # fmt: skip
+requirements = Family("rs", "set", single=True, reason="an entry goes with the last item that requires it; at most 500",
+                      doc="the sets of capabilities that items require")  # fmt: skip
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",
                doc="how long claims were held that ended since the last count, by outcome and bucket")  # fmt: skip
 lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",

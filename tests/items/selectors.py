@@ -17,9 +17,12 @@ PRIORITIES = ("high", "medium", "low")
 def call_of(
     agent: str, selector: Json | None = None, *, request_id: str = "", wait_ms: int = 0, **more: Any
 ) -> dict[str, Any]:
-    """The arguments of a claim by selector; ``more`` are fields of the entry, ``releases`` and ``include``."""
+    """The arguments of a claim by selector; ``more`` are fields of the entry, ``releases``, ``include`` and
+    ``capabilities``."""
     releases = more.pop("releases", ())
     include = {"include": more.pop("include")} if "include" in more else {}
+    if (named := more.pop("capabilities", None)) is not None:
+        include["capabilities"] = named
     arguments: Json = {
         "actor": actor(agent),
         "claims": [{"selector": selector or {}, **more}],
@@ -56,6 +59,8 @@ class Thing:
     holder: str | None = None
     left: bool = False
     """Whether it is abandoned, if unheld."""
+    requires: frozenset[str] = frozenset()
+    """Capabilities of agents that may take it."""
 
 
 @dataclass
@@ -112,8 +117,14 @@ class Model:
             )
         )
 
-    def found(self, selector: Mapping[str, Any], agent: str | None = None, claimed: bool = False) -> Sequence[str]:
-        """Ids in the order offered to ``agent`` by a claim; without an agent, recommended.
+    def found(
+        self,
+        selector: Mapping[str, Any],
+        agent: str | None = None,
+        claimed: bool = False,
+        able: Iterable[str] = (),
+    ) -> Sequence[str]:
+        """Ids in the order offered to ``agent``, with these capabilities, by a claim; without an agent, recommended.
 
         ``claimed`` adds held and shielded items.
         """
@@ -122,6 +133,7 @@ class Model:
             thing
             for thing in self.things.values()
             if self.matches(thing, selector, on_offer)
+            and thing.requires <= set(able)
             and not self.waits(thing)
             and (claimed or (thing.holder is None and not self.shielded(thing, agent, selector)))
         ]

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.anyio
 OPEN = ("queue", "work", "review", "blocked")
 TAGS = ("api", "ui", "db")
 TYPES = ("bug", "feature")
+CAPABILITIES = ("gpu", "linux", "mac")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 specs = st.fixed_dictionaries(
@@ -34,8 +35,10 @@ specs = st.fixed_dictionaries(
         "complexity": st.none() | st.integers(1, 10),
         "tags": st.none() | st.lists(st.sampled_from(TAGS), min_size=1, max_size=3).map(",".join),
         "type": st.none() | st.sampled_from(TYPES),
+        "requires": st.just([]) | st.lists(st.sampled_from(CAPABILITIES), max_size=2),
     }
 )
+able = st.none() | st.lists(st.sampled_from(CAPABILITIES), max_size=3)
 
 
 @st.composite
@@ -115,6 +118,7 @@ async def built(tools: Client, plan: Json) -> Model:
             type=seen.get("type"),
             created=ms(seen["createdAt"]),
             changed=ms(seen["roleChangedAt"]),
+            requires=frozenset(seen.get("requires", ())),
         )
     for agent, number in plan["claims"]:
         if (await tools.claim(agent, ids[number]))["outcome"] == "success":
@@ -166,26 +170,30 @@ examples = settings(max_examples=25, suppress_health_check=[HealthCheck.function
 
 
 @examples
-@given(plan=plans(), asked=st.lists(st.tuples(selectors(), st.booleans()), min_size=4, max_size=10))
+@given(plan=plans(), asked=st.lists(st.tuples(selectors(), st.booleans(), able), min_size=4, max_size=10))
 async def test_get_next_item_matches_the_model(store: Store, redis_url: str, plan: Json, asked: Any) -> None:
     async with a_project(store, redis_url) as tools:
         model = await built(tools, plan)
-        for drawn, claimed in [({}, False), ({}, True), *asked]:
+        for drawn, claimed, named in [({}, False, None), ({}, True, CAPABILITIES), *asked]:
             selector = materialized(drawn, model)
-            expected = list(model.found(selector, claimed=claimed))
-            assert await tools.next(**selector, limit=20, includeClaimed=claimed) == expected[:20]
-            assert await tools.next(**selector, limit=3, includeClaimed=claimed) == expected[:3]
+            expected = list(model.found(selector, claimed=claimed, able=named or ()))
+            options = {**selector, "includeClaimed": claimed, "capabilities": list(named or ())}
+            assert await tools.next(**options, limit=20) == expected[:20]
+            assert await tools.next(**options, limit=3) == expected[:3]
 
 
 @examples
-@given(plan=plans(), asked=st.lists(st.tuples(st.sampled_from("abcdefgh"), selectors()), min_size=4, max_size=16))
+@given(plan=plans(), asked=st.lists(st.tuples(st.sampled_from("abcdefgh"), selectors(), able), min_size=4, max_size=16))
 async def test_claims_match_the_model(store: Store, redis_url: str, plan: Json, asked: Any) -> None:
     async with a_project(store, redis_url) as tools:
         model = await built(tools, plan)
-        for agent, drawn in asked:
+        kept: dict[str, list[str]] = {}
+        for agent, drawn, named in asked:
             selector = materialized(drawn, model)
-            expected = model.found(selector, agent)
-            result = await take(tools, agent, selector)
+            if named is not None:
+                kept[agent] = named
+            expected = model.found(selector, agent, able=kept.get(agent, ()))
+            result = await take(tools, agent, selector, capabilities=named)
             if not expected:
                 assert result["outcome"] == "no_match"
                 continue

@@ -29,9 +29,11 @@ ANYBODY = {"id": "agent-1", "kind": "subagent"}
 BESIDE: dict[str, Any] = {
     "manage_items items": {"operation": "create"},
     "manage_items ids": {"operation": "delete"},
+    "create_work_tree root.requires": {"root": {"title": "Root"}},
     "create_work_tree children": {"root": {"title": "Root"}},
     "create_work_tree deps": {"root": {"title": "Root"}},
     "create_work_tree notes": {"root": {"title": "Root"}},
+    "get_next_item capabilities": {},
     "manage_notes notes": {"operation": "upsert"},
     "manage_dependencies dependencies": {"operation": "create"},
     "manage_dependencies itemIds": {"operation": "create", "pattern": "linear"},

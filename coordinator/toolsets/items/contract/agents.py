@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -16,7 +16,6 @@ from coordinator.toolsets.items.contract.base import (
     Result,
     Truncated,
 )
-from coordinator.toolsets.items.contract.claims import Selector
 
 STATES = ("holding", "waiting", "idle")
 
@@ -45,7 +44,7 @@ class AgentEntry(Result, kw_only=True):
     item_id: ItemId | UnsetType = UNSET
     claim_expires_at: ClaimExpiresAt | UnsetType = UNSET
     waiting_since: Annotated[IsoTime, Meta(description="When its claim was parked, UTC.")] | UnsetType = UNSET
-    waiting_for: Annotated[Selector, Meta(description="What its parked claim asks for.")] | UnsetType = UNSET
+    waiting_for: Annotated[dict[str, Any], Meta(description="Selector of its parked claim.")] | UnsetType = UNSET
 
 
 class AgentDrain(Result, kw_only=True):

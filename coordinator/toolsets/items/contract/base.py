@@ -51,6 +51,11 @@ OnlyPriority = Annotated[
     str | None, Meta(description="Only this priority.", extra_json_schema={"enum": [*PRIORITIES, None]})
 ]
 OnlyType = Annotated[str | None, Meta(description="Only exactly this type.")]
+Capabilities = Annotated[
+    list[str] | None | UnsetType,
+    Meta(description="Only agents with all of these get it; null or [] clears.", extra_json_schema={"maxItems": 32}),
+]
+Requires = Annotated[list[str], Meta(description="Capabilities that an agent needs for it; absent: none.")]
 AnyTag = Annotated[str | None, Meta(description="Comma-separated, at most 20; an item needs one of them.")]
 ChildrenOf = Annotated[str | None, Meta(description="Only direct children of this item; UUID or hex prefix.")]
 ItemsBelow = Annotated[str | None, Meta(description="Only items below this one, at any depth; UUID or hex prefix.")]

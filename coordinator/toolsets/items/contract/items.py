@@ -11,6 +11,7 @@ from coordinator.toolsets.items.contract.base import (
     PRIORITIES,
     ROLES,
     Arguments,
+    Capabilities,
     Count,
     Depth,
     ExpectedNotes,
@@ -71,6 +72,7 @@ class ItemSpec(Arguments, kw_only=True):
     traits: Annotated[
         Text, Meta(description="Comma-separated trait names, at most 32; replaces the stored list, '' removes it.")
     ] = UNSET
+    requires: Capabilities = UNSET
     requires_verification: Annotated[
         bool | None | UnsetType, Meta(description="Kept with the item; default false.")
     ] = UNSET

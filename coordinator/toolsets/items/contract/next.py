@@ -36,6 +36,10 @@ class GetNextItem(Selector, kw_only=True):
     """The best items to work on."""
 
     role: GivenRole = None
+    capabilities: Annotated[
+        list[str],
+        Meta(description="What the agent can do: adds items that require it.", extra_json_schema={"maxItems": 32}),
+    ] = []
     limit: Annotated[int, Meta(description="The greatest number of items.", ge=1, le=20)] = 1
     include_details: Annotated[bool, Meta(description="Add summary, tags and parentId.")] = False
     include_ancestors: Annotated[bool, Meta(description="Add the ancestors of each item.")] = False

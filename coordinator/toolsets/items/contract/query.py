@@ -23,6 +23,7 @@ from coordinator.toolsets.items.contract.base import (
     ModifiedAt,
     ParentId,
     Priority,
+    Requires,
     Result,
     Role,
     RoleName,
@@ -125,6 +126,7 @@ class FullItem(Result, kw_only=True):
     metadata: Annotated[str, Meta(description="Free text for tools; absent: none.")] | UnsetType
     tags: Tags | UnsetType
     type: TypeName | UnsetType
+    requires: Requires | UnsetType = UNSET
     properties: Annotated[str, Meta(description="JSON object as a string, with its traits; absent: none.")] | UnsetType
     requires_verification: RequiresVerification
     max_attempts: MaxAttempts | UnsetType = UNSET

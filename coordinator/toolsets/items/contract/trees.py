@@ -56,6 +56,9 @@ class TreeItem(Arguments, kw_only=True):
         str | None, Meta(description="Selects the work-item schema.", extra_json_schema={"maxLength": 200})
     ] = None
     traits: Annotated[str | None, Meta(description="Comma-separated trait names, at most 32.")] = None
+    requires: Annotated[
+        list[str], Meta(description="Only agents with all of these get it.", extra_json_schema={"maxItems": 32})
+    ] = []
     summary: Annotated[
         str | None, Meta(description="Up to 2000 characters.", extra_json_schema={"maxLength": 2000})
     ] = None

@@ -24,37 +24,21 @@ local agents = require 'agents'
 local change = require 'change'
 local claims = require 'claims'
 local expiry = require 'expiry'
+local finding = require 'finding'
 local handover = require 'handover'
 local held_counts = require 'held_counts'
 local included = require 'included'
 local queues = require 'queues'
-local requests = require 'requests'
 local selection = require 'selection'
-local serve = require 'serve'
 local waiters = require 'waiters'
 
+local SCAN_MAX = finding.SCAN_MAX
+
 local POLL_MS = 1000 -- the retry interval of callers that do not wait
-local SCAN_MAX = 200 -- candidates checked per call, and expired claims put back
 
 -- The reply of an unfinished call, with its releases; and `false`: it is not recorded.
 local function without_item(run, outcome, cursor, released)
   return {run.now, {{outcome, cursor, 0, 0, 0}}, released}, false
-end
-
--- Puts items back (modules/expiry.lua). Returns whether none are left, and if this call cannot search then, its reply.
-local function sweep(run, request, waiter, budget)
-  local none_left = expiry.sweep(run, budget)
-  serve.parked_calls(run)
-  if waiter and requests.recall(run, request) then return none_left, {} end -- it got one: the reply is recorded
-  return none_left, run.has_debts and redis.error_reply('FLEET UNSETTLED') or nil -- there are more for earlier waiters
-end
-
--- The best item from a cursor on, or nil; and the cursor if the search stopped early, else nil.
-local function search(run, selector, agent, after, some_abandoned)
-  local class_list = selection.claimable_classes(selector, some_abandoned or run.abandoned_noted)
-  local from = selection.parse_cursor(after)
-  local stopped, found = selection.select(run, selector, class_list, agent, from, SCAN_MAX, 1, nil)
-  return found, stopped
 end
 
 -- The results of a claim and of the releases; a parked call (`waiter`) has made its releases before. `drained` = the
@@ -82,17 +66,17 @@ return function(
     if waiter and waiter.fingerprint ~= request.fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
-    agents.meet(run, agent, who)
+    selected, queue = finding.name_capabilities(selector, agents.meet(run, agent, who).capabilities, selected, queue)
     local drained = agent_drains.of_caller(run, agent)
 
     only = '0' -- from here on this step makes the record, so no other call can have received it
     local some_abandoned = not run.nothing_else and redis.call('EXISTS', run.keys.abandoned) == 1
     local found, stopped, none_left, over
     for _, budget in ipairs({expiry.SWEEP_BATCH, SCAN_MAX}) do
-      none_left, over = sweep(run, request, waiter, budget)
+      none_left, over = finding.sweep(run, request, waiter, budget)
       if over then return over, false end
       if drained then break end
-      found, stopped = search(run, selector, agent, after, some_abandoned)
+      found, stopped = finding.search(run, selector, agent, after, some_abandoned)
       if found or stopped or none_left then break end
     end
     if not (found or drained) and (stopped or not none_left) then

@@ -10,8 +10,8 @@ args:      request run.events_max run.attempts run.config run.labels specs edges
            parts if there are very many or long ones; noted = text for the reply
 reply:     {reason or '', depth of the root, item ids, edge ids, noted}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath prefixes edges dependency owed leases agents holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath prefixes edges dependency owed leases agents requirements holds lapsed abandoned
+           retries quarantined notes note request events transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
 local creation = require 'creation'
@@ -20,6 +20,7 @@ local graph = require 'graph'
 local item_events = require 'item_events'
 local items = require 'items'
 local notes = require 'notes'
+local requirements = require 'requirements'
 local schemas = require 'schemas'
 local serve = require 'serve'
 
@@ -76,6 +77,7 @@ return function(run, request, specs, edges, noted, first_notes)
     if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     local list = cmsgpack.unpack(specs)
     local depth, reason = root_depth(run, list[1][2])
+    if depth and not requirements.have_room(run, list) then depth, reason = nil, 'too_many_requirements' end
     if not depth then return {reason, 0, {}, {}, noted} end
     local item_ids = create_all(run, list)
     local edge_ids = link_all(run, cmsgpack.unpack(edges))

@@ -8,14 +8,14 @@ args:      request run.events_max run.attempts recursive budget ids state
 reply:     {done, position, deleted, descendants, failures {position, reason, children}, met {id}, ids}
            ids = the remaining list, empty when done
 errors:    REQUEST_ID_REUSED UNSETTLED
-writes:    item text ranked beneath prefixes edges dependency owed leases agents holds lapsed abandoned retries
-           quarantined notes note request events transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath prefixes edges dependency owed leases agents requirements holds lapsed abandoned
+           retries quarantined notes note request events transitions waiting wanted queue waiter messages
 full:      deleting frees memory
 --]]
 local change = require 'change'
 local erasure = require 'erasure'
-local index = require 'index'
 local items = require 'items'
+local tallies = require 'tallies'
 
 local EDGE_COST = 0.6 -- cost of an edge or a note, in items
 
@@ -66,8 +66,8 @@ local function take_next(run, work, recursive)
   local id, refusal = work.list[work.position], nil
   if not items.load(run, id) then
     refusal = not work.gone[id] and {work.position, items.absence_reason(id), 0}
-  elseif not recursive and index.first_child(run, id) then
-    refusal = {work.position, 'has_children', index.count_children(run, id)}
+  elseif not recursive and tallies.first_child(run, id) then
+    refusal = {work.position, 'has_children', tallies.count_children(run, id)}
   elseif not remove_subtree(run, work, id) then
     return
   end

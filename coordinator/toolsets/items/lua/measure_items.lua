@@ -13,31 +13,33 @@ local classes = require 'classes'
 local expiry = require 'expiry'
 local index = require 'index'
 
-local CLASS_SIZE, GROUP_SIZE, STATES = classes.CLASS_SIZE, classes.GROUP_SIZE, classes.STATES
+local APART, CLASS_SIZE, GROUP_SIZE, STATES = classes.APART, classes.CLASS_SIZE, classes.GROUP_SIZE, classes.STATES
 local BLOCKED, QUEUE, READY = classes.BLOCKED, classes.QUEUE, classes.READY
 
 local function counts_by_role(run)
   local counts = {}
   for role = QUEUE, BLOCKED do
     local first, last = role * STATES * CLASS_SIZE, (role + 1) * STATES * CLASS_SIZE - 1
+    local apart = (APART + role) * CLASS_SIZE
     counts[role + 1] = 0
     for _, scope in ipairs(index.EVERYTHING) do
       counts[role + 1] = counts[role + 1] + redis.call('ZCOUNT', run.keys.ranked .. scope, first, last)
+        + redis.call('ZCOUNT', run.keys.ranked .. scope, apart, apart + CLASS_SIZE - 1)
     end
   end
   return counts
 end
 
--- When the oldest of a scope's ready items in the queue was created (ms), or nil. They are ordered by priority and
+-- When the oldest of a scope's items of a class was created (ms), or huge. They are ordered by priority and
 -- complexity first: the first of each such group is its oldest.
-local function oldest_ready(run, scope)
-  local key, oldest = run.keys.ranked .. scope, nil
-  local first = (QUEUE * STATES + READY) * CLASS_SIZE
+local function oldest_ready(run, scope, class)
+  local key, oldest = run.keys.ranked .. scope, math.huge
+  local first = class * CLASS_SIZE
   local last = first + CLASS_SIZE - 1
   while first <= last do
     local score = tonumber(redis.call('ZRANGEBYSCORE', key, first, last, 'WITHSCORES', 'LIMIT', 0, 1)[2])
     if not score then break end
-    oldest = math.min(oldest or math.huge, classes.created_of(score))
+    oldest = math.min(oldest, classes.created_of(score))
     first = (math.floor(score / GROUP_SIZE) + 1) * GROUP_SIZE
   end
   return oldest
@@ -51,7 +53,11 @@ end
 
 return function(run)
   local oldest = math.huge
-  for _, scope in ipairs(index.EVERYTHING) do oldest = math.min(oldest, oldest_ready(run, scope) or math.huge) end
+  for _, scope in ipairs(index.EVERYTHING) do
+    for _, class in ipairs({QUEUE * STATES + READY, APART + QUEUE}) do
+      oldest = math.min(oldest, oldest_ready(run, scope, class))
+    end
+  end
   return cmsgpack.pack({
     run.now, counts_by_role(run), oldest < math.huge and oldest or 0, take_ended_claims(run),
     redis.call('ZCARD', run.keys.retries), redis.call('ZCARD', run.keys.quarantined), expiry.next_end(run),

@@ -47,7 +47,8 @@ return function(run, request, agent, who, ttl_ms, packed_selector, finished, aut
     if schemas.is_missing(run) then return redis.error_reply('FLEET CONFIG_UNKNOWN') end
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
-    agents.meet(run, agent, who)
+    local capabilities = agents.meet(run, agent, who).capabilities
+    selector.capabilities = capabilities ~= '' and capabilities or nil
     local completion = finished ~= '' and triggers.advance(run, unpack(cmsgpack.unpack(finished)))
     if completion and completion[2] ~= '' then return {run.now, completion, false, false} end
     local drained = agent_drains.of_caller(run, agent)

@@ -8,8 +8,8 @@ args:      request run.events_max run.attempts run.config run.labels updates
            c complexity; false clears, pa = '' moves to the root
 reply:     list of {'updated' or the reason, id, modified at, requires verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents holds lapsed abandoned retries quarantined notes note request
-           events transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents requirements holds lapsed abandoned retries quarantined notes
+           note request events transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
 local classes = require 'classes'
@@ -20,6 +20,7 @@ local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
 local reparent = require 'reparent'
+local requirements = require 'requirements'
 local schemas = require 'schemas'
 
 local NO_COMPLEXITY = classes.NO_COMPLEXITY
@@ -61,13 +62,16 @@ local function update(run, id, fields)
     if not shift then return {below, id, 0, false} end
     root_before = item_events.root_of(run, item)
   end
-  local scopes_before, score_before = index.scopes_of(item), item.score
+  local set_before, set = item.rq, fields.rq
+  if set and not requirements.note(run, set) then return {'too_many_requirements', id, 0, false} end
+  local entries_before = index.entries_of(item)
   index.set_class(run, item, item.class) -- it may match other selectors now
   items.set(item, 'score', new_score(item, fields.p, fields.c))
   set_fields(run, item, fields)
   if moves then reparent.apply(run, item, fields.pa, shift, below) end
   items.set_modified(run, item)
-  index.reindex(run, item, scopes_before, score_before)
+  index.reindex(run, item, entries_before)
+  if set_before and set_before ~= item.rq then requirements.forget(run, set_before) end
   items.save(run, item)
   local no_backoff = fields.rb == 0 and item.nt and not held_back.is_quarantined(item)
   if no_backoff then held_back.let_go(run, item) end

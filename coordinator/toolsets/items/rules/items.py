@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -62,6 +63,8 @@ class NewItem(NamedTuple):
     """-1: not given."""
     backoff: int = -1
     """Seconds; -1: not given."""
+    requires: str = ""
+    """Capabilities of the agents that may take it, in order, separated by commas."""
 
 
 def given(value: Any) -> Any:
@@ -107,6 +110,22 @@ def tags(value: Any, field: str = "tags", most: int = MAX_TAGS) -> str:
         if len(tag) > MAX_NAME:
             raise invalid(field, f"'{tag[:64]}...' must be at most {MAX_NAME} characters")
     return _BLANK.sub(" ", text)
+
+
+def capabilities(names: Sequence[str], field: str) -> list[str]:
+    """Capabilities in order, each once. Their limits are those of tags.
+
+    Raises:
+        ToolFailure: VALIDATION_ERROR naming a malformed one, or if there are too many.
+    """
+    if len(names) > MAX_TAGS:
+        raise invalid(field, f"must be at most {MAX_TAGS} capabilities")
+    for number, name in enumerate(names):
+        if not TAG.fullmatch(name):
+            raise invalid(f"{field}[{number}]", f"'{name[:64]}' must be {TAG_SYNTAX}")
+        if len(name) > MAX_NAME:
+            raise invalid(f"{field}[{number}]", f"'{name[:64]}...' must be at most {MAX_NAME} characters")
+    return sorted(set(names))
 
 
 def type_name(value: Any, field: str = "type") -> str:
@@ -303,6 +322,7 @@ def new_item(spec: ItemSpec, item_id: str, parent: str, default_traits: str | No
         traits(names, _traits_field(spec)),
         max_attempts=_or_unset(max_attempts(spec.max_attempts)),
         backoff=_or_unset(backoff(spec.retry_backoff_seconds)),
+        requires=",".join(capabilities(given(spec.requires) or (), "requires")),
     )
 
 
@@ -331,6 +351,12 @@ def _changed_properties(spec: ItemSpec, default_traits: str | None) -> dict[str,
     if names is not None:
         fields["q"] = traits(names, _traits_field(spec)) or False
     return fields
+
+
+def _changed_requirements(spec: ItemSpec) -> dict[str, str | bool]:
+    if spec.requires is UNSET:
+        return {}
+    return {"rq": ",".join(capabilities(spec.requires or (), "requires")) or False}
 
 
 def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str | int | bool]:
@@ -363,6 +389,7 @@ def changes(spec: ItemSpec, default_traits: str | None = None) -> dict[str, str 
         fields["g"] = tags(spec.tags) or False
     if spec.type is not UNSET:
         fields["y"] = type_name(spec.type) or False
+    fields |= _changed_requirements(spec)
     fields |= _changed_properties(spec, default_traits)
     if spec.requires_verification is not UNSET and spec.requires_verification is not None:
         fields["rv"] = 1 if spec.requires_verification else False

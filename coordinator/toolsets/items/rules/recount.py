@@ -16,6 +16,8 @@ from coordinator.settings.attempts import LONGEST_BACKOFF_SECONDS, MOST_ATTEMPTS
 
 CLASSES = "qQ-1wWa2rRA3tT--bB-4"
 """The letters of the classes ready, held, abandoned and waiting of each role; '-': there is no such class."""
+APART = 20
+"""In shared scopes: the first of the classes of available items that require capabilities, one for each role."""
 STATES = 4
 READY, HELD, ABANDONED, WAITING = range(STATES)
 WORK, REVIEW, TERMINAL, BLOCKED = 1, 2, 3, 4
@@ -36,7 +38,7 @@ OPEN_ROLES = (0, 1, 2, 4)
 Fields = Mapping[str, str]
 
 _KNOWN = frozenset(
-    ("pr", "lb", "pa", "ma", "ra", "rv", "tl", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", *"wtsdgyqhku")
+    ("pr", "lb", "pa", "ma", "ra", "rv", "tl", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *"wtsdgyqhku")
 )
 _TEXTS = frozenset("tsxmoa")
 _RECORD = re.compile(r"\d{13}[osue][v-][a-z0-9_.:/,-]* (\S+ \d{13}| )")
@@ -153,11 +155,18 @@ def satisfied(role: int, threshold: int) -> bool:
 
 
 def scopes(fields: Fields) -> list[str]:
-    """The scopes that an item belongs to: its parent's children, those of any parent, each tag, the type."""
+    """The scopes that an item belongs to: its parent's children, those of any parent, each tag, the type.
+
+    If it requires capabilities, also those of the items that require the same.
+    """
     tags = fields.get("g", "").replace(",", " ").split()
     kind = [f"y{fields['y']}"] if "y" in fields else []
     of_parent = [f"p{fields['pa']}", "c"] if "pa" in fields else ["p"]
-    return [*of_parent, *(f"g{tag}" for tag in dict.fromkeys(tags)), *kind]
+    by_name = [*(f"g{tag}" for tag in dict.fromkeys(tags)), *kind]
+    if "rq" not in fields:
+        return [*of_parent, *by_name]
+    own = ["*", f"p{fields.get('pa', '')}", *by_name]
+    return [*of_parent, *by_name, *(f"R{fields['rq']} {scope}" for scope in own)]
 
 
 def is_held(fields: Fields) -> bool:
@@ -318,10 +327,14 @@ def depth_problems(fields: Fields, parent_depth: str | bool) -> Iterator[str]:
 
 def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str]:
     """Compares the item's score with that in the index of one of its scopes (False: missing)."""
+    expected = float(fields["w"])
+    parts = parsed(fields["w"])
+    if "rq" in fields and not scope.startswith("R") and parts.role != TERMINAL and parts.state in (READY, ABANDONED):
+        expected += (APART + parts.role - parts.role * STATES - parts.state) * CLASS_SPAN
     if score is False:
         yield f"is missing in {scope}"
-    elif float(score) != float(fields["w"]):
-        yield f"has score {float(score):.0f} in {scope}, should have {fields['w']}"
+    elif float(score) != expected:
+        yield f"has score {float(score):.0f} in {scope}, should have {expected:.0f}"
 
 
 def bands(role: int) -> list[int]:

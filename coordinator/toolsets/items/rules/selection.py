@@ -35,6 +35,8 @@ class Selector(msgspec.Struct, kw_only=True, omit_defaults=True):
     changed_to: int = 0
     ancestor: str = ""
     order: str = "priority"
+    capabilities: str = ""
+    """Of the agent, in order, separated by commas."""
 
 
 class Filters(Protocol):

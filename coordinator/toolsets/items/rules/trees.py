@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
+from msgspec import UNSET
+
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.items.contract.items import ItemSpec
 from coordinator.toolsets.items.contract.notes import NOTE_ROLES
@@ -133,6 +135,7 @@ def stored(item: TreeItem, place: str, item_id: str, parent: str, level: int, bl
         tags=item.tags,
         type=item.type,
         traits=item.traits,
+        requires=item.requires or UNSET,
         summary=item.summary,
         description=item.description,
         requires_verification=item.requires_verification,

@@ -49,6 +49,7 @@ class View(msgspec.Struct, array_like=True):
     requires_verification: bool
     transitions: list[Changed]
     attempts: Record
+    requires: str | bool
 
 
 class ShortView(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 
 from coordinator.toolsets import pages
 from coordinator.toolsets.items.contract.agents import AgentCounts, AgentDrain, AgentEntry, AgentsResult
@@ -43,5 +43,5 @@ def agent_entry(agent: Agent, items: bool) -> AgentEntry:
         item_id=dashed(agent.item) if named else UNSET,
         claim_expires_at=iso(agent.holds_until) if named else UNSET,
         waiting_since=iso(agent.waits_since) if wanted is not None else UNSET,
-        waiting_for=as_given(wanted) if wanted is not None else UNSET,
+        waiting_for=to_builtins(as_given(wanted)) if wanted is not None else UNSET,
     )

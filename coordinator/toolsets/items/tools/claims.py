@@ -27,11 +27,10 @@ from coordinator.toolsets.items.contract.claims import (
 )
 from coordinator.toolsets.items.expiring import Expiring
 from coordinator.toolsets.items.rules import selection
-from coordinator.toolsets.items.rules.capabilities import capabilities
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
 from coordinator.toolsets.items.rules.included import wanted as wanted_parts
-from coordinator.toolsets.items.rules.items import not_blank, short_text
+from coordinator.toolsets.items.rules.items import capabilities, not_blank, short_text
 from coordinator.toolsets.items.rules.refusals import refused
 from coordinator.toolsets.items.rules.roles import ROLE_NAMES, one_of
 from coordinator.toolsets.items.rules.schema import SchemaConfig

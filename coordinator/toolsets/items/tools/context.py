@@ -27,7 +27,6 @@ from coordinator.toolsets.items.contract.context import (
 )
 from coordinator.toolsets.items.rules import classes
 from coordinator.toolsets.items.rules import context as rules
-from coordinator.toolsets.items.rules.capabilities import ADMIN
 from coordinator.toolsets.items.rules.ids import dashed
 from coordinator.toolsets.items.rules.included import wanted as wanted_parts
 from coordinator.toolsets.items.rules.items import not_blank
@@ -43,6 +42,8 @@ from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transit
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
 
+_ADMIN = "items.admin"
+"""The permission to see who holds which item."""
 _ACTIVE = ("work", "review")
 _DESCRIPTION = (
     "A snapshot in one of four modes. With itemId: the item's note schema, which notes are filled, whether it can "
@@ -80,7 +81,7 @@ class Contexts:
             if not_blank(other):
                 raise invalid("agents", f"goes without {name}")
         limit = args.limit or pages.DEFAULT_LIMIT
-        admin = call.caller is not None and ADMIN in call.caller.permissions
+        admin = call.caller is not None and _ADMIN in call.caller.permissions
         found = await self._store.agents(call.project, args.offset, limit)
         return agents_result(found, args.offset, admin)
 

@@ -15,7 +15,7 @@ from coordinator.toolsets.items.contract.next import (
 )
 from coordinator.toolsets.items.rules import graph
 from coordinator.toolsets.items.rules.ids import dashed
-from coordinator.toolsets.items.rules.items import not_blank
+from coordinator.toolsets.items.rules.items import capabilities, not_blank
 from coordinator.toolsets.items.rules.next import next_status
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.rules.selection import selector
@@ -47,6 +47,7 @@ class Recommendations:
         parent = await self._store.resolve_one(call.project, given, "parentId") if given else ""
         ancestor = await self._store.resolve_one(call.project, above, "ancestorId") if above else ""
         wanted = selector(args, parent, ancestor)
+        wanted.capabilities = ",".join(capabilities(args.capabilities, "capabilities"))
         found = await self._store.next(call.project, wanted, args.limit, args.include_claimed, args.include_ancestors)
         return GetNextItemResult(recommendations=[_recommended(item, args) for item in found], total=len(found))
 

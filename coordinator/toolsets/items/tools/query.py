@@ -189,6 +189,7 @@ def full(view: View, shape: type[F], most_attempts: int) -> F:
         metadata=or_unset(view.metadata),
         tags=or_unset(view.tags),
         type=or_unset(view.type),
+        requires=view.requires.split(",") if isinstance(view.requires, str) else UNSET,
         properties=or_unset(properties),
         created_at=iso(view.created),
         modified_at=iso(view.modified),

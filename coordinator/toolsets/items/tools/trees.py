@@ -90,6 +90,8 @@ class Trees:
         ]
         links = [NewEdge(new_id(), ids[e.source], ids[e.target], e.type[0], mark(e.unblock_at)) for e in edges]
         reply, noted = await self._trees.create(call.project, record, specs, links, written)
+        if reply.reason == "too_many_requirements":
+            raise ToolFailure("VALIDATION_ERROR", refused(reply.reason))
         if reply.reason == "too_deep":
             raise invalid(
                 "parentId", "the root of a tree can be at depth 0, 1 or 2; it would be deeper below this item"

@@ -3,6 +3,7 @@
 -- order are a merge of ranges.
 local classes = require 'classes'
 local index = require 'index'
+local requirements = require 'requirements'
 local selectors = require 'selectors'
 local streams = require 'streams'
 
@@ -10,13 +11,16 @@ local CLASS_SIZE, GROUP_SIZE, PRIORITY_SIZE = classes.CLASS_SIZE, classes.GROUP_
 
 local candidates = {}
 
--- The smallest scopes of a class that together hold every match.
-local function narrowest_scopes(run, selector, class)
-  local best, best_size = index.EVERYTHING, math.huge
+-- The smallest scopes of a class that together hold every match, of those that require `set`, if given.
+local function narrowest_scopes(run, selector, class, set)
+  local best, best_size = set and {requirements.scope(set, '*')} or index.EVERYTHING, math.huge
   local low, high = class * CLASS_SIZE, (class + 1) * CLASS_SIZE - 1
   local function compare(list)
     local size = 0
-    for _, scope in ipairs(list) do size = size + redis.call('ZCOUNT', run.keys.ranked .. scope, low, high) end
+    for n, scope in ipairs(list) do
+      if set then list[n] = requirements.scope(set, scope) end
+      size = size + redis.call('ZCOUNT', run.keys.ranked .. list[n], low, high)
+    end
     if size < best_size then best, best_size = list, size end
   end
   if selector.parent then compare({'p' .. selector.parent}) end
@@ -77,10 +81,11 @@ local function add_parts(parts, selector, key, range, from, wanted)
 end
 
 -- The candidates of any selector in one class; `after` = {position, id} of the last one checked, or nil;
--- `wanted` = how many are probably needed. Positions are scores, or ages (negative for newest first).
-function candidates.merged(run, selector, class, after, wanted)
+-- `wanted` = how many are probably needed; of those that require `set`, if given. Positions are scores, or ages
+-- (negative for newest first).
+function candidates.merged(run, selector, class, after, wanted, set)
   local parts, by_rank, down = {}, selectors.orders_by_rank(selector), selector.order == 'newest'
-  for _, scope in ipairs(narrowest_scopes(run, selector, class)) do
+  for _, scope in ipairs(narrowest_scopes(run, selector, class, set)) do
     for _, range in ipairs(candidates.score_ranges(selector, class)) do
       add_parts(parts, selector, run.keys.ranked .. scope, range, after and after[1], wanted)
     end

@@ -12,10 +12,11 @@
 -- Equal scores are ordered by id; the items of one call have one creation time and rising ids.
 local classes = {}
 
-local CLASS_LETTERS = 'qQ-1wWa2rRA3tT--bB-4'
+local CLASS_LETTERS = 'qQ-1wWa2rRA3tT--bB-4klm-n'
 local QUEUE, WORK, REVIEW, TERMINAL, BLOCKED = 0, 1, 2, 3, 4
 local READY, HELD, ABANDONED, WAITING = 0, 1, 2, 3
 local STATES = 4 -- per role
+local APART = 5 * STATES -- the first of the classes of the ranked index for items apart, one for each role
 local CLASS_SIZE, PRIORITY_SIZE = 2 ^ 47, 2 ^ 45 -- the sizes of a class and, within it, a priority
 local GROUP_SIZE = 2 ^ 41 -- and within that a complexity: a group, ordered by age
 local RANK_EPOCH = 1577836800000 -- 2020-01-01: leaves 41 bits of milliseconds, 69 years
@@ -29,6 +30,13 @@ end
 -- Decodes a score (a number, or the stored text) into role, priority, creation and complexity.
 function classes.role_of(score)
   return math.floor(score / (STATES * CLASS_SIZE))
+end
+
+-- The score of an item in scopes that items of all kinds share. One that is ready and requires capabilities is apart
+-- from those that any agent may take (modules/requirements.lua).
+function classes.shared_score(item)
+  if not (item.rq and classes.is_ready_class(item.class)) then return item.score end
+  return item.score + (APART + item.role - item.class) * CLASS_SIZE
 end
 
 function classes.priority_of(score)
@@ -57,7 +65,7 @@ end
 
 -- Whether items of a class can be worked on; terminal ones cannot.
 function classes.is_ready_class(class)
-  return class % STATES == READY and class ~= TERMINAL * STATES or class % STATES == ABANDONED
+  return class % STATES == READY and class ~= TERMINAL * STATES or class % STATES == ABANDONED or class >= APART
 end
 
 -- Whether an item would be abandoned in a role without a live claim. That is so in work if anybody has claimed it,
@@ -82,6 +90,7 @@ function classes.role_name(role)
   return ROLE_NAMES[role]
 end
 
+classes.APART = APART
 classes.CLASS_LETTERS = CLASS_LETTERS
 classes.QUEUE = QUEUE
 classes.WORK = WORK

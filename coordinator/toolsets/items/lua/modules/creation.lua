@@ -1,13 +1,14 @@
 -- New items. A spec is {1 id, 2 parent or '', 3 title, 4 summary, 5 role, 6 priority, 7 complexity or 0, 8 tags,
 -- 9 type, 10 status label, 11 requires verification, 12 description, 13 metadata, 14 properties, 15 traits, 16 graph
--- level, 17 unsatisfied blockers, 18 most attempts, 19 back-off in seconds}; '' and in the last two -1 mean not given.
--- 16 and 17 are known where a whole tree is created with its edges. `creation.begin` comes first, `creation.index_new`
--- last.
+-- level, 17 unsatisfied blockers, 18 most attempts, 19 back-off in seconds, 20 required capabilities}; '' and in 18 and
+-- 19 -1 mean not given. 16 and 17 are known where a whole tree is created with its edges. `creation.begin` comes first,
+-- `creation.index_new` last.
 local classes = require 'classes'
 local debts = require 'debts'
 local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
+local requirements = require 'requirements'
 local schemas = require 'schemas'
 local transitions = require 'transitions'
 
@@ -19,7 +20,7 @@ local creation = {}
 
 local TAG_ENTRIES_MAX = 500 -- index entries of tags and types that one call writes for new items; more become a debt
 -- Fields of texts by their place in a spec: those in the item, beside it, and either by length.
-local TEXTS_IN_ITEM = {[8] = 'g', [9] = 'y', [10] = 'lb', [15] = 'q'}
+local TEXTS_IN_ITEM = {[8] = 'g', [9] = 'y', [10] = 'lb', [15] = 'q', [20] = 'rq'}
 local TEXTS_BESIDE = {[12] = 'x', [13] = 'm', [14] = 'o'}
 local TEXTS_BY_LENGTH = {[3] = 't', [4] = 's'}
 
@@ -94,6 +95,7 @@ function creation.create(run, spec)
   if depth > MAX_DEPTH then return nil, 'too_deep' end
   local taken = run.loaded[id] or not run.all_new and redis.call('EXISTS', run.keys.item .. id) == 1
   if taken then return nil, 'id_taken' end
+  if spec[20] ~= '' and not requirements.note(run, spec[20]) then return nil, 'too_many_requirements' end
   local item = store_item(run, spec, depth, run.created)
   run.loaded[id], run.new_items[#run.new_items + 1] = item, item
   redis.call('ZADD', run.keys.prefixes .. string.sub(id, 1, 4), 0, string.sub(id, 5))

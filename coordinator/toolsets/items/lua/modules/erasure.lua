@@ -7,6 +7,7 @@ local graph = require 'graph'
 local held_back = require 'held_back'
 local index = require 'index'
 local item_events = require 'item_events'
+local requirements = require 'requirements'
 local unlink = require 'unlink'
 
 local EDGES_AT_ONCE = blockers.EDGES_AT_ONCE
@@ -53,7 +54,8 @@ function erasure.erase(run, item)
   if edges[1] then unlink.remove(run, item, edges, true) end
   redis.call('ZREM', run.keys.ranked .. 'p' .. (item.pa or ''), id)
   bounds.remove(run, item, item.pa)
-  for _, scope in ipairs(index.scopes_of(item)) do table.insert(batch.list_in(run.left_in_scopes, scope), id) end
+  for scope in pairs(index.entries_of(item)) do table.insert(batch.list_in(run.left_in_scopes, scope), id) end
+  if item.rq then run.left_sets[item.rq] = true end
   redis.call('ZREM', run.keys.prefixes .. string.sub(id, 1, 4), string.sub(id, 5))
   local gone = {run.keys.item .. id, run.keys.text .. id, run.keys.edges .. id, run.keys.notes .. id}
   for _, note in ipairs(notes) do gone[#gone + 1] = run.keys.note .. string.sub(note, 1, 32) end
@@ -68,6 +70,7 @@ function erasure.finish(run)
   for scope, ids in pairs(run.left_in_scopes) do
     if string.sub(scope, 1, 1) ~= 'p' then batch.call('ZREM', run.keys.ranked .. scope, ids) end
   end
+  for set in pairs(run.left_sets) do requirements.forget(run, set) end
 end
 
 return erasure

@@ -8,8 +8,9 @@ local bounds = require 'bounds'
 local classes = require 'classes'
 local clock = require 'clock'
 local items = require 'items'
+local requirements = require 'requirements'
 
-local BLOCKED, REVIEW, TERMINAL, WORK = classes.BLOCKED, classes.REVIEW, classes.TERMINAL, classes.WORK
+local REVIEW, WORK = classes.REVIEW, classes.WORK
 local CLASS_SIZE, HELD, STATES = classes.CLASS_SIZE, classes.HELD, classes.STATES
 
 local index = {}
@@ -36,10 +37,12 @@ end
 
 -- Adds an item, and optionally another one, to a scope.
 local function add_to_scope(run, scope, item, other)
+  local score = item.rq and classes.shared_score(item) or item.score
   if other then
-    redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id, other.score, other.id)
+    local other_score = other.rq and classes.shared_score(other) or other.score
+    redis.call('ZADD', run.keys.ranked .. scope, score, item.id, other_score, other.id)
   else
-    redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id)
+    redis.call('ZADD', run.keys.ranked .. scope, score, item.id)
   end
 end
 
@@ -60,8 +63,10 @@ local function index_tags_and_type(run, item, other)
   if item.y then add_to_scope(run, 'y' .. item.y, item, other) end
 end
 
--- Adds a ready item to the index of ready items below its ancestors (modules/bounds.lua).
-local function lower_bounds_above(run, item)
+-- Adds a ready item to the index of ready items below its ancestors (modules/bounds.lua); one that requires
+-- capabilities to the scopes of these instead.
+local function index_elsewhere(run, item)
+  if item.rq then return requirements.add(run, item) end
   if item.pa and classes.is_ready_class(item.class) then bounds.lower(run, item.pa, item.d - 1, item.score) end
 end
 
@@ -69,7 +74,7 @@ end
 function index.add(run, item)
   index_parent(run, item)
   if item.g or item.y then index_tags_and_type(run, item) end
-  lower_bounds_above(run, item)
+  index_elsewhere(run, item)
 end
 
 -- The same for two items, each may be nil, with fewer commands.
@@ -90,21 +95,28 @@ function index.add_two(run, item, other)
     index_tags_and_type(run, item)
     index_tags_and_type(run, other)
   end
-  lower_bounds_above(run, item)
-  lower_bounds_above(run, other)
+  index_elsewhere(run, item)
+  index_elsewhere(run, other)
 end
 
--- Adds an item to its current scopes, and removes it from former ones.
-function index.reindex(run, item, scopes_before, score_before)
-  local scopes_left = {}
-  for _, scope in ipairs(scopes_before) do scopes_left[scope] = true end
-  for _, scope in ipairs(index.scopes_of(item)) do
-    local stays = scopes_left[scope] and item.score == score_before
-    if not stays then redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id) end
-    scopes_left[scope] = nil
+-- The scores of an item by scope, for `index.reindex`.
+function index.entries_of(item)
+  local entries, shared = {}, classes.shared_score(item)
+  for _, scope in ipairs(index.scopes_of(item)) do entries[scope] = shared end
+  for _, scope in ipairs(requirements.scopes_of(item)) do entries[scope] = item.score end
+  return entries
+end
+
+-- Adds an item to its current scopes, and removes it from former ones; `before` = its entries there.
+function index.reindex(run, item, before)
+  local entries = index.entries_of(item)
+  for scope, score in pairs(entries) do
+    if before[scope] ~= score then redis.call('ZADD', run.keys.ranked .. scope, score, item.id) end
   end
-  for scope in pairs(scopes_left) do redis.call('ZREM', run.keys.ranked .. scope, item.id) end
-  lower_bounds_above(run, item)
+  for scope in pairs(before) do
+    if not entries[scope] then redis.call('ZREM', run.keys.ranked .. scope, item.id) end
+  end
+  if not item.rq then index_elsewhere(run, item) end
 end
 
 -- Adds an item to abandoned, or removes it, according to its state.
@@ -148,20 +160,6 @@ function index.move_to_class(run, item, class)
   end
 end
 
-function index.count_children(run, id)
-  return redis.call('ZCARD', run.keys.ranked .. 'p' .. id)
-end
-
-function index.first_child(run, id)
-  return redis.call('ZRANGE', run.keys.ranked .. 'p' .. id, 0, 0)[1]
-end
-
-function index.all_children_terminal(run, id)
-  local key = run.keys.ranked .. 'p' .. id
-  if redis.call('ZCOUNT', key, '-inf', TERMINAL * STATES * CLASS_SIZE - 1) > 0 then return false end
-  return redis.call('ZCOUNT', key, BLOCKED * STATES * CLASS_SIZE, '+inf') == 0
-end
-
 -- Appends an index entry to those of its scope, scores and ids in turn; `sizes` = numbers of values.
 local function add_entry(entries, sizes, scope, score, id)
   local list, size = entries[scope], sizes[scope] or 0
@@ -176,14 +174,14 @@ end
 function index.add_many(run, list, without_tags)
   local entries, sizes = {}, {}
   for _, item in ipairs(list) do
-    local score, id = clock.whole(item.score), item.id
+    local score, id = clock.whole(classes.shared_score(item)), item.id
     add_entry(entries, sizes, 'p' .. (item.pa or ''), score, id)
     if item.pa then add_entry(entries, sizes, 'c', score, id) end
     if item.g and not without_tags then
       for tag in index.each_tag(item.g) do add_entry(entries, sizes, 'g' .. tag, score, id) end
     end
     if item.y and not without_tags then add_entry(entries, sizes, 'y' .. item.y, score, id) end
-    lower_bounds_above(run, item)
+    index_elsewhere(run, item)
   end
   for scope, values in pairs(entries) do batch.call('ZADD', run.keys.ranked .. scope, values) end
 end

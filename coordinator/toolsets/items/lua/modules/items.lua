@@ -3,6 +3,7 @@
 --   w score (modules/classes.lua)  t title  s summary  pr previous role  lb status label  d depth
 --   pa parent  g tags  y type  q traits  ma modified  ra role changed  rv requires verification
 --   tl entry of its last transition in transitions, which has the entry of the one before
+--   rq capabilities that it requires (modules/requirements.lua)
 --   nb unsatisfied blockers  lv graph level  k put aside (modules/bounds.lua)
 --   h record of its claim (modules/claim_record.lua)
 --   u not claimed since it came to its role (only if it was claimed before): 1 by a cascade or a reopening, 2 by the
@@ -58,13 +59,13 @@ end
 function items.load_partly(run, id)
   if run.loaded[id] then return run.loaded[id] end
   local key = run.keys.item .. id
-  local values = redis.call('HMGET', key, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo', 'ra', 'u', 'nt')
+  local values = redis.call('HMGET', key, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo', 'ra', 'u', 'nt', 'rq')
   if not values[1] then return nil end
   local item = {
     id = id, partial = true, score = 0, class = 0, role = 0,
     pa = values[3] or nil, g = values[4] or nil, y = values[5] or nil, nb = values[6] or nil,
     d = values[7] or nil, k = values[8] or nil, lo = values[9] or nil,
-    ra = values[10] or nil, u = values[11] or nil, nt = values[12] or nil,
+    ra = values[10] or nil, u = values[11] or nil, nt = values[12] or nil, rq = values[13] or nil,
   }
   run.loaded[id] = item
   items.unpack_stored(item, values[1], values[2])

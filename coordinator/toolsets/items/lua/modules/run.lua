@@ -16,7 +16,7 @@ local TABLES = {
   known_roots = true, -- by id of a parent: the item at the top of its tree (modules/item_events.lua)
   known_parents = true, new_items = true, -- by id; in order of creation (modules/creation.lua)
   known_processes = true, queue_states = true, -- by name; by queue (modules/queues.lua)
-  left_in_scopes = true, spared_edges = true, -- data of deleted items still to remove (modules/erasure.lua)
+  left_in_scopes = true, left_sets = true, spared_edges = true, -- of deleted items, to remove (modules/erasure.lua)
   owed_counts = true, -- by id: the outstanding change of the item's count of blockers
 }
 local VALUES = {

@@ -5,6 +5,7 @@ local candidates = require 'candidates'
 local classes = require 'classes'
 local clock = require 'clock'
 local items = require 'items'
+local requirements = require 'requirements'
 local selectors = require 'selectors'
 local streams = require 'streams'
 local trees = require 'trees'
@@ -37,22 +38,31 @@ function selection.parse_cursor(text)
 end
 
 -- The only scope to search, if there is one: with exactly one filter by scope. Else false.
-local function single_scope(selector)
+local function single_scope(selector, set)
   local tags, parent = selector.tags, selector.parent
   if tags then return not (tags[2] or parent or selector.type) and 'g' .. tags[1] end
   if selector.type then return not parent and 'y' .. selector.type end
-  return parent and 'p' .. parent
+  return parent and 'p' .. parent or set and '*'
 end
 
--- The candidates of one class; arguments as for `candidates.merged`.
-local function class_stream(run, selector, class, after, wanted)
+-- The candidates of one class, of those that require `set`, if given; arguments as for `candidates.merged`.
+local function stream_of(run, selector, class, after, wanted, set)
   local one_range = selectors.orders_by_rank(selector) and not selector.complexity and not selectors.age_range(selector)
-  local scope, priority = one_range and single_scope(selector), selector.priority
-  if not scope then return candidates.merged(run, selector, class, after, wanted) end
+  local scope, priority = one_range and single_scope(selector, set), selector.priority
+  if not scope then return candidates.merged(run, selector, class, after, wanted, set) end
   local low, high = class * CLASS_SIZE, class * CLASS_SIZE + CLASS_SIZE - 1
   if priority then low, high = low + priority * PRIORITY_SIZE, low + (priority + 1) * PRIORITY_SIZE - 1 end
   if after then low = math.max(low, after[1]) end
-  return streams.read(run.keys.ranked .. scope, low, high, wanted)
+  return streams.read(run.keys.ranked .. (set and requirements.scope(set, scope) or scope), low, high, wanted)
+end
+
+-- The candidates of one class, with those that require what the agent can do (`run.served`).
+local function class_stream(run, selector, class, after, wanted)
+  local stream = stream_of(run, selector, class, after, wanted, nil)
+  if not run.served then return stream end
+  local parts = {{next = stream}}
+  for n, set in ipairs(run.served) do parts[n + 1] = {next = stream_of(run, selector, class, after, wanted, set)} end
+  return streams.merge(parts, function(part) part.position, part.id = part.next() end)
 end
 
 -- The classes from which a selector takes unclaimed items; `some_abandoned` = whether there may be abandoned ones.
@@ -91,6 +101,7 @@ end
 local function start_walk(run, selector, class_list, agent, after)
   if selector.parent or selector.type or selector.tags or selectors.age_range(selector) then return nil end
   if selector.changed_from or selector.changed_to or not selectors.orders_by_rank(selector) then return nil end
+  if run.served then return nil end -- what requires capabilities is not in that index
   return trees.start(run, selector, class_list, agent, after)
 end
 
@@ -106,6 +117,7 @@ end
 -- candidate, nil if there are no more, and the last item.
 function selection.select(run, selector, class_list, agent, after, budget, wanted, visit)
   local scope = selector.parent or selector.ancestor
+  run.served = requirements.served_by(run, selector.capabilities)
   local load = (visit or selector.changed_from or selector.changed_to) and items.load or items.load_partly
   local stopped, found, walk
   local spent = 0

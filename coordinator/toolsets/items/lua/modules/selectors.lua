@@ -1,12 +1,14 @@
 -- Selectors: which items a caller wants, and in which order. A selector is a map, each field optional: role (default:
 -- offered items, that is ready ones in queue and abandoned ones, the latter first at equal priorities),
 -- parent, tags (any of them), priority, type, complexity (at most), created_from, created_to, changed_from, changed_to
--- (ms), ancestor, order ('priority' by default, 'oldest', 'newest'). A position is an item's place in the selector's
+-- (ms), ancestor, capabilities (of the agent, in order, separated by commas: items that require others do not match),
+-- order ('priority' by default, 'oldest', 'newest'). A position is an item's place in the selector's
 -- order of rank, independent of its class: an item that moves to another class keeps it. With a role that is the score
 -- without the class. Without one, priority comes first, then whether the item is abandoned, then the rest of the score.
 local claim_record = require 'claim_record'
 local classes = require 'classes'
 local index = require 'index'
+local requirements = require 'requirements'
 
 local ABANDONED, QUEUE, STATES = classes.ABANDONED, classes.QUEUE, classes.STATES
 local CLASS_SIZE, PRIORITY_SIZE, GROUP_SIZE = classes.CLASS_SIZE, classes.PRIORITY_SIZE, classes.GROUP_SIZE
@@ -52,6 +54,7 @@ end
 -- Whether an item matches a selector. The empty selector is checked first, because it is cheap.
 function selectors.matches(run, item, selector)
   local right_role = item.role == (selector.role or QUEUE) or not selector.role and item.class % STATES == ABANDONED
+  if item.rq and not requirements.is_met(item.rq, selector.capabilities) then return false end
   return right_role and (next(selector) == nil or matches_all(run, item, selector))
 end
 

@@ -1,8 +1,8 @@
 -- Counts of an item's direct children, from their scores.
 local classes = require 'classes'
 
-local CLASS_SIZE, STATES = classes.CLASS_SIZE, classes.STATES
-local BLOCKED, HELD, QUEUE = classes.BLOCKED, classes.HELD, classes.QUEUE
+local APART, CLASS_SIZE, STATES = classes.APART, classes.CLASS_SIZE, classes.STATES
+local BLOCKED, HELD, QUEUE, TERMINAL = classes.BLOCKED, classes.HELD, classes.QUEUE, classes.TERMINAL
 
 local tallies = {}
 
@@ -18,6 +18,10 @@ function tallies.by_role(run, id)
     if size > 0 then held = held + redis.call('ZCOUNT', key, first_held, first_held + CLASS_SIZE - 1) end
     counts[role + 1], left = size, left - size
   end
+  for role = QUEUE, left > 0 and BLOCKED or -1 do
+    local start = (APART + role) * CLASS_SIZE
+    counts[role + 1] = counts[role + 1] + redis.call('ZCOUNT', key, start, start + CLASS_SIZE - 1)
+  end
   return counts, held
 end
 
@@ -28,6 +32,20 @@ function tallies.by_claim(run, id, counts, held, late)
   local expired = tonumber(redis.call('HGET', run.keys.lapsed, 'p' .. id) or 0)
   local active = held - (late[id] or 0)
   return {active, expired + held - active, all - held - expired}
+end
+
+function tallies.count_children(run, id)
+  return redis.call('ZCARD', run.keys.ranked .. 'p' .. id)
+end
+
+function tallies.first_child(run, id)
+  return redis.call('ZRANGE', run.keys.ranked .. 'p' .. id, 0, 0)[1]
+end
+
+function tallies.all_children_terminal(run, id)
+  local key = run.keys.ranked .. 'p' .. id
+  if redis.call('ZCOUNT', key, '-inf', TERMINAL * STATES * CLASS_SIZE - 1) > 0 then return false end
+  return redis.call('ZCOUNT', key, BLOCKED * STATES * CLASS_SIZE, '+inf') == 0
 end
 
 return tallies

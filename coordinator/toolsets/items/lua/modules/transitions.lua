@@ -12,6 +12,7 @@ local index = require 'index'
 local item_events = require 'item_events'
 local items = require 'items'
 local schemas = require 'schemas'
+local tallies = require 'tallies'
 
 local QUEUE, WORK, REVIEW = classes.QUEUE, classes.WORK, classes.REVIEW
 local TERMINAL, BLOCKED = classes.TERMINAL, classes.BLOCKED
@@ -109,7 +110,7 @@ local function cascade_target(run, child, trigger)
   if child.role == WORK then
     if items.load_role(run, id) == QUEUE then return WORK, transitions.configured_label(run, 'start') end
   elseif child.role == TERMINAL then
-    if not index.all_children_terminal(run, id) or items.load_role(run, id) == TERMINAL then return nil end
+    if not tallies.all_children_terminal(run, id) or items.load_role(run, id) == TERMINAL then return nil end
     if not schemas.may_cascade(schemas.of(run, items.load(run, id))) then return nil end
     return TERMINAL, transitions.configured_label(run, 'cascade')
   elseif trigger == 'reopen' and items.load_role(run, id) == TERMINAL then -- for any lifecycle of the parent

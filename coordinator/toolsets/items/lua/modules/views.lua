@@ -45,7 +45,7 @@ function views.full(run, item)
     tonumber(item.pr) or false, classes.priority_of(score), classes.complexity_of(score), tonumber(item.d),
     long.m or false, item.g or false, item.y or false, long.o or false, item.q or false, created,
     tonumber(item.ma) or created, tonumber(item.ra) or created, item.rv ~= nil,
-    last_transitions(run, item, TRANSITIONS_SHOWN), views.attempts(item, long.a),
+    last_transitions(run, item, TRANSITIONS_SHOWN), views.attempts(item, long.a), item.rq or false,
   }
 end
 

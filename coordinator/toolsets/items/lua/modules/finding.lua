@@ -1,0 +1,38 @@
+-- The steps of a claim by selector (claim_next.lua).
+local expiry = require 'expiry'
+local requests = require 'requests'
+local selection = require 'selection'
+local serve = require 'serve'
+
+local finding = {}
+
+local SCAN_MAX = 200 -- candidates checked per call, and expired claims put back
+
+-- Makes the capabilities of an agent part of its selector. Returns the packed selector, and the name of its queue.
+function finding.name_capabilities(selector, capabilities, packed, queue)
+  if capabilities == '' then return packed, queue end
+  selector.capabilities = capabilities
+  return cmsgpack.pack(selector), queue .. string.sub(redis.sha1hex(capabilities), 1, 16)
+end
+
+-- Puts up to `budget` expired claims back; the items may go to earlier waiters. Returns whether none are left, and if
+-- this call cannot search then, its reply.
+function finding.sweep(run, request, waiter, budget)
+  local none_left = expiry.sweep(run, budget)
+  serve.parked_calls(run)
+  if waiter and requests.recall(run, request) then return none_left, {} end -- it got one: the reply is recorded
+  if run.has_debts then return none_left, redis.error_reply('FLEET UNSETTLED') end -- there are more for earlier waiters
+  return none_left, nil
+end
+
+-- The best item from a cursor on, or nil; and the cursor if the search stopped early, else nil.
+function finding.search(run, selector, agent, after, some_abandoned)
+  local class_list = selection.claimable_classes(selector, some_abandoned or run.abandoned_noted)
+  local from = selection.parse_cursor(after)
+  local stopped, found = selection.select(run, selector, class_list, agent, from, SCAN_MAX, 1, nil)
+  return found, stopped
+end
+
+finding.SCAN_MAX = SCAN_MAX
+
+return finding
