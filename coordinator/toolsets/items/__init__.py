@@ -12,8 +12,8 @@ and ``tools`` what joins them. A tool is under the same name in each: ``items`` 
 ``notes`` and ``dependencies`` (manage and query), ``trees`` (create_work_tree, complete_tree), ``transitions``
 (advance_item), ``next`` (get_next_item, get_next_status), ``blocked``, ``context`` and ``claims``.
 
-``waiting`` holds parked calls, ``metrics`` measures items for ``/metrics``, and ``audit``
-recounts a project and reports differences.
+``waiting`` holds parked calls, ``expiring`` puts back what has ended by time, ``metrics`` measures items for
+``/metrics``, and ``audit`` recounts a project and reports differences.
 
 Each file in ``lua`` is one atomic operation; ``change`` and ``read`` are their protocols. Shared code is
 in ``lua/modules``, by subject:
@@ -21,7 +21,8 @@ in ``lua/modules``, by subject:
 - layout: ``items`` (begin here), ``claim_record``, ``classes`` (the score), ``index`` (writes the ranked index and that
   of abandoned items), ``batch`` (commands for many items at once), ``schemas`` (note schemas), ``notes``; ``run`` (the
   state of a call)
-- claims: ``claims`` (TTL, fence, expiry), ``holds`` (figures for metrics)
+- claims: ``claims`` (TTL, fence, expiry), ``attempts`` (counted at the end of a claim), ``held_back`` (back-off and
+  quarantine), ``held_counts``, ``expiry`` (what ends by time), ``holds`` (figures for metrics)
 - dependencies: ``graph`` (edges), ``blockers`` (counts that decide readiness), ``levels`` and ``neighbours`` (cycle
   check), ``unlink``
 - changes: ``creation``, ``reparent``, ``transitions`` (roles and cascades), ``erasure``; ``debts`` and
