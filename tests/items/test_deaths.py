@@ -32,7 +32,8 @@ from tests.support.wait import wait_until, wait_until_sync
 pytestmark = pytest.mark.anyio
 
 INCLUDE = ["item", "notes", "results"]
-CONFIG: Json = {}
+CONFIG: Json = {"attempts": {"max": 0, "backoff_seconds": 0}}
+"""Items of dead agents are offered again at once."""
 HEADERS = {**MCP_HEADERS, "accept": "application/json"}
 """So that calls which wait are answered with one message, too."""
 TERMINAL = 3
