@@ -10,10 +10,11 @@ because its items would make one of them larger than the other.
 ``--against REV`` drives the same load in turn on a checkout of that revision, with a separate store; ratios are
 medians of the rounds' ratios.
 
-``--all`` measures what the optional parts of calls cost together: agents that use none of them against agents that use
-all of them, in turn, each on a store of its own with the same items. Every second item depends on the one before it.
-Agents that use everything have the item, its notes and the results of its blockers included in each claim, and complete
-each item with a result in JSON.
+``--all`` measures what the optional parts of calls cost together: agents that use none of them against agents that
+use all of them, in turn, each on a store of its own with the same items. Every second item depends on the one before
+it, and agents release every twentieth item that they have begun. Agents that use everything have the item, its notes
+and the results of its blockers included in each claim, complete each item with a result in JSON, and say of what they
+release that they have failed, which counts as an attempt.
 
     python -m benchmarks loop [--against REV] [ROUNDS] [ITEMS] [AGENTS]
     python -m benchmarks loop --against HEAD~1 7 4000 32
@@ -53,6 +54,9 @@ _BATCH = 100
 HERE, TOGETHER, BARE = "this tree", "one call per item", "bare scripts"
 _STORE_ONLY = (TOGETHER, BARE)
 NOTHING, EVERYTHING = "none of it", "all of it"
+_FAILS_EVERY = 20
+_FIELDS: dict[str, Any] = {"maxAttempts": 5, "retryBackoffSeconds": 0}
+"""Of the items of those who use everything."""
 
 
 class Side(NamedTuple):
@@ -77,14 +81,22 @@ class _Agent:
     """One keep-alive connection, one call at a time.
 
     Args:
+        fails: whether it releases some of the items that it has begun.
         all_of_it: whether it uses the optional parts of calls.
     """
 
     def __init__(
-        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, all_of_it: bool = False
+        self,
+        name: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        fails: bool = False,
+        all_of_it: bool = False,
     ) -> None:
         self._actor = {"id": name, "kind": "subagent"}
         self._reader, self._writer = reader, writer
+        self._fails = fails
+        self._reason: dict[str, Any] = {"reason": "failed", "detail": "out of memory"} if all_of_it else {}
         self._asked: dict[str, Any] = {"include": ["item", "notes", "results"]} if all_of_it else {}
         self._result: dict[str, Any] = {"result": {"ok": True, "by": name, "files": [1, 2, 3]}} if all_of_it else {}
 
@@ -106,17 +118,29 @@ class _Agent:
         if not answer["results"][0]["applied"]:
             raise RuntimeError(f"{trigger} was refused: {answer['results'][0]}")
 
+    async def _give_up(self, item: str) -> None:
+        released = {"itemId": item, **self._reason}
+        asked = {"actor": self._actor, "requestId": str(uuid4()), "releases": [released]}
+        (answer,) = (await self._call("claim_item", asked))["releaseResults"]
+        if answer["outcome"] != "success":
+            raise RuntimeError(f"the release failed: {answer}")
+
     async def work(self) -> int:
         """Completes items until there are no more; returns their number."""
-        for done in range(10**9):
+        done = 0
+        for begun in range(1, 10**9):
             claim = {"selector": {"tags": TAG}}
             asked = {"actor": self._actor, "requestId": str(uuid4()), "claims": [claim], **self._asked}
             (taken,) = (await self._call("claim_item", asked))["claimResults"]
             if taken["outcome"] != "success":
-                return done
+                break
             await self._advance("start", taken["itemId"], taken["fenceToken"])
+            if self._fails and begun % _FAILS_EVERY == 0:
+                await self._give_up(taken["itemId"])
+                continue
             await self._advance("complete", taken["itemId"], taken["fenceToken"], **self._result)
-        return 0
+            done += 1
+        return done
 
 
 _LINES = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items()).encode()
@@ -124,8 +148,9 @@ _LINES = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items()).enco
 
 def _fill(side: Side, items: int, pairs: bool = False) -> None:
     calls = ToolCalls(side.port)
+    fields = {"title": "item", "tags": TAG, **(_FIELDS if side.name == EVERYTHING else {})}
     for first in range(0, items, _BATCH):
-        batch = [{"title": f"item {n}", "tags": TAG} for n in range(first, min(first + _BATCH, items))]
+        batch = [fields | {"title": f"item {n}"} for n in range(first, min(first + _BATCH, items))]
         made = calls.ask("items", "manage_items", operation="create", items=batch, requestId=str(uuid4()))["items"]
         edges = [
             {"fromItemId": one["id"], "toItemId": other["id"]}
@@ -136,9 +161,9 @@ def _fill(side: Side, items: int, pairs: bool = False) -> None:
     calls.close()
 
 
-async def _drain(port: int, agents: int, all_of_it: bool = False) -> int:
+async def _drain(port: int, agents: int, fails: bool = False, all_of_it: bool = False) -> int:
     connections = [await asyncio.open_connection("127.0.0.1", port) for _ in range(agents)]
-    workers = [_Agent(f"agent-{n}", *one, all_of_it) for n, one in enumerate(connections)]
+    workers = [_Agent(f"agent-{n}", *one, fails, all_of_it) for n, one in enumerate(connections)]
     done = await asyncio.gather(*(worker.work() for worker in workers))
     for _, writer in connections:
         writer.close()
@@ -146,10 +171,11 @@ async def _drain(port: int, agents: int, all_of_it: bool = False) -> int:
 
 
 def measure(side: Side, items: int, agents: int, pairs: bool = False) -> Cost:
-    """Creates items, every second one dependent on another with ``pairs``, and lets agents complete them."""
+    """Creates items and lets agents complete them; with ``pairs`` every second one depends on another, and agents
+    release some."""
     _fill(side, items, pairs)
     before = cpu_us(side.store), cpu_us(side.front_end)
-    done = uvloop.run(_drain(side.port, agents, side.name == EVERYTHING))
+    done = uvloop.run(_drain(side.port, agents, pairs, side.name == EVERYTHING))
     if done != items:
         raise RuntimeError(f"{side.name}: {done} of {items} items were completed")
     return Cost((cpu_us(side.store) - before[0]) / items, (cpu_us(side.front_end) - before[1]) / items)
