@@ -13,6 +13,14 @@ local ROWS_MAX = 100 -- notes read, and results
 local READ_MAX, SHORT = 1000000, 4000 -- bytes of bodies read by one call; of further notes only short bodies are read
 local LONG_TEXTS = {4, 12, 15} -- places in views.full: description, metadata, properties
 
+-- Whether an item has long texts, notes and edges, by one command, as often there are none. EXISTS counts a key as
+-- often as it is named.
+local function what_exists(run, id)
+  local texts, of_item, edges = run.keys.text .. id, run.keys.notes .. id, run.keys.edges .. id
+  local count = redis.call('EXISTS', texts, of_item, of_item, edges, edges, edges, edges)
+  return count % 2 == 1, math.floor(count / 2) % 2 == 1, count >= 4
+end
+
 -- The ids of an item's notes, and how many it has; the oldest ROWS_MAX of them.
 local function ids_of_notes(run, id)
   local flat, list, created = redis.call('HGETALL', run.keys.notes .. id), {}, {}
@@ -79,19 +87,20 @@ end
 -- results}; notes as notes.load returns them, with a shortened or empty body if it is too long.
 function included.of(run, id, wanted)
   local texts, view, sizes, rows, results, row_count, result_count = {}, false, {}, {}, {}, 0, 0
+  local has_texts, has_notes, has_edges = what_exists(run, id)
   if string.find(wanted, 'i', 1, true) then
-    view = views.full(run, items.load(run, id))
+    view = views.full(run, items.load(run, id), not has_texts)
     for n, place in ipairs(LONG_TEXTS) do
       sizes[n] = view[place] and #view[place] or 0
       if view[place] then texts[#texts + 1] = {view, place, sizes[n]} end
     end
   end
-  if string.find(wanted, 'n', 1, true) then
+  if has_notes and string.find(wanted, 'n', 1, true) then
     local ids
     ids, row_count = ids_of_notes(run, id)
     for n, note in ipairs(ids) do rows[n] = {read_note(run, note, texts)} end
   end
-  if string.find(wanted, 'r', 1, true) then
+  if has_edges and string.find(wanted, 'r', 1, true) then
     local found
     found, result_count = ids_of_results(run, id)
     for n = 1, math.min(result_count, ROWS_MAX) do

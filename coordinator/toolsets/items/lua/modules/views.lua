@@ -36,9 +36,10 @@ function views.attempts(item, list)
 end
 
 -- The full view of an item, in the order of the reply struct (View in store/query.py).
-function views.full(run, item)
+-- `no_texts` = whether it is known to have no long texts.
+function views.full(run, item, no_texts)
   local long, score, created = {}, item.score, classes.created_of(item.score)
-  local flat = redis.call('HGETALL', run.keys.text .. item.id)
+  local flat = no_texts and {} or redis.call('HGETALL', run.keys.text .. item.id)
   for n = 1, #flat, 2 do long[flat[n]] = flat[n + 1] end
   return {
     item.id, item.pa or false, item.t or long.t, long.x or false, item.s or long.s or '', item.role, item.lb or false,
