@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 AGENTS = ("ann", "bob")
 MOST = 3
-STEPS = 150
+STEPS = 400
 SETTINGS: Json = {
     "request_deadline_ms": LONG_MS,
     "work_item_schemas": {"task": {"notes": [{"key": "verdict", "role": "review"}]}},
@@ -166,7 +166,7 @@ class Walk:
     async def step(self) -> None:
         agent = self.chance.choice(AGENTS)
         kind = self.chance.choices(
-            ("claim", "take", "release", "lapse", "due", "start", "advance"), (5, 4, 3, 6, 2, 5, 2)
+            ("claim", "take", "release", "lapse", "due", "start", "advance"), (6, 4, 4, 8, 3, 1, 3)
         )[0]
         await getattr(self, kind)(agent)
         if self.noticed:
@@ -210,9 +210,9 @@ class Walk:
         await self._move(agent, "start")
 
     async def advance(self, agent: str) -> None:
-        await self._move(
-            agent, self.chance.choice(["complete", "block", "resume", "resume", "cancel", "reopen", "reopen"])
-        )
+        sensible = {"terminal": ("reopen",), "blocked": ("resume",)}.get(self.model.role, ("block", "start"))
+        triggers = ("complete", "block", "resume", "cancel", "reopen")
+        await self._move(agent, self.chance.choice(sensible if self.chance.random() < 0.8 else triggers))
 
     async def _move(self, agent: str, trigger: str) -> None:
         self.noticed = True
