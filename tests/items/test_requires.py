@@ -195,6 +195,37 @@ async def test_parked_claims(fronts: Fronts) -> None:
     assert await one.add(requires=["gpu"]) == await weak.item()
 
 
+async def test_what_is_held_back_is_counted(tools: Client) -> None:
+    parent = await tools.add(role="blocked")
+    for n, requires in enumerate((["gpu"], ["gpu", "mac"], ["mac"], [])):
+        await tools.add(requires=requires, tags="a,b", type="t", priority="high" if n else "low", parentId=parent)
+    await tools.add(requires=["gpu"], role="work")
+    assert (await take(tools, "first", {"parentId": parent}))["outcome"] == "success"
+    cases: list[tuple[Json, list[str], int]] = [
+        ({}, [], 3), ({"tags": "a,b,c"}, [], 3), ({"tags": "c"}, [], 0), ({"type": "t"}, ["x"], 3),
+        ({"priority": "low"}, [], 1), ({"parentId": parent}, [], 3), ({"role": "work"}, [], 1),
+        ({"role": "review"}, [], 0), ({"type": "t", "tags": "b", "orderBy": "newest"}, [], 3),
+    ]  # fmt: skip
+    for selector, able, count in cases:
+        found = await take(tools, "a", selector, capabilities=able)
+        assert found["outcome"] == "no_match", selector
+        assert found.get("heldBack") == ({"capabilities": count, "backoff": 0} if count else None), selector
+    # Below what another agent holds, capabilities would not help.
+    await tools.claim("holder", parent)
+    assert "heldBack" not in await take(tools, "a", {"role": "queue"})
+    await tools.release("holder", parent)
+    # What the agent can do is none of it.
+    assert (await take(tools, "able-1", capabilities=["gpu"]))["outcome"] == "success"
+    assert (await take(tools, "able", capabilities=["gpu"])).get("heldBack") == {"capabilities": 2, "backoff": 0}
+
+
+async def test_a_wait_in_vain_counts_what_is_held_back(fronts: Fronts) -> None:
+    front = await fronts.make()
+    await front.add(requires=["gpu"])
+    call = front.begin("a", wait_ms=200, capabilities=["mac"])
+    assert (await call.claim())["heldBack"] == {"capabilities": 1, "backoff": 0}
+
+
 async def test_a_change_of_requirements_wakes_a_parked_claim(fronts: Fronts) -> None:
     one, other = await fronts.pair()
     item = await one.add(requires=["tpu"])

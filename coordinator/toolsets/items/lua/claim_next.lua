@@ -45,7 +45,7 @@ end
 -- name under which the agent is drained, or nil.
 local function claim_and_release(run, found, drained, agent, ttl_ms, selector, releases, include, waiter)
   local claim = drained and {'agent_draining', drained, 0, 0, 0}
-    or not found and {'no_match', '', POLL_MS, 0, held_counts.in_backoff(run, selector, agent)}
+    or not found and held_counts.no_match(run, selector, agent, POLL_MS)
   if found then claim = claims.acquire(run, found, agent, tonumber(ttl_ms), selector) end
   if found and include ~= '' then claim[8] = included.of(run, found.id, include) end
   if waiter then return claim, cmsgpack.unpack(waiter.releases) end

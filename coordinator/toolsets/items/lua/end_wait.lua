@@ -14,16 +14,16 @@ local change = require 'change'
 local held_counts = require 'held_counts'
 local waiters = require 'waiters'
 
--- How many items in back-off a call would match that has found nothing.
-local function held_back(run, waiter, keep)
+-- The claim of a call that has found nothing.
+local function no_match(run, waiter, keep)
   local selector = waiter and keep == '1' and waiters.selector_at(run, waiter.queue, waiter.places)
-  return selector and held_counts.in_backoff(run, selector, waiter.agent) or 0
+  return selector and held_counts.no_match(run, selector, waiter.agent, 0) or {'no_match', '', 0, 0, 0}
 end
 
 return function(run, request, keep, process)
   return change(run, request, function()
     local waiter = not run.nobody_waits and waiters.load(run, request.id) or nil
-    local claim, released = {'no_match', '', 0, 0, held_back(run, waiter, keep)}, waiter and waiter.releases
+    local claim, released = no_match(run, waiter, keep), waiter and waiter.releases
     local reply = {run.now, {claim}, released and cmsgpack.unpack(released) or {}}
     if keep ~= '1' then
       if waiter then waiters.leave(run, request.id, waiter, process) end

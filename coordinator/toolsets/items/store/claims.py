@@ -31,6 +31,7 @@ class Claimed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """When the claim expires; for ``already_claimed``: in how many ms the other agent's claim expires; for
     ``no_match``: after how many ms to retry."""
     first_claimed_at: int
+    """For ``no_match``: how many items that match require capabilities that the agent lacks."""
     fence: int
     """For ``no_match``: how many items that match are in back-off."""
     role: int = -1

@@ -310,7 +310,8 @@ def _claimed(entry: ClaimEntry, result: Claimed, agent: str, now: int) -> ClaimR
     by_selector = True if entry.selector is not None else UNSET
     ref = UNSET if entry.claim_ref is None else entry.claim_ref
     if outcome == "no_match":
-        held_back = HeldBack(capabilities=0, backoff=result.fence) if result.fence else UNSET
+        apart, in_backoff = result.first_claimed_at, result.fence
+        held_back = HeldBack(capabilities=apart, backoff=in_backoff) if apart or in_backoff else UNSET
         return ClaimResult(
             outcome=outcome,
             kind="transient",

@@ -1,11 +1,14 @@
 -- How many items a selector would match if they were not held back. Counted only for callers that got nothing, and over
--- at most LOOKED_MAX items, those whose back-off ends first: agents that find nothing ask often, and need to know
+-- at most LOOKED_MAX items, those whose back-off ends first, or of each role the best: agents that find nothing ask often, and need to know
 -- whether it is worth asking, not the exact number of a long list.
+local candidates = require 'candidates'
 local classes = require 'classes'
 local items = require 'items'
+local requirements = require 'requirements'
 local selectors = require 'selectors'
 
-local ABANDONED, READY, STATES = classes.ABANDONED, classes.READY, classes.STATES
+local ABANDONED, APART, READY, STATES = classes.ABANDONED, classes.APART, classes.READY, classes.STATES
+local QUEUE, REVIEW, WORK = classes.QUEUE, classes.REVIEW, classes.WORK
 
 local held_counts = {}
 
@@ -28,6 +31,39 @@ function held_counts.in_backoff(run, selector, agent)
     if suits and not selectors.is_shielded(run, offered, agent, scope) then count = count + 1 end
   end
   return count
+end
+
+-- Whether an item suits a selector in all but the capabilities.
+local function lacks_capabilities_only(run, item, selector, agent)
+  if not item or not item.rq or requirements.is_met(item.rq, selector.capabilities) then return false end
+  local able = setmetatable({capabilities = item.rq}, {__index = selector})
+  if not selectors.matches(run, item, able) then return false end
+  return not selectors.is_shielded(run, item, agent, selector.parent or selector.ancestor)
+end
+
+-- Of available items that require capabilities which the agent does not have.
+function held_counts.by_requirements(run, selector, agent)
+  local count = 0
+  if redis.call('EXISTS', run.keys.requirements) == 0 then return count end
+  for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
+    local next_candidate, last = candidates.merged(run, selector, APART + role, nil, LOOKED_MAX), nil
+    for _ = 1, LOOKED_MAX do
+      local _, id = next_candidate()
+      if not id then break end
+      -- An item with two of the tags comes twice in a row.
+      if id ~= last and lacks_capabilities_only(run, items.load_partly(run, id), selector, agent) then
+        count = count + 1
+      end
+      last = id
+    end
+  end
+  return count
+end
+
+-- The claim of a caller who got nothing, in the form of replies; `retry_ms` = when to ask again.
+function held_counts.no_match(run, selector, agent, retry_ms)
+  local apart = held_counts.by_requirements(run, selector, agent)
+  return {'no_match', '', retry_ms, apart, held_counts.in_backoff(run, selector, agent)}
 end
 
 return held_counts
