@@ -1,7 +1,7 @@
 """Conversion of the published arguments by the libraries of hosts, which know the subsets best.
 
 OpenAI's and Anthropic's are among the test packages. Google's wants an older tenacity than the product, so it runs in
-an environment of its own, which ``make hosts`` makes.
+an environment of its own, which ``make hosts`` makes. They are slow to import, so only the tests that need them do it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.exceptions import UserError
-from agents.strict_schema import ensure_strict_json_schema
-from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
-from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
-from pydantic_ai.providers.anthropic import AnthropicJsonSchemaTransformer
 
 from coordinator.toolsets.schema import input_schema
 from tests.toolsets.test_hosts import OPEN, TOOLS
@@ -45,6 +40,9 @@ print(json.dumps(made))
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_openai_agents_makes_them_strict_except_for_those_named(name: str) -> None:
+    from agents.exceptions import UserError
+    from agents.strict_schema import ensure_strict_json_schema
+
     schema = copy.deepcopy(SCHEMAS[name])
     if name in OPEN:
         with pytest.raises(UserError, match=r"undeclared properties|additionalProperties"):
@@ -56,6 +54,10 @@ def test_openai_agents_makes_them_strict_except_for_those_named(name: str) -> No
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_pydantic_ai_converts_them_for_each_vendor(name: str) -> None:
+    from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
+    from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
+    from pydantic_ai.providers.anthropic import AnthropicJsonSchemaTransformer
+
     with warnings.catch_warnings():
         # Open objects become closed ones in strict mode; which those are is tested above.
         warnings.filterwarnings("ignore", message="`dict` fields are not supported", category=UserWarning)
