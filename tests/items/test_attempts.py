@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -10,7 +11,11 @@ import pytest
 from coordinator.settings import Settings
 from coordinator.settings.attempts import Attempts
 from coordinator.store import Store, keys
+from coordinator.store.idempotency import NO_KEY
 from coordinator.toolsets.items.audit import audit
+from coordinator.toolsets.items.rules.schema import SchemaConfig, SchemaSource
+from coordinator.toolsets.items.store.agents import Claimant
+from coordinator.toolsets.items.store.claims import ClaimStore
 from coordinator.toolsets.items.store.measures import MeasureStore
 from tests.items.client import LONG_MS, Client, Json, fresh_id
 from tests.items.moments import lapse, ms, server_time
@@ -217,6 +222,29 @@ async def test_after_as_many_attempts_as_allowed_the_item_is_quarantined(tools: 
     for selector in ({}, {"role": "work"}, {"role": "blocked"}):
         assert (await take(tools, "next", selector))["outcome"] == "no_match"
     await must_be_sound(tools)
+
+
+async def test_of_claims_that_race_each_counts_once(clients: list[Client]) -> None:
+    """Nine agents on three front-ends take the item from each other as their claims expire."""
+    most = 12
+    item = await clients[0].add(role="work")
+    source = SchemaSource(SchemaConfig(attempts=Attempts(max=most, backoff_seconds=0)))
+    ended = 0
+
+    async def work(name: str, front: Client) -> None:
+        nonlocal ended
+        claims, times = ClaimStore(front.store, Settings(), source), 0
+        while await front.role(item) == "work":
+            wanted = [(item.replace("-", ""), 4, 0)]
+            times += 1
+            reply = await claims.claim(front.project, NO_KEY, Claimant(f"{name}-{times}"), wanted, [])
+            ended += reply.claims[0].outcome == "success" and reply.waiting is None
+
+    await asyncio.gather(*(work(f"agent-{n}", clients[n % 3]) for n in range(9)))
+    found = await attempts(clients[0], item)
+    assert (found["count"], ended, len({one["claimedBy"] for one in found["last"]})) == (most, most, most)
+    moved = [one["trigger"] for one in (await clients[0].get(item))["transitions"]]
+    assert moved == ["quarantine"]
 
 
 async def test_a_quarantined_item_can_be_claimed_by_id_and_is_not_ready(tools: Client) -> None:
