@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.metrics import attempts, catalogue, feed, webhooks
+from coordinator.metrics import agents, attempts, catalogue, feed, webhooks
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
@@ -62,6 +62,8 @@ class Recorder:
         self._quarantines = Family(attempts.QUARANTINES, cells.number)
         self._quarantined = Family(attempts.QUARANTINED, cells.number)
         self._in_backoff = Family(attempts.IN_BACKOFF, cells.number)
+        self._agents_known = Family(agents.KNOWN, cells.number)
+        self._agent_drains = Family(agents.DRAINS, cells.number)
         self._agents_waiting = Family(catalogue.AGENTS_WAITING, cells.number)
         self._claim_waits = Family(catalogue.CLAIM_WAIT, cells.histogram)
         self._feed_listeners = Family(feed.LISTENERS, cells.number)
@@ -256,6 +258,11 @@ class Recorder:
         """Items of the fleet in quarantine and in back-off; both 0 as in ``items``."""
         self._quarantined().set(quarantined)
         self._in_backoff().set(in_backoff)
+
+    def agents(self, known: int, drains: int) -> None:
+        """Agents of the fleet, and drains of agents; both 0 as in ``items``."""
+        self._agents_known().set(known)
+        self._agent_drains().set(drains)
 
     def abandoned(self, items: int, longest_seconds: float) -> None:
         """Abandoned items of the fleet, and for how long the first of them has been abandoned; both 0 as in

@@ -14,6 +14,7 @@ from coordinator.toolsets.actor import Actor, Distrusted, Trusted, Verification,
 from coordinator.toolsets.items.audit import audit
 from coordinator.toolsets.items.store.agent_drains import begin_drain, drain_name, end_drain
 from coordinator.toolsets.items.store.base import LIBRARY
+from coordinator.toolsets.items.store.measures import MeasureStore
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse
 from tests.items.parked import Front, Fronts
@@ -268,6 +269,17 @@ async def test_events(tools: Client) -> None:
     told = [fields for _, fields in rows]
     assert told == [[b"k", b"agent_drain", b"i", b"a/b"], [b"k", b"agent_undrain", b"i", b"a/b"]]
     assert await tools.store.command("EXISTS", keys.agent_drains.key(tools.project)) == 0
+
+
+async def test_measurements(tools: Client) -> None:
+    measures = MeasureStore(tools.store)
+    assert ((found := await measures.measure(tools.project)).agents, found.drains) == (0, 0)
+    await tools.claim("a", await tools.add())
+    await drain(tools, "a")
+    await drain(tools, "b")
+    assert ((found := await measures.measure(tools.project)).agents, found.drains) == (1, 2)
+    await undrain(tools, "b")
+    assert (await measures.measure(tools.project)).drains == 1
 
 
 async def test_their_number_is_bounded(tools: Client) -> None:

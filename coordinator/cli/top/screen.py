@@ -98,6 +98,8 @@ def _backlog(interval: Interval) -> str:
     if left := interval.gauge("coordinator_abandoned_items"):
         longest = timedelta(seconds=round(interval.gauge("coordinator_oldest_abandoned_age_seconds")))
         parts.append(f"{left:,.0f} abandoned, the first for {longest}")
+    if drains := interval.gauge("coordinator_agent_drains"):
+        parts.append(f"{counted(round(drains), 'drain')} of agents")
     if quarantined := interval.gauge("coordinator_quarantined_items"):
         parts.append(f"{quarantined:,.0f} quarantined")
     if in_backoff := interval.gauge("coordinator_backoff_items"):

@@ -38,7 +38,7 @@ class ItemMetrics(LeaderTask):
     async def _look(self) -> None:
         roles: Counter[str] = Counter()
         oldest = left_longest = 0.0
-        left = quarantined = in_backoff = 0
+        left = quarantined = in_backoff = agents = drains = 0
         ends: list[Note] = []
         for project, age in (await self._projects.ages(most=PROJECTS)).items():
             if not await self._goes_on():
@@ -54,6 +54,8 @@ class ItemMetrics(LeaderTask):
             self._recorder.attempts(found.attempts, found.quarantines)
             quarantined += found.quarantined
             in_backoff += found.in_backoff
+            agents += found.agents
+            drains += found.drains
             if found.next_end:
                 ends.append((project, found.next_end))
             if not any(found.roles.values()) and age > EMPTY_SECONDS:
@@ -61,9 +63,11 @@ class ItemMetrics(LeaderTask):
         self._recorder.items(roles, oldest)
         self._recorder.abandoned(left, left_longest)
         self._recorder.held_back(quarantined, in_backoff)
+        self._recorder.agents(agents, drains)
         await self._due.take(0, 0, ends)
 
     def _clear(self) -> None:
         self._recorder.items(Counter(), 0.0)
         self._recorder.abandoned(0, 0.0)
         self._recorder.held_back(0, 0)
+        self._recorder.agents(0, 0)

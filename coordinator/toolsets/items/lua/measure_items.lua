@@ -4,11 +4,12 @@ guarantee: O(log n) at any number of items. Each ended claim is reported to one 
 args:      none
 reply:     {now, counts by role code, creation of the oldest item that is ready in the queue or 0, ended claims as
            fields and numbers in turn: see modules/holds.lua; numbers of items in back-off and in quarantine, when the
-           next claim or back-off ends (ms, 0: there is none)}
+           next claim or back-off ends (ms, 0: there is none), numbers of agents and of their drains}
 errors:    none
 writes:    holds
 full:      it only deletes
 --]]
+local agent_drains = require 'agent_drains'
 local classes = require 'classes'
 local expiry = require 'expiry'
 local index = require 'index'
@@ -61,5 +62,6 @@ return function(run)
   return cmsgpack.pack({
     run.now, counts_by_role(run), oldest < math.huge and oldest or 0, take_ended_claims(run),
     redis.call('ZCARD', run.keys.retries), redis.call('ZCARD', run.keys.quarantined), expiry.next_end(run),
+    redis.call('ZCARD', run.keys.agent_seen), agent_drains.count(run),
   })
 end

@@ -93,6 +93,10 @@ class Measures(NamedTuple):
     """Items in quarantine."""
     next_end: int
     """When the next claim or back-off ends, in ms; 0: there is none."""
+    agents: int
+    """Agents of the last day."""
+    drains: int
+    """Names under which agents are drained."""
 
 
 class _Reply(msgspec.Struct, array_like=True):
@@ -103,6 +107,8 @@ class _Reply(msgspec.Struct, array_like=True):
     in_backoff: int
     quarantined: int
     next_end: int
+    agents: int
+    drains: int
 
 
 MEASURE = Script(LIBRARY, "measure_items", _Reply)
@@ -161,4 +167,6 @@ class MeasureStore:
             reply.in_backoff,
             reply.quarantined,
             reply.next_end,
+            reply.agents,
+            reply.drains,
         )

@@ -40,6 +40,11 @@ function agent_drains.rows(run)
   return rows
 end
 
+-- How many there are.
+function agent_drains.count(run)
+  return math.max(redis.call('HLEN', run.keys.agent_drains) - 1, 0) -- without BEGUN
+end
+
 -- When the last drain in force began (ms), 0 if there is none.
 function agent_drains.begun(run)
   return tonumber(redis.call('HGET', run.keys.agent_drains, BEGUN) or 0)
