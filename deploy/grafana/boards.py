@@ -191,6 +191,32 @@ SERVICE = Dashboard(
             ),
         ),
         (
+            "Webhooks",
+            (
+                Panel(
+                    "Webhooks by state",
+                    "failing: tried again; disabled and unusable: nothing is sent.",
+                    "short",
+                    [(f"max by (state) (coordinator_webhooks{{{HOST}}})", "{{state}}")],
+                    "WebhookDisabled",
+                ),
+                Panel(
+                    "Attempts",
+                    "Attempts at a delivery per second, by how they ended.",
+                    "reqps",
+                    [(rate("coordinator_webhook_attempts_total", "outcome"), "{{outcome}}")],
+                    "WebhookFails",
+                ),
+                Panel(
+                    "Oldest message that waits",
+                    "Of webhooks that fail; 0: nothing waits for another attempt.",
+                    "s",
+                    [(f"max by (webhook) (coordinator_webhook_lag_seconds{{{HOST}}})", "{{webhook}}")],
+                    "WebhookFails",
+                ),
+            ),
+        ),
+        (
             "Processes",
             (
                 Panel(
