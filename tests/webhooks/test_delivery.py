@@ -6,9 +6,12 @@ import time
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+import msgspec
 import pytest
 import redis
 
+from coordinator.settings import Settings
+from coordinator.settings.webhooks import Webhook
 from coordinator.store import Store, keys
 from coordinator.store.embedded import EmbeddedServer
 from coordinator.webhooks import delivery, sender
@@ -16,7 +19,7 @@ from coordinator.webhooks.records import DISABLE_SECONDS, Record, WebhookRecords
 from tests.items.client import Client, actor, fresh_id
 from tests.support.wait import wait_until
 from tests.webhooks.conftest import DELAYS, Serving
-from tests.webhooks.receiver import Got, Receiver
+from tests.webhooks.receiver import SECRET, Got, Receiver
 
 pytestmark = pytest.mark.anyio
 
@@ -464,3 +467,30 @@ async def test_a_delivery_is_noted_in_a_full_store(
         finally:
             client.config_set("maxmemory", 0)
     assert len(receiver.got) == 1
+
+
+async def test_settings_that_change_are_taken_over_and_the_place_stays(
+    alone: Store, tools: Client, serving: Serving, receiver: Receiver
+) -> None:
+    given = Webhook(url=receiver.url, secret=SECRET, allow_private=True)
+    with Receiver() as other:
+        async with serving(receiver.url, others=[other.url]) as webhooks:
+            await begun(alone, "other-0")
+            await tools.add("one")
+            await noted(alone)
+            others = {"other-0": Webhook(url=other.url, secret=SECRET, allow_private=True)}
+            webhooks.configure(Settings(webhooks=others))
+            await webhooks.round()
+            await tools.add("two")
+            await other.until(2)
+            assert len(receiver.got) == 1
+            # A variable that is not set makes nothing worse for the others.
+            unset = msgspec.structs.replace(given, secret="", secret_env="NO_SUCH")
+            webhooks.configure(Settings(webhooks={"hook": unset} | others))
+            await webhooks.round()
+            await tools.add("three")
+            await other.until(3)
+            assert len(receiver.got) == 1
+            webhooks.configure(Settings(webhooks={"hook": given} | others))
+            got = await receiver.until(3)
+    assert len({one.id for one in got}) == 3
