@@ -13,8 +13,8 @@ medians of the rounds' ratios.
 ``--all`` measures what the optional parts of calls cost together: agents that use none of them against agents that
 use all of them, in turn, each on a store of its own with the same items. Every second item depends on the one before
 it, and agents release every twentieth item that they have begun. Agents that use everything have the item, its notes
-and the results of its blockers included in each claim, complete each item with a result in JSON, and say of what they
-release that they have failed, which counts as an attempt.
+and the results of its blockers included in each claim, name capabilities, of which each item requires one, complete
+each item with a result in JSON, and say of what they release that they have failed, which counts as an attempt.
 
     python -m benchmarks loop [--against REV] [ROUNDS] [ITEMS] [AGENTS]
     python -m benchmarks loop --against HEAD~1 7 4000 32
@@ -55,8 +55,9 @@ HERE, TOGETHER, BARE = "this tree", "one call per item", "bare scripts"
 _STORE_ONLY = (TOGETHER, BARE)
 NOTHING, EVERYTHING = "none of it", "all of it"
 _FAILS_EVERY = 20
-_FIELDS: dict[str, Any] = {"maxAttempts": 5, "retryBackoffSeconds": 0}
-"""Of the items of those who use everything."""
+_FIELDS: dict[str, Any] = {"requires": ["python"], "maxAttempts": 5, "retryBackoffSeconds": 0}
+_ASKED: dict[str, Any] = {"include": ["item", "notes", "results"], "capabilities": ["linux", "python"]}
+"""Of the items and claims of those who use everything."""
 
 
 class Side(NamedTuple):
@@ -97,7 +98,7 @@ class _Agent:
         self._reader, self._writer = reader, writer
         self._fails = fails
         self._reason: dict[str, Any] = {"reason": "failed", "detail": "out of memory"} if all_of_it else {}
-        self._asked: dict[str, Any] = {"include": ["item", "notes", "results"]} if all_of_it else {}
+        self._asked: dict[str, Any] = _ASKED if all_of_it else {}
         self._result: dict[str, Any] = {"result": {"ok": True, "by": name, "files": [1, 2, 3]}} if all_of_it else {}
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -391,6 +391,9 @@ class Tools(RuleBasedStateMachine):
 
     @rule(agent=AGENTS.filter(bool), begin=st.booleans())
     def take(self, agent: str, begin: bool) -> None:
+        self.take_best(agent, begin)
+
+    def take_best(self, agent: str, begin: bool) -> None:
         answer = self.change("claim_item", actor=actor(agent), claims=[{"selector": {}}])
         (result,) = answer["claimResults"]
         if agent in self.model.drained:
@@ -430,7 +433,8 @@ class Tools(RuleBasedStateMachine):
                 continue
             answer = self.run(self.tools("get_next_item", **arguments))
             found = [(entry["itemId"], entry.get("isClaimed", False)) for entry in answer["recommendations"]]
-            assert found == self.model.next(role, above, limit, include_claimed)
+            expected = self.model.next(role, above, limit, include_claimed)
+            assert found == expected, [self.model.items[i] for i, _ in {*found} ^ {*expected}]
 
     @precondition(lambda self: self.last is not None)
     @rule()

@@ -34,6 +34,8 @@ class Model:
         self.edges: list[Edge] = []
         self.drained: set[str] = set()
         """Agents that may only renew."""
+        self.able: dict[str, set[str]] = {}
+        """The capabilities that agents have named last."""
         self.most_attempts = 0
         """The most attempts of an item; 0: any number."""
 
@@ -451,6 +453,7 @@ class Model:
             for it in self.items.values()
             if (self.abandoned(it) or (it.role == "queue" and not self.claimed(it)))
             and not self.waits_for(it.id)
+            and it.requires <= self.able.get(agent, set())
             and not any(self.claimed(each) and each.claim and each.claim.agent != agent for each in self.above(it.id))
         ]
         if not found:
@@ -516,6 +519,7 @@ class Model:
             for it in self.items.values()
             if it.role == role
             and not it.quarantined
+            and not it.requires
             and (parent is None or it.parent == parent)
             and not self.waits_for(it.id)
             and (include_claimed or not (self.claimed(it) or shielded(it)))

@@ -43,6 +43,7 @@ class Item:
     """It came back from quarantine, and was not claimed since."""
     quarantined: bool = False
     attempts: int = 0
+    requires: set[str] = field(default_factory=set)
     taken_over: int = 0
     """The fence of the takeover claim, until it is started again."""
     traits: list[str] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Everything that a fleet needs beyond claims against a model, all together: any sequence of calls gets its answers.
 
-Results that come with transitions, what claims and contexts include, attempts with quarantine, and drains of
-agents, mixed with all that ``test_model.py`` does.
+Results that come with transitions, what claims and contexts include, attempts with quarantine, requirements,
+and drains of agents, mixed with all that ``test_model.py`` does.
 
 Deeper: ``MODEL_EXAMPLES=2000 pytest tests/items/test_together_model.py``.
 """
@@ -29,6 +29,7 @@ from tests.items.test_model import EXAMPLES, NotedTools
 from tests.items.test_results import read
 
 ALL = ["item", "notes", "results"]
+CAPABILITIES = st.lists(st.sampled_from(["gpu", "linux"]), unique=True)
 EVENTS = Settings().events_max
 VALUES = st.sampled_from(["text", '{"no": "JSON"}', {"rows": [1, None]}, [], 0, False])
 MOST = 2
@@ -47,6 +48,8 @@ class Together(NotedTools):
         super().__init__()
         self.model.most_attempts = MOST
         self.include: list[str] = []
+        self.naming: dict[str, list[str]] = {}
+        """Capabilities that the agents name with their next claim."""
         self.in_json: set[str] = set()
         """The ids of notes that are results in JSON."""
 
@@ -160,6 +163,21 @@ class Together(NotedTools):
         self.apply([(item.id, trigger, None)], agent)
         self.look_at(item.id)
 
+    # --- requirements
+
+    @rule(slot=SLOTS, requires=CAPABILITIES)
+    def require(self, slot: int, requires: list[str]) -> None:
+        item = self.at(slot)
+        self.change("manage_items", operation="update", items=[{"id": item, "requires": requires}])
+        if item in self.model.items:
+            self.model.items[item].requires = {*requires}
+
+    @rule(agent=AGENTS, able=CAPABILITIES, begin=st.booleans())
+    def take_with(self, agent: str, able: list[str], begin: bool) -> None:
+        """Names what the agent can do, which counts until it names something else."""
+        self.naming[agent] = able
+        self.take_best(agent, begin)
+
     # --- drains
 
     @rule(agent=AGENTS, drained=st.booleans())
@@ -179,8 +197,12 @@ class Together(NotedTools):
     def change(self, tool: str, **arguments: Any) -> Json:
         if tool != "claim_item":
             return super().change(tool, **arguments)
-        answer = super().change(tool, **arguments, **({"include": self.include} if self.include else {}))
-        drained = arguments["actor"]["id"] in self.model.drained
+        agent, more = arguments["actor"]["id"], {"include": self.include} if self.include else {}
+        if agent in self.naming:
+            more["capabilities"] = self.naming.pop(agent)
+            self.model.able[agent] = {*more["capabilities"]}
+        answer = super().change(tool, **arguments, **more)
+        drained = agent in self.model.drained
         for claim in answer["claimResults"]:
             held = claim["outcome"] == "success"
             assert claim.get("stop", False) == (held and drained)
@@ -213,6 +235,7 @@ class Together(NotedTools):
         super().look_at(wanted)
         if wanted in self.model.items:
             known, shown = self.model.items[wanted], self.run(self.tools.get(wanted))
+            assert {*shown.get("requires", ())} == known.requires
             assert shown.get("attempts", {"count": 0})["count"] == known.attempts
             self.check_included(wanted, self.run(self.tools("get_context", itemId=wanted, include=ALL)), ALL)
 

@@ -49,7 +49,7 @@ local function look(run, budget, held, selector, limit, with_ancestors, after)
   if held then class_list[#class_list + 1] = selector.role * STATES + HELD end
   local agent = not held and '' -- nobody: skip items below held ones
   local stopped = selection.select(run, selector, class_list, agent, after, SCAN_MAX, limit, function(item)
-    if not item.nb then rows[#rows + 1] = row_of(run, item, with_ancestors) end
+    if not item.nb and not item.nt then rows[#rows + 1] = row_of(run, item, with_ancestors) end
     return #rows == limit
   end)
   return rows, stopped, none_left
