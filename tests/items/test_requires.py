@@ -179,6 +179,22 @@ async def test_the_number_of_sets_is_bounded(tools: Client) -> None:
     await consistent(tools)
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("SADD", "rs", "tpu"), "lists tpu, which no items require"),
+        (("SREM", "rs", "gpu"), "lacks gpu, which some items require"),
+        (("DEL", "x:Rgpu ga"), "is missing in Rgpu ga"),
+    ],
+)
+async def test_the_audit_recounts_requirements(tools: Client, command: tuple[str, ...], said: str) -> None:
+    await tools.add(requires=["gpu"], tags="a")
+    await consistent(tools)
+    name, key, *more = command
+    await tools.store.command(name, keys.project_prefix(tools.project) + key.encode(), *more)
+    assert [one.problem for one in (await audit(tools.store, tools.project)).differences] == [said]
+
+
 async def test_parked_claims(fronts: Fronts) -> None:
     one, other = await fronts.pair()
     plain = await one.park("plain")

@@ -120,6 +120,7 @@ class _Audit:
             keys.quarantined.suffix: self._listed,
             keys.agents.suffix: self._agents,
             keys.agent_seen.suffix: self._seen,
+            keys.requirements.suffix: self._requirements,
             keys.queue.suffix: self._queue,
         }
 
@@ -334,8 +335,25 @@ class _Audit:
         if scope.startswith("p") and scope != "p":
             for role in recount.OPEN_ROLES:
                 yield self._bounds(scope[1:], role)
+        if scope.startswith("R"):
+            yield self._required(scope[1:].partition(" ")[0])
         async for item, _ in self._members("ZSCAN", name):
             yield entry(item)
+
+    async def _requirements(self, name: str, _: str) -> AsyncIterator[_Subject]:
+        async for required in self._scan("SSCAN", key=self._prefix + name.encode()):
+            yield self._required(required.decode())
+
+    def _required(self, required: str) -> _Subject:
+        """A set of capabilities: it is known as long as items require it."""
+
+        def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
+            if first[0] != first[1]:
+                word, some = "lists" if first[0] else "lacks", "some" if first[1] else "no"
+                yield f"{word} {required}, which {some} items require"
+
+        name, scope = keys.requirements.suffix, f"{keys.ranked.suffix}:R{required} *"
+        return _Subject(name, [("SISMEMBER", name, required), ("EXISTS", scope)], _nothing, judge)
 
     def _bounds(self, item: str, role: int) -> _Subject:
         """The bounds of an item with children: the best ready item below it. An item put aside gets them later."""
