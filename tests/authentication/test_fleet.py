@@ -17,7 +17,7 @@ import pytest
 from coordinator.cli.exits import Exit
 from tests.authentication.support import Tokens
 from tests.identity.signing import AUDIENCE, ISSUER, Signer, jwks
-from tests.support.fleets import MCP_HEADERS, RunningFleet, fleet_command, samples
+from tests.support.fleets import MCP_HEADERS, NewFleet, fleet_command, samples
 from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
 
@@ -75,7 +75,7 @@ class Guarded:
         self.agent = self.tokens.add("agent-1", permissions=("items",))
         self.said: list[str] = [self.agent]
         """Every token that was ever sent."""
-        self.fleet = RunningFleet(folder / "data", "--config", str(self.config), "--port", "0", forked=False)
+        self.fleet = NewFleet(folder / "data", "--config", str(self.config), "--port", "0")
         self.fleet.wait_ready()
         self.port = self.fleet.port
 

@@ -15,7 +15,7 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.store.address import parse
-from tests.support.fleets import Http, RunningCommand, environment, fleet_command, once, scrape
+from tests.support.fleets import Http, NewCommand, RunningCommand, environment, fleet_command, once, scrape
 from tests.support.ports import free_port
 from tests.support.wait import process_alive, wait_until_sync
 
@@ -29,7 +29,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def begin(*arguments: str, forked: bool = True, **env: str) -> RunningCommand:
         output, data = tmp_path / f"output-{len(running)}", str(tmp_path / "data")
-        running.append(RunningCommand(output, *arguments, "--data-dir", data, forked=forked, **env))
+        running.append((RunningCommand if forked else NewCommand)(output, *arguments, "--data-dir", data, **env))
         running[-1].wait_ready()
         return running[-1]
 

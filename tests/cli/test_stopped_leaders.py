@@ -27,7 +27,7 @@ from coordinator.toolsets.gateway.rules.task import Event
 from coordinator.toolsets.gateway.store.audit import PAGE, AuditStore
 from tests.items.client import Client, fresh_id
 from tests.steps.rig import Rig
-from tests.support.fleets import RunningCommand, scrape
+from tests.support.fleets import NewCommand, RunningCommand, scrape
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ def start(own_server: EmbeddedServer, tmp_path: Path) -> Iterator[Start]:
         output, data = tmp_path / f"output-{len(running)}", tmp_path / "data"
         env = {"FLEET_REDIS_URL": own_server.url}
         # A child of this process, so that it can be told when it is stopped.
-        running.append(RunningCommand(output, *arguments, "--data-dir", str(data), forked=False, **env))
+        running.append(NewCommand(output, *arguments, "--data-dir", str(data), **env))
         return running[-1]
 
     yield begin

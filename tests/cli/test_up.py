@@ -16,7 +16,7 @@ import pytest
 
 from coordinator.cli.exits import Exit
 from coordinator.cli.fleetfile import read_fleet
-from tests.support.fleets import ROOT, Http, RunningFleet, call_body, call_head, fleet_command, once, scrape
+from tests.support.fleets import ROOT, Http, NewFleet, RunningFleet, call_body, call_head, fleet_command, once, scrape
 from tests.support.wait import process_alive, wait_until_sync
 
 pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes through /proc")
@@ -43,7 +43,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFleet]:
     """One fleet for all tests that leave it unchanged: two front-ends and a worker, ready."""
     data = tmp_path_factory.mktemp("shared") / "fleet"
-    with RunningFleet(data, "--port", "0", "--workers", "1", forked=False) as fleet:
+    with NewFleet(data, "--port", "0", "--workers", "1") as fleet:
         fleet.wait_ready()
         yield fleet
 

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ async def looking(fronts: Fronts, store: Store) -> AsyncIterator[list[Front]]:
     assert (await audit(store, made[0].project)).differences == []
 
 
-async def begin(front: Front, agent: str = "lost", **fields: int) -> str:
+async def begin(front: Front, agent: str = "lost", **fields: Any) -> str:
     item = await front.add(**fields)
     await front.claim(agent, item, ttlSeconds=1)
     assert (await front.advance(item, "start", agent))["applied"]

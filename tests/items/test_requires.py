@@ -90,7 +90,8 @@ async def test_requirements_change(tools: Client) -> None:
     await consistent(tools)
     await tools.update(item, title="other")
     assert (await tools.get(item))["requires"] == ["gpu", "mac"]
-    for clearing in (None, []):
+    cleared: tuple[list[str] | None, ...] = (None, [])
+    for clearing in cleared:
         await tools.update(item, requires=["x"])
         await tools.update(item, requires=clearing)
         assert "requires" not in await tools.get(item)

@@ -140,7 +140,7 @@ class Together(NotedTools):
         agent = item.claim.agent
         for _ in range(1 + again):
             self.apply([(item.id, "start", None)], agent)
-            if item.claim and Model.claimed(item):
+            if Model.claimed(item):
                 if late:
                     self.end_by_time(item)
                 else:

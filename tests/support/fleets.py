@@ -81,19 +81,19 @@ class RunningCommand:
 
     Args:
         directory: the folder for its output.
-        forked: whether it may be a fork, whose own command line is not shown by the system.
     """
 
     prefix: Sequence[str] = ()
     """The command line before ``fleet``."""
+    forked = True
+    """Whether it may be a fork, whose own command line is not shown by the system."""
 
-    def __init__(self, directory: Path, *arguments: str, forked: bool = True, **env: str) -> None:
+    def __init__(self, directory: Path, *arguments: str, **env: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._out, self._err = directory / "stdout", directory / "stderr"
         with open(os.devnull, "rb") as nothing, open(self._out, "wb") as out, open(self._err, "wb") as err:
-            self.process = started(
-                arguments, environment(**env), nothing, out, err, prefix=self.prefix, forked=forked and not self.prefix
-            )
+            forked = self.forked and not self.prefix
+            self.process = started(arguments, environment(**env), nothing, out, err, prefix=self.prefix, forked=forked)
 
     @property
     def stdout(self) -> str:
@@ -149,10 +149,10 @@ class RunningCommand:
 class RunningFleet(RunningCommand):
     """``fleet up`` on its own data directory."""
 
-    def __init__(self, data_dir: Path, *arguments: str, forked: bool = True, **env: str) -> None:
+    def __init__(self, data_dir: Path, *arguments: str, **env: str) -> None:
         self.data_dir = data_dir
         command = ("up", "--data-dir", str(data_dir))
-        super().__init__(data_dir.with_name(data_dir.name + "-output"), *command, *arguments, forked=forked, **env)
+        super().__init__(data_dir.with_name(data_dir.name + "-output"), *command, *arguments, **env)
 
     def clean_up(self) -> None:
         """The same without the drain, which a second signal ends."""
@@ -251,3 +251,15 @@ def samples(text: bytes) -> dict[str, float]:
             labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
             found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
     return found
+
+
+class NewCommand(RunningCommand):
+    """The same in an interpreter of its own, with the command line that users see."""
+
+    forked = False
+
+
+class NewFleet(RunningFleet):
+    """The same in an interpreter of its own."""
+
+    forked = False

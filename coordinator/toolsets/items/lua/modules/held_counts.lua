@@ -1,6 +1,6 @@
 -- How many items a selector would match if they were not held back. Counted only for callers that got nothing, and over
--- at most LOOKED_MAX items, those whose back-off ends first, or of each role the best: agents that find nothing ask often, and need to know
--- whether it is worth asking, not the exact number of a long list.
+-- at most LOOKED_MAX items, those whose back-off ends first, or of each role the best: agents that find nothing ask
+-- often, and need to know whether it is worth asking, not the exact number of a long list.
 local candidates = require 'candidates'
 local classes = require 'classes'
 local items = require 'items'
@@ -22,7 +22,7 @@ local function as_offered(item)
 end
 
 -- Of items in back-off, for an agent.
-function held_counts.in_backoff(run, selector, agent)
+local function in_backoff(run, selector, agent)
   local count, scope = 0, selector.parent or selector.ancestor
   if run.nothing_else then return count end
   for _, id in ipairs(redis.call('ZRANGE', run.keys.retries, 0, LOOKED_MAX - 1)) do
@@ -42,7 +42,7 @@ local function lacks_capabilities_only(run, item, selector, agent)
 end
 
 -- Of available items that require capabilities which the agent does not have.
-function held_counts.by_requirements(run, selector, agent)
+local function by_requirements(run, selector, agent)
   local count = 0
   if redis.call('EXISTS', run.keys.requirements) == 0 then return count end
   for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
@@ -62,8 +62,8 @@ end
 
 -- The claim of a caller who got nothing, in the form of replies; `retry_ms` = when to ask again.
 function held_counts.no_match(run, selector, agent, retry_ms)
-  local apart = held_counts.by_requirements(run, selector, agent)
-  return {'no_match', '', retry_ms, apart, held_counts.in_backoff(run, selector, agent)}
+  local apart = by_requirements(run, selector, agent)
+  return {'no_match', '', retry_ms, apart, in_backoff(run, selector, agent)}
 end
 
 return held_counts
