@@ -134,6 +134,8 @@ agents = Family("ag", "hash", single=True, reason="an entry goes with its claim,
                 doc="the item that each agent holds, and what is known of each agent")  # fmt: skip
 agent_seen = Family("as", "zset", single=True, reason="at most 10000; an entry goes a day after its agent was seen",
                     doc="agents by when they were last seen")  # fmt: skip
+agent_attempts = Family("aa", "hash", single=True, reason="an entry goes with that of agent_seen",
+                        doc="attempts by agent: claims that ended in work or review without an effect")  # fmt: skip
 agent_drains = Family("ad", "hash", single=True, reason="until an operator ends them; at most 1000",
                       doc="agents that are being drained, and since when")  # fmt: skip
 requirements = Family("rs", "set", single=True, reason="an entry goes with the last item that requires it; at most 500",

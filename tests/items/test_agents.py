@@ -217,6 +217,18 @@ async def test_agents_are_forgotten_after_a_day(tools: Client) -> None:
     assert (await audit(tools.store, tools.project)).differences == []
 
 
+async def test_attempts_are_counted(tools: Client) -> None:
+    for _ in range(2):
+        item = await tools.add()
+        await take(tools, "a", item)
+        await tools.advance(item, "start", "a")
+        await tools.release("a", item, reason="failed")
+    assert {one["id"]: one.get("attempts") for one in (await listed(tools)).values()} == {"a": 2}
+    await backdate(tools, "a", DAY_MS)
+    await take(tools, "b", await tools.add())
+    assert await tools.store.command("EXISTS", keys.agent_attempts.key(tools.project)) == 0
+
+
 async def test_pages(tools: Client) -> None:
     for n in range(7):
         await take(tools, f"a-{n}", await tools.add())

@@ -39,6 +39,9 @@ class AgentEntry(Result, kw_only=True):
         UNSET
     )
     capabilities: Annotated[list[str], Meta(description="What it can do; absent: it named none.")] | UnsetType = UNSET
+    attempts: Annotated[Count, Meta(description="Claims that it left in work or review; absent: none.")] | UnsetType = (
+        UNSET
+    )
     last_seen_at: Annotated[IsoTime, Meta(description="Last claim, renewal or wait, UTC; within 10 s.")]
     holding_since: Annotated[IsoTime, Meta(description="When it first claimed its item, UTC.")] | UnsetType = UNSET
     item_id: ItemId | UnsetType = UNSET

@@ -5,7 +5,7 @@ args:      names offset limit
            names = packed list of agents, '' for a page of all
 reply:     {now, agents, live claims, parked calls, drains {name, since}, rows}; row = {agent, last seen, what it is,
            capabilities, item that it holds or '', since when, until when, waiting since or 0, selector or false, name
-           under which it is drained or ''}; times in ms; what it is and capabilities as in modules/agents.lua
+           under which it is drained or '', attempts}; times in ms; what it is and capabilities as in modules/agents.lua
 errors:    none
 writes:    none
 --]]
@@ -30,6 +30,7 @@ local function row_of(run, agent)
   return {
     agent, known.seen or 0, known.known_as, known.capabilities, item, since, ends,
     selector and tonumber(known.since) or 0, selector or false, agent_drains.of(run, agent) or '',
+    tonumber(redis.call('HGET', run.keys.agent_attempts, agent) or 0),
   }
 end
 

@@ -8,8 +8,8 @@ args:      request run.events_max run.attempts run.config run.labels updates
            c complexity; false clears, pa = '' moves to the root
 reply:     list of {'updated' or the reason, id, modified at, requires verification}
 errors:    REQUEST_ID_REUSED CONFIG_UNKNOWN UNSETTLED
-writes:    item text ranked beneath owed leases agents requirements holds lapsed abandoned retries quarantined notes
-           note request events transitions waiting wanted queue waiter messages
+writes:    item text ranked beneath owed leases agents agent_attempts requirements holds lapsed abandoned retries
+           quarantined notes note request events transitions waiting wanted queue waiter messages
 --]]
 local change = require 'change'
 local classes = require 'classes'

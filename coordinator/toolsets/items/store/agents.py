@@ -45,6 +45,8 @@ class Agent(NamedTuple):
     """What its parked claim asks for (``lua/modules/selectors.lua``); False: it does not wait."""
     drained: str
     """The name under which it is drained; '' if it is not."""
+    attempts: int
+    """Of its claims, how many ended in work or review without taking the item further."""
 
     @property
     def kind(self) -> str:

@@ -38,6 +38,7 @@ def agent_entry(agent: Agent, items: bool) -> AgentEntry:
         state="holding" if agent.item else "idle" if wanted is None else "waiting",
         draining=True if agent.drained else UNSET,
         capabilities=agent.capabilities or UNSET,
+        attempts=agent.attempts or UNSET,
         last_seen_at=iso(agent.seen),
         holding_since=iso(agent.holds_since) if agent.item else UNSET,
         item_id=dashed(agent.item) if named else UNSET,

@@ -2,6 +2,7 @@
 --   agents      agent -> the item whose claim it has, live or lapsed
 --               RECORD .. agent -> its record; no agent has such a name, because names are UTF-8
 --   agent_seen  agents with a record by when they were last seen (ms)
+--   agent_attempts  agent with a record -> its attempts (modules/attempts.lua), 0 if missing
 -- A record is a text: when the agent was last seen (ms, 13 digits), what it is (a letter of its kind, then v if its
 -- identity was verified, else -), its capabilities (in order, separated by commas), a blank, and of the last claim that
 -- it has parked the request, a blank, and since when (ms). It is written only if it says something new, or is older
@@ -67,6 +68,7 @@ local function forget(run)
   end
   redis.call('ZREM', seen, unpack(gone))
   redis.call('HDEL', run.keys.agents, unpack(records))
+  redis.call('HDEL', run.keys.agent_attempts, unpack(gone))
 end
 
 local function write(run, agent, known)
@@ -87,6 +89,11 @@ function agents.meet(run, agent, who)
   known.known_as, known.capabilities = known_as, capabilities
   write(run, agent, known)
   return known
+end
+
+-- Counts an attempt of an agent.
+function agents.count_attempt(run, agent)
+  if redis.call('ZSCORE', run.keys.agent_seen, agent) then redis.call('HINCRBY', run.keys.agent_attempts, agent, 1) end
 end
 
 -- Records that an agent that `agents.meet` knows has parked a claim.

@@ -10,6 +10,7 @@
 -- of the default schema or ''}; by schema -1 = as for all. Without settings, attempts are counted, no more.
 -- Events: attempt shows a agent, f fence, n attempts that count, e how it ended, r reason; quarantine shows n, m the
 -- most; the transition of a quarantine has the trigger `quarantine`.
+local agents = require 'agents'
 local classes = require 'classes'
 local clock = require 'clock'
 local held_back = require 'held_back'
@@ -91,6 +92,7 @@ function attempts.count(run, item, ended, at, reason, detail)
   items.load(run, item.id) -- the whole item
   local number = tonumber(item.an or 0) + 1
   items.set(item, 'an', number)
+  agents.count_attempt(run, item.holder)
   record(run, item, {math.min(item.fence, item.claimed_at), at, ended, item.holder, reason, detail})
   holds.count(run, 'a' .. (reason ~= '' and reason or ended))
   local fence, told = clock.whole(item.fence), reason ~= '' and {'r', reason} or {}
