@@ -16,15 +16,14 @@ ENDS = ("expired", "taken_over", "released")
 GivenMaxAttempts = Annotated[
     int | None | UnsetType,
     Meta(
-        description="Failed attempts until it is quarantined; 0: any number. Null: as its type or the settings say.",
+        description="Failed attempts until quarantine; 0: any number. Null: the default.",
         extra_json_schema={"minimum": 0, "maximum": MOST_ATTEMPTS},
     ),
 ]
 GivenBackoff = Annotated[
     int | None | UnsetType,
     Meta(
-        description="Seconds until it is offered again after its first failed attempt, doubled with each; 0: at once. "
-        "Null: as the settings say.",
+        description="Seconds held back after a failed attempt, doubling; 0: none. Null: the default.",
         extra_json_schema={"minimum": 0, "maximum": LONGEST_BACKOFF_SECONDS},
     ),
 ]
