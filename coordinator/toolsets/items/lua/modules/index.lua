@@ -83,18 +83,20 @@ function index.add_two(run, item, other)
     if item or other then index.add(run, item or other) end
     return
   end
-  if item.pa == other.pa then
+  local one_parent, alike = item.pa == other.pa, item.g == other.g and item.y == other.y
+  if one_parent then
     index_parent(run, item, other)
   else
     index_parent(run, item)
     index_parent(run, other)
   end
-  if item.g == other.g and item.y == other.y then
+  if alike then
     index_tags_and_type(run, item, other)
   else
     index_tags_and_type(run, item)
     index_tags_and_type(run, other)
   end
+  if one_parent and alike and item.rq and item.rq == other.rq then return requirements.add(run, item, other) end
   index_elsewhere(run, item)
   index_elsewhere(run, other)
 end

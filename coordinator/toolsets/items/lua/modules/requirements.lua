@@ -44,10 +44,14 @@ function requirements.scopes_of(item)
   return list
 end
 
--- Adds or moves an item in these.
-function requirements.add(run, item)
+-- Adds or moves an item in these, and optionally another one with the same scopes.
+function requirements.add(run, item, other)
   for _, scope in ipairs(requirements.scopes_of(item)) do
-    redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id)
+    if other then
+      redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id, other.score, other.id)
+    else
+      redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id)
+    end
   end
 end
 
