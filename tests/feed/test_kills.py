@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import random
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,12 +58,16 @@ class Listener(threading.Thread):
                 else:
                     self._listen(connection)
             except (OSError, http.client.HTTPException, ValueError):
-                self._stopping.wait(0.05)  # the front-end was killed
+                self._stopping.wait(0.1)  # the front-end or the store was killed
             finally:
                 connection.close()
 
     def stop(self) -> None:
         self._stopping.set()
+        sock = self._connection.sock if self._connection is not None else None
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)  # or it waits for the next heartbeat
         self.join(60)
 
     def _poll(self, connection: http.client.HTTPConnection) -> None:
@@ -70,7 +76,7 @@ class Listener(threading.Thread):
         answer = json.loads(response.read())
         if response.status != 200:
             assert response.status == 503, answer
-            return
+            raise OSError("the store was killed")
         self.gaps += [answer["gap"]] if "gap" in answer else []
         self.ids += [event["eventId"] for event in answer["events"]]
         self.cursor = answer["cursor"]
@@ -81,7 +87,7 @@ class Listener(threading.Thread):
         response = connection.getresponse()
         if response.status != 200:
             assert response.status == 503, response.read()
-            return
+            raise OSError("the store was killed")
         cursor = ""
         while not self._stopping.is_set():
             line = response.readline().decode().rstrip("\n")
@@ -150,7 +156,7 @@ def test_each_event_comes_once_and_in_order_whatever_dies(fleet: RunningFleet) -
         expected = [entry.decode() for entry, _ in entries]
         assert len(expected) > 200
         for one in listeners:
-            wait_until_sync(lambda: len(one.ids) >= len(expected), what="all events")  # noqa: B023
+            wait_until_sync(lambda: len(one.ids) >= len(expected), what=f"all events, at {one.cursor}")  # noqa: B023
     finally:
         writer.stop()
         for one in listeners:
