@@ -164,8 +164,7 @@ def onlooker(redis_url: str) -> Iterator[redis.Redis]:
 def project(onlooker: redis.Redis) -> Iterator[str]:
     name = f"t{uuid.uuid4().hex[:12]}"
     yield name
-    complaints = leaks.leaked_keys(onlooker, name)
-    leaks.delete_keys(onlooker, name)
+    complaints = leaks.leaked_keys(onlooker, name, delete=True)
     assert not complaints, "keys left behind:\n" + "\n".join(complaints)
 
 

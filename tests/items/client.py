@@ -24,7 +24,7 @@ from coordinator.store import Store
 from coordinator.toolsets.actor import ActorResolver
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.items.rules.dependencies import MAX_EDGES
-from coordinator.toolsets.registry import load_toolsets
+from coordinator.toolsets.items.tools import toolset as items_toolset
 from coordinator.toolsets.tool import Call, Delivery, Services
 from tests.support.schemas import decoded, must_keep_to
 
@@ -76,7 +76,7 @@ class Client:
         """Of calls that are made now."""
         self.caller: Caller | None = None
         """Who makes the calls; None: anonymous."""
-        toolset = load_toolsets(services)["items"]
+        toolset = items_toolset(services)
         self._tools = {tool.name: tool for tool in toolset.tools}
         self.changing = {tool.name for tool in toolset.tools if not tool.read_only}
         self.configure = toolset.configure

@@ -18,10 +18,14 @@ SESSION_VARIABLE = "PYTEST_FLEET_SESSION"
 """Set in the environment of all processes of a test session."""
 
 
-def leaked_keys(client: redis.Redis, project: str) -> list[str]:
-    """Complaints about a project's keys: undeclared ones, wrong types, and missing times to live."""
+def leaked_keys(client: redis.Redis, project: str, *, delete: bool = False) -> list[str]:
+    """Complaints about a project's keys: undeclared ones, wrong types, and missing times to live.
+
+    Args:
+        delete: whether every key is removed as well.
+    """
     complaints = []
-    for key, kind, ttl in _keys(client, project):
+    for key, kind, ttl in _keys(client, project, delete):
         family = keys.declared(key)
         name = key.decode(errors="replace")
         if family is None:
@@ -50,13 +54,15 @@ def _batches(client: redis.Redis, project: str) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _keys(client: redis.Redis, project: str) -> Iterator[tuple[bytes, str, int]]:
+def _keys(client: redis.Redis, project: str, delete: bool) -> Iterator[tuple[bytes, str, int]]:
     for batch in _batches(client, project):
         pipeline: Any = client.pipeline(transaction=False)
         for key in batch:
             pipeline.type(key)
             pipeline.pttl(key)
-        replies = pipeline.execute()
+        if delete:
+            pipeline.unlink(*batch)
+        replies = pipeline.execute()[: 2 * len(batch)]
         for key, kind, ttl in zip(batch, replies[::2], replies[1::2], strict=True):
             if kind != b"none":  # it may have expired since
                 yield key, kind.decode(), ttl
