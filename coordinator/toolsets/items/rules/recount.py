@@ -165,7 +165,7 @@ def scopes(fields: Fields) -> list[str]:
     by_name = [*(f"g{tag}" for tag in dict.fromkeys(tags)), *kind]
     if "rq" not in fields:
         return [*of_parent, *by_name]
-    own = ["*", f"p{fields.get('pa', '')}", *by_name]
+    own = ["*", *([f"p{fields['pa']}"] if "pa" in fields else []), *by_name]
     return [*of_parent, *by_name, *(f"R{fields['rq']} {scope}" for scope in own)]
 
 

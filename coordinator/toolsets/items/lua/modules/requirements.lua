@@ -38,7 +38,8 @@ end
 function requirements.scopes_of(item)
   local list, set = {}, item.rq
   if not set then return list end
-  list[1], list[2] = requirements.scope(set, '*'), requirements.scope(set, 'p' .. (item.pa or ''))
+  list[1] = requirements.scope(set, '*')
+  if item.pa then list[2] = requirements.scope(set, 'p' .. item.pa) end -- no selector asks for roots alone
   for tag in string.gmatch(item.g or '', '[^,%s]+') do list[#list + 1] = requirements.scope(set, 'g' .. tag) end
   if item.y then list[#list + 1] = requirements.scope(set, 'y' .. item.y) end
   return list
