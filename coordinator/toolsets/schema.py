@@ -24,7 +24,7 @@ MAX_RESULT = "anthropic/maxResultSizeChars"
 """Key of a tool's ``_meta``: up to how many characters Claude Code shows a result whole to its model."""
 Outputs = Literal["lean", "full", "none"]
 """How much ``tools/list`` says about results."""
-LEAN_BYTES = 1_500
+LEAN_BYTES = 1_300
 """For a longer structure a lean list only says that it is an object."""
 _BESIDE = frozenset(("description", "examples", "title", "default", "enum", "format", "pattern"))
 _BESIDE |= {f"{bound}{of}" for bound in ("min", "max") for of in ("imum", "Length", "Items", "Properties")}

@@ -16,7 +16,7 @@ ENDS = ("expired", "taken_over", "released")
 GivenMaxAttempts = Annotated[
     int | None | UnsetType,
     Meta(
-        description="Failed attempts until quarantine; 0: any number. Null: the default.",
+        description="Failed attempts until quarantine; 0: no limit. Null: the default.",
         extra_json_schema={"minimum": 0, "maximum": MOST_ATTEMPTS},
     ),
 ]

@@ -39,8 +39,8 @@ end
 
 -- Settles one debt, unpacked. Returns the number of writes.
 local function pay(run, debt)
-  local kind, content = debt[2], debt[3]
-  run.events_max = run.events_max or debt[1]
+  local terms, kind, content = debt[1], debt[2], debt[3]
+  run.events_max, run.attempts = run.events_max or terms[1], run.attempts or terms[2]
   if kind == 'notes' then
     notes.store_first(run, content)
     return 5 * #content
