@@ -468,6 +468,19 @@ async def test_a_selector_that_finds_nothing_says_how_much_is_in_back_off(slow: 
     assert "heldBack" not in await take(slow, "next")
 
 
+async def test_a_selector_learns_of_its_item_in_back_off_among_many_others(slow: Client) -> None:
+    for number in range(50):
+        item = await begun(slow, f"a{number}", type="common")
+        await slow.release(f"a{number}", item, reason="failed")
+    parent = await slow.add(role="blocked")
+    wanted: Json = {"type": "rare", "tags": "t", "parentId": parent, "priority": "high"}
+    item = await begun(slow, "b", retryBackoffSeconds=86400, **wanted)
+    await slow.release("b", item, reason="failed")
+    for selector in ({"type": "rare"}, {"tags": "t"}, {"parentId": parent}, {"priority": "high"}):
+        claim = await take(slow, "next", selector)
+        assert claim.get("heldBack") == {"capabilities": 0, "backoff": 1}, selector
+
+
 async def test_a_claim_by_id_comes_before_the_end_of_the_back_off(slow: Client) -> None:
     item = await begun(slow)
     await slow.release("lost", item, reason="failed")

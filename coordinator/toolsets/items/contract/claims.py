@@ -174,7 +174,7 @@ class HeldBack(Result, kw_only=True):
     """Items that the selector would match, but that are held back."""
 
     capabilities: Annotated[Count, Meta(description="They require capabilities that the agent lacks; of the 50 best.")]
-    backoff: Annotated[Count, Meta(description="In back-off after a failed attempt, of the 50 that end first.")]
+    backoff: Annotated[Count, Meta(description="In back-off after a failed attempt; of many, some.")]
 
 
 class ClaimResult(Result, kw_only=True):

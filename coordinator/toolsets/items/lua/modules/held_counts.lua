@@ -1,6 +1,6 @@
 -- How many items a selector would match if they were not held back. Counted only for callers that got nothing, and over
--- at most LOOKED_MAX items, those whose back-off ends first, or of each role the best: agents that find nothing ask
--- often, and need to know whether it is worth asking, not the exact number of a long list.
+-- at most LOOKED_MAX items, those whose back-off ends first, or of each role and the scopes of the selector the best:
+-- agents that find nothing ask often, and need to know whether it is worth asking, not the exact number of a long list.
 local candidates = require 'candidates'
 local classes = require 'classes'
 local items = require 'items'
@@ -8,7 +8,7 @@ local requirements = require 'requirements'
 local selectors = require 'selectors'
 
 local ABANDONED, APART, READY, STATES = classes.ABANDONED, classes.APART, classes.READY, classes.STATES
-local QUEUE, REVIEW, WORK = classes.QUEUE, classes.REVIEW, classes.WORK
+local QUEUE, REVIEW, WAITING, WORK = classes.QUEUE, classes.REVIEW, classes.WAITING, classes.WORK
 
 local held_counts = {}
 
@@ -16,16 +16,45 @@ local LOOKED_MAX = 50
 
 -- The item as it will be when its back-off is over; nil if it will not be available then either.
 local function as_offered(item)
-  if classes.is_held(item) or item.nb then return nil end
+  if not item.nt or classes.is_held(item) or item.nb then return nil end
   local class = item.role * STATES + (classes.is_left(item, item.role) and ABANDONED or READY)
   return setmetatable({class = class}, {__index = item})
+end
+
+-- Items of a class that may match a selector, the best LOOKED_MAX, as an iterator.
+local function best(run, selector, class)
+  local next_candidate, looked, last = candidates.merged(run, selector, class, nil, LOOKED_MAX), 0, nil
+  return function()
+    while looked < LOOKED_MAX do
+      local _, id = next_candidate()
+      looked = looked + 1
+      if not id then return nil end
+      if id ~= last then -- one with two of the tags comes twice in a row
+        last = id
+        return id
+      end
+    end
+  end
+end
+
+-- Ids of items in back-off. If there are many, of which the selector may want few, also those that it leads to.
+local function ids_in_backoff(run, selector)
+  local list, seen = redis.call('ZRANGE', run.keys.retries, 0, LOOKED_MAX - 1), {}
+  if #list < LOOKED_MAX or next(selector) == nil then return list end
+  for _, id in ipairs(list) do seen[id] = true end
+  for _, role in ipairs(selector.role and {selector.role} or {WORK, REVIEW}) do
+    for id in best(run, selector, role * STATES + WAITING) do
+      if not seen[id] then list[#list + 1] = id end
+    end
+  end
+  return list
 end
 
 -- Of items in back-off, for an agent.
 local function in_backoff(run, selector, agent)
   local count, scope = 0, selector.parent or selector.ancestor
   if run.nothing_else then return count end
-  for _, id in ipairs(redis.call('ZRANGE', run.keys.retries, 0, LOOKED_MAX - 1)) do
+  for _, id in ipairs(ids_in_backoff(run, selector)) do
     local offered = as_offered(items.load_partly(run, id))
     local suits = offered and selectors.matches(run, offered, selector)
     if suits and not selectors.is_shielded(run, offered, agent, scope) then count = count + 1 end
@@ -46,15 +75,8 @@ local function by_requirements(run, selector, agent)
   local count = 0
   if redis.call('EXISTS', run.keys.requirements) == 0 then return count end
   for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
-    local next_candidate, last = candidates.merged(run, selector, APART + role, nil, LOOKED_MAX), nil
-    for _ = 1, LOOKED_MAX do
-      local _, id = next_candidate()
-      if not id then break end
-      -- An item with two of the tags comes twice in a row.
-      if id ~= last and lacks_capabilities_only(run, items.load_partly(run, id), selector, agent) then
-        count = count + 1
-      end
-      last = id
+    for id in best(run, selector, APART + role) do
+      if lacks_capabilities_only(run, items.load_partly(run, id), selector, agent) then count = count + 1 end
     end
   end
   return count
