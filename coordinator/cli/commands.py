@@ -164,7 +164,7 @@ COMMANDS: dict[str, Command] = {
         Shows for each agent what it holds or waits for, when it was last seen, and its capabilities; then which
         agents are being drained.
         """,
-        ("fleet agents", "fleet agents --json --project alpha"),
+        ("fleet agents", "fleet agents --json --project default"),
     ),
     "agents drain": Command(
         "coordinator.cli.agents:drain",
@@ -173,12 +173,12 @@ COMMANDS: dict[str, Command] = {
         NAME is an agent's id, or what precedes a '/' in the ids of several, such as those of one token. Their
         claims get the outcome agent_draining, also those that are waiting now; their renewals say stop.
         """,
-        ("fleet agents drain builder-7", "fleet agents drain builder --project alpha"),
+        ("fleet agents drain builder-7", "fleet agents drain builder --project default"),
     ),
     "agents undrain": Command(
         "coordinator.cli.agents:undrain",
         "Let drained agents claim again.",
-        ("fleet agents undrain builder-7", "fleet agents undrain builder --project alpha"),
+        ("fleet agents undrain builder-7", "fleet agents undrain builder --project default"),
     ),
     "doctor": Command(
         "coordinator.cli.doctor.command:app",

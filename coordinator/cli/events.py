@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
 
 from cyclopts import Parameter
@@ -20,8 +20,9 @@ from coordinator.feed.listener import Item
 from coordinator.settings import LoadedSettings
 from coordinator.store import Store
 from coordinator.store.keys import DEFAULT_PROJECT, check_project
-from coordinator.transport.feed_ids import check_ids
-from coordinator.transport.feed_request import FeedRequest, read_request
+
+if TYPE_CHECKING:
+    from coordinator.transport.feed_request import FeedRequest
 
 
 @with_settings(only=STORE_SETTINGS)
@@ -42,6 +43,9 @@ def events(
     Raises:
         CommandFailed: the store cannot be used, or an argument is malformed.
     """
+    # Here, because it imports the transport with MCP's SDK, for which other commands would have to wait, too.
+    from coordinator.transport.feed_request import read_request
+
     check_range("--count", count, 1, 100_000)
     given = {"after": after or ("" if follow else OLDEST), "kinds": kinds, "id": id, "root": root}
     try:
@@ -69,6 +73,8 @@ async def _show(store: Store, asked: FeedRequest, follow: bool, last: int | None
         CommandFailed: there is no such id.
         ToolFailure: the store does not answer.
     """
+    from coordinator.transport.feed_ids import check_ids
+
     reader = FeedReader(store)
     ids = [form for one in asked.ids for form in one] + list(asked.filter.roots)
     found = await reader.position(asked.project, asked.after, ids)

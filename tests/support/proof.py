@@ -182,7 +182,7 @@ class _Replay:
                 self._transition(event, state)
             case "link":
                 self._link(event)
-            case "update":
+            case "update" | "attempt":
                 pass
             case _:
                 self._broken("complete", event, f"a {event.kind}, which nobody was to do")

@@ -87,7 +87,7 @@ class TreeStore(BaseStore):
     ) -> tuple[TreeReply, list[Noted]]:
         """Creates everything or nothing; ``specs`` begin with the root."""
         noted = _encode([Noted(note.id, note.item, note.key, note.role) for note in notes])
-        parts = (pack((self._terms, "notes", part)) for part in slices(notes, lambda note: note, _weight))
+        parts = (pack(((self._events,), "notes", part)) for part in slices(notes, lambda note: note, _weight))
         reply = await self._change_by_schema(_CREATE, project, request, pack(specs), pack(edges), noted, *parts)
         return reply, _noted(reply.noted)
 

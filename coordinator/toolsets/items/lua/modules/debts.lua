@@ -5,7 +5,7 @@
 --           {terms, id, change, id, change ..}  changes of counts of blockers; 0 for new items not yet indexed by tags
 --                                               and types
 --           {terms, 'offers', list of ids}      items to offer to waiting calls
---           {terms, 'notes', list of notes}     first notes of new items (modules/notes.lua)
+--           {{events kept}, 'notes', list of notes}  first notes of new items (modules/notes.lua)
 local debts = {}
 
 local ITEMS_IN_PART = 32
