@@ -1,7 +1,7 @@
 """How much memory does an item take at 1,000,000 items, and in which keys?
 
-Loads items with only a title of 60 bytes (benchmarks/loader.py), so each is in the ready index of
-everything and of its parent, and in the index of id prefixes. Prints the growth of the server's used
+Loads items with only a title of 60 bytes (benchmarks/loader.py), so each is in the ranked index of
+the roots, and in the index of id prefixes. Prints the growth of the server's used
 memory, and the share of each kind of key by MEMORY USAGE over a sample of its keys. The number of
 events and idempotency records is bounded: the former are shown separately, the loader makes none of
 the latter.
@@ -26,7 +26,7 @@ GOAL = 450
 SAMPLE = 2000
 BOUNDED = ("events", "transitions")
 """Families whose size does not depend on the number of items."""
-_SCOPES = {b"*": "everything", b"p": "below a parent", b"g": "by tag", b"y": "by type"}
+_SCOPES = {b"c": "all children", b"p": "below a parent", b"g": "by tag", b"y": "by type", b"R": "by capabilities"}
 
 
 class Kind(NamedTuple):
