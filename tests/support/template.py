@@ -71,7 +71,9 @@ class Forked:
         os.close(self._answers)
 
     def _number(self) -> int:
-        return int.from_bytes(os.read(self._answers, _NUMBER), "little", signed=True)
+        answer = os.read(self._answers, _NUMBER)
+        assert answer, "the keeper of a fleet command was killed"
+        return int.from_bytes(answer, "little", signed=True)
 
 
 class Template:
