@@ -352,7 +352,7 @@ async def test_hundreds_of_waiting_calls_cost_almost_nothing(project: Project) -
     assert done["fcall"] / seconds < calls / 10, done
     assert done.total() / done["fcall"] < 10, done
     assert not done.keys() & {"publish", "hset"}, done
-    assert done["zadd"] < calls / 10, done  # processes note themselves every ten seconds, calls do not
+    assert done["zadd"] < calls / 2, done  # processes note themselves and what is due, calls do not
 
     answers = [asyncio.create_task(connection.answer()) for connection in connections]
     (item,) = await project.create(1)
