@@ -1,13 +1,13 @@
 """Builds the function library of a package (``FUNCTION LOAD``) from its Lua files.
 
-Each operation becomes a function of the server, and each module that one of them uses is part of the library once.
-Everything is built when the library is loaded; a call only makes its ``run``, the table with the state of the call
-(module ``run``). The names of the library and of its functions end in a digest of its text, because function names are
-server-wide: so each release calls its own.
+Each operation becomes a function of the server, and each module that one of them uses is in the library once. A call
+only makes its ``run``, the table with the state of the call (module ``run``). The names of the library and of its
+functions end in a digest of its text, because function names are server-wide: so each release calls its own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import re
@@ -20,6 +20,8 @@ from coordinator.store.lua_source import REQUEST, Header, Line, Source
 
 _DIGEST = "@digest@"  # placeholder for the digest until it is known
 _REPLACEABLE = ("run", "change")  # modules of which a package may have its own instead of the store's
+_GLOBALS = "redis,cmsgpack,struct,string,math,table,ipairs,pairs,next,tonumber,type,unpack"
+# Local from the first call on (before, they are not there): a call reads a hundred, each by a search of three tables.
 _BEGIN = """\
 #!lua name={prefix}{digest}
 local modules={{}}
@@ -27,7 +29,9 @@ local function require(name) return modules[name] or error('no module ' .. name)
 local function register(name,flags,callback)
 redis.register_function{{function_name='{prefix}'..name..'_{digest}',flags=flags,callback=callback}}
 end
-"""
+local function globals() return GLOBALS end
+local GLOBALS local function begin() GLOBALS=globals() end
+""".replace("GLOBALS", _GLOBALS)
 _SHARED = Path(__file__).parent / "lua" / "modules"
 
 
@@ -103,22 +107,21 @@ class Library:
 
 def _registered(name: str, source: Source) -> list[Line]:
     """The lines that make an operation a function of the server."""
-    header, fields, parameters, rest, at = source.header, [], [], "", 1
+    header, fields, parameters, first, at = source.header, [], [], "if not redis then begin() end ", 1
     for word in header.args:
         if word == "request":
-            values = ",".join(f"{field}=ARGV[{at + n}]" for n, field in enumerate(REQUEST))
-            parameters.append(f",{{{values}}}")
+            parameters.append(f",{{{','.join(f'{field}=ARGV[{at + n}]' for n, field in enumerate(REQUEST))}}}")
             at += len(REQUEST) - 1
         elif word.startswith("run."):
             fields.append(f"{word.removeprefix('run.')}=ARGV[{at}]")
         elif word.endswith("..."):
-            rest = f"local rest={{}} for n={at},#ARGV do rest[n-{at - 1}]=ARGV[n] end "
+            first += f"local rest={{}} for n={at},#ARGV do rest[n-{at - 1}]=ARGV[n] end "
             parameters.append(",rest")
         else:
             parameters.append(f",ARGV[{at}]")
         at += 1
     flags = "'no-writes'" if not header.writes else "'allow-oom'" if header.full else ""
-    call = f"{rest}return operation(modules.run({{{','.join(fields)}}},KEYS[1]){''.join(parameters)})"
+    call = f"{first}return operation(modules.run({{{','.join(fields)}}},KEYS[1]){''.join(parameters)})"
     after = f"end)()\nregister('{name}',{{{flags}}},function(KEYS,ARGV)\n{call}\nend)\nend"
     return _wrapped(f"{name}.lua", "do\nlocal operation=(function()", source.lines, after)
 
@@ -138,10 +141,7 @@ def _wrapped(origin: str, before: str, lines: list[Line], after: str) -> list[Li
 
 
 def _folder(package: str) -> Path:
-    try:
-        spec = importlib.util.find_spec(package)
-    except ModuleNotFoundError:
-        spec = None
-    if spec is None or not spec.submodule_search_locations:
-        raise ScriptError(f"'{package}' is not an importable package")
-    return Path(spec.submodule_search_locations[0]) / "lua"
+    with contextlib.suppress(ModuleNotFoundError):
+        if (spec := importlib.util.find_spec(package)) and spec.submodule_search_locations:
+            return Path(spec.submodule_search_locations[0]) / "lua"
+    raise ScriptError(f"'{package}' is not an importable package")

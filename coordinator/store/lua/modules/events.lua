@@ -7,7 +7,7 @@ local TRIM_EVERY, OFTEN_BELOW = 16, 10000
 -- Whether this call trims the streams to which it appends. One in 16 does, by the clock: three more arguments make an
 -- append a fifth dearer, and streams are trimmed roughly anyway. Short streams are trimmed by all calls.
 function events.trims(run)
-  return run.now % TRIM_EVERY == 0 or tonumber(run.events_max) < OFTEN_BELOW
+  return run.now % TRIM_EVERY == 0 or run.events_max - OFTEN_BELOW < 0 -- events_max may be a text
 end
 
 -- Appends an event of this kind about the thing with this id; further fields and values in pairs.

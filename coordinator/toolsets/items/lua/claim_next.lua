@@ -34,6 +34,7 @@ local waiters = require 'waiters'
 
 local SCAN_MAX = finding.SCAN_MAX
 
+local SWEEPS = {expiry.SWEEP_BATCH, SCAN_MAX} -- expired claims put back at most, before each of two searches
 local POLL_MS = 1000 -- the retry interval of callers that do not wait
 
 -- The reply of an unfinished call, with its releases; and `false`: it is not recorded.
@@ -72,8 +73,8 @@ return function(
     only = '0' -- from here on this step makes the record, so no other call can have received it
     local some_abandoned = not run.nothing_else and redis.call('EXISTS', run.keys.abandoned) == 1
     local found, stopped, none_left, over
-    for _, budget in ipairs({expiry.SWEEP_BATCH, SCAN_MAX}) do
-      none_left, over = finding.sweep(run, request, waiter, budget)
+    for n = 1, 2 do
+      none_left, over = finding.sweep(run, request, waiter, SWEEPS[n])
       if over then return over, false end
       if drained then break end
       found, stopped = finding.search(run, selector, agent, after, some_abandoned)

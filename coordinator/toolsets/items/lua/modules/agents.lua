@@ -12,6 +12,7 @@ local clock = require 'clock'
 local agents = {}
 
 local RECORD = '\255'
+local RECORD_FORMAT = '^(%d+)(%D.)(%S*) (%S*) (%d*)$'
 local FRESH_MS = 10000
 local KEPT_MS = 86400000 -- agents not seen for longer are forgotten
 local KEPT_MAX = 10000 -- agents; of more, those not seen for longest are forgotten
@@ -23,10 +24,10 @@ function agents.load(run, agent)
   local known = run.known_agents[agent]
   if known then return known end
   local item, record = unpack(redis.call('HMGET', run.keys.agents, agent, RECORD .. agent))
-  known = {item = item, known_as = '', capabilities = '', request = '', since = ''}
+  known = {item = item, seen = nil, known_as = '', capabilities = '', request = '', since = ''}
   if record then
-    known.seen, known.known_as = tonumber(string.sub(record, 1, 13)), string.sub(record, 14, 15)
-    known.capabilities, known.request, known.since = string.match(record, '^(%S*) (%S*) (%d*)$', 16)
+    known.seen, known.known_as, known.capabilities, known.request, known.since = string.match(record, RECORD_FORMAT)
+    known.seen = tonumber(known.seen)
   end
   run.known_agents[agent] = known
   return known

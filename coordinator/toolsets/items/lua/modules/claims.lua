@@ -64,8 +64,8 @@ end
 
 -- Puts items of up to `budget` expired claims back. Returns whether none are left.
 function claims.expire(run, budget)
+  if redis.call('ZCOUNT', run.keys.leases, '-inf', run.now) == 0 then return true end
   local due = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, budget)
-  if not due[1] then return true end
   local ended, left = {}, SWEEP_WRITES
   for n, id in ipairs(redis.call('HMGET', run.keys.agents, unpack(due))) do
     if left <= run.edges_visited then break end

@@ -25,7 +25,7 @@ end
 
 -- Appends an event of this kind about a loaded item; further fields and values in pairs.
 function item_events.emit(run, kind, item, ...)
-  local root = item_events.root_of(run, item)
+  local root = item.pa and item_events.root_of(run, item)
   if root then return events.emit(run, kind, item.id, 'R', root, ...) end
   return events.emit(run, kind, item.id, ...)
 end

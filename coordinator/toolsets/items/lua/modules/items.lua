@@ -27,6 +27,7 @@ local items = {}
 
 local MAX_DEPTH = 3
 local INLINE_BYTES = 64 -- the longest text in the item's own hash
+local PARTLY = {'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo', 'ra', 'u', 'nt', 'rq'} -- what `items.load_partly` reads
 
 -- Sets the fields derived from the stored score and the record of a claim (nil for none).
 function items.unpack_stored(item, score, claim)
@@ -58,15 +59,12 @@ end
 -- The same but cheaper, `partial`: only the fields that claims, classes and scopes need.
 function items.load_partly(run, id)
   if run.loaded[id] then return run.loaded[id] end
-  local key = run.keys.item .. id
-  local values = redis.call('HMGET', key, 'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo', 'ra', 'u', 'nt', 'rq')
+  local values = redis.call('HMGET', run.keys.item .. id, unpack(PARTLY))
   if not values[1] then return nil end
-  local item = {
-    id = id, partial = true, score = 0, class = 0, role = 0,
-    pa = values[3] or nil, g = values[4] or nil, y = values[5] or nil, nb = values[6] or nil,
-    d = values[7] or nil, k = values[8] or nil, lo = values[9] or nil,
-    ra = values[10] or nil, u = values[11] or nil, nt = values[12] or nil, rq = values[13] or nil,
-  }
+  local item = {id = id, partial = true, score = 0, class = 0, role = 0}
+  for n = 3, #PARTLY do -- most items have few of these
+    if values[n] then item[PARTLY[n]] = values[n] end
+  end
   run.loaded[id] = item
   items.unpack_stored(item, values[1], values[2])
   return item

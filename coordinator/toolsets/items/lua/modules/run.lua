@@ -24,9 +24,7 @@ local VALUES = {
   abandoned_noted = false, -- whether this call has added abandoned items
   comparisons = 0, hand_overs = 0, -- of items with parked calls (modules/serve.lua)
   edges_looked_at = 0, -- for repairs of levels (modules/levels.lua)
-  edges_visited = 0, -- of items whose role has changed in this call
   looks_left = 256, -- remaining reads of parked calls in search of a holder (modules/holders.lua)
-  tag_entries_written = 0, -- entries in tag scopes written one by one by this call
 }
 local DEFAULTS = {
   __index = function(run, name)
@@ -45,6 +43,8 @@ return function(args, prefix)
     loaded = {}, -- by id: one table per item and call, so that all code of the call sees changes
     newly_ready = {}, -- ids moved to a ready class by this call (modules/serve.lua hands them out)
     freed_ids = {}, -- items freed by this call: their subtrees may be claimed again (modules/serve.lua)
+    edges_visited = 0, -- of items whose role has changed in this call
+    tag_entries_written = 0, -- entries in tag scopes written one by one by this call
     has_debts = false, -- whether this call has stored debts
     nobody_waits = false, -- whether it is known that no call is parked
     nothing_else = false, -- and that modules/change.lua found none of the other keys

@@ -87,11 +87,11 @@ end
 -- Changes the role and everything that depends on it; returns the items that become unblocked.
 function transitions.change_role(run, item, to, trigger, label, author)
   local before, from_label = item.role, item.lb
-  items.set(item, 'pr', to == BLOCKED and tostring(before))
+  if item.pr or to == BLOCKED then items.set(item, 'pr', to == BLOCKED and tostring(before)) end
   items.set(item, 'lb', label)
   -- Later than the claim with which it comes to review, to distinguish that from a reviewer's claim.
   items.set(item, 'ra', clock.whole(to == REVIEW and item.fence and math.max(run.now, item.fence + 1) or run.now))
-  items.set(item, 'tk', nil)
+  if item.tk then items.set(item, 'tk', nil) end
   items.set(item, 'u', unclaimed_mark(item, to, trigger))
   if item.an and (before == TERMINAL or held_back.is_quarantined(item)) then items.set(item, 'an', 0) end -- anew
   held_back.finish(run, item)
