@@ -251,8 +251,8 @@ def main(*arguments: str) -> None:
         bare = Cycles(together_url, plain, agents)
         stack.callback(bare.close)
         found: dict[str, list[Cost]] = {name: [] for name in (*(side.name for side in sides), TOGETHER, BARE)}
-        for _ in range(rounds + 1):
-            for side in sides:
+        for number in range(rounds + 1):
+            for side in sides if number % 2 else reversed(sides):
                 found[side.name].append(measure(side, items, agents))
             _fill(together, items)
             before = cpu_us(together.store)
