@@ -12,7 +12,8 @@ from ruamel.yaml import YAML
 
 from coordinator.metrics.catalogue import CATALOGUE
 from coordinator.metrics.metric import Label, Metric
-from deploy.grafana.boards import ALL, Dashboard, Panel
+from deploy.grafana.boards import ALL
+from deploy.grafana.panels import Dashboard, Panel
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "metrics.md"

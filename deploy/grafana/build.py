@@ -15,7 +15,8 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.common import BigValueGraphMode
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from deploy.grafana.boards import ALL, Dashboard, Panel
+from deploy.grafana.boards import ALL
+from deploy.grafana.panels import Dashboard, Panel
 
 HERE = Path(__file__).resolve().parent
 DASHBOARDS = HERE / "dashboards"

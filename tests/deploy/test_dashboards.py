@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from coordinator.metrics.catalogue import CATALOGUE
-from deploy.grafana.boards import ALL, Panel
+from deploy.grafana.boards import ALL
 from deploy.grafana.build import DASHBOARDS, rendered
+from deploy.grafana.panels import Panel
 from tests.identity.signing import Signer
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body
 from tests.support.ports import free_port

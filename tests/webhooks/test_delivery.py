@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -422,20 +423,26 @@ async def test_slow_and_endless_answers_do_not_hold_it_up(
     monkeypatch.setattr(sender, "TOTAL_SECONDS", 0.5)
     monkeypatch.setattr(sender, "REST_SECONDS", 0.2)
     kinds: list[str] = []
+    again, fine = threading.Event(), threading.Event()
 
     def answer(request: BaseHTTPRequestHandler) -> int | None:
-        kinds.append(["slow head", "endless body", "slow body", "fine"][min(len(kinds), 3)])
-        if kinds[-1] == "fine":
+        kind = ["slow head", "endless body", "slow body", "fine"][min(len(kinds), 3)]
+        kinds.append(kind)
+        if len(kinds) > 1:
+            again.set()
+        if kind == "fine":
+            fine.set()
             return 200
-        if kinds[-1] == "slow head":
-            time.sleep(1.0)
+        if kind == "slow head":
+            again.wait(60)  # the sender gives up before, and comes again
             return None
         request.send_response(200)
         request.end_headers()
         try:
             for _ in range(100_000):
-                request.wfile.write(b"x" * (1 if kinds[-1] == "slow body" else 65536))
-                time.sleep(0.1 if kinds[-1] == "slow body" else 0)
+                request.wfile.write(b"x" * (1 if kind == "slow body" else 65536))
+                if kind == "slow body" and fine.wait(0.1):
+                    break  # the sender has gone on
         except OSError:
             pass
         return None
