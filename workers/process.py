@@ -248,9 +248,7 @@ class WorkerProcess:
         listener.cancel()
         allowed = self._settings.drain_seconds
         await engine.drain(_ORPHAN_SECONDS if self._orphaned() else max(allowed - _MARGIN_SECONDS, allowed / 2))
-        for task in others:
-            task.cancel()
-        await asyncio.gather(listener, *others, return_exceptions=True)
+        await clients.end_tasks(listener, *others)
         return failed
 
     async def _sign_off(self, worker: StepWorker) -> None:

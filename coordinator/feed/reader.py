@@ -30,6 +30,7 @@ from coordinator.feed.listener import Batch, Item, Listener
 from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store import Store, StoreError, keys
+from coordinator.store.clients import end_tasks
 
 COUNT = 500
 """Entries of a project that are read at a time."""
@@ -185,8 +186,7 @@ class FeedReader:
     async def aclose(self) -> None:
         """Stops reading."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await end_tasks(self._task)
 
     async def _catch_up(self, listener: Listener) -> list[Item]:
         """Reads on for a listener that is behind; puts it among the others once it is not."""

@@ -24,6 +24,7 @@ from coordinator.store.errors import StoreUnreachable
 Resolver = Callable[[], Awaitable[Address]]
 """Says where the primary is now. Raises StoreUnreachable if nobody knows."""
 
+CANCEL_AGAIN_SECONDS = 0.5
 _SENTINEL_SECONDS = 1.0
 """How long one Sentinel may take to answer before the next one is asked."""
 
@@ -47,6 +48,20 @@ def async_client(address: Address, **options: Any) -> redis.asyncio.Redis:
     sentinel = _sentinel(address, _SENTINEL_SECONDS)
     primary: redis.asyncio.Redis = sentinel.master_for(address.service, **address.client_options(), **options)
     return primary
+
+
+async def end_tasks(*tasks: asyncio.Task[Any]) -> None:
+    """Cancels tasks that use a client, and waits until they have ended.
+
+    It cancels again and again, because before Python 3.12 a cancellation is lost if it comes just when a command has
+    been sent (``asyncio.wait_for``). Then a task that tries for ever goes on.
+    """
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_SECONDS)
+    await asyncio.gather(*tasks, return_exceptions=True)  # or asyncio reports failures that nobody has looked at
 
 
 def address_of(client: redis.Redis) -> Address:

@@ -38,7 +38,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.store.address import Address
-from coordinator.store.clients import Resolver, confirmed
+from coordinator.store.clients import Resolver, confirmed, end_tasks
 from coordinator.store.connection import MAX_IN_FLIGHT, SILENT, Connection, over_capacity
 from coordinator.store.errors import ServerError, StoreChanged, StoreError, StoreTooOld, StoreUnreachable
 from coordinator.store.identity import Ask
@@ -144,8 +144,7 @@ class Link:
         self._why = "link of this process is closed"
         self.submit = self._refuse
         if self._reconnecting is not None:
-            self._reconnecting.cancel()
-            await asyncio.wait([self._reconnecting])
+            await end_tasks(self._reconnecting)
         self._fail_parked()
         if connection is not None:
             await connection.finish()

@@ -12,6 +12,7 @@ from redis.asyncio.client import PubSub
 
 from coordinator.errors import ToolFailure
 from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.store.clients import end_tasks
 from coordinator.store.store import Store
 
 LISTEN_SECONDS = 2.0
@@ -80,8 +81,7 @@ class Subscription:
     async def close(self) -> None:
         """Stops listening."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await end_tasks(self._task)
 
     async def _listen(self) -> None:
         while True:
