@@ -12,7 +12,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -183,6 +183,26 @@ class Resource(NamedTuple):
 
 
 @dataclass(slots=True, frozen=True)
+class Document:
+    """A kind of document about a project, read by its URI: the answer of a tool that reads, as JSON."""
+
+    path: str
+    """The URI without ``fleet://<project>/``; ``{id}`` stands for the id of a thing."""
+    name: str
+    title: str
+    description: str
+    tool: Tool
+    """Answers. In permission, criticality and deadline, reading the document is a call of this tool."""
+    arguments: Callable[[str], msgspec.Struct]
+    """The tool's arguments, for an id in its usual form ('' for a document about all)."""
+    ids: Callable[[str], str | None] = lambda text: None
+    """An id as the tool knows it; None: nothing can have this id."""
+    follows: Literal["id", "root", "all", "none"] = "id"
+    """Which events may change it: those of the thing, of the whole tree that the item is in, all of the toolset, or
+    none."""
+
+
+@dataclass(slots=True, frozen=True)
 class Toolset:
     """The tools of one toolset, in their order."""
 
@@ -202,3 +222,5 @@ class Toolset:
     """Arguments of example calls, by tool."""
     resources: tuple[Resource, ...] = ()
     """Readable by whoever may use any of the tools."""
+    documents: tuple[Document, ...] = ()
+    """Readable by whoever may use their tools."""

@@ -71,6 +71,8 @@ class Done(msgspec.Struct, frozen=True):
     """``_meta`` of the result."""
     hint: bytes = b""
     """A hint to the reader, as JSON; part of ``body`` and ``text`` where they can hold it."""
+    code: str = ""
+    """Of a failure; empty: there is none, or its handler has answered it in the toolset's own form."""
 
     def blocks(self) -> tuple[str, ...]:
         """The text blocks of the result."""
@@ -317,5 +319,5 @@ def _failed(tool: Tool, failure: ToolFailure) -> Done:
     if failure.kind == "shedding":
         retry_after = max(1, math.ceil((failure.retry_after_ms or 1000) / 1000))
     if tool.refusal is not None:
-        return _replied(tool.refusal(failure), retry_after)
-    return Done(to_json(failure.body()), True, retry_after)
+        return msgspec.structs.replace(_replied(tool.refusal(failure), retry_after), code=failure.code)
+    return Done(to_json(failure.body()), True, retry_after, code=failure.code)

@@ -79,9 +79,13 @@ class Endpoint:
         return {
             one.uri: one
             for toolset in self.toolsets
-            if caller is None or not sufficient(toolset.name, True).isdisjoint(caller.permissions)
+            if caller is None or self.reads(caller, toolset.name)
             for one in toolset.resources
         }
+
+    def reads(self, caller: Caller, toolset: str) -> bool:
+        """Whether a caller may use the reading tools of a toolset."""
+        return not sufficient(toolset, True).isdisjoint(caller.permissions)
 
     @property
     def instructions(self) -> str:

@@ -11,12 +11,11 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import mcp_types as types
 import msgspec
-from mcp.server.caching import CacheHint
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -27,50 +26,28 @@ from coordinator import NAME, __version__
 from coordinator.errors import ToolFailure, that_exist
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded
-from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.tool import Call, Delivery, Resource, Tool
+from coordinator.toolsets.tool import Call, Tool
 from coordinator.transport.bodies import replayed
-from coordinator.transport.calls import Calls, Done, Recheck
+from coordinator.transport.calls import Calls, Done
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.envelope import CAPABILITIES_KEY, LEGACY, MODERN, VERSION_KEY
+from coordinator.transport.exchange import EXCHANGE, Exchange
 from coordinator.transport.progress import reported
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send, to_json
+from coordinator.transport.resources import Resources, check_cursor
 
 LIST_TTL_MS = 300_000
 """How long a client may keep a tool list, which changes only with a deployment."""
 
-EXCHANGE = "coordinator.exchange"
-"""Key of the ``Exchange`` in the ASGI scope that the SDK passes through."""
+_CACHED: tuple[CacheableMethod, ...] = (
+    "tools/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "server/discover",
+)
 
-_JSON_TYPE = JSON.decode()
-_Result = TypeVar("_Result", types.ListResourcesResult, types.ReadResourceResult)
 ServerFactory = Callable[[Endpoint, Calls], "Server[Any]"]
-
-
-@dataclass(slots=True)
-class Exchange:
-    """What the front-end knows about a request, passed through the SDK to the handlers."""
-
-    project: str
-    request_id: str = ""
-    """Empty on stdio, where the JSON-RPC id is enough."""
-    caller: Caller | None = None
-    """Who presented a verified credential."""
-    recheck: Recheck | None = None
-    """Checks, while a call waits, that the caller is still authorized."""
-    private: bool = False
-    """Whether lists depend on the caller, so that caches must not share them."""
-    retry_after: int | None = None
-    """Seconds, set when the call was shed; becomes the ``Retry-After`` header."""
-    delivery: Delivery | None = None
-    """Of a call that may wait."""
-    hung_up: asyncio.Future[None] | None = None
-    """Completed when the client has hung up, on stdio; over HTTP its calls are cancelled."""
-
-    @property
-    def for_some(self) -> bool:
-        """Whether the answer depends on the caller."""
-        return self.private or self.caller is not None
 
 
 def server_info() -> dict[str, Any]:
@@ -101,7 +78,7 @@ def build_server(
     async def list_tools(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        _check_cursor(params)
+        check_cursor(params)
         exchange = await exchange_of(context)
         if not exchange.for_some:
             return listing
@@ -109,26 +86,6 @@ def build_server(
         if exchange.caller is not None:
             tools = [tool for tool in for_callers if endpoint.access[tool.name].permits(exchange.caller)]
         return types.ListToolsResult(tools=tools, cache_scope="private")
-
-    async def list_resources(
-        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        _check_cursor(params)
-        exchange = await exchange_of(context)
-        resources = endpoint.resources(exchange.caller).values()
-        return _scoped(types.ListResourcesResult(resources=[_described(one) for one in resources]), exchange)
-
-    async def read_resource(
-        context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        exchange = await exchange_of(context)
-        resources = endpoint.resources(exchange.caller)
-        found = resources.get(params.uri)
-        if found is None:
-            known = ", ".join(resources) or "none"
-            raise MCPError(types.INVALID_PARAMS, f"Unknown resource: {params.uri[:200]}; there are: {known}")
-        content = types.TextResourceContents(uri=found.uri, mime_type=_JSON_TYPE, text=found.text)
-        return _scoped(types.ReadResourceResult(contents=[content]), exchange)
 
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
@@ -160,17 +117,19 @@ def build_server(
             exchange.delivery.answered = True
         return _result(done, context)
 
+    resources = Resources(endpoint, calls, transport, exchange_of)
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
     server: Server[Any] = Server(
         NAME,
         version=__version__,
         instructions=endpoint.instructions or None,
-        cache_hints=dict.fromkeys(("tools/list", "resources/list", "resources/read", "server/discover"), hint),
+        cache_hints=dict.fromkeys(_CACHED, hint),
         get_tool_input_schema=endpoint.input_schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=list_resources if endpoint.resources(None) else None,
-        on_read_resource=read_resource if endpoint.resources(None) else None,
+        on_list_resources=resources.list_entries if resources.some else None,
+        on_list_resource_templates=resources.list_templates if resources.templates else None,
+        on_read_resource=resources.read_one if resources.some else None,
     )
     # ``Calls`` creates the spans of calls, on both paths.
     server.middleware.clear()
@@ -183,25 +142,6 @@ def _progress(context: ServerRequestContext[Any], tool: Tool, seconds: float) ->
     if not seconds or meta.get("progress_token") is None:
         return contextlib.nullcontext()
     return reported(context.session.report_progress, tool.name, seconds)
-
-
-def _check_cursor(params: types.PaginatedRequestParams | None) -> None:
-    if params is not None and params.cursor is not None:
-        raise MCPError(types.INVALID_PARAMS, "Invalid cursor: the list has one page and gives none")
-
-
-def _described(resource: Resource) -> types.Resource:
-    return types.Resource(
-        uri=resource.uri,
-        name=resource.name,
-        description=resource.description,
-        mime_type=_JSON_TYPE,
-        size=len(resource.text.encode()),
-    )
-
-
-def _scoped(result: _Result, exchange: Exchange) -> _Result:
-    return result.model_copy(update={"cache_scope": "private"}) if exchange.for_some else result
 
 
 def _exchange(context: ServerRequestContext[Any]) -> Exchange:

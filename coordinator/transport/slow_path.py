@@ -26,6 +26,7 @@ from coordinator.transport.compression import COMPRESSED, compressing
 from coordinator.transport.cors import Cors, is_preflight
 from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.envelope import MODERN, VERSION_KEY, negotiable
+from coordinator.transport.exchange import EXCHANGE, Exchange
 from coordinator.transport.fast_path import FastPath, ParsedCall
 from coordinator.transport.feed import Feed
 from coordinator.transport.feed_request import is_feed
@@ -57,7 +58,7 @@ from coordinator.transport.replies import (
     reply,
     to_json,
 )
-from coordinator.transport.sdk import EXCHANGE, Exchange, SdkApps
+from coordinator.transport.sdk import SdkApps
 from coordinator.transport.welcome import HEADERS, Welcome
 
 _log = structlog.get_logger(__name__)

@@ -33,9 +33,10 @@ from coordinator.toolsets.tool import Toolset
 from coordinator.transport.calls import Calls, Hints, Hooks
 from coordinator.transport.endpoints import EndpointError, Endpoints, Target
 from coordinator.transport.envelope import negotiable
+from coordinator.transport.exchange import Exchange
 from coordinator.transport.in_flight import Incoming, InFlight, Outgoing
 from coordinator.transport.replies import INVALID_REQUEST, PARSE_ERROR, WRONG_ID, known_id
-from coordinator.transport.sdk import Exchange, build_server
+from coordinator.transport.sdk import build_server
 
 _log = structlog.get_logger(__name__)
 

@@ -40,7 +40,8 @@ _MOST_SEEN = 20_000
 _ROUNDS = 20
 """How often a call retries because the instance changed meanwhile."""
 
-_WORKFLOW = re.compile(r"wf_[0-9a-f]{12,64}")
+WORKFLOW = re.compile(r"wf_[0-9a-f]{12,64}")
+"""The form of ids of instances."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -156,7 +157,7 @@ class Operations:
         Raises:
             Rejected: WORKFLOW_NOT_FOUND.
         """
-        if not _WORKFLOW.fullmatch(workflow):
+        if not WORKFLOW.fullmatch(workflow):
             # An id becomes part of a key, so its form is checked.
             raise checks.unknown_workflow(workflow)
         for _ in range(_ROUNDS):

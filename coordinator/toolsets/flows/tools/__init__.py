@@ -6,6 +6,7 @@ from coordinator.steps.names import StepNames
 from coordinator.toolsets.flows.contract.examples import EXAMPLES
 from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.flows.tools import changes, create, reads
+from coordinator.toolsets.flows.tools.documents import documents
 from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
@@ -24,5 +25,6 @@ def toolset(services: Services, names: StepNames) -> Toolset:
         names: the tools that steps may name.
     """
     flows = FlowStore(services.store, services.settings)
-    made = (*create.tools(flows, names, services), *reads.tools(flows), *changes.tools(flows, services))
-    return Toolset("flows", "Workflows", INSTRUCTIONS, made, examples=EXAMPLES)
+    reading = reads.tools(flows)
+    made = (*create.tools(flows, names, services), *reading, *changes.tools(flows, services))
+    return Toolset("flows", "Workflows", INSTRUCTIONS, made, examples=EXAMPLES, documents=documents(*reading))

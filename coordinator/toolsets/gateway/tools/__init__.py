@@ -5,6 +5,7 @@ from __future__ import annotations
 from coordinator.toolsets.gateway.contract.examples import EXAMPLES
 from coordinator.toolsets.gateway.tools import discovery, workflow
 from coordinator.toolsets.gateway.tools.backend import Backend
+from coordinator.toolsets.gateway.tools.documents import documents
 from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
@@ -39,4 +40,5 @@ def toolset(services: Services) -> Toolset:
         drain=backend.drain,
         configure=backend.configure,
         examples=EXAMPLES,
+        documents=documents(by_name["gateway.home"], by_name["workflow.get"]),
     )

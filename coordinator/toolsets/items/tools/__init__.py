@@ -31,6 +31,7 @@ from coordinator.toolsets.items.tools import (
     trees,
 )
 from coordinator.toolsets.items.tools import next as next_tools
+from coordinator.toolsets.items.tools.documents import documents
 from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.tool import Services, Toolset
 
@@ -102,4 +103,5 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         hold=parking.hold,
         configure=configure,
         examples=EXAMPLES,
+        documents=documents(by_name["query_items"]),
     )

@@ -48,6 +48,12 @@ class GetStatus(Arguments, kw_only=True):
     ] = False
 
 
+class BySession(Arguments, kw_only=True):
+    """For documents about a session, which need no token."""
+
+    session_id: str
+
+
 class StartSession(Arguments, kw_only=True):
     """Arguments of start_session."""
 

@@ -1,12 +1,13 @@
 --[[
 purpose:   Reads the state of a session: activities left, answers, claim.
-guarantee: A consistent snapshot. Works while a checkpoint is pending; not recorded in the trace.
+guarantee: A consistent snapshot. Works while a checkpoint is pending; not recorded in the trace. Without a token
+           (run.seq is -1) nothing is written.
 args:      run.sid run.aid run.act run.seq run.entry run.ttl_ms run.events_max all_answers
 reply:     {ok | superseded, now, q, activity, condition, pending, completed, {activities left, answers in JSON if asked
            for, last answer in JSON or '', answer not resumed from or '', visit, yielded at or 0,
            parent {session, workflow, activity, version} or {}, claim {item, fence, holder now if it is
            the one whose claim was shown or '', expires now,
-           whether it is the claim shown and live} or {}}}
+           whether it is the claim shown and live} or {}, workflow}}
 errors:    UNKNOWN_SESSION
 writes:    session session_trace session_answers session_item
 full:      a read; the token that it writes overwrites another
@@ -18,8 +19,10 @@ local sessions = require 'sessions'
 return function(run, all_answers)
   local s = sessions.find(run, run.sid)
   if not s then return redis.error_reply('FLEET UNKNOWN_SESSION') end
-  if bindings.superseded(run, s) then return sessions.reply(run, s, 'superseded') end
-  sessions.advance(run, s)
+  if run.seq ~= '-1' then
+    if bindings.superseded(run, s) then return sessions.reply(run, s, 'superseded') end
+    sessions.advance(run, s)
+  end
   local claim = {}
   if s.i then
     local lease = leases.of(run, s.i) or {holder = false, expires = 0}
@@ -35,5 +38,6 @@ return function(run, all_answers)
     tonumber(s.by or 0),
     s.ps and {s.ps, s.pw, s.pa, s.pv} or {},
     claim,
+    s.w,
   })
 end

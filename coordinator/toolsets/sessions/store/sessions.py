@@ -87,9 +87,12 @@ class StatusDetail(NamedTuple):
     parent: list[str]
     claim: list[Any]
     """Item, fence, current holder (empty: nobody, or another agent), expiry, whether the claim is live; or empty."""
+    workflow: str
 
 
 NO_CLAIM = Claim()
+NO_TOKEN = -1
+"""``seq`` of a call without a token."""
 
 _START = Script(LIBRARY, "start", State)
 _JOIN = Script(LIBRARY, "join", State)
@@ -253,3 +256,9 @@ class SessionStore:
     async def status(self, project: str, shown: Payload, answers: bool = False) -> State:
         """Reads the state of the session, with all answers if ``answers``. The detail is ``StatusDetail``."""
         return await self._run(_STATUS, project, shown, b"", int(answers))
+
+    async def seen(self, project: str, session: str) -> State:
+        """Reads the state of the session with this id, without a token and so without a new one. The detail is
+        ``StatusDetail``."""
+        shown = Payload(wf="", act="", skill="", cond="", v="", seq=NO_TOKEN, ts=0, sid=session, aid="")
+        return await self._run(_STATUS, project, shown, b"", 0)

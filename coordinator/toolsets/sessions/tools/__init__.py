@@ -9,6 +9,7 @@ from coordinator.toolsets.sessions.contract.examples import EXAMPLES
 from coordinator.toolsets.sessions.contract.resources import resources
 from coordinator.toolsets.sessions.tools import catalogue, checkpoints, moves, reads, start
 from coordinator.toolsets.sessions.tools.backend import Backend, refusal
+from coordinator.toolsets.sessions.tools.documents import documents
 from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
@@ -61,4 +62,5 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         configure=backend.configure,
         examples=EXAMPLES,
         resources=resources(),
+        documents=documents(backend),
     )

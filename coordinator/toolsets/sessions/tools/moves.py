@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType, msgpack
 from coordinator.definitions import TERMINALS, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets.sessions.contract import arguments as limits
-from coordinator.toolsets.sessions.contract.arguments import GetStatus, GetTrace, NextActivity
+from coordinator.toolsets.sessions.contract.arguments import BySession, GetStatus, GetTrace, NextActivity
 from coordinator.toolsets.sessions.contract.results import (
     ActiveCheckpoint,
     Answered,
@@ -100,7 +100,24 @@ class Moves:
         found = state.details(StatusDetail)
         token = await self._backend.token(shown, state, act=state.act, cond=state.cond)
         workflow = self._backend.current.workflows.get(shown.wf)
-        return in_json(_status(shown, state, found, workflow, token), {"session_token": token})
+        return in_json(_status(state, found, workflow, token), {"session_token": token})
+
+    async def session(self, call: Call, args: BySession) -> Reply:
+        """The state of a session for those who have no token of it, and get none."""
+        try:
+            state = await self._backend.store.seen(call.project, args.session_id)
+        except ToolFailure as failure:
+            if failure.code != "invalid_session_token":
+                raise
+            raise ToolFailure("RESOURCE_NOT_FOUND", "session: no such session in this project") from None
+        found = state.details(StatusDetail)
+        workflow = self._backend.current.workflows.get(found.workflow)
+        shown = msgspec.to_builtins(_status(state, found, workflow, ""))
+        del shown["session_token"]
+        if "work_item" in shown:
+            # Who has the token of a session sees its claim, others only that there is one.
+            shown["work_item"] = {name: shown["work_item"][name] for name in ("item_id", "claim_live")}
+        return Reply(structured=shown)
 
     async def get_trace(self, call: Call, args: GetTrace) -> Reply:
         """The calls of the session, or those in trace tokens."""
@@ -207,12 +224,12 @@ def _segment(shown: Payload, target: str, state: State, cut: Cut) -> trace.Segme
     return trace.Segment(shown.sid, shown.wf, shown.psid or "", target, cut.first, state.now // 1000, calls)
 
 
-def _status(shown: Payload, state: State, found: StatusDetail, workflow: LoadedWorkflow | None, token: str) -> Status:
+def _status(state: State, found: StatusDetail, workflow: LoadedWorkflow | None, token: str) -> Status:
     result = Status(
         status="blocked" if state.pending else "completed" if state.completed else "active",
         current_activity=state.act or "none",
         completed_activities=found.left,
-        workflow=WorkflowHead(id=shown.wf)
+        workflow=WorkflowHead(id=found.workflow)
         if workflow is None
         else WorkflowHead(id=workflow.id, version=workflow.version, title=workflow.workflow.title),
         session_token=token,

@@ -1,0 +1,39 @@
+"""What the front-end knows about a request, passed through the SDK to the handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.tool import Delivery
+from coordinator.transport.calls import Recheck
+
+EXCHANGE = "coordinator.exchange"
+"""Key of the ``Exchange`` in the ASGI scope that the SDK passes through."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What the front-end knows about a request."""
+
+    project: str
+    request_id: str = ""
+    """Empty on stdio, where the JSON-RPC id is enough."""
+    caller: Caller | None = None
+    """Who presented a verified credential."""
+    recheck: Recheck | None = None
+    """Checks, while a call waits, that the caller is still authorized."""
+    private: bool = False
+    """Whether lists depend on the caller, so that caches must not share them."""
+    retry_after: int | None = None
+    """Seconds, set when the call was shed; becomes the ``Retry-After`` header."""
+    delivery: Delivery | None = None
+    """Of a call that may wait."""
+    hung_up: asyncio.Future[None] | None = None
+    """Completed when the client has hung up, on stdio; over HTTP its calls are cancelled."""
+
+    @property
+    def for_some(self) -> bool:
+        """Whether the answer depends on the caller."""
+        return self.private or self.caller is not None
