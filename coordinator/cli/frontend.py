@@ -42,6 +42,7 @@ from coordinator.toolsets.schema import describe
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol
 from coordinator.transport.projects import Projects
+from coordinator.transport.sealing import Seals
 from coordinator.webhooks import Webhooks
 
 _log = structlog.get_logger(__name__)
@@ -125,6 +126,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
             admission=admission,
             hints=projects,
             feed=feed,
+            seals=Seals(store, settings),
         )
         await actors.start()
         await authenticator.start()

@@ -34,6 +34,7 @@ from coordinator.store.keys import DEFAULT_PROJECT, PROJECT, PROJECT_RULE
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport.projects import Projects
+from coordinator.transport.sealing import Seals
 from coordinator.transport.stdio import Principal, claim_standard_streams, serve_stdio
 
 _log = structlog.get_logger(__name__)
@@ -175,6 +176,7 @@ class _Session:
                 principal,
                 Projects(store, self._settings.projects),
                 hung_up,
+                Seals(store, self._settings),
             )
         )
         keeping = asyncio.create_task(self._keep_embedded(store, url))

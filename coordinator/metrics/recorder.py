@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from coordinator.metrics import agents, attempts, catalogue, feed, webhooks
+from coordinator.metrics import agents, attempts, catalogue, feed, protocol, webhooks
 from coordinator.metrics.cells import Buckets, Cell, Cells, MemoryCells
 from coordinator.metrics.families import Family
 from coordinator.metrics.hot import HotItems
@@ -76,6 +76,7 @@ class Recorder:
         self._webhook_states = Family(webhooks.STATES, cells.number)
         self._webhook_lags = Family(webhooks.LAG, cells.number)
         self._webhook_gaps = Family(webhooks.GAPS, cells.number)
+        self._questions = Family(protocol.QUESTIONS, cells.number)
         self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
         self._checkpoints = Family(catalogue.CHECKPOINTS, cells.number)
         self._session_tokens = Family(catalogue.SESSION_TOKENS_REFUSED, cells.number)
@@ -372,6 +373,10 @@ class Recorder:
     def run_ended(self, run_kind: str, status: str) -> None:
         """A worker brought a run to its end."""
         self._runs_ended(run_kind, status).inc()
+
+    def question(self, tool: str, event: str) -> None:
+        """A question to a person was asked or answered; see ``protocol.QUESTIONS``."""
+        self._questions(tool, event).inc()
 
     def gateway_submit(self, result: str) -> None:
         """A transition was submitted; result is ok or the error's code."""

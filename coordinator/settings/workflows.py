@@ -72,8 +72,9 @@ class Signing(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         tuple[SigningKey, ...],
         Meta(
             description=(
-                "Keys for the tokens of workflow sessions and of the navigator. The first key signs, all of them "
-                "verify. To rotate, put the new key first, and drop the old one when its tokens no longer matter. "
+                "Keys for the tokens of workflow sessions and of the navigator, and for what clients keep for the "
+                "fleet. The first key signs, all of them verify. To rotate, put the new key first, and drop the old "
+                "one when its tokens no longer matter. "
                 "Empty: the fleet makes its own and keeps them in Redis."
             ),
             extra={"secret": True, "group": "Tokens of workflows"},

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from coordinator.store import Store
     from coordinator.toolsets.actor import ActorResolver
     from coordinator.toolsets.caller import Caller
+    from coordinator.toolsets.questions import Answer
 
 
 RESULT_CHARS = 100_000
@@ -92,6 +93,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     hung_up: asyncio.Future[None] | None = None
     """Completed when the client has ended its input, and perhaps still reads: a call that waits for an event ends then.
     None: calls whose clients have hung up are cancelled."""
+    can_ask: bool = False
+    """Whether the handler may return a ``Question``: the client passes it on, and the caller may act on the answer."""
+    answer: Answer | None = None
+    """The answer to a question of an earlier call of this kind, by the same caller."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +147,8 @@ class Tool:
     """Whether it may reach beyond this system."""
     stateless: bool = False
     """Whether its toolset keeps nothing in a project, so that none is ever written to by it."""
+    asks: bool = False
+    """Whether it may return a ``Question``. The answer changes something, even if the tool itself only reads."""
     waits: Callable[[Any], bool] | None = None
     """Whether a call with these arguments may wait; None: every call answers at once. The SDK's server takes calls that
     may wait."""

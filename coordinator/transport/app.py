@@ -34,6 +34,7 @@ from coordinator.store.drains import FLEET_SCOPE
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Toolset
 from coordinator.transport.admin import AdminApp
+from coordinator.transport.asking import Asking
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hints, Hooks
@@ -58,6 +59,7 @@ from coordinator.transport.replies import (
     rpc_error,
 )
 from coordinator.transport.sdk import SdkApps, ServerFactory, build_server, server_info
+from coordinator.transport.sealing import Seals
 from coordinator.transport.slow_path import Limits, SlowPath
 from coordinator.transport.welcome import Welcome
 
@@ -99,6 +101,7 @@ class FrontEnd:
         admission: sheds calls under overload; None: all are admitted.
         hints: adds hints about the project to reads; None: no hints.
         feed: reads what the change feed gives to listeners; None: there is no feed.
+        seals: seals what clients keep; None: nothing is asked of the people behind them.
 
     Raises:
         EndpointError: the configured toolsets cannot be served together.
@@ -122,6 +125,7 @@ class FrontEnd:
         admission: Admission | None = None,
         hints: Hints | None = None,
         feed: FeedReader | None = None,
+        seals: Seals | None = None,
     ) -> None:
         self._endpoints = endpoints = Endpoints(
             toolsets, settings.toolsets, settings.tool_name_style, settings.output_schemas, settings.projects
@@ -130,7 +134,8 @@ class FrontEnd:
         gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
-        self._calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms, hints)
+        asking = Asking(seals) if seals is not None else None
+        self._calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms, hints, asking)
         self._bodies = Bodies(settings.max_body_bytes)
         self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
         self._health = Health(
@@ -314,7 +319,8 @@ class FrontEnd:
         if later:
             body, retry_after = self._turned_away(parsed, later)
             return Answer(body, self._request_id(plan.given_id), retry_after)
-        call = Call(plan.project, self._request_id(plan.given_id), caller, self._trace(parsed))
+        can_ask = parsed.asking is not None and (caller is None or parsed.asking.permits(caller))
+        call = Call(plan.project, self._request_id(plan.given_id), caller, self._trace(parsed), can_ask=can_ask)
         entered = self._calls.enter(parsed.tool, criticality, call, parsed.arguments, "fast")
         if isinstance(entered, Done):
             return Answer(self.fast_path.response(parsed, entered), call.request_id, entered.retry_after)

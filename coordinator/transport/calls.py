@@ -21,7 +21,9 @@ from coordinator.identity.authenticator import LOOK_SECONDS
 from coordinator.metrics import tracing
 from coordinator.overload import SURPLUS, Admission, Ticket
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
+from coordinator.transport.asking import Asking
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.replies import to_json
 
@@ -73,6 +75,8 @@ class Done(msgspec.Struct, frozen=True):
     """A hint to the reader, as JSON; part of ``body`` and ``text`` where they can hold it."""
     code: str = ""
     """Of a failure; empty: there is none, or its handler has answered it in the toolset's own form."""
+    interim: Mapping[str, Any] | None = None
+    """The whole result, if the call is not complete: ``resultType`` and what belongs to it. The rest is empty then."""
 
     def blocks(self) -> tuple[str, ...]:
         """The text blocks of the result."""
@@ -112,6 +116,7 @@ class Calls:
         admission: admits or sheds calls; None: all are admitted.
         longest_wait_ms: how long a call that waits may take, in milliseconds.
         hints: gives hints for reads; None: there are none.
+        asking: asks the people behind clients; None: nothing is asked.
     """
 
     def __init__(
@@ -121,7 +126,10 @@ class Calls:
         admission: Admission | None = None,
         longest_wait_ms: int = 49_000,
         hints: Hints | None = None,
+        asking: Asking | None = None,
     ) -> None:
+        self.asking = asking
+        """Asks the people behind clients; None: nothing is asked."""
         self._hints = hints
         self._seconds = deadline_ms / 1000
         self._longest = longest_wait_ms / 1000
@@ -210,12 +218,10 @@ class Calls:
                 self._admission.begins(ticket)
             handling = tool.handler(call, arguments)
             result = await (_rechecked(recheck, handling) if may_wait and recheck is not None else handling)
-            if type(result) is Reply:
-                done = _replied(result)
-                outcome = "error" if done.failed else "ok"
-            else:
-                done = Done(to_json(result), False)
-                outcome = "ok"
+            if type(result) is Question:
+                result = await self._asked(tool, call, arguments, result)
+            done = result if type(result) is Done else _done(result)
+            outcome = "error" if done.failed else "ok"
         except ToolFailure as failure:
             outcome, code, rejected = _outcome(failure), failure.code, handling is None
             done = _failed(tool, failure)
@@ -235,12 +241,22 @@ class Calls:
             if span is not None:
                 span.end(outcome, code)
                 span.leave()
-        if tool.read_only and self._hints is not None and not self._hints.written(call.project):
+        if tool.read_only and self._hints is not None and not self._hints.written(call.project) and not done.interim:
             done = await self._hinted(self._hints, tool, call, done, code)
         # Waiting for an item does not count as latency; it has its own metric.
         took = perf_counter() - began - sum(idle or ())
         self._report(tool.name, outcome, transport, None if rejected else took)
         return done
+
+    async def _asked(self, tool: Tool, call: Call, arguments: Any, question: Question) -> Any:
+        """The question as an answer to the call; what the call returns otherwise, if it cannot be asked."""
+        try:
+            if self.asking is not None and call.can_ask:
+                return Done(b"", False, interim=await self.asking.ask(tool, call, arguments, question))
+        except ToolFailure as failure:
+            # The call itself has succeeded.
+            _log.warning("a question cannot be asked", tool=tool.name, reason=failure.message)
+        return question.otherwise
 
     def refused(self, tool: Tool, failure: ToolFailure, transport: str, call: Call) -> Done:
         """The answer to a call that was refused before its handler ran."""
@@ -307,6 +323,10 @@ def _outcome(failure: ToolFailure) -> str:
 def _defect(call: Call) -> ToolFailure:
     where = f" (request {call.request_id})" if call.request_id else ""
     return ToolFailure("INTERNAL_ERROR", f"a defect of the coordinator stopped this call{where}")
+
+
+def _done(result: Any) -> Done:
+    return _replied(result) if type(result) is Reply else Done(to_json(result), False)
 
 
 def _replied(reply: Reply, retry_after: int | None = None) -> Done:

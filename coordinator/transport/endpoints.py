@@ -67,6 +67,8 @@ class Endpoint:
     """The listing for identified callers."""
     access: Mapping[str, Access] = field(repr=False)
     """By published name."""
+    answering: Mapping[str, Access] = field(repr=False)
+    """Of the tools that may ask something: what their callers need to act on the answer."""
     entry: frozenset[str] = field(repr=False)
     """Permissions that permit at least one of the tools."""
 
@@ -214,6 +216,7 @@ class Endpoints:
         owners: dict[str, str] = {}
         tools: dict[str, Tool] = {}
         access: dict[str, Access] = {}
+        answering: dict[str, Access] = {}
         shared: list[str] = []
         for toolset in toolsets:
             for tool in toolset.tools:
@@ -224,6 +227,8 @@ class Endpoints:
                 tools[name] = tool
                 needed = sufficient(toolset.name, tool.read_only), least(toolset.name, tool.read_only)
                 access[name] = Access(*needed)
+                if tool.asks:
+                    answering[name] = Access(sufficient(toolset.name, False), least(toolset.name, False))
         if shared:
             return Refusal(
                 400,
@@ -241,6 +246,7 @@ class Endpoints:
             {one["name"]: one["inputSchema"] for one in listing},
             tuple(describe(tool, name, identified=True, outputs=outputs) for name, tool in tools.items()),
             access,
+            answering,
             frozenset().union(*(one.sufficient for one in access.values())),
         )
 

@@ -10,7 +10,8 @@ accept (NaN, a byte order mark, lone surrogates, ``1.0`` for an integer).
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
@@ -30,6 +31,24 @@ LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 _ABSENT = Raw(b"")
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
+
+class Client(NamedTuple):
+    """What a client can do besides calling tools, as far as it matters here; declared with each request."""
+
+    form: bool = False
+    """It shows forms to a person (elicitation)."""
+
+
+PLAIN = Client()
+"""A client that has declared nothing. In older revisions nothing that is declared can be used without sessions."""
+
+
+def client_of(capabilities: Mapping[str, Any]) -> Client:
+    """What valid client capabilities of revision 2026-07-28 declare."""
+    elicitation = capabilities.get("elicitation")
+    # Without a mode it means forms.
+    return Client(form=isinstance(elicitation, Mapping) and ("form" in elicitation or not elicitation))
 
 
 class ModernMeta(Struct, kw_only=True, gc=False):

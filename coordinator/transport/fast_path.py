@@ -33,10 +33,12 @@ from coordinator.transport.endpoints import Access, Endpoint, Endpoints, Target
 from coordinator.transport.envelope import (
     LEGACY,
     MODERN,
+    Client,
     LegacyCall,
     LegacyMeta,
     ModernMeta,
     PlainMeta,
+    client_of,
     modern_decoder,
 )
 from coordinator.transport.guards import Gate, nested_deeper, unread_coding
@@ -62,6 +64,8 @@ _NOT_REMEMBERED = _CHANGING | _CREDENTIALS
 
 _FEW = 256
 """How many distinct heads, header names, envelopes and client descriptions are cached."""
+
+_SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 
 _LONGEST_META = 4_096
 """Bytes of the longest accepted ``_meta``. In a longer one, a number could have more digits than parsers accept."""
@@ -90,6 +94,8 @@ class _Entry:
     """Whether valid arguments may be nested deeper than allowed, so that depth has to be checked."""
     modern: bool
     access: Access
+    answering: Access | None
+    """Of a tool that may ask something: the permissions to act on the answer."""
 
 
 class _Served(NamedTuple):
@@ -129,6 +135,8 @@ class ParsedCall(msgspec.Struct, frozen=True):
     """The permissions that it needs."""
     meta: ModernMeta | LegacyMeta | None = None
     """Its ``_meta``; None: it has none, or a cached one without anything specific to this call."""
+    asking: Access | None = None
+    """The permissions to act on the answer to a question; None: the tool asks none, or the client cannot be asked."""
 
 
 class FastPath:
@@ -167,8 +175,8 @@ class FastPath:
         """Caches of others that are derived from plans; cleared with them."""
         self._tables: dict[str, tuple[dict[bytes | None, _Entry], dict[str, _Entry]]] = {}
         self._names: set[bytes] = {b"mcp-method", b"mcp-name", b"mcp-protocol-version", b"mcp-session-id"}
-        self._clients: set[bytes] = set()
-        self._metas: set[bytes] = set()
+        self._clients: dict[bytes, Client] = {}
+        self._metas: dict[bytes, Client] = {}
         self._meta = msgspec.json.Decoder(ModernMeta).decode
         self._plain_meta = msgspec.json.Decoder(PlainMeta).decode
         self._legacy_meta = msgspec.json.Decoder(LegacyMeta).decode
@@ -180,7 +188,7 @@ class FastPath:
         self._server_info = server_info
         info = to_json(server_info)
         self._modern_tails = tuple(
-            b',"isError":' + flag + b',"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":'
+            b',"isError":' + flag + b',"resultType":"complete","_meta":{"' + _SERVER_INFO_KEY.encode() + b'":'
             + info + b"}}}"
             for flag in (b"false", b"true")
         )  # fmt: skip
@@ -194,7 +202,12 @@ class FastPath:
     @property
     def remembered(self) -> dict[str, Collection[Any]]:
         """What it has learned from requests, by kind; none of it grows without limit or holds secrets."""
-        return {"plans": self._plans, "headers": self._names, "clients": self._clients, "metas": self._metas}
+        return {
+            "plans": self._plans,
+            "headers": self._names,
+            "clients": self._clients.keys(),
+            "metas": self._metas.keys(),
+        }
 
     def forget(self) -> None:
         """Clears the caches, because what is served at which path has changed."""
@@ -273,15 +286,19 @@ class FastPath:
         """The call in ``body``; or the reason why the fast path declines it."""
         entry = plan.entry
         meta: ModernMeta | LegacyMeta | None = None
+        form = False
         try:
             if entry is not None:
                 call = entry.decode(body)
                 params = call.params
                 raw = bytes(params.meta)
-                if raw not in self._metas:
-                    meta = self._known_client(raw, body)
-                    if meta is None:
+                client: Client | None = self._metas.get(raw)
+                if client is None:
+                    meta = self._meta(raw)
+                    client = self._known_client(meta, raw, body)
+                    if client is None:
                         return "client"
+                form = client.form
                 arguments = params.arguments
                 if arguments is UNSET:
                     if not entry.optional:
@@ -304,11 +321,12 @@ class FastPath:
             return "waits"
         if entry.unbounded and nested_deeper(body, self._max_depth):
             return "depth"
-        return ParsedCall(entry.tool, arguments, to_json(call.id), entry.modern, entry.access, meta)
+        asking = entry.answering if form else None
+        return ParsedCall(entry.tool, arguments, to_json(call.id), entry.modern, entry.access, meta, asking)
 
     def response(self, parsed: ParsedCall, done: Done) -> bytes:
         """The body of the answer, as the SDK's server would give it."""
-        if done.text or done.meta is not None or done.body.startswith(b"["):
+        if done.text or done.meta is not None or not done.body.startswith(b"{"):
             return self._special(parsed, done)
         tails = self._modern_tails if parsed.modern else self._legacy_tails
         return b"".join(
@@ -325,14 +343,17 @@ class FastPath:
 
     def _special(self, parsed: ParsedCall, done: Done) -> bytes:
         """The body of an answer with text blocks or ``_meta``, or with structured content that is not an object."""
-        result: dict[str, Any] = {"content": [{"type": "text", "text": text} for text in done.blocks()]}
+        if done.interim is not None:
+            result = {**done.interim, "_meta": {_SERVER_INFO_KEY: self._server_info}}
+            return b'{"jsonrpc":"2.0","id":' + parsed.request_id + b',"result":' + to_json(result) + b"}"
+        result = {"content": [{"type": "text", "text": text} for text in done.blocks()]}
         if structured := done.structured(parsed.modern):
             result["structuredContent"] = msgspec.Raw(structured)
         result["isError"] = done.failed
         meta = dict(done.meta or {})
         if parsed.modern:
             result["resultType"] = "complete"
-            meta["io.modelcontextprotocol/serverInfo"] = self._server_info
+            meta[_SERVER_INFO_KEY] = self._server_info
         if meta:
             result["_meta"] = meta
         return b'{"jsonrpc":"2.0","id":' + parsed.request_id + b',"result":' + to_json(result) + b"}"
@@ -361,10 +382,10 @@ class FastPath:
             unbounded = depth is None or depth + 2 > self._max_depth
             optional = "required" not in endpoint.input_schemas[name]
             decode = modern_decoder(name, tool.arguments).decode
-            access = endpoint.access[name]
-            modern[name.encode()] = _Entry(tool, decode, optional, unbounded, True, access)
+            access, answering = endpoint.access[name], endpoint.answering.get(name)
+            modern[name.encode()] = _Entry(tool, decode, optional, unbounded, True, access, answering)
             decode = msgspec.json.Decoder(tool.arguments).decode
-            legacy[name] = _Entry(tool, decode, optional, unbounded, False, access)
+            legacy[name] = _Entry(tool, decode, optional, unbounded, False, access, None)
         return modern, legacy
 
     def _learn_names(self, head: dict[bytes, bytes]) -> bool:
@@ -390,24 +411,27 @@ class FastPath:
         depth = self._max_depth - 2
         return len(meta) <= 2 * depth or not nested_deeper(meta, depth)
 
-    def _known_client(self, raw: bytes, body: bytes) -> ModernMeta | None:
-        """The decoded ``_meta``, if it is readable and the client's description in it is known to be well-formed.
+    def _known_client(self, meta: ModernMeta, raw: bytes, body: bytes) -> Client | None:
+        """What the client can do, if ``_meta`` is readable and its description in it is known to be well-formed.
 
         Raises:
             msgspec.MsgspecError, UnicodeDecodeError: the fast path declines it.
         """
-        meta = self._meta(raw)
         if not self._readable(raw):
             return None
-        client = bytes(meta.capabilities) + bytes(meta.client)
-        if client not in self._clients and not self._learn_client(client, body):
-            return None
+        capabilities = bytes(meta.capabilities)
+        described = capabilities + bytes(meta.client)
+        client = self._clients.get(described)
+        if client is None:
+            client = self._learn_client(described, capabilities, body)
+            if client is None:
+                return None
         if meta.progress is UNSET and meta.traceparent is UNSET and self._is_plain(raw):
             # Nothing in it is specific to this call, so it will come again.
             if len(self._metas) >= _FEW:
                 self._metas.clear()
-            self._metas.add(raw)
-        return meta
+            self._metas[raw] = client
+        return client
 
     def _is_plain(self, meta: bytes) -> bool:
         """Whether it has no host-specific keys, which may differ from call to call."""
@@ -417,15 +441,15 @@ class FastPath:
             return False
         return True
 
-    def _learn_client(self, client: bytes, body: bytes) -> bool:
+    def _learn_client(self, described: bytes, capabilities: bytes, body: bytes) -> Client | None:
         """Validates a client's description, as part of its whole request, with the SDK's model."""
         if nested_deeper(body, self._max_depth):
-            return False
+            return None
         try:
             validate_client_request("tools/call", MODERN, json.loads(body)["params"])
         except (ValidationError, ValueError, RecursionError):
-            return False
+            return None
         if len(self._clients) >= _FEW:
             self._clients.clear()
-        self._clients.add(client)
-        return True
+        client = self._clients[described] = client_of(msgspec.json.decode(capabilities))
+        return client

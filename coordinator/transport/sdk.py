@@ -20,17 +20,20 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from coordinator import NAME, __version__
 from coordinator.errors import ToolFailure, that_exist
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded
+from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Tool
+from coordinator.transport.asking import InvalidState
 from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.endpoints import Endpoint
-from coordinator.transport.envelope import CAPABILITIES_KEY, LEGACY, MODERN, VERSION_KEY
+from coordinator.transport.envelope import CAPABILITIES_KEY, LEGACY, MODERN, PLAIN, VERSION_KEY, Client, client_of
 from coordinator.transport.exchange import EXCHANGE, Exchange
 from coordinator.transport.progress import reported
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send, to_json
@@ -87,14 +90,10 @@ def build_server(
             tools = [tool for tool in for_callers if endpoint.access[tool.name].permits(exchange.caller)]
         return types.ListToolsResult(tools=tools, cache_scope="private")
 
-    async def call_tool(
-        context: ServerRequestContext[Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:
         tool = endpoint.tools.get(params.name)
         if tool is None:
-            caller = (await exchange_of(context)).caller
-            known = [name for name in endpoint.tools if caller is None or endpoint.access[name].permits(caller)]
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:200]}{that_exist(params.name, known)}")
+            raise _unknown(params.name, endpoint, (await exchange_of(context)).caller)
         call = Call("", str(context.request_id))
         try:
             exchange = await stdio() if stdio is not None else _exchange(context)
@@ -103,11 +102,12 @@ def build_server(
             call = Call(
                 exchange.project, name, exchange.caller, trace, delivery=exchange.delivery, hung_up=exchange.hung_up
             )
-            access, caller = endpoint.access[params.name], exchange.caller
-            # Over HTTP this was checked before the body reached the SDK; on stdio it is checked only here.
-            if caller is not None and not access.permits(caller):
-                raise ToolFailure("permission_denied", f"{params.name} needs the permission '{access.least}'")
+            _check_permission(params.name, endpoint, exchange.caller)
             arguments = decoded(tool, endpoint.input_schemas[params.name], params.arguments or {})
+            found = await _asked(calls, endpoint, tool, call, arguments, params, context)
+            if isinstance(found, dict):
+                return found
+            call = found
         except ToolFailure as failure:
             return _result(calls.refused(tool, failure, transport, call), context)
         async with _progress(context, tool, calls.wait_seconds(tool, arguments)):
@@ -144,12 +144,66 @@ def _progress(context: ServerRequestContext[Any], tool: Tool, seconds: float) ->
     return reported(context.session.report_progress, tool.name, seconds)
 
 
+def _check_permission(name: str, endpoint: Endpoint, caller: Caller | None) -> None:
+    # Over HTTP this was checked before the body reached the SDK; on stdio it is checked only here.
+    access = endpoint.access[name]
+    if caller is not None and not access.permits(caller):
+        raise ToolFailure("permission_denied", f"{name} needs the permission '{access.least}'")
+
+
+def _unknown(name: str, endpoint: Endpoint, caller: Caller | None) -> MCPError:
+    known = [one for one in endpoint.tools if caller is None or endpoint.access[one].permits(caller)]
+    return MCPError(types.INVALID_PARAMS, f"Unknown tool: {name[:200]}{that_exist(name, known)}")
+
+
 def _exchange(context: ServerRequestContext[Any]) -> Exchange:
     exchange: Exchange = cast("Request", context.request).scope[EXCHANGE]
     return exchange
 
 
-def _result(done: Done, context: ServerRequestContext[Any]) -> types.CallToolResult:
+def _client(context: ServerRequestContext[Any]) -> Client:
+    """What the client declares in this request."""
+    declared = context.session.client_capabilities
+    if context.protocol_version != MODERN or declared is None:
+        return PLAIN
+    return client_of(declared.model_dump(by_alias=True, mode="json", exclude_none=True))
+
+
+async def _asked(
+    calls: Calls,
+    endpoint: Endpoint,
+    tool: Tool,
+    call: Call,
+    arguments: Any,
+    params: types.CallToolRequestParams,
+    context: ServerRequestContext[Any],
+) -> Call | dict[str, Any]:
+    """The call, with whether the person behind the client can be asked, and with their answer if it comes with one; or
+    the result that asks again.
+
+    Raises:
+        MCPError: a state that is not one for this call.
+        ToolFailure: as ``Asking.answer``.
+    """
+    if tool.asks and _client(context).form:
+        answering = endpoint.answering[params.name]
+        call = replace(call, can_ask=call.caller is None or answering.permits(call.caller))
+    if params.request_state is None or context.protocol_version != MODERN:
+        return call
+    given = {key: one.model_dump(by_alias=True, mode="json") for key, one in (params.input_responses or {}).items()}
+    try:
+        if calls.asking is None:
+            raise InvalidState
+        answer = await calls.asking.answer(tool, call, arguments, params.request_state, given)
+    except InvalidState:
+        reason = {"reason": "invalid_request_state"}
+        raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", reason) from None
+    return answer if isinstance(answer, dict) else replace(call, answer=answer)
+
+
+def _result(done: Done, context: ServerRequestContext[Any]) -> types.CallToolResult | dict[str, Any]:
+    if done.interim is not None:
+        return dict(done.interim)
     structured = done.structured(context.protocol_version == MODERN)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text) for text in done.blocks()],

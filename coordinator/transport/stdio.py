@@ -30,6 +30,7 @@ from pydantic import ValidationError
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
+from coordinator.transport.asking import Asking
 from coordinator.transport.calls import Calls, Hints, Hooks
 from coordinator.transport.endpoints import EndpointError, Endpoints, Target
 from coordinator.transport.envelope import negotiable
@@ -37,6 +38,7 @@ from coordinator.transport.exchange import Exchange
 from coordinator.transport.in_flight import Incoming, InFlight, Outgoing
 from coordinator.transport.replies import INVALID_REQUEST, PARSE_ERROR, WRONG_ID, known_id
 from coordinator.transport.sdk import build_server
+from coordinator.transport.sealing import Seals
 
 _log = structlog.get_logger(__name__)
 
@@ -72,6 +74,7 @@ async def serve_stdio(
     principal: Principal,
     hints: Hints | None = None,
     hung_up: asyncio.Future[None] | None = None,
+    seals: Seals | None = None,
 ) -> bool:
     """Serves one client until it closes its end, and answers the calls in flight.
 
@@ -82,6 +85,7 @@ async def serve_stdio(
         principal: called for each request.
         hints: adds hints about the project to reads; None: no hints.
         hung_up: may be completed to end the session as if the client had closed its end.
+        seals: seals what the client keeps; None: nothing is asked of the person behind it.
 
     Returns:
         Whether stdin was read to its end. If not, a thread still waits for the client's next line.
@@ -93,7 +97,8 @@ async def serve_stdio(
     target = endpoints.resolve("/mcp")
     if not isinstance(target, Target):
         raise EndpointError(f"toolsets: {','.join(names)} cannot be served")
-    calls = Calls(settings.request_deadline_ms, hooks, longest_wait_ms=settings.longest_wait_ms, hints=hints)
+    asking = Asking(seals) if seals is not None else None
+    calls = Calls(settings.request_deadline_ms, hooks, None, settings.longest_wait_ms, hints, asking)
 
     over = hung_up or asyncio.get_running_loop().create_future()
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from tests.authentication.support import Tokens
 from tests.support.fleets import MCP_HEADERS, RunningFleet, call_body, once, samples
+from tests.transport.rig import meta, modern
 
 Json = dict[str, Any]
 R = TypeVar("R")
@@ -52,6 +53,33 @@ class Agent:
         body, failed = self.reply(tool, **arguments)
         assert failed, body
         return body
+
+    def asked(self, tool: str, **arguments: Any) -> Json:
+        """A call whose answer is a question to a person: its parameters, and the state to repeat it with."""
+        result = self._modern({"name": tool, "arguments": arguments})
+        assert result["resultType"] == "input_required", result
+        return {"name": tool, "arguments": arguments, "requestState": result["requestState"]}
+
+    def answered(self, call: Json, **content: Any) -> Json:
+        """The answer to such a call when the person has filled in the form."""
+        result = self._modern({**call, "inputResponses": {"answer": {"action": "accept", "content": content}}})
+        assert not result["isError"], result
+        body: Json = result["structuredContent"]
+        return body
+
+    def _modern(self, params: Json) -> Json:
+        capabilities: Json = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+        head, body = modern("tools/call", {**params, "_meta": {**meta(), **capabilities}}, host=None)
+        self._connection.request(
+            "POST", self._path, body, {**dict(head), "authorization": self._headers["authorization"]}
+        )
+        response = self._connection.getresponse()
+        text = response.read().decode()
+        assert response.status == 200, (response.status, text)
+        if text.startswith(("event:", "data:", ":")):
+            text = next(line[5:] for line in text.splitlines() if line.startswith("data:") and line[5:].strip())
+        result: Json = json.loads(text)["result"]
+        return result
 
     def start(self, definition: str, **given: Any) -> Json:
         """Starts a workflow."""

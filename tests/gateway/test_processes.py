@@ -189,6 +189,8 @@ def test_a_killed_front_end_loses_only_the_answer(world: World) -> None:
     asked = link(started, "go")
     thread, found = submitting(world, asked)
     ((key, _),) = world.running("frontend")
+    asking = world.agent(world.served.human)
+    question = asking.asked("workflow.submit", **link(asking.start("asking"), "ask"))
     slots = [one.slot for one in world.served.fleet.state.processes if one.role == "frontend"]
     old = [world.served.fleet.pid(slot) for slot in slots]
     for pid in old:
@@ -209,6 +211,8 @@ def test_a_killed_front_end_loses_only_the_answer(world: World) -> None:
     busy = agent.refused("workflow.submit", **asked)
     assert busy["error"]["code"] == "STALE_WORKFLOW_VERSION"
     world.open("frontend")
+    # The same kill with a question to a person: its answer comes through the processes that took their places.
+    assert world.agent(world.served.human).answered(question, decision="approve")["terminal"]
     wait_until_sync(lambda: agent.get(started).get("terminal"), what="the end of the workflow")
     assert world.runs("frontend") == [(key, world.runs("frontend")[0][1])]
     assert agent.refused("workflow.submit", **asked)["error"]["code"] == "STALE_WORKFLOW_VERSION"

@@ -86,6 +86,8 @@ class SubmitRequest(NamedTuple):
     """Its correlation id."""
     hurried: bool = False
     """Whether the call must be answered within the deadline of quick calls."""
+    via: str = ""
+    """As ``Task.via``."""
 
 
 class _Seen(NamedTuple):
@@ -316,7 +318,7 @@ class Operations:
             [one.requester for one in instance.approvals if one.distinct],
         )
         task = snapshot.task(asked.operation, "submit", asked.principal)
-        task.transition, task.arguments = asked.transition, fired.arguments
+        task.transition, task.arguments, task.via = asked.transition, fired.arguments, asked.via
         advance = planner.submit(snapshot.bundle, task, fired.guards)
         if advance.next is not None:
             await self._listener.ready()

@@ -85,10 +85,14 @@ class AdvanceBuilder:
         task, advance = self._task, self.advance
         if task.open_approvals and (left or task.asked):
             resolved = transition is not None and transition.actor == "human"
-            how = Approval("resolved" if resolved else "withdrawn", by=task.principal.id, transition=task.transition)
+            what: Literal["resolved", "withdrawn"] = "resolved" if resolved else "withdrawn"
+            via = task.via if not task.first_done else ""
+            how = Approval(what, by=task.principal.id, transition=task.transition, via=via)
             advance.approvals = [*advance.approvals, how]
             if resolved:
-                self.record("human.approval.resolved", by=task.principal.id, transition=task.transition)
+                self.record(
+                    "human.approval.resolved", by=task.principal.id, transition=task.transition, via=via or None
+                )
             task.open_approvals = False
         if task.asked and not outcome:
             advance.approvals = [*advance.approvals, *task.asked]

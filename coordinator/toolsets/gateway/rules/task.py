@@ -36,6 +36,8 @@ class Approval(Struct, array_like=True, frozen=True):
     """Whether the requester must not resolve it."""
     by: str = ""
     transition: str = ""
+    via: str = ""
+    """How the answer came, if not by a call of its own: ``client``."""
 
 
 class Task(Struct, kw_only=True, omit_defaults=True):
@@ -44,6 +46,8 @@ class Task(Struct, kw_only=True, omit_defaults=True):
     op: str
     """The correlation id: one for each start, submit and timeout."""
     kind: Literal["start", "submit", "timeout"]
+    via: str = ""
+    """As ``Approval.via``."""
     workflow: str
     definition: str
     """Key in the bundle."""

@@ -63,6 +63,8 @@ class Answered(Struct, array_like=True, frozen=True):
     answered_at: int
     answer: str
     """The transition that answered it."""
+    via: str = ""
+    """``client``: an agent's client was asked, and gave the answer; empty: by a call of its own."""
 
 
 _WRITE: Script[Any] = Script(LIBRARY, "write_audit")

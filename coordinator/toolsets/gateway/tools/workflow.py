@@ -17,7 +17,10 @@ from coordinator.toolsets.gateway.rules.scope import Scope
 from coordinator.toolsets.gateway.rules.visibility import sees, visible
 from coordinator.toolsets.gateway.snapshot import Snapshot
 from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
+from coordinator.toolsets.gateway.tools.approvals import DECISION, arguments_of, gate_of, question
 from coordinator.toolsets.gateway.tools.backend import Backend
+from coordinator.toolsets.questions import VIA_CLIENT, Question
+from coordinator.toolsets.questions import Answer as Answered
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
 
@@ -42,9 +45,11 @@ class Workflows:
         self._operations = backend.operations
         self._links = backend.links
 
-    async def start(self, call: Call, args: Start) -> WorkflowAnswer | Reply:
+    async def start(self, call: Call, args: Start) -> WorkflowAnswer | Reply | Question:
         """Starts a workflow, or a session with a capability."""
         principal = Principal.of(call.caller)
+        if call.answer is not None:
+            return await self._decided(call, principal, call.answer)
         request = keyed(principal.id, args.request_id, "workflow.start", args.definition_id, args.input)
         try:
             if args.definition_id == PROXY:
@@ -55,12 +60,12 @@ class Workflows:
             hurried = not self.start_may_wait(args)
             if (repeated := await self._operations.repeated(call.project, request, hurried=hurried)) is not None:
                 # The same call began earlier, with definitions that this process does not have (any more).
-                return answer(repeated, principal, self._links)
+                return self._answer(call, repeated, principal)
             asked = args.input.get("capability") if args.definition_id == PROXY else None
             capability = asked if isinstance(asked, str) else ""
             await self._operations.refuse(call.project, principal, args.definition_id, capability, refused)
             return rejected(refused, principal, self._links, more=self._links_of_refused(args, principal))
-        return answer(snapshot, principal, self._links)
+        return self._answer(call, snapshot, principal)
 
     async def get(self, call: Call, args: Get) -> WorkflowAnswer | Reply:
         """An instance and its next moves."""
@@ -71,9 +76,11 @@ class Workflows:
             return rejected(refused, principal, self._links)
         return answer(snapshot, principal, self._links)
 
-    async def submit(self, call: Call, args: Submit) -> WorkflowAnswer | Reply:
+    async def submit(self, call: Call, args: Submit) -> WorkflowAnswer | Reply | Question:
         """Takes a transition from the version that the caller has seen."""
         principal = Principal.of(call.caller)
+        if call.answer is not None:
+            return await self._decided(call, principal, call.answer)
         asked = (args.workflow_id, args.expected_version, args.transition, args.arguments)
         request = keyed(principal.id, args.request_id, "workflow.submit", *asked)
         try:
@@ -82,7 +89,33 @@ class Workflows:
             snapshot = await self._operations.submit(submission)
         except Rejected as refused:
             return rejected(refused, principal, self._links)
-        return answer(snapshot, principal, self._links)
+        return self._answer(call, snapshot, principal)
+
+    def _answer(self, call: Call, snapshot: Snapshot, principal: Principal) -> WorkflowAnswer | Reply | Question:
+        """The answer about an instance, or the question whose answer it waits for."""
+        found = answer(snapshot, principal, self._links)
+        return (call.can_ask and question(snapshot, principal, found)) or found
+
+    async def _decided(self, call: Call, principal: Principal, given: Answered) -> WorkflowAnswer | Reply | Question:
+        """Takes the transition that a person has chosen, once; without a choice, the answer is the instance."""
+        gate = gate_of(given.state)
+        try:
+            if given.action != "accept":
+                snapshot = await self._operations.get(call.project, gate.workflow)
+                return answer(snapshot, principal, self._links)
+            asked = gate.workflow, gate.version, given.content[DECISION]
+            snapshot = await self._operations.get(call.project, gate.workflow)
+            transition = snapshot.workflow.states[snapshot.instance.state].transitions.get(asked[2])
+            arguments = arguments_of(transition, given.content) if transition is not None else {}
+            request = keyed(principal.id, f"answer {given.once}", "workflow.submit", *asked, given.content)
+            hurried = not self._operations.may_wait(gate.workflow, asked[2])
+            submission = SubmitRequest(
+                call.project, principal, *asked, arguments, request, new_operation(), hurried, VIA_CLIENT
+            )
+            snapshot = await self._operations.submit(submission)
+        except Rejected as refused:
+            return rejected(refused, principal, self._links)
+        return self._answer(call, snapshot, principal)
 
     def start_may_wait(self, args: Start) -> bool:
         """Whether a start may take long."""
@@ -181,6 +214,7 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             Start,
             (WorkflowAnswer,),
             handle.start,
+            asks=True,
             waits=handle.start_may_wait,
             parks=True,
             destructive=True,
@@ -196,6 +230,7 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             Submit,
             (WorkflowAnswer,),
             handle.submit,
+            asks=True,
             waits=handle.submit_may_wait,
             parks=True,
             criticality=Criticality.CRITICAL,

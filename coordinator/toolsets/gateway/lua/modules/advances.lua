@@ -47,11 +47,11 @@ end
 -- Goes through the fields of Approval in rules/task.py.
 local function change_approvals(run, inst, changes)
   for _, approval in ipairs(changes) do
-    local what, id, queue, distinct, by, transition = unpack(approval)
+    local what, id, queue, distinct, by, transition, via = unpack(approval)
     if what == 'ask' then
       approvals.ask(run, inst, id, queue, distinct, by, transition)
     else
-      approvals.close(run, inst, what, by, transition)
+      approvals.close(run, inst, what, by, transition, via)
     end
   end
 end

@@ -1,7 +1,7 @@
 -- Approvals: decisions asked of people. Each is a hash, gate_approval .. id:
 --   w instance  n definition  q queue  d '1': the requester must not answer  r requester
 --   t asked at  k transition that asks  s status: pending, resolved or withdrawn
---   b who closed it  e closed at  a transition that closed it
+--   b who closed it  e closed at  a transition that closed it  v how the answer came, if not by a call of its own
 -- gate_asked has the pending ones, scored by the time they were asked for.
 local events = require 'events'
 
@@ -17,11 +17,12 @@ function approvals.ask(run, inst, id, queue, distinct, requester, transition)
   redis.call('HSET', run.keys.gate_data .. inst.id, 'o', (open or '') .. id .. ' ', 'g', (all or '') .. id .. ' ')
 end
 
--- Closes all open approvals of the instance with this status.
-function approvals.close(run, inst, status, by, transition)
+-- Closes all open approvals of the instance with this status. via: see above, or nil.
+function approvals.close(run, inst, status, by, transition, via)
   local open = redis.call('HGET', run.keys.gate_data .. inst.id, 'o') or ''
   for id in string.gmatch(open, '%S+') do
-    redis.call('HSET', run.keys.gate_approval .. id, 's', status, 'b', by, 'e', run.at, 'a', transition)
+    redis.call('HSET', run.keys.gate_approval .. id, 's', status, 'b', by, 'e', run.at, 'a', transition,
+      'v', via or '')
     redis.call('ZREM', run.keys.gate_asked, id)
     events.emit(run, 'gateway_answered', inst.id, 'h', id, 's', status, 'g', transition)
   end

@@ -1,0 +1,120 @@
+"""Clients that can be asked back, of front-ends with the product's own toolsets over one store."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from coordinator.identity.noop import trust_self_reported
+from coordinator.metrics import recorder
+from coordinator.settings import Settings
+from coordinator.settings.auth import Auth
+from coordinator.store import Store
+from coordinator.toolsets.registry import load_toolsets
+from coordinator.toolsets.tool import Services, Toolset
+from coordinator.transport import FrontEnd
+from coordinator.transport.sealing import Seals
+from tests.authentication.support import Authenticators, Tokens
+from tests.transport.rig import call, meta, modern, send
+
+Json = dict[str, Any]
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+FORM: Json = {"elicitation": {}}
+"""Capabilities of a client that shows forms."""
+
+
+class Process(NamedTuple):
+    """A front-end as a process has it: with toolsets of its own."""
+
+    app: FrontEnd
+    toolsets: dict[str, Toolset]
+
+    async def close(self) -> None:
+        await self.app.aclose()
+        for toolset in self.toolsets.values():
+            if toolset.drain is not None:
+                await toolset.drain()
+
+
+class Site:
+    """Front-ends over one store and one token file, and clients of them.
+
+    Args:
+        settings: of all of them; the section ``auth`` is added.
+    """
+
+    def __init__(self, folder: Path, store: Store, project: str, settings: Settings) -> None:
+        self._store = store
+        self._project = project
+        self.tokens = Tokens(folder / "tokens.yaml")
+        self._settings = msgspec.structs.replace(settings, auth=Auth(tokens=str(self.tokens.path), mode="required"))
+        self._authenticators = Authenticators()
+        self._processes: list[Process] = []
+
+    def process(self, **changed: Any) -> FrontEnd:
+        """Another front-end, possibly with some settings changed."""
+        settings = msgspec.structs.replace(self._settings, **changed)
+        toolsets = load_toolsets(Services(settings, self._store, trust_self_reported))
+        app = FrontEnd(
+            settings,
+            self._store,
+            toolsets,
+            recorder(),
+            authenticator=self._authenticators.make(settings),
+            seals=Seals(self._store, settings),
+        )
+        self._processes.append(Process(app, toolsets))
+        return app
+
+    def client(self, id: str, toolset: str, *roles: str, can: Json | None = None, **token: Any) -> Client:
+        """A client with a token of its own."""
+        secret = self.tokens.add(id, kind="user", roles=roles, permissions=token.pop("permissions", ("*",)), **token)
+        return Client(f"/p/{self._project}/mcp/{toolset}", secret, FORM if can is None else can)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(one.close() for one in self._processes))
+        await self._authenticators.close()
+
+
+class Client(NamedTuple):
+    """A client with a token, and with declared capabilities."""
+
+    path: str
+    token: str
+    can: Json
+
+    def able(self, can: Json) -> Client:
+        """The same with other capabilities."""
+        return self._replace(can=can)
+
+    async def request(self, app: FrontEnd, method: str, params: Json, **headers: str | None) -> tuple[int, Json]:
+        """Status and body of the answer to a request."""
+        given = {**params, "_meta": {**meta(), CAPABILITIES: self.can}}
+        head, body = modern(method, given, **headers)
+        answer = await send(app, "POST", self.path, [*head, ("authorization", f"Bearer {self.token}")], body)
+        text = answer.plain
+        if answer.content_type == "text/event-stream":
+            (text,) = (line[5:] for line in text.splitlines() if line.startswith(b"data:") and line[5:].strip())
+        found: Json = msgspec.json.decode(text)
+        return answer.status, found
+
+    async def __call__(self, app: FrontEnd, tool: str, arguments: Json, **more: Any) -> Json:
+        """The result of a call."""
+        status, body = await self.request(app, "tools/call", call(tool, arguments, **more))
+        assert status == 200, body
+        result: Json = body["result"]
+        return result
+
+    async def refused(self, app: FrontEnd, tool: str, arguments: Json, **more: Any) -> Json:
+        """The JSON-RPC error of a call."""
+        _, body = await self.request(app, "tools/call", call(tool, arguments, **more))
+        error: Json = body["error"]
+        return error
+
+
+def accepting(**content: Any) -> Json:
+    """The ``inputResponses`` of a person who has filled in the form."""
+    return {"answer": {"action": "accept", "content": content}}

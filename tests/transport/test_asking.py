@@ -1,0 +1,267 @@
+"""Questions to the person behind a client (elicitation), between processes that share nothing but the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.metrics.protocol import QUESTIONS
+from coordinator.settings import Settings
+from coordinator.settings.workflows import Signing
+from coordinator.store import Store
+from coordinator.toolsets.gateway.store.audit import AuditStore
+from coordinator.transport import asking
+from tests.gateway.lab import section, states
+from tests.support.counts import counted
+from tests.transport.rounds import FORM, Client, Json, Site, accepting
+
+pytestmark = pytest.mark.anyio
+
+REASON = {"type": "string", "maxLength": 40}
+
+
+def decided(**more: Any) -> Json:
+    """A workflow in which a person decides."""
+    return {
+        "title": "Roll-out",
+        **states(
+            ready={"transitions": {"ask": {"target": "asked", "executor": {"kind": "human", "queue": "ops", **more}}}},
+            asked={
+                "goal": "Decide about production.",
+                "transitions": {
+                    "approve": {"target": "done", "actor": "human", "title": "Approve it"},
+                    "reject": {
+                        "target": "ready",
+                        "actor": "human",
+                        "inputSchema": {"type": "object", "properties": {"reason": REASON}, "required": ["reason"]},
+                        "output": {"reason": "$.arguments.reason"},
+                    },
+                    "detail": {
+                        "target": "ready",
+                        "actor": "human",
+                        "inputSchema": {"type": "object", "properties": {"parts": {"type": "array"}}},
+                    },
+                    "withdraw": {"target": "ready"},
+                },
+            },
+            done={"terminal": True},
+        ),
+    }
+
+
+GATEWAY = section(workflows={"open": decided(), "four_eyes": decided(distinctFrom="requester")})
+
+
+@pytest.fixture
+async def site(tmp_path: Path, store: Store, project: str) -> AsyncIterator[Site]:
+    site = Site(tmp_path, store, project, Settings(gateway=GATEWAY, request_deadline_ms=60_000))
+    yield site
+    await site.close()
+
+
+async def opened(client: Client, app: Any, definition: str = "open") -> Json:
+    """The arguments of a submit that asks for an approval."""
+    result = await client(app, "workflow.start", {"definitionId": definition, "input": {}})
+    started = result["structuredContent"]
+    return {
+        "workflowId": started["workflowId"],
+        "expectedVersion": started["version"],
+        "transition": "ask",
+        "arguments": {},
+    }
+
+
+async def present(client: Client, app: Any, submit: Json) -> Json:
+    result = await client(app, "workflow.get", {"workflowId": submit["workflowId"]})
+    found: Json = result["structuredContent"]
+    return found
+
+
+def the_form(asked: Json) -> Json:
+    """The parameters of the question in a result."""
+    assert asked["resultType"] == "input_required", asked
+    ((key, request),) = asked["inputRequests"].items()
+    assert (key, request["method"], request["params"]["mode"]) == ("answer", "elicitation/create", "form")
+    form: Json = request["params"]
+    return form
+
+
+async def test_a_question_of_one_process_is_answered_through_another(site: Site, store: Store, project: str) -> None:
+    ana = site.client("ana", "gateway", "human")
+    here, there = site.process(), site.process()
+    submit = await opened(ana, here)
+    before = counted(QUESTIONS, "workflow.submit", "accept")
+    asked = await ana(here, "workflow.submit", submit)
+    form = the_form(asked)
+    assert form["message"].startswith("Roll-out (wf_")
+    assert "of ops" in form["message"]
+    assert "Decide about production." in form["message"]
+    properties = form["requestedSchema"]["properties"]
+    assert properties["decision"]["oneOf"] == [
+        {"const": "approve", "title": "Approve it"},
+        {"const": "reject", "title": "reject"},
+    ], "a transition whose arguments fit into no form, and one of agents, are not offered"
+    assert properties["reason"] == REASON
+    assert form["requestedSchema"]["required"] == ["decision"]
+
+    answers = {"inputResponses": accepting(decision="approve"), "requestState": asked["requestState"]}
+    result = await ana(there, "workflow.submit", submit, **answers)
+    assert result["structuredContent"]["terminal"]
+    (resolved,) = [
+        one for one in await AuditStore(store, Settings()).newest(project, 99) if one.type == "human.approval.resolved"
+    ]
+    assert (resolved.actor, resolved.payload["via"]) == ("ana", "client")
+    assert counted(QUESTIONS, "workflow.submit", "accept") == before + 1
+
+
+async def test_a_replayed_answer_has_one_effect(site: Site) -> None:
+    ana = site.client("ana", "gateway", "human")
+    here, there = site.process(), site.process()
+    submit = await opened(ana, here)
+    asked = await ana(here, "workflow.submit", submit)
+    rejected = {"inputResponses": accepting(decision="reject", reason="no"), "requestState": asked["requestState"]}
+    results = await asyncio.gather(
+        *(ana(app, "workflow.submit", submit, **rejected) for app in (here, there, here, there))
+    )
+    assert {one["structuredContent"]["version"] for one in results} == {3}
+    # The instance is back where it began; a replay must not decide the next question.
+    again = await present(ana, here, submit)
+    next_submit = {**submit, "expectedVersion": again["version"]}
+    the_form(await ana(here, "workflow.submit", next_submit))
+    late = await ana(there, "workflow.submit", submit, **rejected)
+    assert late["structuredContent"]["version"] == 3
+    other = {**rejected, "inputResponses": accepting(decision="approve")}
+    result = await ana(there, "workflow.submit", submit, **other)
+    assert result["structuredContent"]["error"]["code"] == "request_id_reused"
+    assert (await present(ana, here, submit))["version"] == 4
+
+
+async def test_a_state_is_good_for_one_caller_project_tool_and_arguments(site: Site, project: str) -> None:
+    ana, bo = site.client("ana", "gateway", "human"), site.client("bo", "gateway", "human")
+    reader = site.client("eve", "gateway", "human", permissions=("gateway.read",))
+    app = site.process()
+    submit = await opened(ana, app)
+    asked = await ana(app, "workflow.submit", submit)
+    answer = {"inputResponses": accepting(decision="approve")}
+    state = asked["requestState"]
+    flipped = state[:-9] + ("A" if state[-9] != "A" else "B") + state[-8:]
+    elsewhere = ana._replace(path=ana.path.replace(project, "elsewhere"))
+    start = {"definitionId": "open", "input": {}}
+    for client, tool, arguments, shown in (
+        (ana, "workflow.submit", submit, flipped),
+        (ana, "workflow.submit", submit, state[:40]),
+        (ana, "workflow.submit", submit, "v1."),
+        (ana, "workflow.submit", submit, ""),
+        (bo, "workflow.submit", submit, state),
+        (elsewhere, "workflow.submit", submit, state),
+        (ana, "workflow.submit", {**submit, "transition": "withdraw"}, state),
+        (ana, "workflow.submit", {**submit, "requestId": "x"}, state),
+        (ana, "workflow.start", start, state),
+        (ana, "gateway.home", {}, state),
+        (ana.able({}), "workflow.submit", submit, state),
+    ):
+        error = await client.refused(app, tool, arguments, requestState=shown, **answer)
+        assert error["code"] == -32602, (client, tool, arguments)
+        assert error["message"] == "Invalid or expired requestState"
+    assert (await reader.request(app, "tools/call", {"name": "workflow.submit", "arguments": submit}))[0] == 403
+    assert (await present(ana, app, submit))["state"] == "asked"
+
+
+async def test_a_state_expires(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    ana = site.client("ana", "gateway", "human")
+    app = site.process()
+    submit = await opened(ana, app)
+    monkeypatch.setattr(asking, "TTL_MS", 0)
+    asked = await ana(app, "workflow.submit", submit)
+    late = {"inputResponses": accepting(decision="approve"), "requestState": asked["requestState"]}
+    assert (await ana.refused(app, "workflow.submit", submit, **late))["code"] == -32602
+
+
+async def test_a_state_survives_the_rotation_of_keys(site: Site) -> None:
+    ana = site.client("ana", "gateway", "human")
+    old, new = "old:" + "11" * 32, "new:" + "22" * 32
+    before, during, after = (
+        site.process(signing=Signing(keys=keys)) for keys in ((old,), (new, old), ("third:" + "33" * 32,))
+    )
+    submit = await opened(ana, before)
+    asked = await ana(before, "workflow.submit", submit)
+    answers = {"inputResponses": accepting(decision="approve"), "requestState": asked["requestState"]}
+    assert (await ana.refused(after, "workflow.submit", submit, **answers))["code"] == -32602
+    assert (await ana(during, "workflow.submit", submit, **answers))["structuredContent"]["terminal"]
+
+
+@pytest.mark.parametrize("given", [
+    {},
+    {"answer": {"action": "accept"}},
+    {"answer": {"action": "accept", "content": {"decision": "withdraw"}}},
+    {"answer": {"action": "accept", "content": {"decision": "reject", "reason": 7}}},
+    {"other": {"action": "accept", "content": {"decision": "approve"}}},
+])  # fmt: skip
+async def test_a_form_that_is_not_filled_in_is_shown_again(site: Site, given: Json) -> None:
+    ana = site.client("ana", "gateway", "human")
+    app = site.process()
+    submit = await opened(ana, app)
+    asked = await ana(app, "workflow.submit", submit)
+    again = await ana(app, "workflow.submit", submit, inputResponses=given, requestState=asked["requestState"])
+    assert the_form(again) == the_form(asked)
+    result = await ana(
+        app, "workflow.submit", submit,
+        inputResponses=accepting(decision="approve"), requestState=again["requestState"],
+    )  # fmt: skip
+    assert result["structuredContent"]["terminal"]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_without_a_decision_the_answer_is_the_instance(site: Site, action: str) -> None:
+    ana = site.client("ana", "gateway", "human")
+    app = site.process()
+    submit = await opened(ana, app)
+    asked = await ana(app, "workflow.submit", submit)
+    none = {"answer": {"action": action, "content": {"decision": "approve"}}}
+    result = await ana(app, "workflow.submit", submit, inputResponses=none, requestState=asked["requestState"])
+    assert result["structuredContent"]["pendingHuman"][0]["queue"] == "ops"
+    assert (await present(ana, app, submit))["state"] == "asked"
+
+
+async def test_arguments_that_the_transition_requires_are_checked_as_those_of_a_submit(site: Site) -> None:
+    ana = site.client("ana", "gateway", "human")
+    app = site.process()
+    submit = await opened(ana, app)
+    asked = await ana(app, "workflow.submit", submit)
+    state = asked["requestState"]
+    result = await ana(app, "workflow.submit", submit, inputResponses=accepting(decision="reject"), requestState=state)
+    assert result["structuredContent"]["error"]["code"] == "INPUT_SCHEMA_VIOLATION"
+
+
+async def test_only_who_may_decide_is_asked_and_only_by_clients_that_can(site: Site) -> None:
+    ana, agent = site.client("ana", "gateway", "human"), site.client("bot", "gateway")
+    app = site.process()
+    for client, definition in (
+        (ana.able({}), "open"),
+        (ana.able({"elicitation": {"url": {}}}), "open"),
+        (ana.able({"sampling": {}}), "open"),
+        (agent, "open"),
+        (ana, "four_eyes"),
+    ):
+        result = await client(app, "workflow.submit", await opened(client, app, definition))
+        assert result["resultType"] == "complete"
+        assert result["structuredContent"]["pendingHuman"]
+    declared: Json
+    for declared in (FORM, {"elicitation": {"form": {}}}, {"elicitation": {"form": {}, "url": {}}, "roots": {}}):
+        the_form(await ana.able(declared)(app, "workflow.submit", await opened(ana, app)))
+
+
+async def test_both_paths_ask_the_same(site: Site) -> None:
+    ana = site.client("ana", "gateway", "human")
+    fast, slow = site.process(), site.process()
+    slow.fast = False
+    asked = [await ana(app, "workflow.submit", await opened(ana, app)) for app in (fast, slow)]
+    assert fast.fast_path.hits, fast.fast_path.misses
+    forms = [the_form(one)["requestedSchema"] for one in asked]
+    assert forms[0] == forms[1]
+    assert asked[0].keys() == asked[1].keys()
+    assert asked[0]["_meta"] == asked[1]["_meta"]
