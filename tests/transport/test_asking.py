@@ -11,11 +11,12 @@ import pytest
 
 from coordinator.metrics.protocol import QUESTIONS
 from coordinator.settings import Settings
-from coordinator.settings.workflows import Signing
+from coordinator.settings.workflows import Signing, Workflows
 from coordinator.store import Store
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.transport import asking
 from tests.gateway.lab import section, states
+from tests.sessions import lab
 from tests.support.counts import counted
 from tests.transport.rounds import FORM, Client, Json, Site, accepting
 
@@ -58,7 +59,9 @@ GATEWAY = section(workflows={"open": decided(), "four_eyes": decided(distinctFro
 
 @pytest.fixture
 async def site(tmp_path: Path, store: Store, project: str) -> AsyncIterator[Site]:
-    site = Site(tmp_path, store, project, Settings(gateway=GATEWAY, request_deadline_ms=60_000))
+    workflows = Workflows(sessions=(str(lab.write(tmp_path / "definitions")),), min_checkpoint_response_seconds=0)
+    settings = Settings(gateway=GATEWAY, workflows=workflows, request_deadline_ms=60_000)
+    site = Site(tmp_path, store, project, settings)
     yield site
     await site.close()
 
@@ -265,3 +268,52 @@ async def test_both_paths_ask_the_same(site: Site) -> None:
     assert forms[0] == forms[1]
     assert asked[0].keys() == asked[1].keys()
     assert asked[0]["_meta"] == asked[1]["_meta"]
+
+
+async def yielded(client: Client, app: Any) -> tuple[str, str]:
+    """A session's token, and the handle of its checkpoint."""
+    started = await client(app, "start_session", {"workflow_id": "lab", "agent_id": "worker"})
+    token = started["structuredContent"]["session_token"]
+    moved = await client(app, "next_activity", {"session_token": token, "activity_id": "prepare"})
+    token = moved["structuredContent"]["session_token"]
+    waiting = await client(app, "yield_checkpoint", {"session_token": token, "checkpoint_id": "go"})
+    return token, waiting["structuredContent"]["checkpoint_handle"]
+
+
+async def test_a_checkpoint_is_presented_to_the_user_who_answers_it_once(site: Site) -> None:
+    one = site.client("bot", "sessions", permissions=("sessions",))
+    here, there = site.process(), site.process()
+    token, handle = await yielded(one, here)
+    for arguments in ({"checkpoint_handle": handle}, {"session_token": token}):
+        asked = await one(here, "present_checkpoint", arguments)
+        form = the_form(asked)
+        assert form["message"] == "Ready to go: shall we?\nProceed: Yes, go on"
+        assert [option["const"] for option in form["requestedSchema"]["properties"]["option"]["oneOf"]] == [
+            "proceed",
+            "stop",
+            "plain",
+        ]
+        declined = {"inputResponses": {"answer": {"action": "decline"}}, "requestState": asked["requestState"]}
+        result = await one(there, "present_checkpoint", arguments, **declined)
+        assert "respond" not in result["content"][0]["text"]
+        assert "checkpoint_handle: " in result["content"][0]["text"]
+    chosen = {"inputResponses": accepting(option="proceed"), "requestState": asked["requestState"]}
+    result = await one(there, "present_checkpoint", arguments, **chosen)
+    assert result["structuredContent"]["resolved_option"] == "proceed"
+    replayed = await one(here, "present_checkpoint", arguments, **chosen)
+    assert replayed["structuredContent"]["error"]["code"] == "checkpoint_closed"
+    status = await one(here, "get_workflow_status", {"session_token": token, "answered_checkpoints": True})
+    (kept,) = status["structuredContent"]["answered_checkpoints"]
+    assert (kept["how"], kept["via"], kept["resolved_option"]) == ("option_id", "client", "proceed")
+    resumed = await one(here, "resume_checkpoint", {"session_token": token})
+    assert resumed["structuredContent"]["resolved_option"] == "proceed"
+
+
+async def test_a_checkpoint_is_text_for_readers_and_for_clients_without_forms(site: Site) -> None:
+    one = site.client("bot", "sessions", permissions=("sessions",))
+    reader = site.client("eve", "sessions", permissions=("sessions.read",))
+    app = site.process()
+    _, handle = await yielded(one, app)
+    for client in (reader, one.able({})):
+        result = await client(app, "present_checkpoint", {"checkpoint_handle": handle})
+        assert result["content"][0]["text"].startswith("id: go")

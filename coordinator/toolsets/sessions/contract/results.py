@@ -122,6 +122,9 @@ class Answered(Result, kw_only=True):
     timestamp: Seconds
     resolved_option: OptionTaken | UnsetType = UNSET
     effect: EffectTaken | UnsetType = UNSET
+    via: Annotated[str, Meta(description="client: an agent's client was asked, and may have answered by itself.")] | (
+        UnsetType
+    ) = UNSET
     current_visit: Annotated[bool, Meta(description="True: in the present visit of the current activity.")]
     resumed: Annotated[bool, Meta(description="False: call resume_checkpoint to go on after it.")]
 

@@ -26,6 +26,8 @@ class Given(msgspec.Struct, array_like=True):
     """Empty if the checkpoint was dismissed."""
     agent: str
     effect: dict[str, Any] = {}
+    via: str = ""
+    """How the answer came, if not by a call of its own: ``client``."""
 
 
 class Kept(msgspec.Struct, array_like=True):

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType, structs
 from coordinator.definitions import Checkpoint, Library
 from coordinator.errors import ToolFailure, invalid
 from coordinator.metrics import recorder
+from coordinator.toolsets.questions import VIA_CLIENT, Question
 from coordinator.toolsets.sessions.contract.arguments import (
     MAX_NAME,
     PresentCheckpoint,
@@ -63,6 +64,8 @@ _ANSWERED = (
     "This checkpoint was answered before the session was taken over: do not ask again, go on with this answer. Only "
     "if it has to be asked once more, as in a loop, yield it with ask_again true."
 )
+_OPTION = "option"
+"""The field of the form that is shown to the user."""
 _NONE_YET = "none. Call next_activity first"
 _RESUMED = "Checkpoint cleared. Go on with the next step, with the effects of the answer."
 
@@ -150,8 +153,12 @@ class Checkpoints:
         )
         return in_json(result, meta(token, warnings + behind(shown, state.act)))
 
-    async def present_checkpoint(self, call: Call, args: PresentCheckpoint) -> Reply:
-        """The checkpoint, to be shown to the user."""
+    async def present_checkpoint(self, call: Call, args: PresentCheckpoint) -> Reply | Question:
+        """The checkpoint, to be shown to the user; or the answer of the user, whom the client has asked."""
+        given = call.answer
+        if given is not None and given.action == "accept":
+            chosen = RespondCheckpoint(checkpoint_handle=given.state, option_id=given.content[_OPTION])
+            return await self._respond(call, chosen, VIA_CLIENT)
         began = perf_counter()
         meant = await self._meant_by(args.checkpoint_handle, args.session_token)
         shown = meant.token
@@ -176,16 +183,21 @@ class Checkpoints:
         if meant.instance:
             handle = await self._backend.token(shown, state, act=state.act, cond=state.cond)
         # If it could not be found, the problem was raised above.
-        return in_text(texts.checkpoint(cast("Checkpoint", definition), handle), meta(handle, meant.warnings))
+        found = cast("Checkpoint", definition)
+        shown_as_text = in_text(texts.checkpoint(found, handle), meta(handle, meant.warnings))
+        return _question(found, handle, shown_as_text) if call.can_ask and given is None else shown_as_text
 
     async def respond_checkpoint(self, call: Call, args: RespondCheckpoint) -> Reply:
         """Answers a checkpoint, once."""
+        return await self._respond(call, args)
+
+    async def _respond(self, call: Call, args: RespondCheckpoint, via: str = "") -> Reply:
         began = perf_counter()
         meant = await self._meant_by(args.checkpoint_handle, args.session_token)
         shown = meant.token
         while True:
             found = _resolution(meant, args, self._backend.settings.workflows.min_checkpoint_response_seconds)
-            given = Given(meant.checkpoint, meant.activity, found.how, found.option, shown.aid, found.effect)
+            given = Given(meant.checkpoint, meant.activity, found.how, found.option, shown.aid, found.effect, via)
             state = await self._backend.store.respond(
                 call.project,
                 shown,
@@ -238,7 +250,9 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
     return (
         Tool("yield_checkpoint", _YIELD, YieldCheckpoint, (Yielded,), handle.yield_checkpoint, criticality=critical),
         Tool("resume_checkpoint", _RESUME, SessionOnly, (Resumed,), handle.resume_checkpoint, criticality=critical),
-        Tool("present_checkpoint", _PRESENT, PresentCheckpoint, (), handle.present_checkpoint, read_only=True),
+        Tool(
+            "present_checkpoint", _PRESENT, PresentCheckpoint, (), handle.present_checkpoint, read_only=True, asks=True
+        ),
         Tool(
             "respond_checkpoint",
             _RESPOND,
@@ -248,6 +262,17 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             criticality=critical,
         ),
     )
+
+
+def _question(checkpoint: Checkpoint, handle: str, otherwise: Reply) -> Question:
+    """The question to the user, with the options to choose from."""
+    options = [{"const": one.id, "title": one.label} for one in checkpoint.options]
+    field: dict[str, Any] = {"type": "string", "title": checkpoint.name, "oneOf": options}
+    if checkpoint.default_option is not UNSET and checkpoint.option(checkpoint.default_option) is not None:
+        field["default"] = checkpoint.default_option
+    described = [f"{one.label}: {one.description}" for one in checkpoint.options if one.description is not UNSET]
+    message = "\n".join((checkpoint.message, *described))
+    return Question(message=message, fields={_OPTION: field}, required=(_OPTION,), state=handle, otherwise=otherwise)
 
 
 def _known(checkpoint: str, state: State, token: str, warnings: list[str]) -> Reply:

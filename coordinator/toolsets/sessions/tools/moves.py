@@ -264,6 +264,7 @@ def _answered(state: State, kept: Sequence[str], visit: int, unresumed: str) -> 
             activity_id=one.given.activity,
             checkpoint_id=one.given.checkpoint,
             how=one.given.how,
+            via=one.given.via or UNSET,
             timestamp=one.at // 1000,
             resolved_option=one.given.option or UNSET,
             effect=one.given.effect or UNSET,
