@@ -26,6 +26,7 @@ _SIGNS = (keys.events, keys.gate_audit, keys.step_ids)
 
 _NOTE: Script[Any] = Script(STORE, "note_project", scope="fleet")
 _FORGET: Script[Any] = Script(STORE, "forget_project", scope="fleet")
+_FIND = Script(STORE, "find_projects", tuple[list[str], bool], scope="fleet")
 _NOTED = Script(STORE, "noted_projects", list[tuple[str, int]], scope="fleet")
 
 
@@ -70,3 +71,11 @@ async def written(store: Store, project: str) -> bool:
 async def noted(store: Store, most: int = -1) -> set[str]:
     """Projects that are on any of the lists, at most so many of each. Raises ToolFailure as ``Store.run`` says."""
     return {name for what in get_args(List) for name in await ProjectList(store, what).ages(most=most)}
+
+
+async def find(store: Store, prefix: str, most: int) -> tuple[list[str], bool]:
+    """Projects on the lists whose names begin with a text, those noted last first, and whether there may be more.
+
+    Raises ToolFailure as ``Store.run`` says.
+    """
+    return await store.run(_FIND, keys.FLEET, prefix, most)

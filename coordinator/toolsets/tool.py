@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -180,6 +180,37 @@ class Tool:
         return math.inf if self.wait_ms is None else self.wait_ms(arguments) / 1000
 
 
+COMPLETIONS_MOST = 100
+"""How many values a completion has at most."""
+
+
+class Completed(NamedTuple):
+    """Values that begin with what somebody has typed."""
+
+    values: list[str]
+    """At most ``COMPLETIONS_MOST``."""
+    more: bool = False
+    """Whether there are, or may be, more."""
+
+
+Complete = Callable[[Call, str], Awaitable[Completed]]
+"""Finds ids, as the caller may read them, that begin with a text. Reads the store once at most, in bounded time.
+
+Raises:
+    ToolFailure: the store does not answer.
+"""
+
+
+def starting_with(known: Callable[[], Iterable[str]]) -> Complete:
+    """Completes names that a process has in memory, in their order."""
+
+    async def complete(_call: Call, typed: str) -> Completed:
+        found = sorted(name for name in known() if name.startswith(typed))
+        return Completed(found[:COMPLETIONS_MOST], len(found) > COMPLETIONS_MOST)
+
+    return complete
+
+
 class Resource(NamedTuple):
     """A document for clients to read, in JSON."""
 
@@ -231,3 +262,5 @@ class Toolset:
     """Readable by whoever may use any of the tools."""
     documents: tuple[Document, ...] = ()
     """Readable by whoever may use their tools."""
+    completes: Mapping[str, Complete] = field(default_factory=dict)
+    """How ids are completed for whoever may use the tools that read, by what they name: item, flow, procedure."""

@@ -22,7 +22,7 @@ from coordinator.metrics import tracing
 from coordinator.overload import SURPLUS, Admission, Ticket
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.questions import Question
-from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
+from coordinator.toolsets.tool import Call, Completed, Criticality, Reply, Tool
 from coordinator.transport.asking import Asking
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.replies import to_json
@@ -99,13 +99,16 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Hints(Protocol):
-    """Hints about the project of a read; implemented by ``coordinator.transport.projects.Projects``."""
+    """What is known about projects; implemented by ``coordinator.transport.projects.Projects``."""
 
     def written(self, project: str) -> bool:
         """Whether the project is known to have data: there is no hint then."""
 
     async def hint(self, project: str, caller: Caller | None) -> str:
         """The hint for a reader of the project; empty: none. Does not fail."""
+
+    async def complete(self, typed: str, caller: Caller | None) -> Completed:
+        """Names of projects that the caller may see and that begin with a text. Raises ToolFailure."""
 
 
 class Calls:
@@ -130,7 +133,7 @@ class Calls:
     ) -> None:
         self.asking = asking
         """Asks the people behind clients; None: nothing is asked."""
-        self._hints = hints
+        self.hints = hints
         self._seconds = deadline_ms / 1000
         self._longest = longest_wait_ms / 1000
         self._report = hooks.request
@@ -241,8 +244,8 @@ class Calls:
             if span is not None:
                 span.end(outcome, code)
                 span.leave()
-        if tool.read_only and self._hints is not None and not self._hints.written(call.project) and not done.interim:
-            done = await self._hinted(self._hints, tool, call, done, code)
+        if tool.read_only and self.hints is not None and not self.hints.written(call.project) and not done.interim:
+            done = await self._hinted(self.hints, tool, call, done, code)
         # Waiting for an item does not count as latency; it has its own metric.
         took = perf_counter() - began - sum(idle or ())
         self._report(tool.name, outcome, transport, None if rejected else took)

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.tool import Delivery
+from coordinator.toolsets.tool import Call, Delivery
 from coordinator.transport.calls import Recheck
 
 EXCHANGE = "coordinator.exchange"
@@ -32,6 +32,14 @@ class Exchange:
     """Of a call that may wait."""
     hung_up: asyncio.Future[None] | None = None
     """Completed when the client has hung up, on stdio; over HTTP its calls are cancelled."""
+
+    def call(self, request_id: object) -> Call:
+        """The request, as handlers of tools see it.
+
+        Args:
+            request_id: of the message.
+        """
+        return Call(self.project, self.request_id or str(request_id), self.caller)
 
     @property
     def for_some(self) -> bool:

@@ -12,9 +12,10 @@ from time import monotonic
 
 from coordinator.errors import ToolFailure
 from coordinator.settings import Settings
-from coordinator.store.project_list import ProjectList, noted, written
+from coordinator.store.project_list import ProjectList, find, noted, written
 from coordinator.store.store import Store
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed
 
 _REMEMBERED = 10_000
 """How many projects a process caches as written to."""
@@ -64,6 +65,19 @@ class Projects:
         except ToolFailure:
             return ""  # the answer is complete without it
         return f"nobody has written to the project '{project}' yet" + (f"; did you mean '{close[0]}'?" if close else "")
+
+    async def complete(self, typed: str, caller: Caller | None) -> Completed:
+        """Names of projects that the caller may see and that begin with a text.
+
+        Raises:
+            ToolFailure: the store does not answer.
+        """
+        seen = None if caller is None else caller.sees
+        if not self._listed and seen is None:
+            return Completed(*await find(self._store, typed, COMPLETIONS_MOST))
+        names = self._listed if seen is None else self._listed & seen if self._listed else seen
+        found = sorted(name for name in names if name.startswith(typed))
+        return Completed(found[:COMPLETIONS_MOST], len(found) > COMPLETIONS_MOST)
 
     async def _existing(self) -> set[str]:
         """Projects that have data, as far as known."""

@@ -15,7 +15,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from coordinator.toolsets.tool import Call, Document, Resource, Tool
+from coordinator.toolsets.tool import Document, Resource, Tool
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.exchange import Exchange
@@ -26,7 +26,7 @@ FRESH_MS = 1_000
 
 _JSON_TYPE = JSON.decode()
 _URI = re.compile(r"fleet://(?P<project>[^/]+)/(?P<path>[^?#]+)")
-_Result = TypeVar("_Result", types.ListResourcesResult, types.ListResourceTemplatesResult, types.ReadResourceResult)
+_Result = TypeVar("_Result", bound=types.CacheableResult)
 _NOWHERE = frozenset(("", "RESOURCE_NOT_FOUND", "VALIDATION_ERROR", "permission_denied"))
 """Codes of failures that mean: there is no such document, or not for this caller ('': of a toolset's own form)."""
 
@@ -151,9 +151,10 @@ class Resources:
 
     async def answer(self, exchange: Exchange, place: Place, request_id: str) -> Done:
         """Reads a document."""
-        call = Call(exchange.project, exchange.request_id or request_id, exchange.caller)
         tool: Tool = place.document.tool
-        return await self._calls.run(tool, call, place.document.arguments(place.id), self._transport)
+        return await self._calls.run(
+            tool, exchange.call(request_id), place.document.arguments(place.id), self._transport
+        )
 
     def _permits(self, exchange: Exchange, toolset: str) -> bool:
         return exchange.caller is None or self._endpoint.reads(exchange.caller, toolset)

@@ -35,6 +35,7 @@ from coordinator.transport.calls import Calls, Done
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.envelope import CAPABILITIES_KEY, LEGACY, MODERN, PLAIN, VERSION_KEY, Client, client_of
 from coordinator.transport.exchange import EXCHANGE, Exchange
+from coordinator.transport.guide import Guide
 from coordinator.transport.progress import reported
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send, to_json
 from coordinator.transport.resources import Resources, check_cursor
@@ -47,6 +48,7 @@ _CACHED: tuple[CacheableMethod, ...] = (
     "resources/list",
     "resources/templates/list",
     "resources/read",
+    "prompts/list",
     "server/discover",
 )
 
@@ -130,6 +132,7 @@ def build_server(
         on_list_resources=resources.list_entries if resources.some else None,
         on_list_resource_templates=resources.list_templates if resources.templates else None,
         on_read_resource=resources.read_one if resources.some else None,
+        **Guide(endpoint, calls, transport, exchange_of).handlers(),
     )
     # ``Calls`` creates the spans of calls, on both paths.
     server.middleware.clear()

@@ -24,6 +24,7 @@ from coordinator.store import Store
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol
+from coordinator.transport.projects import Projects
 from tests.authentication.support import Authenticators
 from tests.support.wait import wait_until
 
@@ -167,6 +168,7 @@ async def serving(
         authenticator=authenticator or authenticators.make(settings),
         admission=Admission(settings.overload, recorder(), asyncio.get_running_loop().time),
         feed=reader,
+        hints=Projects(store),
     )
     sock = socket.create_server(("127.0.0.1", 0))
     config = server_config(

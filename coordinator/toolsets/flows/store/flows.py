@@ -17,6 +17,7 @@ from coordinator.steps.store import LIBRARY as STEPS
 from coordinator.store import Library, Script, keys
 from coordinator.store.idempotency import IdempotencyKey, recorded_reply
 from coordinator.toolsets.flows.contract.base import FlowStatus, StepStatus
+from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed
 
 LIBRARY = Library("coordinator.toolsets.flows", uses=[STEPS])
 MAX_READ_BYTES = 4 * 1024 * 1024
@@ -50,6 +51,7 @@ _PAUSE = Script(LIBRARY, "pause_flow", list[Any])
 _RETRY = Script(LIBRARY, "retry_flow", list[Any])
 _READ: Script[Any] = Script(LIBRARY, "read_flow")
 _RESULTS = Script(LIBRARY, "read_results", list[tuple[int, str, str, str | int | bool]])
+_IDS = Script(LIBRARY, "flow_ids", tuple[list[str], bool])
 _LIST = Script(LIBRARY, "list_flows", list[tuple[str, str, str, str, str, str, str, str]])
 _FIND: Script[Any] = Script(LIBRARY, "find_step")
 _TRIM = Script(LIBRARY, "trim_flows", tuple[int, int])
@@ -270,6 +272,15 @@ class FlowStore(RunStore):
             before = int(page[-1][0])
             below = f"({before}"
         return Listed(found, before)
+
+    async def ids(self, project: str, lowest: int, highest: int, creator: str | None) -> Completed:
+        """The ids of workflows within a range, newest first.
+
+        Args:
+            creator: lists only the workflows of this creator; None: of all.
+        """
+        sets = _LETTERS.values() if creator is None else ("u" + _hashed(creator),)
+        return Completed(*await self._store.run(_IDS, project, lowest, highest, COMPLETIONS_MOST, *sets))
 
     async def cancel(
         self, project: str, request: IdempotencyKey, flow: int, actor: str

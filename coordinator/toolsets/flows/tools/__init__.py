@@ -11,10 +11,10 @@ from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
     "Workflows of steps that workers execute in the background: workflow_create returns an id, workflow_get shows how "
-    "far it is; ask again while status is running, or paused (by an operator, who will resume it). If it completed, "
-    "read the steps' result_json; if it failed, reason and the last step's result_json. A step with tool null and "
-    "status running is an approval gate: have a human review, then call workflow_step_ready with its id. Give every "
-    "mutating call a fresh UUID as requestId and repeat the call with the same one if the answer was lost."
+    "far it is; ask again while status is running or paused. If it completed, read the steps' "
+    "result_json; if it failed, reason and the last step's result_json. A step with tool null and status running is "
+    "an approval gate: have a human review, then call workflow_step_ready with its id. Give every mutating call a "
+    "fresh UUID as requestId; after a lost answer repeat it with the same one."
 )
 
 
@@ -26,5 +26,12 @@ def toolset(services: Services, names: StepNames) -> Toolset:
     """
     flows = FlowStore(services.store, services.settings)
     reading = reads.tools(flows)
-    made = (*create.tools(flows, names, services), *reading, *changes.tools(flows, services))
-    return Toolset("flows", "Workflows", INSTRUCTIONS, made, examples=EXAMPLES, documents=documents(*reading))
+    return Toolset(
+        "flows",
+        "Workflows",
+        INSTRUCTIONS,
+        (*create.tools(flows, names, services), *reading, *changes.tools(flows, services)),
+        examples=EXAMPLES,
+        documents=documents(*reading),
+        completes={"flow": reads.completion(flows)},
+    )

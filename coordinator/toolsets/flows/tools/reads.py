@@ -20,7 +20,7 @@ from coordinator.toolsets.flows.rules.permissions import administers, may_read
 from coordinator.toolsets.flows.rules.spec import Spec, unpack
 from coordinator.toolsets.flows.store.flows import FlowRow, FlowStore, StepRecord
 from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, unknown_workflow
-from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
+from coordinator.toolsets.tool import Call, Complete, Completed, Criticality, Reply, Tool
 
 _LIST = (
     "List workflows with their status, newest first. A list that looks for few among very many may stop before it has "
@@ -36,6 +36,10 @@ _GET = (
     "tool null. result_json is the JSON text of what a step returned, or of its error; of the largest, only size and "
     "beginning where one answer cannot hold them all: step=<its id> shows one whole."
 )
+
+
+_ID_DIGITS = 13
+"""Of the id of a workflow: milliseconds."""
 
 
 class Reads:
@@ -116,6 +120,20 @@ def tools(flows: FlowStore) -> tuple[Tool, ...]:
             result_chars=_WHOLE_CHARS,
         ),
     )
+
+
+def completion(flows: FlowStore) -> Complete:
+    """Completes ids of workflows: those that the caller has created, or may administer."""
+
+    async def complete(call: Call, typed: str) -> Completed:
+        missing = _ID_DIGITS - len(typed)
+        if missing < 0 or typed.strip("0123456789"):
+            return Completed([])
+        own = None if administers(call.caller) else getattr(call.caller, "id", "")
+        lowest = int(typed or 0) * 10**missing
+        return await flows.ids(call.project, lowest, lowest + 10**missing - 1, own)
+
+    return complete
 
 
 def _listed(row: FlowRow) -> WorkflowRow:

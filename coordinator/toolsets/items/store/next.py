@@ -13,6 +13,7 @@ from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.schema import Filled
 from coordinator.toolsets.items.rules.selection import Selector
 from coordinator.toolsets.items.store.base import LIBRARY, SETTLE, BaseStore, Path, pack, unfinished
+from coordinator.toolsets.tool import COMPLETIONS_MOST, Completed
 
 
 class Next(msgspec.Struct, array_like=True):
@@ -42,6 +43,7 @@ class Status(NamedTuple):
 
 _NEXT = Script(LIBRARY, "next_items", tuple[list[Next], bool, str], rest=SETTLE)
 _STATUS = Script(LIBRARY, "next_status", Status)
+_LIKE = Script(LIBRARY, "ids_like", tuple[list[str], bool])
 
 
 class NextStore(BaseStore):
@@ -93,3 +95,7 @@ class NextStore(BaseStore):
             return await self._store.run(_STATUS, project, item)
         except ScriptFailure:
             raise no_such_item("itemId") from None
+
+    async def like(self, project: str, digits: str) -> Completed:
+        """Ids (inner form) that begin with these hex digits; with fewer than two, of some of the best items."""
+        return Completed(*await self._store.run(_LIKE, project, digits, COMPLETIONS_MOST))

@@ -37,11 +37,10 @@ from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
     "Work items shared by a fleet of agents. Worker loop: claim_item with a selector and waitMs (keep the fenceToken), "
-    "advance_item with trigger start, do the work, advance_item with trigger complete, claim_item again. An item may "
-    "be one that another agent has left in the middle (takeover true): the loop is the same, but read its notes "
-    "before you begin. Claims expire after ttlSeconds, and the item goes to another agent; repeat claim_item at half "
-    "of it to keep one. Give every mutating call a fresh UUID as requestId and repeat the call with the same one if "
-    "the answer was lost."
+    "advance_item with trigger start, do the work, advance_item with trigger complete, claim_item again. takeover "
+    "true: another agent has left the item in the middle, so read its notes before you begin. A claim ends after "
+    "ttlSeconds: repeat claim_item at half of it to keep one. Give every mutating call a fresh UUID as requestId; "
+    "after a lost answer repeat it with the same one."
 )
 
 ORDER = (
@@ -79,6 +78,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         expiring.stop()
         await parking.close()
 
+    recommending = NextStore(*shared)
     made = (
         *items.tools(ItemStore(*shared), services),
         *query.tools(QueryStore(*shared)),
@@ -86,7 +86,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         *transitions.tools(TransitionStore(*shared), services),
         *trees.tools(TreeStore(*shared), services),
         *notes.tools(NoteStore(*shared), services),
-        *next_tools.tools(NextStore(*shared)),
+        *next_tools.tools(recommending),
         *blocked.tools(BlockedStore(*shared)),
         *context.tools(ContextStore(*shared)),
     )
@@ -104,4 +104,5 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         configure=configure,
         examples=EXAMPLES,
         documents=documents(by_name["query_items"]),
+        completes={"item": next_tools.completion(recommending)},
     )

@@ -14,14 +14,14 @@ from coordinator.toolsets.items.contract.next import (
     TerminalStatus,
 )
 from coordinator.toolsets.items.rules import graph
-from coordinator.toolsets.items.rules.ids import dashed
+from coordinator.toolsets.items.rules.ids import FULL, dashed
 from coordinator.toolsets.items.rules.items import capabilities, not_blank
 from coordinator.toolsets.items.rules.next import next_status
 from coordinator.toolsets.items.rules.roles import PRIORITY_NAMES, ROLE_NAMES
 from coordinator.toolsets.items.rules.selection import selector
 from coordinator.toolsets.items.store.next import Next, NextStore
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset
-from coordinator.toolsets.tool import Call, Criticality, Tool
+from coordinator.toolsets.tool import Call, Complete, Completed, Criticality, Tool
 
 _ITEM = (
     "The best items to work on: in the given role, waiting for no dependency, and neither claimed nor below a claimed "
@@ -83,6 +83,19 @@ def tools(store: NextStore) -> tuple[Tool, ...]:
             idempotent=True,
         ),
     )
+
+
+def completion(store: NextStore) -> Complete:
+    """Completes ids of items."""
+
+    async def complete(call: Call, typed: str) -> Completed:
+        digits = typed.replace("-", "").lower()
+        if len(digits) > FULL or digits.strip("0123456789abcdef"):
+            return Completed([])
+        found = await store.like(call.project, digits)
+        return Completed([dashed(one) for one in found.values], found.more)
+
+    return complete
 
 
 def _recommended(item: Next, args: GetNextItem) -> Recommendation:

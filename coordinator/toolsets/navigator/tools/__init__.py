@@ -7,7 +7,7 @@ from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.navigator.contract.examples import EXAMPLES
 from coordinator.toolsets.navigator.tools import catalogue, navigation
 from coordinator.toolsets.navigator.tools.shared import Documents
-from coordinator.toolsets.tool import Services, Toolset
+from coordinator.toolsets.tool import Services, Toolset, starting_with
 
 INSTRUCTIONS = (
     "Workflows that the server leads you through. Begin with get_activities, or with list_workflows and nav_start. "
@@ -30,4 +30,5 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         (*navigation.tools(source, secrets), *catalogue.tools(Documents(source))),
         start=source.start,
         examples=EXAMPLES,
+        completes={"procedure": starting_with(lambda: navigation.independent(source.current))},
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import UNSET, UnsetType
 
-from coordinator.definitions import Definitions, LoadedWorkflow
+from coordinator.definitions import Definitions, Library, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
 from coordinator.store.signing_keys import SigningKeys
 from coordinator.toolsets.navigator.contract.navigation import (
@@ -44,6 +44,11 @@ _ACTION = (
 _CHECKPOINT = (
     "The active checkpoint with its message and options, to present to the user. active: whether there is one."
 )
+
+
+def independent(library: Library) -> list[str]:
+    """The workflows that can be started by themselves."""
+    return [name for name, workflow in library.workflows.items() if workflow.initial_activity]
 
 
 class Navigator:

@@ -7,10 +7,11 @@ import dataclasses
 from coordinator.definitions import Definitions
 from coordinator.toolsets.sessions.contract.examples import EXAMPLES
 from coordinator.toolsets.sessions.contract.resources import resources
+from coordinator.toolsets.sessions.rules.texts import listed
 from coordinator.toolsets.sessions.tools import catalogue, checkpoints, moves, reads, start
 from coordinator.toolsets.sessions.tools.backend import Backend, refusal
 from coordinator.toolsets.sessions.tools.documents import documents
-from coordinator.toolsets.tool import Services, Toolset
+from coordinator.toolsets.tool import Services, Toolset, starting_with
 
 INSTRUCTIONS = (
     "Workflow sessions. Call discover for the bootstrap procedure and list_workflows to match the user's goal, then "
@@ -63,4 +64,5 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         examples=EXAMPLES,
         resources=resources(),
         documents=documents(backend),
+        completes={"procedure": starting_with(lambda: [one.id for one in listed(backend.current)])},
     )

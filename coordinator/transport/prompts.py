@@ -1,0 +1,113 @@
+"""``prompts/list`` and ``prompts/get``: the instructions of ``coordinator.prompts`` for one endpoint and caller."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from coordinator.errors import that_exist
+from coordinator.identity.permissions import sufficient
+from coordinator.prompts import PROMPTS, Prompt
+from coordinator.prompts.texts import IDENTIFIED
+from coordinator.toolsets.caller import Caller
+from coordinator.transport.endpoints import Endpoint
+
+
+class Prompts:
+    """The prompts of one endpoint."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._names = {tool.name: name for name, tool in endpoint.tools.items() if tool.name != name}
+
+    def offered(self, caller: Caller | None) -> list[Prompt]:
+        """Those for which a caller may use the tools."""
+        served = self._served(caller)
+        return [prompt for prompt in PROMPTS.values() if not prompt.toolsets.isdisjoint(served)]
+
+    def listing(self, caller: Caller | None) -> types.ListPromptsResult:
+        """The answer of ``prompts/list``."""
+        served = self._served(caller)
+        return types.ListPromptsResult(
+            prompts=[
+                types.Prompt(
+                    name=prompt.name,
+                    title=prompt.title,
+                    description=prompt.description,
+                    arguments=[
+                        types.PromptArgument(name=one.name, description=one.description, required=one.required)
+                        for one in prompt.taken(served)
+                    ],
+                )
+                for prompt in self.offered(caller)
+            ]
+        )
+
+    def check(self, caller: Caller | None, name: str, given: Iterable[str]) -> Prompt:
+        """The prompt with this name.
+
+        Raises:
+            MCPError: there is none for this caller, or it does not take these arguments.
+        """
+        prompt = next((one for one in self.offered(caller) if one.name == name), None)
+        if prompt is None:
+            known = [one.name for one in self.offered(caller)]
+            raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {name[:200]}{that_exist(name, known)}")
+        taken = [one.name for one in prompt.taken(self._served(caller))]
+        for one in given:
+            if one not in taken:
+                raise MCPError(
+                    types.INVALID_PARAMS,
+                    f"{name} takes no argument '{one[:80]}'; it takes: {', '.join(taken) or 'none'}",
+                )
+        return prompt
+
+    def checked(self, caller: Caller | None, name: str, given: Mapping[str, str]) -> tuple[Prompt, dict[str, str]]:
+        """The prompt, and its arguments without blank ones.
+
+        Raises:
+            MCPError: as ``check``; or a value is malformed, or missing.
+        """
+        prompt = self.check(caller, name, given)
+        values = {key: value.strip() for key, value in given.items() if value.strip()}
+        for one in prompt.taken(self._served(caller)):
+            value = values.get(one.name)
+            if value is None and one.required:
+                raise MCPError(types.INVALID_PARAMS, f"{one.name}: is required: {one.allowed}")
+            if value is not None and not one.form.fullmatch(value):
+                raise MCPError(types.INVALID_PARAMS, f"{one.name}: must be {one.allowed}")
+        return prompt, values
+
+    def get(self, caller: Caller | None, prompt: Prompt, values: Mapping[str, str]) -> types.GetPromptResult:
+        """The answer of ``prompts/get``."""
+        holding = self._served(caller) | ({IDENTIFIED} if caller is not None else set())
+        text = types.TextContent(type="text", text=prompt.text(holding, values, self._names))
+        return types.GetPromptResult(
+            description=prompt.description, messages=[types.PromptMessage(role="user", content=text)]
+        )
+
+    def _served(self, caller: Caller | None) -> frozenset[str]:
+        """The toolsets whose tools a caller may use, also those that change something."""
+        return frozenset(
+            toolset.name
+            for toolset in self._endpoint.toolsets
+            if caller is None or not sufficient(toolset.name, False).isdisjoint(caller.permissions)
+        )
+
+
+def resolved(name: str, value: str, found: Collection[str]) -> str:
+    """The id that an argument means, of those that begin with it.
+
+    Raises:
+        MCPError: there is none, or several.
+    """
+    if name != "item":
+        if value not in found:
+            raise MCPError(types.INVALID_PARAMS, f"{name}: there is no '{value[:80]}', or none that you may use")
+        return value
+    if len(found) != 1:
+        why = "several items begin with" if found else "there is no item"
+        raise MCPError(types.INVALID_PARAMS, f"{name}: {why} '{value[:80]}'")
+    return next(iter(found))
