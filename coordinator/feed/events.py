@@ -16,6 +16,7 @@ Reason = Literal["failover", "lost", "trimmed"]
 lost its last events, or was flushed; trimmed: they were older than the project keeps."""
 
 _encode = msgspec.json.Encoder().encode
+_roles = msgspec.json.Decoder(list[str]).decode
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -55,6 +56,11 @@ class Event:
         """What it is about: one thing, or two items."""
         other = self.fields.get("o") if "o" in self.kind.fields and self.root else None
         return (self.id,) if other is None else (self.id, other)
+
+    def approver_roles(self) -> list[str]:
+        """Of a workflow or its step: the roles that may approve one of its gates."""
+        roles = self.fields.get("ro")
+        return _roles(roles) if roles else []
 
     @property
     def toolset(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from coordinator.errors import invalid, that_exist
@@ -32,7 +32,20 @@ class Filter(NamedTuple):
     toolsets: frozenset[str] | None = None
     """Toolsets whose events the listener may read; None: all."""
     creator: str | None = None
-    """Of workflows (flows), the listener may read only those of this creator; None: all."""
+    """Of workflows (flows), the listener may read only those of this creator and those whose gates they may approve;
+    None: all."""
+    roles: frozenset[str] = ANY
+    """The roles of the listener, with a ``creator``."""
+
+    def may_read_flow(self, creator: str | None, roles: Callable[[], Collection[str]]) -> bool:
+        """Whether the listener may read a workflow.
+
+        Args:
+            roles: gives the roles that may approve its gates.
+        """
+        if self.creator is None or creator == self.creator:
+            return True
+        return bool(self.roles) and not self.roles.isdisjoint(roles())
 
 
 def kinds_of(texts: Iterable[str] | None) -> frozenset[str]:

@@ -46,7 +46,8 @@ class Slice(NamedTuple):
     last: Entry
     """The last id of the stream so far."""
     known: list[str]
-    """What each id is: '' unknown, 'root', 'other' or an item's parent."""
+    """What each id is: '' unknown; 'root' or the parent of an item; 'session'; 'gateway'; or of a flow the JSON of who
+    created it and the roles that may approve its gates."""
 
 
 async def read(store: Store, at: Cursor, count: int, ids: tuple[str, ...] = ()) -> Slice:

@@ -136,7 +136,7 @@ def sees(wanted: Filter, event: Event) -> bool:
     toolset = event.toolset
     if wanted.toolsets is not None and toolset not in wanted.toolsets:
         return False
-    return toolset != "flows" or wanted.creator is None or event.fields.get("u") == wanted.creator
+    return toolset != "flows" or wanted.may_read_flow(event.fields.get("u"), event.approver_roles)
 
 
 class FeedReader:

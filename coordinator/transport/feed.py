@@ -27,7 +27,7 @@ from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Criticality
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.endpoints import Endpoints
-from coordinator.transport.feed_ids import check_ids
+from coordinator.transport.feed_ids import check_ids, limited
 from coordinator.transport.feed_request import FeedRequest, read_request
 from coordinator.transport.media import STREAM
 from coordinator.transport.replies import CONNECTION, Connection, Header, Refused, Scope, Send, reply, to_json
@@ -204,8 +204,7 @@ class Feed:
             raise ToolFailure("over_capacity", f"{len(self._open)} listeners are here already", retry_after_ms=_FULL_MS)
         if name and self._callers[name] >= self.limits.caller_most:
             raise ToolFailure("actor_quota", "this caller has as many listeners as one may", retry_after_ms=_FULL_MS)
-        administers = caller is None or "workflow.admin" in caller.permissions
-        wanted = asked.filter._replace(toolsets=readable, creator=None if administers else name)
+        wanted = limited(asked.filter, caller, readable)
         ids = [form for one in asked.ids for form in one] + list(wanted.roots)
         ticket = None
         if self._admission is not None:

@@ -1,16 +1,21 @@
-"""Checks the ids that a listener names: a stream about nothing would be empty for ever."""
+"""Limits listeners to what they may read, and checks the ids that they name: a stream about nothing would be empty for
+ever."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+import msgspec
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.feed import Cursor, FeedReader, Filter
 from coordinator.feed.events import Event
 from coordinator.feed.filters import dashed
 from coordinator.feed.kinds import NAMES
+from coordinator.toolsets.caller import Caller
 from coordinator.transport.feed_request import FeedRequest
 
+_flow = msgspec.json.Decoder(tuple[str, list[str]]).decode
 _INNER = 32
 """Digits of an item's id in the store."""
 
@@ -45,16 +50,29 @@ async def check_ids(
             raise _absent("root", dashed(root))
 
 
+def limited(wanted: Filter, caller: Caller | None, toolsets: frozenset[str] | None) -> Filter:
+    """The filter, limited to what a caller may read.
+
+    Args:
+        toolsets: those whose events the caller may read; None: all.
+    """
+    if caller is None or "workflow.admin" in caller.permissions:
+        return wanted._replace(toolsets=toolsets)
+    return wanted._replace(toolsets=toolsets, creator=caller.id, roles=caller.roles)
+
+
 def _readable(what: str, wanted: Filter) -> bool:
     """Whether the caller may read a thing that is this."""
     if not what:
         return False
-    toolset, _, owner = what.partition(" ") if what.startswith(("flows ", "gateway ")) else ("items", "", "")
-    if what == "session":
-        toolset = "sessions"
-    if wanted.toolsets is not None and toolset not in wanted.toolsets:
-        return False
-    return toolset != "flows" or wanted.creator is None or owner == wanted.creator
+    if what.startswith("["):
+        creator, roles = _flow(what)
+        return _permits(wanted, "flows") and wanted.may_read_flow(creator, lambda: roles)
+    return _permits(wanted, {"gateway": "gateway", "session": "sessions"}.get(what, "items"))
+
+
+def _permits(wanted: Filter, toolset: str) -> bool:
+    return wanted.toolsets is None or toolset in wanted.toolsets
 
 
 async def _is_ahead(reader: FeedReader, at: Cursor, wanted: Filter) -> bool:

@@ -9,7 +9,7 @@ from coordinator.feed.kinds import HIDDEN, KINDS, ROLES
 from coordinator.feed.page import PAGE, page
 from tests.lint.lua_lint import ROOT
 
-_CALL = re.compile(r"(?:emit(?:_of)?\(run|emit_to\(run, \w+), (?P<kind>.+?), ")
+_CALL = re.compile(r"(?:emit(?:_of|_by)?\(run|emit_to\(run, \w+), (?P<kind>.+?), ")
 _WORD = re.compile(r"(?:^|\band |\bor )'(\w+)'")
 
 

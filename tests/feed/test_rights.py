@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,10 @@ from coordinator.store import Store, keys
 from tests.authentication.support import Authenticators, Tokens
 from tests.feed.rig import Front, serving
 from tests.items.client import Client
-from tests.transport.guarded import RESOURCE
+from tests.transport.guarded import RESOURCE, ask
+from tests.transport.rig import modern
+
+PLAIN = {"name": "approve", "tool": None, "done": True}
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("often")]
 
@@ -45,9 +49,11 @@ async def guarded(store: Store, tmp_path: Path, project: str) -> AsyncIterator[G
     await authenticators.close()
 
 
-async def token(front: Guarded, id: str, *permissions: str, projects: tuple[str, ...] | None = None) -> str:
+async def token(
+    front: Guarded, id: str, *permissions: str, projects: tuple[str, ...] | None = None, roles: tuple[str, ...] = ()
+) -> str:
     """A new token that the front-end knows."""
-    made = front.tokens.add(id, permissions=permissions, projects=projects)
+    made = front.tokens.add(id, permissions=permissions, projects=projects, roles=roles)
     await front.authenticator.read(front.tokens.path)  # type: ignore[attr-defined]
     return made
 
@@ -103,6 +109,40 @@ async def test_a_caller_gets_events_of_the_toolsets_that_it_may_read(
             "1764131594125",
         ]
         assert len(await everything.events(3)) == 3
+
+
+async def call(front: Front, token: str, project: str, tool: str, **arguments: Any) -> Any:
+    request = modern("tools/call", {"name": tool, "arguments": arguments})
+    result = (await ask(front.app, token, request, f"/p/{project}/mcp/flows")).json["result"]
+    assert not result["isError"], result
+    return result["structuredContent"]
+
+
+async def test_approvers_hear_of_the_workflows_whose_gates_they_may_approve(guarded: Guarded, project: str) -> None:
+    creator = await token(guarded, "creator", "workflow")
+    lead = await token(guarded, "lead", "workflow", roles=("lead", "cook"))
+    other = await token(guarded, "other", "workflow", roles=("lea", "release-lead"))
+    gate = {"name": "approve", "tool": None, "approver_role": "lead", "done": True}
+    async with (
+        guarded.stream(project, bearer(lead)) as heard,
+        guarded.stream(project, bearer(other), kinds="flow.*,step.*") as not_heard,
+    ):
+        silent = await call(guarded, creator, project, "workflow_create", name="x", flow={"start": PLAIN})
+        made = await call(guarded, creator, project, "workflow_create", name="x", flow={"start": gate})
+        events = await heard.events(2)
+        assert [event["name"] for event in events] == ["flow.created", "step.waiting"]
+        # A listener that asks for its id is told so, too.
+        flow = str(made["id"])
+        assert (await guarded.get(project, bearer(lead), id=flow)).status_code == 200
+        for who, asked in ((other, flow), (lead, str(silent["id"]))):
+            assert (await guarded.get(project, bearer(who), id=asked)).status_code == 404
+        step = int(events[1]["data"]["stepId"])
+        await call(guarded, lead, project, "workflow_step_ready", step_id=step)
+        assert [(event["name"], event["data"]["id"]) for event in await heard.events(1)] == [("step.released", flow)]
+        own = await call(guarded, other, project, "workflow_create", name="x", flow={"start": PLAIN})
+        assert [event["data"]["id"] for event in await not_heard.events(1)] == [str(own["id"])]
+        await call(guarded, creator, project, "workflow_cancel", id=made["id"])
+        assert [(event["name"], event["data"]["id"]) for event in await heard.events(1)] == [("flow.ended", flow)]
 
 
 async def test_a_revoked_token_ends_its_streams(guarded: Guarded, store: Store, project: str) -> None:

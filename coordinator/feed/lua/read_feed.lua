@@ -7,8 +7,8 @@ args:      position count ids...
            sessions or gateway instances
 reply:     {id of this server's history, last id, first id ('' for none), whether entries were ever trimmed, whether the
            position is that of an entry, entries {id, {fields and values in turn}}, {what each id is}}
-           an id is '' (unknown), 'root', or the parent of that item; 'session'; or 'flows ' or 'gateway ' and who
-           created that
+           an id is '' (unknown), 'root', or the parent of that item; 'session'; 'gateway'; or of a flow the JSON of
+           who created it and the roles that may approve its gates
 errors:    none
 writes:    none
 --]]
@@ -26,8 +26,9 @@ end
 local function what_is(run, id)
   local score, parent = unpack(redis.call('HMGET', run.keys.item .. id, 'w', 'pa'))
   if score then return parent or 'root' end
-  local kind, creator = unpack(redis.call('HMGET', run.keys.run .. id, 'o', 'u'))
-  if creator then return (kind or 'flows') .. ' ' .. creator end
+  local kind, creator, roles = unpack(redis.call('HMGET', run.keys.run .. id, 'o', 'u', 'ro'))
+  if kind then return kind end
+  if creator then return '[' .. cjson.encode(creator) .. ',' .. (roles or '[]') .. ']' end
   return redis.call('EXISTS', run.keys.session .. id) == 1 and 'session' or ''
 end
 

@@ -8,6 +8,7 @@
 --   n name  u creator  o kind ('flows' where it is missing)  s status, 'r' while it goes on, 'p' while it is paused
 --     (flows only: none of its steps begins)  p priority  q pool
 --   i steps created so far (gateway: the number of the last)  w the worker that has its spec
+--   ro roles that may approve its gates, as JSON (flows only; missing: none)
 --   j<fork> arrivals that its join waits for  tr trace that its steps belong to
 -- Times are ms. Times and ids in an owner's history count from its id, where that is a number: small ones take less.
 local steps = {}
@@ -49,11 +50,17 @@ end
 function steps.load_owner(run, id, prefix)
   local key = steps.key_in(run, prefix or run.keys.prefix, run.keys.run) .. id
   if run.owners[key] then return run.owners[key] end
-  local v = redis.call('HMGET', key, 's', 'p', 'q', 'o', 'u', 'n', 'w', 'tr')
+  local v = redis.call('HMGET', key, 's', 'p', 'q', 'o', 'u', 'n', 'w', 'tr', 'ro')
   if not v[1] then return nil end
   run.owners[key] = {id = id, s = v[1], p = v[2] or nil, q = v[3] or nil, o = v[4] or 'flows', u = v[5] or '',
-    n = v[6] or '', w = v[7], tr = v[8] or nil}
+    n = v[6] or '', w = v[7], tr = v[8] or nil, ro = v[9] or nil}
   return run.owners[key]
+end
+
+-- Who may hear of a flow, for its events: who created it (u), and roles that may approve its gates (ro).
+function steps.audience(owner)
+  if owner.ro then return 'u', owner.u or '', 'ro', owner.ro end
+  return 'u', owner.u or ''
 end
 
 -- Id of the RQ job that points to the present attempt. Ids of owners and steps are a project's own, so those of other

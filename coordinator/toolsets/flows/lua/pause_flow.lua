@@ -17,7 +17,7 @@ local steps = require 'steps'
 -- Makes queued and backlogged steps wait until the flow is resumed.
 local function pause(run, flow, actor)
   flows.set_status(run, flow, 'p')
-  events.emit(run, 'flow_paused', flow.id, 'u', flow.u, 'a', actor)
+  events.emit(run, 'flow_paused', flow.id, 'a', actor, steps.audience(flow))
   flows.each_open_step(run, flow, function(st)
     if st.s ~= 'q' and st.s ~= 'h' then return end
     steps.detach(run, st)
@@ -28,7 +28,7 @@ end
 
 local function resume(run, flow, actor)
   flows.set_status(run, flow, 'r')
-  events.emit(run, 'flow_resumed', flow.id, 'u', flow.u, 'a', actor)
+  events.emit(run, 'flow_resumed', flow.id, 'a', actor, steps.audience(flow))
   flows.each_open_step(run, flow, function(st)
     if st.s == 'p' then handoff.make_ready(run, st) end
   end)

@@ -23,7 +23,7 @@ return function(run, request, step, actor)
     if not RELEASABLE[before] then return {false, before, false} end
     steps.detach(run, st)
     st.g = actor
-    step_events.emit(run, 'step_released', st, 'a', actor)
+    step_events.emit_by(run, 'step_released', st, actor)
     handoff.make_ready(run, st, true)
     return {true, before, handoff.hand_over(run)}
   end)

@@ -60,7 +60,7 @@ return function(run, request, id, actor)
     redis.call('ZREM', run.keys.ended, id)
     redis.call('HDEL', run.keys.run .. id, 'e', 'x')
     flows.set_status(run, flow, 'r')
-    events.emit(run, 'flow_retried', id, 'u', flow.u, 'a', actor)
+    events.emit(run, 'flow_retried', id, 'a', actor, steps.audience(flow))
     for _, st in ipairs(again) do
       if st.t == 'g' and not st.v then plans.open_gate(run, st) else handoff.make_ready(run, st) end
     end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -79,6 +79,8 @@ class NewFlow(Struct, frozen=True, kw_only=True):
     """The delay of its first steps."""
     parent: str = ""
     """The workflow that it is created for; only shown."""
+    approver_roles: Collection[str] = ()
+    """Roles that may release one of its gates: they hear of it."""
 
 
 class StepRecord(Struct, frozen=True, kw_only=True):
@@ -169,7 +171,8 @@ class FlowStore(RunStore):
         await self._note(project, request)
         owner = _hashed(new.creator)
         pool = new.queue or self._pools.get(project, "")
-        flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent, carried())
+        roles = msgspec.json.encode(sorted(new.approver_roles)).decode() if new.approver_roles else ""
+        flow = (new.name, new.creator, owner, new.steps, new.priority, pool, new.delay_ms, new.parent, carried(), roles)
         run, to_relay = await self._change(_CREATE, project, request, _pack(flow), new.spec, _pack(new.plan))
         await self._wake_relay(project, to_relay)
         return run

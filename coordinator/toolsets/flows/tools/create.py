@@ -13,7 +13,7 @@ from coordinator.toolsets.flows.rules.check import check_flow
 from coordinator.toolsets.flows.rules.parse import QUEUE, QUEUE_RULE, name_problem
 from coordinator.toolsets.flows.rules.spec import START, Spec, pack
 from coordinator.toolsets.flows.store.flows import FlowStore, NewFlow
-from coordinator.toolsets.flows.tools.shared import acting
+from coordinator.toolsets.flows.tools.shared import acting, approver_roles
 from coordinator.toolsets.lenient import meant
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Services, Tool
@@ -54,16 +54,18 @@ class Creation:
             return Created(id=made, status="started")
         if args.delay_ms and flow[START].gate:
             raise invalid("delay_ms", "the first step is a gate, which waits for its release and cannot be delayed")
+        spec = Spec(flow, given, who.caller)
         new = NewFlow(
             name=args.name,
             creator=who.id,
-            spec=pack(Spec(flow, given, who.caller)),
+            spec=pack(spec),
             steps=len(flow),
             plan=planner.begin(flow, delayed=args.delay_ms > 0),
             priority=cast("Priority", args.priority or "normal"),
             queue=args.queue or "",
             delay_ms=args.delay_ms,
             parent=str(args.parent or ""),
+            approver_roles=approver_roles(spec),
         )
         return Created(id=await self._flows.create(call.project, record, new), status="started")
 

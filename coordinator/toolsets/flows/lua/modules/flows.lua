@@ -51,7 +51,11 @@ function flows.finish(run, flow, status, why)
   redis.call('ZADD', run.keys.ended, run.at, flow.id)
   if status ~= 'c' then close_steps(run, flow, status == 'x') end
   local kind = status == 'c' and 'flow_completed' or status == 'f' and 'flow_failed' or 'flow_cancelled'
-  events.emit(run, kind, flow.id, 'u', flow.u or '', unpack(status == 'x' and {'a', why} or {}))
+  if status == 'x' then
+    events.emit(run, kind, flow.id, 'a', why, steps.audience(flow))
+  else
+    events.emit(run, kind, flow.id, steps.audience(flow))
+  end
 end
 
 return flows
