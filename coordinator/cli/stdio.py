@@ -23,6 +23,7 @@ from coordinator.cli.stores import given_url, open_for_serving, store_failed
 from coordinator.cli.supervision.roles import start_tracing
 from coordinator.cli.supervision.store_supervisor import StoreSupervisor
 from coordinator.cli.terminal import absent
+from coordinator.feed import FeedReader
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import logs, recorder, tracing
@@ -177,6 +178,7 @@ class _Session:
                 Projects(store, self._settings.projects),
                 hung_up,
                 Seals(store, self._settings),
+                FeedReader(store),
             )
         )
         keeping = asyncio.create_task(self._keep_embedded(store, url))

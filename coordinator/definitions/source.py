@@ -80,6 +80,11 @@ class Definitions:
         self.start()
         return self._load()
 
+    @property
+    def newest(self) -> Library | None:
+        """``current`` without waiting; None: nothing was read yet."""
+        return self._current if self._process == os.getpid() else None
+
     def start(self) -> None:
         """Starts the thread that reads and looks for changes, and returns at once. Further calls do nothing."""
         if self._process == os.getpid():

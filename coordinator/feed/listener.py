@@ -66,6 +66,7 @@ class Listener:
         "entry",
         "filter",
         "project",
+        "renewed",
         "sink",
     )
 
@@ -80,6 +81,9 @@ class Listener:
         self.sink: Callable[[Batch], bool] | None = None
         """Takes events at once, without ``take``; returns False if it cannot now. For listeners whose frames only have
         to be written to a connection: waking a task for each of them would cost several times as much."""
+        self.renewed: Callable[[], None] | None = None
+        """Called when the reader has connected again or has found a gap; who sets it takes no gaps. For listeners that
+        would rather read again too often than not at all."""
         self._catch_up = catch_up
         self._waiting: list[Item] = []  # not a deque: that takes 600 bytes, for each of thousands
         self._bytes = 0
@@ -136,7 +140,7 @@ class Listener:
 
     def push(self, gap: Gap) -> None:
         """Tells it of a gap; called by the reader."""
-        if self._end is None:
+        if self._end is None and self.renewed is None:
             self._waiting.append(gap)
             self._wake()
 

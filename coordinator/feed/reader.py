@@ -293,7 +293,16 @@ class FeedReader:
             for followed in list(self._followed.values()):
                 if await self._check(followed) != epoch:
                     raise redis.exceptions.ConnectionError("two servers answer: a failover is under way")
+            again = self._connects != -1
             self._verified, self._connects = epoch, connects
+            if again:
+                self._renew()
+
+    def _renew(self) -> None:
+        for followed in self._followed.values():
+            for listener in tuple(followed.listeners):
+                if listener.renewed is not None:
+                    listener.renewed()
 
     async def _check(self, followed: _Followed) -> str:
         """Checks the position in a project, and reports a gap to its listeners. Returns the server's epoch."""

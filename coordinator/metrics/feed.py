@@ -21,8 +21,8 @@ CUT = Metric(
     "coordinator_feed_cut_total",
     "counter",
     "listeners",
-    "Listeners that the server has cut off. slow: they took events more slowly than these came; revoked: their "
-    "callers' rights ended or changed; drain: the process stops, or takes no new work.",
+    "Listeners and subscriptions that the server has cut off. slow: they took less than came; revoked: their callers' "
+    "rights ended or changed; drain: the process stops, or takes no new work.",
     (Label("reason", ("slow", "revoked", "drain")),),
 )
 GAPS = Metric(
@@ -43,4 +43,17 @@ LAG = Metric(
     (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0),
 )
 
-ALL = (LISTENERS, DELIVERIES, CUT, GAPS, LAG)
+SUBSCRIPTIONS = Metric(
+    "coordinator_subscriptions",
+    "gauge",
+    "subscriptions",
+    "Streams of the MCP request subscriptions/listen now.",
+)
+TOLD = Metric(
+    "coordinator_subscription_notifications_total",
+    "counter",
+    "notifications",
+    "Notifications sent to subscriptions: a resource or a list has changed.",
+)
+
+ALL = (LISTENERS, DELIVERIES, CUT, GAPS, LAG, SUBSCRIPTIONS, TOLD)

@@ -71,6 +71,8 @@ class Recorder:
         self._feed_cut = Family(feed.CUT, cells.number)
         self._feed_gaps = Family(feed.GAPS, cells.number)
         self._feed_lag = Family(feed.LAG, cells.histogram)
+        self._subscriptions = Family(feed.SUBSCRIPTIONS, cells.number)
+        self._subscription_told = Family(feed.TOLD, cells.number)
         self._webhook_attempts = Family(webhooks.ATTEMPTS, cells.number)
         self._webhook_durations = Family(webhooks.DURATION, cells.histogram)
         self._webhook_states = Family(webhooks.STATES, cells.number)
@@ -153,6 +155,7 @@ class Recorder:
             self._feed_deliveries,
             self._feed_cut,
             self._feed_gaps,
+            self._subscription_told,
             self._webhook_gaps,
         ):
             family.start_at_zero()
@@ -161,6 +164,7 @@ class Recorder:
         self._claim_waits.start_at_zero()
         self.agents_waiting(0)
         self.feed_listeners(0)
+        self.subscriptions(0)
 
     def start_worker(self) -> None:
         """Starts the counters of a worker at zero."""
@@ -290,12 +294,20 @@ class Recorder:
             self._feed_lag().observe(lag)
 
     def feed_cut(self, reason: str) -> None:
-        """A listener was cut off: ``slow``, ``revoked`` or ``drain``."""
+        """A listener or a subscription was cut off: ``slow``, ``revoked`` or ``drain``."""
         self._feed_cut(reason).inc()
 
     def feed_gap(self, reason: str) -> None:
         """Events are missing: ``failover``, ``lost`` or ``trimmed``."""
         self._feed_gaps(reason).inc()
+
+    def subscriptions(self, count: int) -> None:
+        """Subscriptions in this process."""
+        self._subscriptions().set(count)
+
+    def subscription_told(self) -> None:
+        """A subscription was told of a change."""
+        self._subscription_told().inc()
 
     def webhook_attempt(self, webhook: str, outcome: str, seconds: float) -> None:
         """An attempt at a delivery has ended."""

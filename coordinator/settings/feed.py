@@ -33,3 +33,24 @@ class Feed(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             extra={"unit": "listeners", **_RELOAD},
         ),
     ] = 200
+    subscriptions_most: Annotated[
+        int,
+        Meta(
+            description=(
+                "Streams of the MCP request subscriptions/listen at a time; further ones are refused, with an error "
+                "that says when to try again."
+            ),
+            ge=0,
+            le=100_000,
+            extra={"unit": "streams", **_RELOAD},
+        ),
+    ] = 1_000
+    caller_subscriptions_most: Annotated[
+        int,
+        Meta(
+            description="The same for one identified caller.",
+            ge=1,
+            le=100_000,
+            extra={"unit": "streams", **_RELOAD},
+        ),
+    ] = 16

@@ -260,6 +260,9 @@ class Toolset:
     """Arguments of example calls, by tool."""
     resources: tuple[Resource, ...] = ()
     """Readable by whoever may use any of the tools."""
+    offers: Callable[[], object] | None = None
+    """What agents find through its tools besides the things of a project: definitions, a catalogue. Another object or
+    value when that has changed; does not wait. None: it never changes."""
     documents: tuple[Document, ...] = ()
     """Readable by whoever may use their tools."""
     completes: Mapping[str, Complete] = field(default_factory=dict)

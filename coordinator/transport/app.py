@@ -44,6 +44,7 @@ from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
 from coordinator.transport.feed import DRAIN_SECONDS, Feed
 from coordinator.transport.guards import Gate, sane_request_id
 from coordinator.transport.health import PROBES, PROBES_OF_CLIENTS, Health, Pingable
+from coordinator.transport.listening import Listening
 from coordinator.transport.replies import (
     INTERNAL_ERROR,
     JSON,
@@ -137,7 +138,9 @@ class FrontEnd:
         asking = Asking(seals) if seals is not None else None
         self._calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms, hints, asking)
         self._bodies = Bodies(settings.max_body_bytes)
-        self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory)
+        self.listening = None if feed is None else Listening(feed, settings.feed)
+        """Serves subscriptions."""
+        self._sdk = SdkApps(self._calls, settings.max_body_bytes, server_factory, self.listening)
         self._health = Health(
             store,
             render_metrics,
@@ -210,8 +213,9 @@ class FrontEnd:
         """Takes over reloaded settings, for every later request."""
         self._endpoints.open_only(settings.projects)
         self.fast_path.forget()
-        if self.feed is not None:
-            self.feed.limits = settings.feed
+        for one in (self.feed, self.listening):
+            if one is not None:
+                one.limits = settings.feed
 
     def begin_drain(self) -> None:
         """Begins the shutdown: the process is unready at once. Requests are still served, and then connections close.
@@ -219,8 +223,7 @@ class FrontEnd:
         Waiting calls end with a retry, so that another process serves them.
         """
         self._health.draining = True
-        if self.feed is not None:
-            self.feed.hold(True, min(DRAIN_SECONDS, self._drain_seconds / 3))
+        self._hold(True, min(DRAIN_SECONDS, self._drain_seconds / 3))
         self._ending = [asyncio.ensure_future(drain()) for drain in self._drains]
 
     async def take_no_new_work(self, scope: str) -> None:
@@ -234,10 +237,15 @@ class FrontEnd:
         """
         self._health.drained = scope
         if not self.draining:
-            if self.feed is not None:
-                # While the whole fleet is drained, reads are still answered, and there is no other process for them.
-                self.feed.hold(bool(scope) and scope != FLEET_SCOPE)
+            # While the whole fleet is drained, reads are still answered, and there is no other process for them.
+            self._hold(bool(scope) and scope != FLEET_SCOPE, DRAIN_SECONDS)
             await asyncio.gather(*(hold(bool(scope)) for hold in self._holds))
+
+    def _hold(self, held: bool, seconds: float) -> None:
+        """Ends what listens, spread over some seconds, and accepts no more of it; or accepts it again."""
+        for one in (self.feed, self.listening):
+            if one is not None:
+                one.hold(held, seconds)
 
     async def readiness(self) -> tuple[bool, dict[str, Any]]:
         """What /readyz answers: whether the process should get requests, and the checks behind that."""
@@ -245,6 +253,8 @@ class FrontEnd:
 
     async def aclose(self) -> None:
         """Stops the protocol servers and the feed, as the end of the ASGI lifespan does."""
+        if self.listening is not None:
+            await self.listening.aclose()
         if self.feed is not None:
             await self.feed.aclose()
         await self._sdk.stop()

@@ -179,8 +179,9 @@ class Authorization:
             denied = Denied("permission", f"{tool} needs the permission '{access.least}'")
             raise self._answer(denied, path, access.least, request_id)
 
-    async def recheck(self, authorization: bytes, path: str, target: Target, tool: object) -> None:
-        """Checks again, while a call waits, that its caller is still authorized.
+    async def recheck(self, authorization: bytes, path: str, target: Target, tool: object) -> Caller | None:
+        """Checks again, while a call waits, that its caller is still authorized. Returns the caller as it is now; None:
+        that cannot be found out.
 
         Raises:
             ToolFailure: ``unauthenticated`` or ``permission_denied``: the caller no longer is.
@@ -188,11 +189,13 @@ class Authorization:
         try:
             grant = await self.admit(authorization, path, target)
             self.check(grant, path, target, tool, None)
+            return None if grant is None else grant.caller
         except Refused as refused:
             # 503: no keys to verify with, which says nothing about the token.
             if refused.status != 503:
                 code = "permission_denied" if refused.status == 403 else "unauthenticated"
                 raise ToolFailure(code, str(refused)) from None
+            return None
 
     def metadata(self, path: str) -> dict[str, Any] | None:
         """The protected resource metadata served at ``path``; None: there are none."""

@@ -90,6 +90,15 @@ class Endpoint:
         return not sufficient(toolset, True).isdisjoint(caller.permissions)
 
     @property
+    def changes(self) -> bool:
+        """Whether what it offers may change while the process runs."""
+        return any(toolset.offers is not None for toolset in self.toolsets)
+
+    def offered(self) -> tuple[object, ...]:
+        """What it offers now: not equal to what it was before, if that has changed."""
+        return tuple(toolset.offers() for toolset in self.toolsets if toolset.offers is not None)
+
+    @property
     def instructions(self) -> str:
         """The MCP ``instructions`` of these tools."""
         return "\n\n".join(toolset.instructions for toolset in self.toolsets if toolset.instructions)

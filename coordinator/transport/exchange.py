@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Delivery
 from coordinator.transport.calls import Recheck
+from coordinator.transport.replies import Connection
 
 EXCHANGE = "coordinator.exchange"
 """Key of the ``Exchange`` in the ASGI scope that the SDK passes through."""
@@ -32,6 +33,8 @@ class Exchange:
     """Of a call that may wait."""
     hung_up: asyncio.Future[None] | None = None
     """Completed when the client has hung up, on stdio; over HTTP its calls are cancelled."""
+    connection: Connection | None = None
+    """Of a request whose answer is long; None: it did not come over HTTP by our protocol."""
 
     def call(self, request_id: object) -> Call:
         """The request, as handlers of tools see it.

@@ -125,7 +125,7 @@ class Resources:
             raise self._unknown(exchange, uri)
         done = await self.answer(exchange, place, str(context.request_id))
         if done.failed:
-            if done.code in _NOWHERE:
+            if absent(done):
                 raise self._unknown(exchange, uri)
             exchange.retry_after = done.retry_after
             raise MCPError(types.INTERNAL_ERROR, f"The resource cannot be read now: {done.body.decode()}")
@@ -149,6 +149,11 @@ class Resources:
         found = "" if name is None else document.ids(name)
         return None if found is None else Place(uri, toolset, document, found)
 
+    def thing(self, place: Place) -> Place:
+        """The plain document of the thing that a document is about, perhaps the same."""
+        kind = place.document.path.partition("/")[0]
+        return place._replace(document=self._documents[f"{kind}/{{id}}" if place.id else kind][1])
+
     async def answer(self, exchange: Exchange, place: Place, request_id: str) -> Done:
         """Reads a document."""
         tool: Tool = place.document.tool
@@ -167,6 +172,11 @@ class Resources:
         known = ", ".join((*self._endpoint.resources(exchange.caller), *documents)) or "none"
         message = f"Unknown resource: {uri[:200]}; there are: {known}"
         return MCPError(types.INVALID_PARAMS, message, {"uri": uri})
+
+
+def absent(done: Done) -> bool:
+    """Whether the answer about a document means that there is none."""
+    return done.failed and done.code in _NOWHERE
 
 
 def uri_of(project: str, path: str) -> str:

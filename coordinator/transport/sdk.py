@@ -36,6 +36,7 @@ from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.envelope import CAPABILITIES_KEY, LEGACY, MODERN, PLAIN, VERSION_KEY, Client, client_of
 from coordinator.transport.exchange import EXCHANGE, Exchange
 from coordinator.transport.guide import Guide
+from coordinator.transport.listening import Listening
 from coordinator.transport.progress import reported
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send, to_json
 from coordinator.transport.resources import Resources, check_cursor
@@ -52,7 +53,7 @@ _CACHED: tuple[CacheableMethod, ...] = (
     "server/discover",
 )
 
-ServerFactory = Callable[[Endpoint, Calls], "Server[Any]"]
+ServerFactory = Callable[[Endpoint, Calls, Listening | None], "Server[Any]"]
 
 
 def server_info() -> dict[str, Any]:
@@ -62,12 +63,31 @@ def server_info() -> dict[str, Any]:
     )
 
 
+class _Server(Server[Any]):
+    """The SDK's server, which would announce changes of its lists wherever it serves subscriptions."""
+
+    def __init__(self, endpoint: Endpoint, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._endpoint = endpoint
+
+    def get_capabilities(self, *args: Any, **more: Any) -> types.ServerCapabilities:
+        found = super().get_capabilities(*args, **more)
+        for one in (found.tools, found.prompts, found.resources):
+            if one is not None:
+                one.list_changed = one.list_changed and self._endpoint.changes
+        return found
+
+
 def build_server(
-    endpoint: Endpoint, calls: Calls, stdio: Callable[[], Awaitable[Exchange]] | None = None
+    endpoint: Endpoint,
+    calls: Calls,
+    listening: Listening | None = None,
+    stdio: Callable[[], Awaitable[Exchange]] | None = None,
 ) -> Server[Any]:
     """The SDK's server for one endpoint.
 
     Args:
+        listening: serves subscriptions; None: there are none.
         stdio: gives the exchange of a request that came without HTTP. Raises ToolFailure.
     """
     listing = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in endpoint.listing])
@@ -120,8 +140,12 @@ def build_server(
         return _result(done, context)
 
     resources = Resources(endpoint, calls, transport, exchange_of)
+    listen = None
+    if listening is not None and (resources.templates or endpoint.changes):
+        listen = listening.handler(endpoint, resources, lambda: _lists(server), exchange_of)
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
-    server: Server[Any] = Server(
+    server: Server[Any] = _Server(
+        endpoint,
         NAME,
         version=__version__,
         instructions=endpoint.instructions or None,
@@ -133,10 +157,16 @@ def build_server(
         on_list_resource_templates=resources.list_templates if resources.templates else None,
         on_read_resource=resources.read_one if resources.some else None,
         **Guide(endpoint, calls, transport, exchange_of).handlers(),
+        on_subscriptions_listen=listen,
     )
     # ``Calls`` creates the spans of calls, on both paths.
     server.middleware.clear()
     return server
+
+
+def _lists(server: Server[Any]) -> frozenset[str]:
+    """The lists that a server has."""
+    return frozenset(name for name in ("tools", "prompts", "resources") if server.get_request_handler(f"{name}/list"))
 
 
 def _progress(context: ServerRequestContext[Any], tool: Tool, seconds: float) -> AbstractAsyncContextManager[None]:
@@ -298,8 +328,9 @@ class SdkApps:
         factory: makes an endpoint's server.
     """
 
-    def __init__(self, calls: Calls, max_body: int, factory: ServerFactory) -> None:
+    def __init__(self, calls: Calls, max_body: int, factory: ServerFactory, listening: Listening | None) -> None:
         self._calls = calls
+        self._listening = listening
         self._max_body = max_body
         self._factory = factory
         self._apps: dict[str, SdkApp] = {}
@@ -308,7 +339,9 @@ class SdkApps:
         """The started app of ``endpoint``."""
         app = self._apps.get(endpoint.name)
         if app is None:
-            app = self._apps[endpoint.name] = SdkApp(self._factory(endpoint, self._calls), self._max_body)
+            app = self._apps[endpoint.name] = SdkApp(
+                self._factory(endpoint, self._calls, self._listening), self._max_body
+            )
         await app.start()
         return app
 

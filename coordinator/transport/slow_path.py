@@ -42,6 +42,7 @@ from coordinator.transport.guards import (
 from coordinator.transport.health import Health
 from coordinator.transport.media import HTML, JSON, STREAM, Accepted, accepted, is_json
 from coordinator.transport.replies import (
+    CONNECTION,
     GONE,
     HEADER_MISMATCH,
     PARSE_ERROR,
@@ -211,6 +212,7 @@ class SlowPath:
         app = await self._sdk.get(target.endpoint)
         long = _may_take_long(target, seen)
         if long:
+            exchange.connection = scope.get(CONNECTION)
             exchange.delivery = Delivery()
             send = _watched(send, exchange.delivery, scope.get(GONE))
         answering = _with_retry_after(send, exchange)

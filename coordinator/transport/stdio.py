@@ -27,6 +27,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from coordinator.feed import FeedReader
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
@@ -36,6 +37,7 @@ from coordinator.transport.endpoints import EndpointError, Endpoints, Target
 from coordinator.transport.envelope import negotiable
 from coordinator.transport.exchange import Exchange
 from coordinator.transport.in_flight import Incoming, InFlight, Outgoing
+from coordinator.transport.listening import Listening
 from coordinator.transport.replies import INVALID_REQUEST, PARSE_ERROR, WRONG_ID, known_id
 from coordinator.transport.sdk import build_server
 from coordinator.transport.sealing import Seals
@@ -75,6 +77,7 @@ async def serve_stdio(
     hints: Hints | None = None,
     hung_up: asyncio.Future[None] | None = None,
     seals: Seals | None = None,
+    feed: FeedReader | None = None,
 ) -> bool:
     """Serves one client until it closes its end, and answers the calls in flight.
 
@@ -86,6 +89,7 @@ async def serve_stdio(
         hints: adds hints about the project to reads; None: no hints.
         hung_up: may be completed to end the session as if the client had closed its end.
         seals: seals what the client keeps; None: nothing is asked of the person behind it.
+        feed: reads what subscriptions are told of; None: there are none.
 
     Returns:
         Whether stdin was read to its end. If not, a thread still waits for the client's next line.
@@ -106,7 +110,10 @@ async def serve_stdio(
         caller = await principal()
         return Exchange(project, caller=caller, recheck=principal, hung_up=over)
 
-    server = build_server(target.endpoint, calls, exchange)
+    listening = None if feed is None else Listening(feed, settings.feed)
+    server = build_server(target.endpoint, calls, listening, exchange)
+    if listening is not None:
+        over.add_done_callback(lambda _: listening.hold(True, 0))
     stdin, stdout = streams
     reading = _Lines(TextIOWrapper(stdin, encoding="utf-8", errors="replace"), over)
     writing = anyio.wrap_file(TextIOWrapper(stdout, encoding="utf-8"))
@@ -118,6 +125,9 @@ async def serve_stdio(
             await server.run(*streamed, server.create_initialization_options())
     except* BrokenPipeError:
         _log.info("the client has disconnected")
+    finally:
+        if listening is not None:
+            await listening.aclose()
     return reading.ended
 
 

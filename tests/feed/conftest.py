@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from coordinator.store import Store
 from coordinator.transport import feed as endpoint
+from tests.feed.guarded import Guarded, guarding
 from tests.feed.rig import Front, serving
 from tests.items.client import Client
 
@@ -24,6 +26,12 @@ async def other(redis_url: str) -> AsyncIterator[Front]:
     async with serving(store) as front:
         yield front
     await store.close()
+
+
+@pytest.fixture
+async def guarded(store: Store, tmp_path: Path) -> AsyncIterator[Guarded]:
+    async with guarding(store, tmp_path / "tokens.yaml") as front:
+        yield front
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from coordinator.overload import Admission
 from coordinator.settings import Settings
 from coordinator.store import Store
 from coordinator.toolsets.registry import load_toolsets
-from coordinator.toolsets.tool import Services
+from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import FrontEnd, http_protocol
 from coordinator.transport.projects import Projects
 from tests.authentication.support import Authenticators
@@ -153,11 +153,14 @@ class Front:
 
 @contextlib.asynccontextmanager
 async def serving(
-    store: Store, settings: Settings | None = None, authenticator: Authenticator | None = None
+    store: Store,
+    settings: Settings | None = None,
+    authenticator: Authenticator | None = None,
+    toolsets: dict[str, Toolset] | None = None,
 ) -> AsyncIterator[Front]:
     """A front-end over this store."""
     settings = settings or Settings(request_deadline_ms=60_000)
-    toolsets = load_toolsets(Services(settings, store, trust_self_reported))
+    toolsets = toolsets or load_toolsets(Services(settings, store, trust_self_reported))
     reader = FeedReader(store)
     authenticators = Authenticators()
     app = FrontEnd(

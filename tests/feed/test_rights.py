@@ -2,60 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coordinator.settings import Settings
-from coordinator.settings.auth import Auth
-from coordinator.settings.feed import Feed
 from coordinator.store import Store, keys
-from tests.authentication.support import Authenticators, Tokens
-from tests.feed.rig import Front, serving
+from tests.feed.guarded import Guarded, bearer, token
 from tests.items.client import Client
-from tests.transport.guarded import RESOURCE, ask
+from tests.transport.guarded import ask
 from tests.transport.rig import modern
 
 PLAIN = {"name": "approve", "tool": None, "done": True}
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("often")]
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {token}"}
-
-
-class Guarded(Front):
-    tokens: Tokens
-
-
-@pytest.fixture
-async def guarded(store: Store, tmp_path: Path, project: str) -> AsyncIterator[Guarded]:
-    tokens = Tokens(tmp_path / "tokens.yaml")
-    tokens.add("nobody", permissions=("*",))
-    auth = Auth(tokens=str(tokens.path), mode="required", resource=RESOURCE)
-    settings = Settings(auth=auth, request_deadline_ms=60_000, feed=Feed(caller_most=2))
-    authenticators = Authenticators()
-    authenticator = authenticators.make(settings)
-    await authenticator.start()
-    async with serving(store, settings, authenticator) as front:
-        front.__class__ = Guarded
-        assert isinstance(front, Guarded)
-        front.tokens = tokens
-        front.authenticator = authenticator  # type: ignore[attr-defined]
-        yield front
-    await authenticators.close()
-
-
-async def token(
-    front: Guarded, id: str, *permissions: str, projects: tuple[str, ...] | None = None, roles: tuple[str, ...] = ()
-) -> str:
-    """A new token that the front-end knows."""
-    made = front.tokens.add(id, permissions=permissions, projects=projects, roles=roles)
-    await front.authenticator.read(front.tokens.path)  # type: ignore[attr-defined]
-    return made
 
 
 async def test_without_a_token_there_is_a_challenge(guarded: Guarded, project: str) -> None:
@@ -111,7 +70,7 @@ async def test_a_caller_gets_events_of_the_toolsets_that_it_may_read(
         assert len(await everything.events(3)) == 3
 
 
-async def call(front: Front, token: str, project: str, tool: str, **arguments: Any) -> Any:
+async def call(front: Guarded, token: str, project: str, tool: str, **arguments: Any) -> Any:
     request = modern("tools/call", {"name": tool, "arguments": arguments})
     result = (await ask(front.app, token, request, f"/p/{project}/mcp/flows")).json["result"]
     assert not result["isError"], result

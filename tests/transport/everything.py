@@ -19,17 +19,19 @@ import uvicorn
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from msgspec import Meta, Struct
 
 from coordinator.errors import ToolFailure
+from coordinator.feed import FeedReader
 from coordinator.settings import Settings
+from coordinator.store import Store
 from coordinator.toolsets.tool import Call, Tool, Toolset
 from coordinator.transport import FrontEnd
 from coordinator.transport.calls import Calls
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.fast_path_http import http_protocol
+from coordinator.transport.listening import Listening
 from coordinator.transport.sdk import build_server
 from tests.transport.rig import FakeStore, Hooks, open_to_all
 
@@ -203,7 +205,8 @@ class Everything:
     """The fixtures and their shared state."""
 
     def __init__(self) -> None:
-        self.bus = InMemorySubscriptionBus()
+        self.changes = 0
+        """How often its lists have changed."""
         self.special: dict[str, Special] = {
             **dict.fromkeys(_STATIC, _static),
             **dict.fromkeys(_ASKED, _ask),
@@ -230,11 +233,12 @@ class Everything:
             Tool(name, f"Fixture {name}.", NoArguments, (Answer,), _plain, waits=lambda _: True)
             for name in self.special
         ]
-        return Toolset("everything", "Everything", "A fixture for conformance tests.", tuple(tools))
+        about = "A fixture for conformance tests."
+        return Toolset("everything", "Everything", about, tuple(tools), offers=lambda: self.changes)
 
-    def server(self, endpoint: Endpoint, calls: Calls) -> Server[Any]:
+    def server(self, endpoint: Endpoint, calls: Calls, listening: Listening | None) -> Server[Any]:
         """The coordinator's own server for the endpoint, with the fixtures added."""
-        server = build_server(endpoint, calls)
+        server = build_server(endpoint, calls, listening)
         server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience="fixture"))
         ours = server.get_request_handler("tools/call")
         listed = server.get_request_handler("tools/list")
@@ -257,7 +261,6 @@ class Everything:
         add = server.add_request_handler
         add("tools/call", CallParams, call)
         add("tools/list", types.PaginatedRequestParams, list_tools)
-        add("subscriptions/listen", types.SubscriptionsListenRequestParams, ListenHandler(self.bus))
         add("logging/setLevel", types.SetLevelRequestParams, _empty)
         add("resources/subscribe", types.SubscribeRequestParams, _empty)
         add("resources/unsubscribe", types.UnsubscribeRequestParams, _empty)
@@ -269,8 +272,8 @@ class Everything:
         add("prompts/get", types.GetPromptRequestParams, _get_prompt)
         return server
 
-    async def _trigger(self, _context: Context, params: CallParams) -> types.CallToolResult:
-        await self.bus.publish(ToolsListChanged() if "tool_change" in params.name else PromptsListChanged())
+    async def _trigger(self, _context: Context, _params: CallParams) -> types.CallToolResult:
+        self.changes += 1
         return _text("changed")
 
 
@@ -356,7 +359,13 @@ def everything_app() -> FrontEnd:
     toolsets = {"everything": everything.toolset()}
     authenticator = open_to_all(settings)
     return FrontEnd(
-        settings, FakeStore(), toolsets, Hooks(), authenticator=authenticator, server_factory=everything.server
+        settings,
+        FakeStore(),
+        toolsets,
+        Hooks(),
+        authenticator=authenticator,
+        server_factory=everything.server,
+        feed=FeedReader(Store("redis://nowhere")),
     )
 
 

@@ -40,5 +40,6 @@ def toolset(services: Services) -> Toolset:
         drain=backend.drain,
         configure=backend.configure,
         examples=EXAMPLES,
+        offers=lambda: backend.catalogue,
         documents=documents(by_name["gateway.home"], by_name["workflow.get"]),
     )

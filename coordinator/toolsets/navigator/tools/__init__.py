@@ -31,4 +31,5 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         start=source.start,
         examples=EXAMPLES,
         completes={"procedure": starting_with(lambda: navigation.independent(source.current))},
+        offers=lambda: source.newest,
     )

@@ -63,6 +63,7 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         configure=backend.configure,
         examples=EXAMPLES,
         resources=resources(),
+        offers=lambda: backend.definitions.newest,
         documents=documents(backend),
         completes={"procedure": starting_with(lambda: [one.id for one in listed(backend.current)])},
     )

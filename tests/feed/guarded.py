@@ -1,0 +1,53 @@
+"""A front-end that asks for tokens."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from coordinator.identity.authenticator import Authenticator
+from coordinator.settings import Settings
+from coordinator.settings.auth import Auth
+from coordinator.settings.feed import Feed
+from coordinator.store import Store
+from tests.authentication.support import Authenticators, Tokens
+from tests.feed.rig import Front, serving
+from tests.transport.guarded import RESOURCE
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+class Guarded(Front):
+    tokens: Tokens
+    authenticator: Authenticator
+
+
+@contextlib.asynccontextmanager
+async def guarding(store: Store, path: Path) -> AsyncIterator[Guarded]:
+    """A front-end with a token file at this path."""
+    tokens = Tokens(path)
+    tokens.add("nobody", permissions=("*",))
+    auth = Auth(tokens=str(tokens.path), mode="required", resource=RESOURCE)
+    limits = Feed(caller_most=2, caller_subscriptions_most=2)
+    settings = Settings(auth=auth, request_deadline_ms=60_000, feed=limits)
+    authenticators = Authenticators()
+    authenticator = authenticators.make(settings)
+    await authenticator.start()
+    async with serving(store, settings, authenticator) as front:
+        front.__class__ = Guarded
+        assert isinstance(front, Guarded)
+        front.tokens, front.authenticator = tokens, authenticator
+        yield front
+    await authenticators.close()
+
+
+async def token(
+    front: Guarded, id: str, *permissions: str, projects: tuple[str, ...] | None = None, roles: tuple[str, ...] = ()
+) -> str:
+    """A new token that the front-end knows."""
+    made = front.tokens.add(id, permissions=permissions, projects=projects, roles=roles)
+    await front.authenticator.read(front.tokens.path)
+    return made
