@@ -43,6 +43,7 @@ from coordinator.toolsets.tool import Services
 from coordinator.transport import FrontEnd, http_protocol
 from coordinator.transport.projects import Projects
 from coordinator.transport.sealing import Seals
+from coordinator.transport.task_methods import NAMES as TASK_METHODS
 from coordinator.webhooks import Webhooks
 
 _log = structlog.get_logger(__name__)
@@ -110,7 +111,7 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         in_force = SettingsInForce(settings, toolsets.values(), recorder, lifecycle.refused_reload, others)
         store.observe = tracing.observing(_observer(recorder, admission))
         recorder.start_frontend(
-            (tool.name for toolset in toolsets.values() for tool in toolset.tools),
+            (*TASK_METHODS, *(tool.name for toolset in toolsets.values() for tool in toolset.tools)),
             (script.name for script in Script.registered()),
         )
         app: FrontEnd = FrontEnd(

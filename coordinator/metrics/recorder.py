@@ -79,6 +79,7 @@ class Recorder:
         self._webhook_lags = Family(webhooks.LAG, cells.number)
         self._webhook_gaps = Family(webhooks.GAPS, cells.number)
         self._questions = Family(protocol.QUESTIONS, cells.number)
+        self._tasks = Family(protocol.TASKS, cells.number)
         self._idempotency = Family(catalogue.IDEMPOTENCY, cells.number)
         self._checkpoints = Family(catalogue.CHECKPOINTS, cells.number)
         self._session_tokens = Family(catalogue.SESSION_TOKENS_REFUSED, cells.number)
@@ -389,6 +390,10 @@ class Recorder:
     def question(self, tool: str, event: str) -> None:
         """A question to a person was asked or answered; see ``protocol.QUESTIONS``."""
         self._questions(tool, event).inc()
+
+    def task(self, tool: str, event: str) -> None:
+        """A call became a task, or the task was cancelled; see ``protocol.TASKS``."""
+        self._tasks(tool, event).inc()
 
     def gateway_submit(self, result: str) -> None:
         """A transition was submitted; result is ok or the error's code."""

@@ -32,6 +32,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What the handler needs to carry on: comes back as ``Answer.state``, in plain JSON types."""
     otherwise: Any
     """The result of the call if the question cannot be asked after all."""
+    key: str = "answer"
+    """Names it among all questions of a call."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from coordinator.store import Store
     from coordinator.toolsets.actor import ActorResolver
     from coordinator.toolsets.caller import Caller
+    from coordinator.toolsets.deferral import Deferral
     from coordinator.toolsets.questions import Answer
 
 
@@ -97,6 +98,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """Whether the handler may return a ``Question``: the client passes it on, and the caller may act on the answer."""
     answer: Answer | None = None
     """The answer to a question of an earlier call of this kind, by the same caller."""
+    can_defer: bool = False
+    """Whether the handler may return ``Pending``: the client asks later for the result."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +150,10 @@ class Tool:
     """Whether it may reach beyond this system."""
     stateless: bool = False
     """Whether its toolset keeps nothing in a project, so that none is ever written to by it."""
+    deferral: Deferral | None = None
+    """How a call goes on that returns ``Pending``; None: none does."""
+    polled: bool = False
+    """Whether it is not called by name, but reads or changes what another call has begun."""
     asks: bool = False
     """Whether it may return a ``Question``. The answer changes something, even if the tool itself only reads."""
     waits: Callable[[Any], bool] | None = None

@@ -34,7 +34,6 @@ from coordinator.store.drains import FLEET_SCOPE
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Call, Toolset
 from coordinator.transport.admin import AdminApp
-from coordinator.transport.asking import Asking
 from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hints, Hooks
@@ -59,6 +58,7 @@ from coordinator.transport.replies import (
     reply,
     rpc_error,
 )
+from coordinator.transport.rounds import Rounds
 from coordinator.transport.sdk import SdkApps, ServerFactory, build_server, server_info
 from coordinator.transport.sealing import Seals
 from coordinator.transport.slow_path import Limits, SlowPath
@@ -135,8 +135,8 @@ class FrontEnd:
         gate = Gate(settings.allowed_hosts, settings.allowed_origins, settings.host, own_name)
         limits = Limits(settings.max_header_bytes, settings.max_json_depth)
         self._hooks = hooks
-        asking = Asking(seals) if seals is not None else None
-        self._calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms, hints, asking)
+        rounds = Rounds(seals) if seals is not None else None
+        self._calls = Calls(settings.request_deadline_ms, hooks, admission, settings.longest_wait_ms, hints, rounds)
         self._bodies = Bodies(settings.max_body_bytes)
         self.listening = None if feed is None else Listening(feed, settings.feed)
         """Serves subscriptions."""
@@ -330,7 +330,8 @@ class FrontEnd:
             body, retry_after = self._turned_away(parsed, later)
             return Answer(body, self._request_id(plan.given_id), retry_after)
         can_ask = parsed.asking is not None and (caller is None or parsed.asking.permits(caller))
-        call = Call(plan.project, self._request_id(plan.given_id), caller, self._trace(parsed), can_ask=can_ask)
+        name, trace = self._request_id(plan.given_id), self._trace(parsed)
+        call = Call(plan.project, name, caller, trace, can_ask=can_ask, can_defer=parsed.defers)
         entered = self._calls.enter(parsed.tool, criticality, call, parsed.arguments, "fast")
         if isinstance(entered, Done):
             return Answer(self.fast_path.response(parsed, entered), call.request_id, entered.retry_after)

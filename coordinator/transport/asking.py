@@ -25,8 +25,6 @@ from coordinator.transport.sealing import Seals
 
 TTL_MS = 600_000
 """How long a question can be answered, by the clock of Redis."""
-FIELD = "answer"
-"""The key of the question in ``inputRequests``."""
 _PURPOSE = "question"
 _ACTIONS: tuple[Action, ...] = ("accept", "decline", "cancel")
 
@@ -48,6 +46,7 @@ class _Asked(msgspec.Struct, array_like=True, frozen=True):
     """Their fingerprint."""
     until: int
     once: str
+    key: str
     message: str
     form: dict[str, Any]
     state: msgspec.Raw
@@ -76,13 +75,13 @@ class Asking:
         Raises:
             ToolFailure: the store does not answer.
         """
-        form = {"type": "object", "properties": dict(question.fields), "required": list(question.required)}
         asked = _Asked(
             *self._bound(tool, call, arguments),
             until=await self._seals.now() + TTL_MS,
             once=secrets.token_hex(16),
+            key=question.key,
             message=question.message,
-            form=form,
+            form=form_of(question),
             state=msgspec.Raw(_encode(question.state)),
         )
         recorder().question(tool.name, "asked")
@@ -104,7 +103,7 @@ class Asking:
         if call.caller is not None:
             attribute_call(arguments, call.caller)
         asked = await self._opened(tool, call, arguments, state)
-        answer = _filled_in(asked, (given or {}).get(FIELD))
+        answer = filled_in(asked.form, (given or {}).get(asked.key), msgspec.msgpack.decode(asked.state), asked.once)
         recorder().question(tool.name, "repeated" if answer is None else answer.action)
         return await self._result(asked) if answer is None else answer
 
@@ -133,16 +132,30 @@ class Asking:
         return self._seals.audience, call.project, caller, tool.name, fingerprint
 
     async def _result(self, asked: _Asked) -> dict[str, Any]:
-        params = {"mode": "form", "message": asked.message, "requestedSchema": asked.form}
         return {
             "resultType": "input_required",
-            "inputRequests": {FIELD: {"method": "elicitation/create", "params": params}},
+            "inputRequests": {asked.key: elicitation(asked.message, asked.form)},
             "requestState": await self._seals.seal(_PURPOSE, _encode(asked)),
         }
 
 
-def _filled_in(asked: _Asked, given: Any) -> Answer | None:
-    """The answer in an ``inputResponses``; None: there is none, or the form is not filled in."""
+def form_of(question: Question) -> dict[str, Any]:
+    """The schema of a question's form."""
+    return {"type": "object", "properties": dict(question.fields), "required": list(question.required)}
+
+
+def elicitation(message: str, form: Mapping[str, Any]) -> dict[str, Any]:
+    """The request to show a form."""
+    params = {"mode": "form", "message": message, "requestedSchema": form}
+    return {"method": "elicitation/create", "params": params}
+
+
+def filled_in(form: Mapping[str, Any], given: Any, state: Any, once: str) -> Answer | None:
+    """The answer in an entry of ``inputResponses``; None: there is none, or the form is not filled in.
+
+    Args:
+        state, once: of the answer.
+    """
     try:
         answer = msgspec.convert(given, _Given)
     except msgspec.ValidationError:
@@ -150,7 +163,7 @@ def _filled_in(asked: _Asked, given: Any) -> Answer | None:
     content = answer.content or {}
     if answer.action != "accept":
         content = {}
-    elif not jsonschema.Draft202012Validator(asked.form).is_valid(content):
+    elif not jsonschema.Draft202012Validator(form).is_valid(content):
         return None
-    known = {name: value for name, value in content.items() if name in asked.form["properties"]}
-    return Answer(action=answer.action, content=known, state=msgspec.msgpack.decode(asked.state), once=asked.once)
+    known = {name: value for name, value in content.items() if name in form["properties"]}
+    return Answer(action=answer.action, content=known, state=state, once=once)

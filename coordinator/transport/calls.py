@@ -21,11 +21,12 @@ from coordinator.identity.authenticator import LOOK_SECONDS
 from coordinator.metrics import tracing
 from coordinator.overload import SURPLUS, Admission, Ticket
 from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.deferral import Pending, Stopped
 from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Completed, Criticality, Reply, Tool
-from coordinator.transport.asking import Asking
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.replies import to_json
+from coordinator.transport.rounds import Rounds
 
 _log = structlog.get_logger(__name__)
 
@@ -59,6 +60,10 @@ class Hooks(Protocol):
         """A request was refused because of its token or a missing permission."""
 
 
+Unfinished = Question | Pending | Stopped
+_UNFINISHED = (Question, Pending, Stopped)
+
+
 class Done(msgspec.Struct, frozen=True):
     """The answer to a call."""
 
@@ -75,6 +80,8 @@ class Done(msgspec.Struct, frozen=True):
     """A hint to the reader, as JSON; part of ``body`` and ``text`` where they can hold it."""
     code: str = ""
     """Of a failure; empty: there is none, or its handler has answered it in the toolset's own form."""
+    unfinished: Unfinished | None = None
+    """Of a tool that is polled: it is not over, or was stopped. The rest is empty then."""
     interim: Mapping[str, Any] | None = None
     """The whole result, if the call is not complete: ``resultType`` and what belongs to it. The rest is empty then."""
 
@@ -119,7 +126,7 @@ class Calls:
         admission: admits or sheds calls; None: all are admitted.
         longest_wait_ms: how long a call that waits may take, in milliseconds.
         hints: gives hints for reads; None: there are none.
-        asking: asks the people behind clients; None: nothing is asked.
+        rounds: questions to people, and tasks; None: there are none.
     """
 
     def __init__(
@@ -129,10 +136,10 @@ class Calls:
         admission: Admission | None = None,
         longest_wait_ms: int = 49_000,
         hints: Hints | None = None,
-        asking: Asking | None = None,
+        rounds: Rounds | None = None,
     ) -> None:
-        self.asking = asking
-        """Asks the people behind clients; None: nothing is asked."""
+        self.rounds = rounds
+        """Questions to people, and tasks; None: there are none."""
         self.hints = hints
         self._seconds = deadline_ms / 1000
         self._longest = longest_wait_ms / 1000
@@ -221,9 +228,10 @@ class Calls:
                 self._admission.begins(ticket)
             handling = tool.handler(call, arguments)
             result = await (_rechecked(recheck, handling) if may_wait and recheck is not None else handling)
-            if type(result) is Question:
-                result = await self._asked(tool, call, arguments, result)
-            done = result if type(result) is Done else _done(result)
+            if isinstance(result, _UNFINISHED):
+                done = await self._unfinished(tool, call, arguments, result)
+            else:
+                done = _done(result)
             outcome = "error" if done.failed else "ok"
         except ToolFailure as failure:
             outcome, code, rejected = _outcome(failure), failure.code, handling is None
@@ -251,15 +259,20 @@ class Calls:
         self._report(tool.name, outcome, transport, None if rejected else took)
         return done
 
-    async def _asked(self, tool: Tool, call: Call, arguments: Any, question: Question) -> Any:
-        """The question as an answer to the call; what the call returns otherwise, if it cannot be asked."""
+    async def _unfinished(self, tool: Tool, call: Call, arguments: Any, found: Unfinished) -> Done:
+        """The answer to a call that is not over: a question, or a task; if there can be none, that of the call."""
+        if tool.polled or isinstance(found, Stopped):
+            return Done(b"", False, unfinished=found)
+        interim = None
         try:
-            if self.asking is not None and call.can_ask:
-                return Done(b"", False, interim=await self.asking.ask(tool, call, arguments, question))
+            if self.rounds is not None and isinstance(found, Pending):
+                interim = await self.rounds.tasks.create(tool, call, found) if call.can_defer else None
+            elif self.rounds is not None and isinstance(found, Question):
+                interim = await self.rounds.asking.ask(tool, call, arguments, found) if call.can_ask else None
         except ToolFailure as failure:
             # The call itself has succeeded.
-            _log.warning("a question cannot be asked", tool=tool.name, reason=failure.message)
-        return question.otherwise
+            _log.warning("a call cannot go on in another request", tool=tool.name, reason=failure.message)
+        return Done(b"", False, interim=interim) if interim is not None else _done(found.otherwise)
 
     def refused(self, tool: Tool, failure: ToolFailure, transport: str, call: Call) -> Done:
         """The answer to a call that was refused before its handler ran."""

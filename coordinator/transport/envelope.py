@@ -26,6 +26,7 @@ that names it in its header is served, because it is also the meaning of a missi
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
+TASKS = "io.modelcontextprotocol/tasks"
 LOG_LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 
 _ABSENT = Raw(b"")
@@ -38,6 +39,8 @@ class Client(NamedTuple):
 
     form: bool = False
     """It shows forms to a person (elicitation)."""
+    tasks: bool = False
+    """It asks later for results that take long (the extension ``TASKS``)."""
 
 
 PLAIN = Client()
@@ -47,8 +50,11 @@ PLAIN = Client()
 def client_of(capabilities: Mapping[str, Any]) -> Client:
     """What valid client capabilities of revision 2026-07-28 declare."""
     elicitation = capabilities.get("elicitation")
-    # Without a mode it means forms.
-    return Client(form=isinstance(elicitation, Mapping) and ("form" in elicitation or not elicitation))
+    return Client(
+        # Without a mode it means forms.
+        form=isinstance(elicitation, Mapping) and ("form" in elicitation or not elicitation),
+        tasks=TASKS in (capabilities.get("extensions") or ()),
+    )
 
 
 class ModernMeta(Struct, kw_only=True, gc=False):

@@ -33,6 +33,7 @@ from coordinator.transport.endpoints import Access, Endpoint, Endpoints, Target
 from coordinator.transport.envelope import (
     LEGACY,
     MODERN,
+    PLAIN,
     Client,
     LegacyCall,
     LegacyMeta,
@@ -135,6 +136,8 @@ class ParsedCall(msgspec.Struct, frozen=True):
     """The permissions that it needs."""
     meta: ModernMeta | LegacyMeta | None = None
     """Its ``_meta``; None: it has none, or a cached one without anything specific to this call."""
+    defers: bool = False
+    """Whether it may become a task, because the client asks later for results."""
     asking: Access | None = None
     """The permissions to act on the answer to a question; None: the tool asks none, or the client cannot be asked."""
 
@@ -286,19 +289,19 @@ class FastPath:
         """The call in ``body``; or the reason why the fast path declines it."""
         entry = plan.entry
         meta: ModernMeta | LegacyMeta | None = None
-        form = False
+        client = PLAIN
         try:
             if entry is not None:
                 call = entry.decode(body)
                 params = call.params
                 raw = bytes(params.meta)
-                client: Client | None = self._metas.get(raw)
-                if client is None:
+                known = self._metas.get(raw)
+                if known is None:
                     meta = self._meta(raw)
-                    client = self._known_client(meta, raw, body)
-                    if client is None:
+                    known = self._known_client(meta, raw, body)
+                    if known is None:
                         return "client"
-                form = client.form
+                client = known
                 arguments = params.arguments
                 if arguments is UNSET:
                     if not entry.optional:
@@ -321,8 +324,9 @@ class FastPath:
             return "waits"
         if entry.unbounded and nested_deeper(body, self._max_depth):
             return "depth"
-        asking = entry.answering if form else None
-        return ParsedCall(entry.tool, arguments, to_json(call.id), entry.modern, entry.access, meta, asking)
+        asking = entry.answering if client.form else None
+        defers = client.tasks and entry.tool.deferral is not None
+        return ParsedCall(entry.tool, arguments, to_json(call.id), entry.modern, entry.access, meta, defers, asking)
 
     def response(self, parsed: ParsedCall, done: Done) -> bytes:
         """The body of the answer, as the SDK's server would give it."""

@@ -33,13 +33,22 @@ from coordinator.transport.asking import InvalidState
 from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.endpoints import Endpoint
-from coordinator.transport.envelope import CAPABILITIES_KEY, LEGACY, MODERN, PLAIN, VERSION_KEY, Client, client_of
+from coordinator.transport.envelope import (
+    CAPABILITIES_KEY,
+    LEGACY,
+    MODERN,
+    PLAIN,
+    VERSION_KEY,
+    Client,
+    client_of,
+)
 from coordinator.transport.exchange import EXCHANGE, Exchange
 from coordinator.transport.guide import Guide
 from coordinator.transport.listening import Listening
 from coordinator.transport.progress import reported
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send, to_json
 from coordinator.transport.resources import Resources, check_cursor
+from coordinator.transport.task_methods import add_tasks
 
 LIST_TTL_MS = 300_000
 """How long a client may keep a tool list, which changes only with a deployment."""
@@ -159,6 +168,7 @@ def build_server(
         **Guide(endpoint, calls, transport, exchange_of).handlers(),
         on_subscriptions_listen=listen,
     )
+    add_tasks(server, endpoint, calls, transport, exchange_of, _client)
     # ``Calls`` creates the spans of calls, on both paths.
     server.middleware.clear()
     return server
@@ -211,23 +221,24 @@ async def _asked(
     params: types.CallToolRequestParams,
     context: ServerRequestContext[Any],
 ) -> Call | dict[str, Any]:
-    """The call, with whether the person behind the client can be asked, and with their answer if it comes with one; or
-    the result that asks again.
+    """The call, with what its client can do, and with the answer to a question if it comes with one; or the result that
+    asks again.
 
     Raises:
         MCPError: a state that is not one for this call.
         ToolFailure: as ``Asking.answer``.
     """
-    if tool.asks and _client(context).form:
-        answering = endpoint.answering[params.name]
-        call = replace(call, can_ask=call.caller is None or answering.permits(call.caller))
+    if tool.asks or tool.deferral is not None:
+        client, answering = _client(context), endpoint.answering.get(params.name)
+        can_ask = client.form and answering is not None and (call.caller is None or answering.permits(call.caller))
+        call = replace(call, can_ask=can_ask, can_defer=client.tasks and tool.deferral is not None)
     if params.request_state is None or context.protocol_version != MODERN:
         return call
     given = {key: one.model_dump(by_alias=True, mode="json") for key, one in (params.input_responses or {}).items()}
     try:
-        if calls.asking is None:
+        if calls.rounds is None:
             raise InvalidState
-        answer = await calls.asking.answer(tool, call, arguments, params.request_state, given)
+        answer = await calls.rounds.asking.answer(tool, call, arguments, params.request_state, given)
     except InvalidState:
         reason = {"reason": "invalid_request_state"}
         raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", reason) from None

@@ -31,7 +31,6 @@ from coordinator.feed import FeedReader
 from coordinator.settings import Settings
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Toolset
-from coordinator.transport.asking import Asking
 from coordinator.transport.calls import Calls, Hints, Hooks
 from coordinator.transport.endpoints import EndpointError, Endpoints, Target
 from coordinator.transport.envelope import negotiable
@@ -39,6 +38,7 @@ from coordinator.transport.exchange import Exchange
 from coordinator.transport.in_flight import Incoming, InFlight, Outgoing
 from coordinator.transport.listening import Listening
 from coordinator.transport.replies import INVALID_REQUEST, PARSE_ERROR, WRONG_ID, known_id
+from coordinator.transport.rounds import Rounds
 from coordinator.transport.sdk import build_server
 from coordinator.transport.sealing import Seals
 
@@ -101,8 +101,8 @@ async def serve_stdio(
     target = endpoints.resolve("/mcp")
     if not isinstance(target, Target):
         raise EndpointError(f"toolsets: {','.join(names)} cannot be served")
-    asking = Asking(seals) if seals is not None else None
-    calls = Calls(settings.request_deadline_ms, hooks, None, settings.longest_wait_ms, hints, asking)
+    rounds = Rounds(seals) if seals is not None else None
+    calls = Calls(settings.request_deadline_ms, hooks, None, settings.longest_wait_ms, hints, rounds)
 
     over = hung_up or asyncio.get_running_loop().create_future()
 

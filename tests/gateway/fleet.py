@@ -58,11 +58,19 @@ class Agent:
         """A call whose answer is a question to a person: its parameters, and the state to repeat it with."""
         result = self._modern({"name": tool, "arguments": arguments})
         assert result["resultType"] == "input_required", result
-        return {"name": tool, "arguments": arguments, "requestState": result["requestState"]}
+        (key,) = result["inputRequests"]
+        unanswered = {key: {"action": "accept"}}
+        return {
+            "name": tool,
+            "arguments": arguments,
+            "requestState": result["requestState"],
+            "inputResponses": unanswered,
+        }
 
     def answered(self, call: Json, **content: Any) -> Json:
         """The answer to such a call when the person has filled in the form."""
-        result = self._modern({**call, "inputResponses": {"answer": {"action": "accept", "content": content}}})
+        (key,) = call["inputResponses"]
+        result = self._modern({**call, "inputResponses": {key: {"action": "accept", "content": content}}})
         assert not result["isError"], result
         body: Json = result["structuredContent"]
         return body

@@ -33,6 +33,7 @@ from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.fast_path_http import http_protocol
 from coordinator.transport.listening import Listening
 from coordinator.transport.sdk import build_server
+from tests.transport.jobs import Jobs, check_declared, seals
 from tests.transport.rig import FakeStore, Hooks, open_to_all
 
 Context = ServerRequestContext[Any, Any]
@@ -207,6 +208,7 @@ class Everything:
     def __init__(self) -> None:
         self.changes = 0
         """How often its lists have changed."""
+        self.jobs = Jobs()
         self.special: dict[str, Special] = {
             **dict.fromkeys(_STATIC, _static),
             **dict.fromkeys(_ASKED, _ask),
@@ -229,6 +231,7 @@ class Everything:
             Tool("test_error_handling", "Fails.", NoArguments, (Answer,), _error),
             Tool("test_custom_header", "Has an argument that a header mirrors.", Region, (Answer,), _plain),
         ]
+        tools += self.jobs.tools()
         tools += [
             Tool(name, f"Fixture {name}.", NoArguments, (Answer,), _plain, waits=lambda _: True)
             for name in self.special
@@ -247,6 +250,7 @@ class Everything:
 
         async def call(context: Context, params: CallParams) -> Any:
             special = self.special.get(params.name)
+            check_declared(context, params.name)
             return await (special(context, params) if special else ours.handler(context, params))
 
         async def list_tools(context: Context, params: Any) -> types.ListToolsResult:
@@ -366,6 +370,7 @@ def everything_app() -> FrontEnd:
         authenticator=authenticator,
         server_factory=everything.server,
         feed=FeedReader(Store("redis://nowhere")),
+        seals=seals(),
     )
 
 

@@ -18,12 +18,15 @@ from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import FrontEnd
 from coordinator.transport.sealing import Seals
 from tests.authentication.support import Authenticators, Tokens
+from tests.support.wait import wait_until
 from tests.transport.rig import call, meta, modern, send
 
 Json = dict[str, Any]
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 FORM: Json = {"elicitation": {}}
 """Capabilities of a client that shows forms."""
+TASKS: Json = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+"""Those of a client that asks later for results."""
 
 
 class Process(NamedTuple):
@@ -108,6 +111,24 @@ class Client(NamedTuple):
         result: Json = body["result"]
         return result
 
+    async def task(self, app: FrontEnd, method: str, id: str, **params: Any) -> Json:
+        """The result of a request about a task."""
+        status, body = await self.request(app, f"tasks/{method}", {"taskId": id, **params}, mcp_name=id)
+        assert status == 200, body
+        result: Json = body["result"]
+        assert result.pop("resultType") == "complete"
+        assert result.pop("_meta").keys() == {"io.modelcontextprotocol/serverInfo"}
+        return result
+
+    async def done(self, app: FrontEnd, id: str) -> Json:
+        """A task that has ended."""
+
+        async def look() -> Json:
+            found = await self.task(app, "get", id)
+            return {} if found["status"] == "working" else found
+
+        return await wait_until(look, what="the end of the task")
+
     async def refused(self, app: FrontEnd, tool: str, arguments: Json, **more: Any) -> Json:
         """The JSON-RPC error of a call."""
         _, body = await self.request(app, "tools/call", call(tool, arguments, **more))
@@ -115,6 +136,21 @@ class Client(NamedTuple):
         return error
 
 
-def accepting(**content: Any) -> Json:
-    """The ``inputResponses`` of a person who has filled in the form."""
-    return {"answer": {"action": "accept", "content": content}}
+def accepting(asked: Json, **content: Any) -> Json:
+    """What goes with the next request after a question, if the person has filled in the form.
+
+    Args:
+        asked: the result or the task with the question.
+    """
+    return _with("accept", asked, content)
+
+
+def refusing(asked: Json, action: str = "decline", **content: Any) -> Json:
+    """The same, if the person has not."""
+    return _with(action, asked, content)
+
+
+def _with(action: str, asked: Json, content: Json) -> Json:
+    (key,) = asked["inputRequests"]
+    state = {"requestState": asked["requestState"]} if "requestState" in asked else {}
+    return {"inputResponses": {key: {"action": action, "content": content}}, **state}

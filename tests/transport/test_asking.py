@@ -18,7 +18,7 @@ from coordinator.transport import asking
 from tests.gateway.lab import section, states
 from tests.sessions import lab
 from tests.support.counts import counted
-from tests.transport.rounds import FORM, Client, Json, Site, accepting
+from tests.transport.rounds import FORM, Client, Json, Site, accepting, refusing
 
 pytestmark = pytest.mark.anyio
 
@@ -87,8 +87,8 @@ async def present(client: Client, app: Any, submit: Json) -> Json:
 def the_form(asked: Json) -> Json:
     """The parameters of the question in a result."""
     assert asked["resultType"] == "input_required", asked
-    ((key, request),) = asked["inputRequests"].items()
-    assert (key, request["method"], request["params"]["mode"]) == ("answer", "elicitation/create", "form")
+    (request,) = asked["inputRequests"].values()
+    assert (request["method"], request["params"]["mode"]) == ("elicitation/create", "form")
     form: Json = request["params"]
     return form
 
@@ -111,7 +111,7 @@ async def test_a_question_of_one_process_is_answered_through_another(site: Site,
     assert properties["reason"] == REASON
     assert form["requestedSchema"]["required"] == ["decision"]
 
-    answers = {"inputResponses": accepting(decision="approve"), "requestState": asked["requestState"]}
+    answers = accepting(asked, decision="approve")
     result = await ana(there, "workflow.submit", submit, **answers)
     assert result["structuredContent"]["terminal"]
     (resolved,) = [
@@ -126,7 +126,7 @@ async def test_a_replayed_answer_has_one_effect(site: Site) -> None:
     here, there = site.process(), site.process()
     submit = await opened(ana, here)
     asked = await ana(here, "workflow.submit", submit)
-    rejected = {"inputResponses": accepting(decision="reject", reason="no"), "requestState": asked["requestState"]}
+    rejected = accepting(asked, decision="reject", reason="no")
     results = await asyncio.gather(
         *(ana(app, "workflow.submit", submit, **rejected) for app in (here, there, here, there))
     )
@@ -137,7 +137,7 @@ async def test_a_replayed_answer_has_one_effect(site: Site) -> None:
     the_form(await ana(here, "workflow.submit", next_submit))
     late = await ana(there, "workflow.submit", submit, **rejected)
     assert late["structuredContent"]["version"] == 3
-    other = {**rejected, "inputResponses": accepting(decision="approve")}
+    other = accepting(asked, decision="approve")
     result = await ana(there, "workflow.submit", submit, **other)
     assert result["structuredContent"]["error"]["code"] == "request_id_reused"
     assert (await present(ana, here, submit))["version"] == 4
@@ -149,8 +149,8 @@ async def test_a_state_is_good_for_one_caller_project_tool_and_arguments(site: S
     app = site.process()
     submit = await opened(ana, app)
     asked = await ana(app, "workflow.submit", submit)
-    answer = {"inputResponses": accepting(decision="approve")}
-    state = asked["requestState"]
+    answer = accepting(asked, decision="approve")
+    state = answer.pop("requestState")
     flipped = state[:-9] + ("A" if state[-9] != "A" else "B") + state[-8:]
     elsewhere = ana._replace(path=ana.path.replace(project, "elsewhere"))
     start = {"definitionId": "open", "input": {}}
@@ -180,7 +180,7 @@ async def test_a_state_expires(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
     submit = await opened(ana, app)
     monkeypatch.setattr(asking, "TTL_MS", 0)
     asked = await ana(app, "workflow.submit", submit)
-    late = {"inputResponses": accepting(decision="approve"), "requestState": asked["requestState"]}
+    late = accepting(asked, decision="approve")
     assert (await ana.refused(app, "workflow.submit", submit, **late))["code"] == -32602
 
 
@@ -192,16 +192,16 @@ async def test_a_state_survives_the_rotation_of_keys(site: Site) -> None:
     )
     submit = await opened(ana, before)
     asked = await ana(before, "workflow.submit", submit)
-    answers = {"inputResponses": accepting(decision="approve"), "requestState": asked["requestState"]}
+    answers = accepting(asked, decision="approve")
     assert (await ana.refused(after, "workflow.submit", submit, **answers))["code"] == -32602
     assert (await ana(during, "workflow.submit", submit, **answers))["structuredContent"]["terminal"]
 
 
 @pytest.mark.parametrize("given", [
     {},
-    {"answer": {"action": "accept"}},
-    {"answer": {"action": "accept", "content": {"decision": "withdraw"}}},
-    {"answer": {"action": "accept", "content": {"decision": "reject", "reason": 7}}},
+    {"approval-2": {"action": "accept"}},
+    {"approval-2": {"action": "accept", "content": {"decision": "withdraw"}}},
+    {"approval-2": {"action": "accept", "content": {"decision": "reject", "reason": 7}}},
     {"other": {"action": "accept", "content": {"decision": "approve"}}},
 ])  # fmt: skip
 async def test_a_form_that_is_not_filled_in_is_shown_again(site: Site, given: Json) -> None:
@@ -213,7 +213,7 @@ async def test_a_form_that_is_not_filled_in_is_shown_again(site: Site, given: Js
     assert the_form(again) == the_form(asked)
     result = await ana(
         app, "workflow.submit", submit,
-        inputResponses=accepting(decision="approve"), requestState=again["requestState"],
+        **accepting(again, decision="approve"),
     )  # fmt: skip
     assert result["structuredContent"]["terminal"]
 
@@ -224,8 +224,7 @@ async def test_without_a_decision_the_answer_is_the_instance(site: Site, action:
     app = site.process()
     submit = await opened(ana, app)
     asked = await ana(app, "workflow.submit", submit)
-    none = {"answer": {"action": action, "content": {"decision": "approve"}}}
-    result = await ana(app, "workflow.submit", submit, inputResponses=none, requestState=asked["requestState"])
+    result = await ana(app, "workflow.submit", submit, **refusing(asked, action, decision="approve"))
     assert result["structuredContent"]["pendingHuman"][0]["queue"] == "ops"
     assert (await present(ana, app, submit))["state"] == "asked"
 
@@ -235,8 +234,7 @@ async def test_arguments_that_the_transition_requires_are_checked_as_those_of_a_
     app = site.process()
     submit = await opened(ana, app)
     asked = await ana(app, "workflow.submit", submit)
-    state = asked["requestState"]
-    result = await ana(app, "workflow.submit", submit, inputResponses=accepting(decision="reject"), requestState=state)
+    result = await ana(app, "workflow.submit", submit, **accepting(asked, decision="reject"))
     assert result["structuredContent"]["error"]["code"] == "INPUT_SCHEMA_VIOLATION"
 
 
@@ -293,11 +291,10 @@ async def test_a_checkpoint_is_presented_to_the_user_who_answers_it_once(site: S
             "stop",
             "plain",
         ]
-        declined = {"inputResponses": {"answer": {"action": "decline"}}, "requestState": asked["requestState"]}
-        result = await one(there, "present_checkpoint", arguments, **declined)
+        result = await one(there, "present_checkpoint", arguments, **refusing(asked))
         assert "respond" not in result["content"][0]["text"]
         assert "checkpoint_handle: " in result["content"][0]["text"]
-    chosen = {"inputResponses": accepting(option="proceed"), "requestState": asked["requestState"]}
+    chosen = accepting(asked, option="proceed")
     result = await one(there, "present_checkpoint", arguments, **chosen)
     assert result["structuredContent"]["resolved_option"] == "proceed"
     replayed = await one(here, "present_checkpoint", arguments, **chosen)

@@ -9,7 +9,7 @@ import asyncio
 import re
 import secrets
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,6 +18,7 @@ from coordinator.metrics import recorder
 from coordinator.settings.gateway.model import Workflow
 from coordinator.store import Store
 from coordinator.store.idempotency import NO_KEY, IdempotencyKey, recorded_reply
+from coordinator.toolsets.deferral import GRACE_SECONDS
 from coordinator.toolsets.gateway.durations import QUICK_SECONDS, Durations, Key
 from coordinator.toolsets.gateway.listener import Listener
 from coordinator.toolsets.gateway.rules import checks, machine, planner
@@ -25,7 +26,7 @@ from coordinator.toolsets.gateway.rules.bundle import Bundle, Packed
 from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import Principal
 from coordinator.toolsets.gateway.rules.task import Task, ending_of
-from coordinator.toolsets.gateway.snapshot import Snapshot, retry_ms, timed_out
+from coordinator.toolsets.gateway.snapshot import Snapshot, cancelled, retry_ms, timed_out
 from coordinator.toolsets.gateway.store.audit import AuditStore
 from coordinator.toolsets.gateway.store.instances import Begun, InstanceStore, NewInstance
 
@@ -43,6 +44,18 @@ _ROUNDS = 20
 WORKFLOW = re.compile(r"wf_[0-9a-f]{12,64}")
 """The form of ids of instances."""
 _encode = msgspec.json.Encoder().encode
+
+
+class Haste(Protocol):
+    """Whether a call must be answered soon."""
+
+    @property
+    def hurried(self) -> bool:
+        """Whether within the deadline of quick calls."""
+
+    @property
+    def deferred(self) -> bool:
+        """Whether the caller asks later for the result."""
 
 
 class StartRequest(NamedTuple):
@@ -70,6 +83,8 @@ class StartRequest(NamedTuple):
     """Whether to wait, as long as the limits allow, for the end of the operation."""
     hurried: bool = False
     """Whether the call must be answered within the deadline of quick calls."""
+    deferred: bool = False
+    """Whether the caller asks later for the result, so that the call need not wait long."""
 
 
 class SubmitRequest(NamedTuple):
@@ -86,6 +101,8 @@ class SubmitRequest(NamedTuple):
     """Its correlation id."""
     hurried: bool = False
     """Whether the call must be answered within the deadline of quick calls."""
+    deferred: bool = False
+    """Whether the caller asks later for the result, so that the call need not wait long."""
     via: str = ""
     """As ``Task.via``."""
 
@@ -223,7 +240,7 @@ class Operations:
             if found != new.id:
                 # The request id was used before, so the answer is about the instance of that call.
                 changed = asyncio.Event()
-            seconds = self._wait_seconds(packed.bundle, asked.hurried) if asked.wait else 0.0
+            seconds = self._wait_seconds(packed.bundle, asked) if asked.wait else 0.0
             key = (packed.hash, asked.definition, asked.capability) if advance.next is not None else None
             return await self._finished(asked.project, found, operation, changed, seconds, key)
 
@@ -295,7 +312,7 @@ class Operations:
                     rejected.snapshot = snapshot
                     raise
                 if begun.what == "begun":
-                    seconds = self._wait_seconds(snapshot.bundle, asked.hurried, began)
+                    seconds = self._wait_seconds(snapshot.bundle, asked, began)
                     key = instance.bundle, instance.definition, asked.transition
                     return await self._finished(project, workflow, begun.operation, changed, seconds, key)
                 recorder().restarted("workflow.submit")
@@ -327,16 +344,16 @@ class Operations:
         )
 
     async def _repeated(self, asked: SubmitRequest) -> Snapshot | None:
-        return await self.repeated(asked.project, asked.request, asked.workflow, hurried=asked.hurried)
+        return await self.repeated(asked.project, asked.request, asked, asked.workflow)
 
     async def repeated(
-        self, project: str, request: IdempotencyKey, workflow: str = "", *, hurried: bool
+        self, project: str, request: IdempotencyKey, haste: Haste, workflow: str = ""
     ) -> Snapshot | None:
         """The result of the same call if it was made before; None if it was not. Independent of the current settings.
 
         Args:
+            haste: whether the call must be answered soon.
             workflow: the instance of the call; empty: the one that the call started.
-            hurried: whether the call must be answered within the deadline of quick calls.
 
         Raises:
             ToolFailure: ``request_id_reused``.
@@ -349,12 +366,33 @@ class Operations:
         started, operation, _ = msgspec.msgpack.decode(reply)
         workflow = workflow or started
         snapshot = await self.get(project, workflow)
-        seconds = self._wait_seconds(snapshot.bundle, hurried)
+        seconds = self._wait_seconds(snapshot.bundle, haste)
         return await self._finished(project, workflow, operation, asyncio.Event(), seconds)
+
+    # --- cancelling -------------------------------------------------------------------------------
+
+    async def stop(self, project: str, principal: Principal, workflow: str, operation: str) -> None:
+        """Stops an operation, if it is still in progress.
+
+        Raises:
+            Rejected: WORKFLOW_NOT_FOUND.
+        """
+        for _ in range(_ROUNDS):
+            snapshot = await self.get(project, workflow)
+            if snapshot.instance.operation != operation:
+                return
+            if await self._instances.stop(project, workflow, operation, cancelled(snapshot, principal)):
+                return
+            recorder().restarted("tasks/cancel")
+        raise _keeps_changing()
+
+    async def decline(self, project: str, workflow: str, principal: Principal) -> None:
+        """Notes that a principal was asked for the open approvals of an instance and gave no answer."""
+        await self._instances.decline(project, workflow, principal.id)
 
     # --- waiting ----------------------------------------------------------------------------------
 
-    def _wait_seconds(self, bundle: Bundle, hurried: bool, began: float | None = None) -> float:
+    def _wait_seconds(self, bundle: Bundle, haste: Haste, began: float | None = None) -> float:
         """How long a call waits for the end of the operation that it began.
 
         Args:
@@ -362,7 +400,9 @@ class Operations:
         """
         waited = 0.0 if began is None else asyncio.get_running_loop().time() - began
         seconds = min(bundle.limits.submit_wait_ms / 1000, max(0.0, self._longest_seconds - waited))
-        return min(seconds, self._hurried_seconds) if hurried else seconds
+        if haste.deferred:
+            seconds = min(seconds, GRACE_SECONDS)
+        return min(seconds, self._hurried_seconds) if haste.hurried else seconds
 
     async def _finished(
         self,

@@ -12,12 +12,16 @@ from coordinator.toolsets.gateway.rules import checks, planner
 from coordinator.toolsets.gateway.rules.bundle import Bundle
 from coordinator.toolsets.gateway.rules.guards import SYSTEM, Circumstances, Principal
 from coordinator.toolsets.gateway.rules.scope import Scope
-from coordinator.toolsets.gateway.rules.task import Advance, Ending, Problem, Task
+from coordinator.toolsets.gateway.rules.task import Advance, Ending, Event, Problem, Task
 from coordinator.toolsets.gateway.store.instances import Instance
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _counts = msgspec.json.Decoder(dict[str, int]).decode
+
+
+CANCELLED = "cancelled"
+"""The class of an operation's failure that its caller has brought about."""
 
 
 class Snapshot(NamedTuple):
@@ -79,6 +83,36 @@ def timed_out(snapshot: Snapshot) -> tuple[Advance, str]:
         error=Problem(code=stale.code, message=stale.message, details={"timedOut": True}),
     )
     return advance, _encode(late).decode()
+
+
+def cancelled(snapshot: Snapshot, principal: Principal) -> Advance:
+    """Plans the end of the operation in progress, because its caller has cancelled it. What it has committed stays."""
+    instance = snapshot.instance
+    problem = Problem(
+        code="EXECUTOR_FAILED",
+        message=f"The transition {instance.transition!r} was cancelled by its caller.",
+        details={"errorClass": CANCELLED},
+    )
+    ending = Ending(
+        state=instance.state, version=instance.version, context=_decode(instance.context), error=problem
+    )  # fmt: skip
+    failure = {"transition": instance.transition, "code": problem.code, "message": problem.message}
+    event = Event("transition.cancelled", _encode({"transition": instance.transition}).decode())
+    return Advance(
+        op=instance.operation,
+        base=instance.version,
+        state=instance.state,
+        version=instance.version,
+        actor=principal.id,
+        failure=_encode(failure).decode(),
+        audit=[event],
+        ending=_encode(ending).decode(),
+    )
+
+
+def was_cancelled(ending: Ending | None) -> bool:
+    """Whether an operation ended because its caller has cancelled it."""
+    return ending is not None and ending.error is not None and ending.error.details.get("errorClass") == CANCELLED
 
 
 def retry_ms(instance: Instance) -> int:

@@ -6,7 +6,7 @@ args:      workflow operation waiter
            operation = the one whose ending is wanted, '' for none
 reply:     {now, status, definition, creator, bundle, state, version, started, deadline, nesting, operation, its
            transition, since, outcome, context, input, evidence by kind, failure, its time, last evidence,
-           approvals {id, queue, distinct, requester, asked at}, ending, session ms} or {}: there is none
+           approvals {id, queue, distinct, requester, asked at, declined}, ending, session ms} or {}: there is none
 errors:    none
 writes:    gate_waiters gate_expiry
 full:      a read that writes only a few bytes
@@ -23,9 +23,11 @@ local FIELDS = {'o', 's', 'n', 'u', 'h', 'z', 'v', 't', 'd', 'k', 'c', 'ct', 'cs
 local function read_approvals(run, ids)
   local approvals = {}
   for id in string.gmatch(ids, '%S+') do
-    local queue, distinct, requester, asked_at =
-      unpack(redis.call('HMGET', run.keys.gate_approval .. id, 'q', 'd', 'r', 't'))
-    if queue then approvals[#approvals + 1] = {id, queue, distinct == '1', requester, tonumber(asked_at)} end
+    local queue, distinct, requester, asked_at, declined =
+      unpack(redis.call('HMGET', run.keys.gate_approval .. id, 'q', 'd', 'r', 't', 'm'))
+    if queue then
+      approvals[#approvals + 1] = {id, queue, distinct == '1', requester, tonumber(asked_at), declined or ''}
+    end
   end
   return approvals
 end

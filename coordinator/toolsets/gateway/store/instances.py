@@ -31,6 +31,8 @@ class Approval(Struct, array_like=True, frozen=True):
     """Whether the requester must not resolve it."""
     requester: str
     asked_at: int
+    declined: str = ""
+    """Those who were asked and gave no answer, as a JSON list; empty: nobody."""
 
 
 class Instance(Struct, array_like=True, frozen=True):
@@ -104,6 +106,8 @@ _START = Script(LIBRARY, "start_instance", tuple[str, str, bool])
 _BEGIN = Script(LIBRARY, "begin_transition", Begun)
 _READ: Script[Any] = Script(LIBRARY, "read_instance")
 _EXPIRE = Script(LIBRARY, "expire_instance", tuple[bool, bool])
+_STOP = Script(LIBRARY, "stop_operation", tuple[Literal["over", "stopped", "moved"], bool])
+_DECLINE: Script[Any] = Script(LIBRARY, "decline_approvals")
 _FORGET = Script(LIBRARY, "forget_instances", tuple[int, bool])
 REPORT: Script[Any] = Script(LIBRARY, "report_hops")
 """The script with which workers report outcomes of instances' steps."""
@@ -117,6 +121,7 @@ class InstanceStore(RunStore):
 
     def __init__(self, store: Store, settings: Settings) -> None:
         super().__init__(store, settings)
+        self._events_max = settings.events_max
         self._bundles: dict[str, Bundle] = {}
 
     async def start(
@@ -201,6 +206,25 @@ class InstanceStore(RunStore):
         )
         await self._wake_relay(project, to_relay)
         return moved
+
+    async def stop(self, project: str, workflow: str, operation: str, advance: Advance) -> bool:
+        """Stops an operation. Returns False if the instance has moved on meanwhile, so that the advance is outdated."""
+        what, to_relay = await self._store.run(
+            _STOP,
+            project,
+            self.keep_ms,
+            self._handoff.packed(project),
+            workflow,
+            operation,
+            self.retention_ms,
+            _pack(advance),
+        )
+        await self._wake_relay(project, to_relay)
+        return what != "moved"
+
+    async def decline(self, project: str, workflow: str, principal: str) -> None:
+        """Notes that a principal was asked for the open approvals of an instance, and gave no answer."""
+        await self._store.run(_DECLINE, project, self._events_max, workflow, principal)
 
     async def bundle(self, project: str, hash: str) -> Bundle | None:
         """The definitions with this hash, which an instance started with; None if the instance was deleted."""

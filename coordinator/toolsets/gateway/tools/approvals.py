@@ -45,6 +45,8 @@ def question(snapshot: Snapshot, principal: Principal, otherwise: Any) -> Questi
         return None
     if any(one.distinct and one.requester == principal.id for one in instance.approvals):
         return None
+    if any(principal.id in msgspec.json.decode(one.declined or "[]") for one in instance.approvals):
+        return None
     choices = dict(_choices(snapshot, principal))
     if not choices:
         return None
@@ -64,7 +66,16 @@ def question(snapshot: Snapshot, principal: Principal, otherwise: Any) -> Questi
         required=(DECISION, *sorted(set.intersection(*needed))),
         state=Gate(snapshot.id, instance.version, list(choices)),
         otherwise=otherwise,
+        key=f"approval-{instance.version}",
     )
+
+
+def left_gate(snapshot: Snapshot) -> bool:
+    """Whether the requested operation ended where people decide, and the instance has moved on since."""
+    ending = snapshot.ending
+    if ending is None or ending.error is not None or ending.version == snapshot.instance.version:
+        return False
+    return any(one.actor == HUMAN for one in snapshot.workflow.states[ending.state].transitions.values())
 
 
 def arguments_of(transition: Transition, content: Mapping[str, Any]) -> dict[str, Any]:

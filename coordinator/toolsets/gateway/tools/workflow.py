@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from coordinator.settings.gateway.model import PROXY
 from coordinator.store.idempotency import IdempotencyKey
+from coordinator.toolsets.deferral import Deferral, Pending, Stopped
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.contract.workflow import Get, Start, Submit, WorkflowAnswer
 from coordinator.toolsets.gateway.durations import Key
@@ -15,9 +18,9 @@ from coordinator.toolsets.gateway.rules.checks import Rejected
 from coordinator.toolsets.gateway.rules.guards import Circumstances, Principal
 from coordinator.toolsets.gateway.rules.scope import Scope
 from coordinator.toolsets.gateway.rules.visibility import sees, visible
-from coordinator.toolsets.gateway.snapshot import Snapshot
+from coordinator.toolsets.gateway.snapshot import Snapshot, was_cancelled
 from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
-from coordinator.toolsets.gateway.tools.approvals import DECISION, arguments_of, gate_of, question
+from coordinator.toolsets.gateway.tools.approvals import DECISION, arguments_of, gate_of, left_gate, question
 from coordinator.toolsets.gateway.tools.backend import Backend
 from coordinator.toolsets.questions import VIA_CLIENT, Question
 from coordinator.toolsets.questions import Answer as Answered
@@ -37,6 +40,24 @@ _SUBMIT = (
 )
 
 
+class Operation(msgspec.Struct, array_like=True, frozen=True):
+    """What a start or a submit that has become a task consists of."""
+
+    workflow: str
+    operation: str
+    own: bool
+    """Whether it is the transition of the call, which the caller may stop."""
+
+
+class Empty(msgspec.Struct):
+    """Nothing to say."""
+
+
+class _Haste(NamedTuple):
+    hurried: bool
+    deferred: bool
+
+
 class Workflows:
     """The handlers of the tools that start, show and advance instances."""
 
@@ -45,7 +66,7 @@ class Workflows:
         self._operations = backend.operations
         self._links = backend.links
 
-    async def start(self, call: Call, args: Start) -> WorkflowAnswer | Reply | Question:
+    async def start(self, call: Call, args: Start) -> WorkflowAnswer | Reply | Question | Pending:
         """Starts a workflow, or a session with a capability."""
         principal = Principal.of(call.caller)
         if call.answer is not None:
@@ -53,12 +74,12 @@ class Workflows:
         request = keyed(principal.id, args.request_id, "workflow.start", args.definition_id, args.input)
         try:
             if args.definition_id == PROXY:
-                snapshot = await self._start_session(call.project, principal, args, request)
+                snapshot = await self._start_session(call, principal, args, request)
             else:
-                snapshot = await self._start_workflow(call.project, principal, args, request)
+                snapshot = await self._start_workflow(call, principal, args, request)
         except Rejected as refused:
-            hurried = not self.start_may_wait(args)
-            if (repeated := await self._operations.repeated(call.project, request, hurried=hurried)) is not None:
+            haste = _Haste(not self.start_may_wait(args), call.can_defer)
+            if (repeated := await self._operations.repeated(call.project, request, haste)) is not None:
                 # The same call began earlier, with definitions that this process does not have (any more).
                 return self._answer(call, repeated, principal)
             asked = args.input.get("capability") if args.definition_id == PROXY else None
@@ -76,7 +97,7 @@ class Workflows:
             return rejected(refused, principal, self._links)
         return answer(snapshot, principal, self._links)
 
-    async def submit(self, call: Call, args: Submit) -> WorkflowAnswer | Reply | Question:
+    async def submit(self, call: Call, args: Submit) -> WorkflowAnswer | Reply | Question | Pending:
         """Takes a transition from the version that the caller has seen."""
         principal = Principal.of(call.caller)
         if call.answer is not None:
@@ -85,22 +106,69 @@ class Workflows:
         request = keyed(principal.id, args.request_id, "workflow.submit", *asked)
         try:
             hurried = not self.submit_may_wait(args)
-            submission = SubmitRequest(call.project, principal, *asked, request, new_operation(), hurried)
+            submission = SubmitRequest(
+                call.project, principal, *asked, request, new_operation(), hurried, call.can_defer
+            )
             snapshot = await self._operations.submit(submission)
         except Rejected as refused:
             return rejected(refused, principal, self._links)
-        return self._answer(call, snapshot, principal)
+        return self._answer(call, snapshot, principal, own=True)
 
-    def _answer(self, call: Call, snapshot: Snapshot, principal: Principal) -> WorkflowAnswer | Reply | Question:
-        """The answer about an instance, or the question whose answer it waits for."""
-        found = answer(snapshot, principal, self._links)
+    async def ended(self, call: Call, state: Operation) -> WorkflowAnswer | Reply | Question | Pending | Stopped:
+        """What a start or a submit has come to that has become a task."""
+        principal = Principal.of(call.caller)
+        if call.answer is not None:
+            return await self._decided(call, principal, call.answer)
+        try:
+            snapshot = await self._operations.get(call.project, state.workflow, operation=state.operation)
+        except Rejected as refused:
+            return rejected(refused, principal, self._links)
+        if was_cancelled(snapshot.ending):
+            return Stopped()
+        if snapshot.ending is None and snapshot.instance.operation != state.operation:
+            # It ended so long ago that only the instance tells of it; later operations belong to other calls.
+            return answer(snapshot, principal, self._links)
+        if left_gate(snapshot):
+            # Somebody has decided since, perhaps in this task.
+            return answer(snapshot._replace(ending=None), principal, self._links)
+        return self._answer(call, snapshot, principal, own=state.own)
+
+    async def stop(self, call: Call, state: Operation) -> Empty:
+        """Stops the transition that a submit has begun. An instance that was started goes on."""
+        if state.own:
+            try:
+                await self._operations.stop(call.project, Principal.of(call.caller), state.workflow, state.operation)
+            except Rejected:
+                pass  # deleted meanwhile: nothing goes on
+        return Empty()
+
+    def _answer(
+        self, call: Call, snapshot: Snapshot, principal: Principal, *, own: bool = False
+    ) -> WorkflowAnswer | Reply | Question | Pending:
+        """The answer about an instance; or the question whose answer it waits for; or that the operation goes on.
+
+        Args:
+            own: whether the operation is a submit of this call, so that it may stop it.
+        """
+        found, instance = answer(snapshot, principal, self._links), snapshot.instance
+        if call.can_defer and snapshot.ending is None and instance.operation:
+            what = f"the transition {instance.transition!r}" if instance.transition else "what follows the start"
+            return Pending(
+                state=Operation(snapshot.id, instance.operation, own),
+                ttl_ms=instance.session_ms or self._backend.instances.retention_ms,
+                message=f"{what} is being carried out",
+                otherwise=found,
+            )
         return (call.can_ask and question(snapshot, principal, found)) or found
 
-    async def _decided(self, call: Call, principal: Principal, given: Answered) -> WorkflowAnswer | Reply | Question:
+    async def _decided(
+        self, call: Call, principal: Principal, given: Answered
+    ) -> WorkflowAnswer | Reply | Question | Pending:
         """Takes the transition that a person has chosen, once; without a choice, the answer is the instance."""
         gate = gate_of(given.state)
         try:
             if given.action != "accept":
+                await self._operations.decline(call.project, gate.workflow, principal)
                 snapshot = await self._operations.get(call.project, gate.workflow)
                 return answer(snapshot, principal, self._links)
             asked = gate.workflow, gate.version, given.content[DECISION]
@@ -110,12 +178,20 @@ class Workflows:
             request = keyed(principal.id, f"answer {given.once}", "workflow.submit", *asked, given.content)
             hurried = not self._operations.may_wait(gate.workflow, asked[2])
             submission = SubmitRequest(
-                call.project, principal, *asked, arguments, request, new_operation(), hurried, VIA_CLIENT
+                call.project,
+                principal,
+                *asked,
+                arguments,
+                request,
+                new_operation(),
+                hurried,
+                call.can_defer,
+                VIA_CLIENT,
             )
             snapshot = await self._operations.submit(submission)
         except Rejected as refused:
             return rejected(refused, principal, self._links)
-        return self._answer(call, snapshot, principal)
+        return self._answer(call, snapshot, principal, own=True)
 
     def start_may_wait(self, args: Start) -> bool:
         """Whether a start may take long."""
@@ -126,23 +202,27 @@ class Workflows:
         """Whether a submit may take long."""
         return self._operations.may_wait(args.workflow_id, args.transition)
 
-    async def _start_workflow(
-        self, project: str, principal: Principal, args: Start, request: IdempotencyKey
-    ) -> Snapshot:
+    async def _start_workflow(self, call: Call, principal: Principal, args: Start, request: IdempotencyKey) -> Snapshot:
         """A workflow in its initial state."""
         packed = self._backend.catalogue.definition(args.definition_id)
         if packed is None:
             raise checks.unknown_definition(args.definition_id, self._backend.catalogue.workflows)
         workflow = packed.bundle.definitions[args.definition_id]
         given = checks.checked(workflow.input_schema, args.input, "input")
-        hurried = not self.start_may_wait(args)
         return await self._operations.start(
-            StartRequest(project, principal, args.definition_id, packed, given, request=request, hurried=hurried)
+            StartRequest(
+                call.project,
+                principal,
+                args.definition_id,
+                packed,
+                given,
+                request=request,
+                hurried=not self.start_may_wait(args),
+                deferred=call.can_defer,
+            )
         )
 
-    async def _start_session(
-        self, project: str, principal: Principal, args: Start, request: IdempotencyKey
-    ) -> Snapshot:
+    async def _start_session(self, call: Call, principal: Principal, args: Start, request: IdempotencyKey) -> Snapshot:
         """A session with a capability; with arguments it is called at once."""
         given = args.input
         name = given.get("capability")
@@ -163,7 +243,7 @@ class Workflows:
         hours = self._backend.catalogue.gateway.limits.proxy_hours
         return await self._operations.start(
             StartRequest(
-                project,
+                call.project,
                 principal,
                 PROXY,
                 packed,
@@ -173,6 +253,7 @@ class Workflows:
                 arguments=called.arguments,
                 session_ms=hours * 3_600_000,
                 hurried=not self.start_may_wait(args),
+                deferred=call.can_defer,
             )
         )
 
@@ -207,6 +288,7 @@ class Workflows:
 def tools(backend: Backend) -> tuple[Tool, ...]:
     """The tools."""
     handle, refusal = Workflows(backend), refusal_of(backend.links)
+    deferral = Deferral(Operation, handle.ended, handle.stop)
     return (
         Tool(
             "workflow.start",
@@ -215,6 +297,7 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             (WorkflowAnswer,),
             handle.start,
             asks=True,
+            deferral=deferral,
             waits=handle.start_may_wait,
             parks=True,
             destructive=True,
@@ -231,6 +314,7 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             (WorkflowAnswer,),
             handle.submit,
             asks=True,
+            deferral=deferral,
             waits=handle.submit_may_wait,
             parks=True,
             criticality=Criticality.CRITICAL,

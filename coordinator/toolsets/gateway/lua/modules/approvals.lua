@@ -2,7 +2,9 @@
 --   w instance  n definition  q queue  d '1': the requester must not answer  r requester
 --   t asked at  k transition that asks  s status: pending, resolved or withdrawn
 --   b who closed it  e closed at  a transition that closed it  v how the answer came, if not by a call of its own
+--   m those who were asked and gave no answer, as a JSON list
 -- gate_asked has the pending ones, scored by the time they were asked for.
+local audit = require 'audit'
 local events = require 'events'
 
 local approvals = {}
@@ -27,6 +29,17 @@ function approvals.close(run, inst, status, by, transition, via)
     events.emit(run, 'gateway_answered', inst.id, 'h', id, 's', status, 'g', transition)
   end
   redis.call('HDEL', run.keys.gate_data .. inst.id, 'o')
+end
+
+-- Notes that a principal was asked for all open approvals of the instance, and gave no answer.
+function approvals.decline(run, workflow, principal)
+  for id in string.gmatch(redis.call('HGET', run.keys.gate_data .. workflow, 'o') or '', '%S+') do
+    local key = run.keys.gate_approval .. id
+    local declined = cjson.decode(redis.call('HGET', key, 'm') or '[]')
+    declined[#declined + 1] = principal
+    redis.call('HSET', key, 'm', cjson.encode(declined))
+    audit.add(run, workflow, '', principal, 'human.approval.declined', '{"via":"client"}')
+  end
 end
 
 return approvals

@@ -1,0 +1,55 @@
+"""Calls that go on after their answer: a handler returns ``Pending`` in place of its result, which is read later.
+
+The transport makes a task of it (the MCP extension ``io.modelcontextprotocol/tasks``): an id that contains the state,
+sealed. So a task is no record of its own. Reading it means reading what the call was about, which any process can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coordinator.toolsets.questions import Question
+
+if TYPE_CHECKING:
+    from coordinator.toolsets.tool import Call
+
+GRACE_SECONDS = 2.0
+"""How long a call that may become a task waits for its result first."""
+LONGEST_STATE = 2_048
+"""The most bytes of a state, in MessagePack: the id of a task goes into a header."""
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call has begun is not over; only for calls with ``Call.can_defer``."""
+
+    state: msgspec.Struct
+    """A ``Deferral.state``: what ``Deferral.read`` needs to find the result."""
+    ttl_ms: int
+    """For how long the result can be read, from the beginning of the call."""
+    message: str
+    """What is going on, in a few words."""
+    otherwise: Any
+    """The result of the call if it cannot become a task after all."""
+    questions: tuple[Question, ...] = ()
+    """Without their answers it does not go on; their keys differ."""
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """What a call has begun was stopped by its caller, so there is no result."""
+
+
+@dataclass(slots=True, frozen=True)
+class Deferral:
+    """How a call goes on that has become a task."""
+
+    state: type[msgspec.Struct]
+    """What the task consists of."""
+    read: Callable[[Call, Any], Awaitable[Any]]
+    """Takes a state; returns the call's result, ``Pending``, a ``Question`` or ``Stopped``. With ``Call.answer``, it
+    first acts on the answer to a question. Raises ToolFailure."""
+    stop: Callable[[Call, Any], Awaitable[Any]] | None = None
+    """Takes a state, and stops what goes on; None: that belongs to others, too, so it goes on. Raises ToolFailure."""

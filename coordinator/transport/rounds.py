@@ -1,0 +1,15 @@
+"""What carries a call over several requests: questions (``asking.py``) and tasks (``tasks.py``)."""
+
+from __future__ import annotations
+
+from coordinator.transport.asking import Asking
+from coordinator.transport.sealing import Seals
+from coordinator.transport.tasks import Tasks
+
+
+class Rounds:
+    """Questions and tasks of one process."""
+
+    def __init__(self, seals: Seals) -> None:
+        self.asking = Asking(seals)
+        self.tasks = Tasks(seals)

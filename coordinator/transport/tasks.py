@@ -1,0 +1,91 @@
+"""Tasks: calls whose results clients ask for later (the extension ``io.modelcontextprotocol/tasks`` of 2026-07-28).
+
+The id of a task is what the call is about, sealed: no process keeps anything for it, and each can read it, also after
+all of them were restarted. It is good for the caller and the project that it was made for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from coordinator.metrics import recorder
+from coordinator.toolsets.deferral import LONGEST_STATE, Pending
+from coordinator.toolsets.timestamp import iso
+from coordinator.toolsets.tool import Call, Tool
+from coordinator.transport.sealing import Seals
+
+POLL_MS = 1_000
+"""How often clients should ask for a result."""
+LATER_POLL_MS = 5_000
+"""The same, after ``LATER_MS``."""
+LATER_MS = 60_000
+_PURPOSE = "task"
+
+
+class Task(msgspec.Struct, array_like=True, frozen=True):
+    """What is sealed in the id of a task."""
+
+    audience: str
+    project: str
+    caller: str
+    tool: str
+    """Its name in its toolset."""
+    created: int
+    """In ms, by the clock of Redis."""
+    ttl_ms: int
+    state: msgspec.Raw
+    """A ``Deferral.state``."""
+
+    def shown(self, id: str, now: int, status: str, message: str = "") -> dict[str, Any]:
+        """The members that all forms of a task have."""
+        found: dict[str, Any] = {
+            "taskId": id,
+            "status": status,
+            "createdAt": iso(self.created),
+            "lastUpdatedAt": iso(now),
+            "ttlMs": self.ttl_ms,
+            "pollIntervalMs": POLL_MS if now - self.created < LATER_MS else LATER_POLL_MS,
+        }
+        return {**found, "statusMessage": message} if message else found
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Task).decode
+
+
+class Tasks:
+    """The tasks of one process."""
+
+    def __init__(self, seals: Seals) -> None:
+        self._seals = seals
+        self.now = seals.now
+        """The time of Redis in ms; raises ToolFailure."""
+
+    async def create(self, tool: Tool, call: Call, pending: Pending) -> dict[str, Any] | None:
+        """The result of a call that becomes a task; None: what it is about is too long for an id.
+
+        Raises:
+            ToolFailure: the store does not answer.
+        """
+        state = _encode(pending.state)
+        if len(state) > LONGEST_STATE:
+            return None
+        caller = call.caller.id if call.caller is not None else ""
+        now = await self.now()
+        task = Task(self._seals.audience, call.project, caller, tool.name, now, pending.ttl_ms, msgspec.Raw(state))
+        sealed = await self._seals.seal(_PURPOSE, _encode(task))
+        recorder().task(tool.name, "created")
+        return {"resultType": "task", **task.shown(sealed, now, "working", pending.message)}
+
+    async def find(self, id: str, project: str, caller: str) -> Task | None:
+        """The task with this id; None: there is none, or it is not one of this caller and project.
+
+        Raises:
+            ToolFailure: the store does not answer.
+        """
+        packed = await self._seals.open(_PURPOSE, id)
+        task = _decode(packed) if packed is not None else None
+        mine = self._seals.audience, project, caller
+        return task if task is not None and (task.audience, task.project, task.caller) == mine else None

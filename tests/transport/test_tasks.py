@@ -1,0 +1,261 @@
+"""Tasks: calls whose results are asked for later, of any process that shares the store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.metrics.protocol import TASKS as COUNTED
+from coordinator.settings import Settings
+from coordinator.store import Store
+from coordinator.toolsets.gateway import operations
+from tests.gateway.lab import Worker, section, settings_of, states
+from tests.support.counts import counted
+from tests.transport.rounds import FORM, TASKS, Client, Json, Site, accepting, refusing
+
+pytestmark = pytest.mark.anyio
+
+BOTH = {**FORM, **TASKS}
+MEMBERS = {"taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs", "statusMessage"}
+
+
+class Slow:
+    """A workflow with commands that run until the test lets them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._gate = folder / "gate"
+        self.runs = folder / "runs"
+
+    def command(self, then: str = "echo 1") -> Json:
+        waits = f"echo x >> {self.runs}; while ! [ -e {self._gate} ]; do sleep 0.02; done; {then}"
+        return {"kind": "cli", "command": "sh", "args": ["-c", waits], "treatNonZeroAsFailure": True}
+
+    def open(self) -> None:
+        self._gate.touch()
+
+    def workflows(self) -> Json:
+        counts = {"output": {"n": "$.output.json"}}
+        asking = {"target": "asked", "executor": self.command(), "branches": []}
+        return {
+            "slow": states(
+                ready={
+                    "transitions": {
+                        "go": {"target": "done", "executor": self.command(), **counts},
+                        "fail": {"target": "done", "executor": self.command("exit 3")},
+                        "quick": {"target": "done", "executor": {"kind": "noop"}},
+                    }
+                },
+                done={"terminal": True},
+            ),
+            "entered": states(
+                ready={"onEnter": {"executor": self.command()}, "transitions": {"go": {"target": "done"}}},
+                done={"terminal": True},
+            ),
+            "approved": states(
+                ready={"transitions": {"go": asking}},
+                asked={
+                    "onEnter": {"executor": {"kind": "human", "queue": "ops"}},
+                    "transitions": {"approve": {"target": "done", "actor": "human"}},
+                },
+                done={"terminal": True},
+            ),
+        }
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Slow:
+    return Slow(tmp_path)
+
+
+@pytest.fixture
+def settings(slow: Slow, project: str) -> Settings:
+    return settings_of(section(workflows=slow.workflows()), project, request_deadline_ms=60_000)
+
+
+@pytest.fixture
+async def site(tmp_path: Path, store: Store, project: str, settings: Settings) -> AsyncIterator[Site]:
+    site = Site(tmp_path, store, project, settings)
+    yield site
+    await site.close()
+
+
+@pytest.fixture(autouse=True)
+async def working(store: Store, settings: Settings, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    monkeypatch.setattr(operations, "GRACE_SECONDS", 0.05)
+    worker = await Worker(store, settings).start()
+    yield
+    slow.open()
+    await worker.stop()
+
+
+async def ready(client: Client, app: Any, transition: str = "go", definition: str = "slow") -> Json:
+    """The arguments of a submit to a new instance."""
+    result = await client(app, "workflow.start", {"definitionId": definition, "input": {}})
+    started = result["structuredContent"]
+    return {
+        "workflowId": started["workflowId"],
+        "expectedVersion": started["version"],
+        "transition": transition,
+        "arguments": {},
+    }
+
+
+async def test_a_submit_that_takes_long_becomes_a_task_that_every_process_knows(site: Site, slow: Slow) -> None:
+    bot = site.client("bot", "gateway", can=TASKS)
+    here, there = site.process(), site.process()
+    before = counted(COUNTED, "workflow.submit", "created")
+    submit = await ready(bot, here)
+    created = await bot(here, "workflow.submit", submit)
+    assert created["resultType"] == "task"
+    assert created.keys() - MEMBERS == {"resultType", "_meta"}
+    assert (created["status"], created["pollIntervalMs"]) == ("working", 1000)
+    assert created["ttlMs"] == Settings().steps.retention_days * 86_400_000
+    found = await bot.task(there, "get", created["taskId"])
+    assert found["status"] == "working"
+    assert found["statusMessage"] == "the transition 'go' is being carried out"
+    assert found["createdAt"] == created["createdAt"]
+    slow.open()
+    done = await bot.done(there, created["taskId"])
+    assert done["status"] == "completed"
+    assert done["result"]["isError"] is False
+    assert done["result"]["structuredContent"]["context"] == {"n": 1}
+    assert done["result"]["structuredContent"]["terminal"]
+    assert counted(COUNTED, "workflow.submit", "created") == before + 1
+    # Another process after all of them were restarted, and what the call itself says without tasks.
+    later = await bot.task(site.process(), "get", created["taskId"])
+    assert later["result"] == done["result"]
+    same = await bot.able({})(here, "workflow.get", {"workflowId": submit["workflowId"]})
+    assert same["structuredContent"] == done["result"]["structuredContent"]
+
+
+async def test_a_failure_of_the_call_is_its_result(site: Site, slow: Slow) -> None:
+    bot = site.client("bot", "gateway", can=TASKS)
+    app = site.process()
+    created = await bot(app, "workflow.submit", await ready(bot, app, "fail"))
+    slow.open()
+    done = await bot.done(app, created["taskId"])
+    assert (done["status"], done["result"]["isError"]) == ("completed", True)
+    assert done["result"]["structuredContent"]["error"]["code"] == "EXECUTOR_FAILED"
+
+
+async def test_a_repeated_call_becomes_a_task_of_the_same_operation(site: Site, slow: Slow) -> None:
+    bot = site.client("bot", "gateway", can=TASKS)
+    here, there = site.process(), site.process()
+    submit = {**await ready(bot, here), "requestId": "once"}
+    tasks = [(await bot(app, "workflow.submit", submit))["taskId"] for app in (here, there)]
+    slow.open()
+    done = [await bot.done(here, one) for one in tasks]
+    assert done[0]["result"] == done[1]["result"]
+    assert slow.runs.read_text() == "x\n"
+
+
+async def test_quick_calls_and_clients_without_tasks_get_results(site: Site) -> None:
+    bot = site.client("bot", "gateway", can=TASKS)
+    app = site.process()
+    result = await bot(app, "workflow.submit", await ready(bot, app, "quick"))
+    assert (result["resultType"], result["structuredContent"]["terminal"]) == ("complete", True)
+
+
+async def test_cancelling_a_task_stops_its_transition(site: Site, slow: Slow) -> None:
+    bot = site.client("bot", "gateway", can=TASKS)
+    here, there = site.process(), site.process()
+    submit = await ready(bot, here)
+    created = await bot(here, "workflow.submit", submit)
+    assert await bot.task(there, "cancel", created["taskId"]) == {}
+    assert (await bot.task(here, "get", created["taskId"]))["status"] == "cancelled"
+    assert await bot.task(there, "cancel", created["taskId"]) == {}
+    # The instance is where it was, and can go on; that is no longer the task's.
+    found = (await bot(here, "workflow.get", {"workflowId": submit["workflowId"]}))["structuredContent"]
+    assert (found["state"], found["version"], found["lastFailure"]["transition"]) == ("ready", 1, "go")
+    again = await bot(here, "workflow.submit", submit)
+    assert await bot.task(here, "cancel", created["taskId"]) == {}
+    slow.open()
+    assert (await bot.done(here, again["taskId"]))["status"] == "completed"
+    assert (await bot.task(here, "get", created["taskId"]))["status"] == "cancelled"
+
+
+async def test_cancelling_the_task_of_a_start_leaves_the_instance_alone(site: Site, slow: Slow) -> None:
+    bot = site.client("bot", "gateway", can=TASKS)
+    app = site.process()
+    created = await bot(app, "workflow.start", {"definitionId": "entered", "input": {}})
+    assert await bot.task(app, "cancel", created["taskId"]) == {}
+    assert (await bot.task(app, "get", created["taskId"]))["status"] == "working"
+    slow.open()
+    done = await bot.done(app, created["taskId"])
+    assert done["result"]["structuredContent"]["state"] == "ready"
+
+
+async def test_a_gate_at_the_end_is_asked_in_the_task(site: Site, slow: Slow) -> None:
+    ana = site.client("ana", "gateway", "human", can=BOTH)
+    app, other = site.process(), site.process()
+    created = [await ana(app, "workflow.submit", await ready(ana, app, definition="approved")) for _ in range(3)]
+    slow.open()
+    ids = [one["taskId"] for one in created]
+    tasks = [await ana.done(app, one) for one in ids]
+    assert [one["status"] for one in tasks] == ["input_required"] * 3
+    (request,) = tasks[0]["inputRequests"].values()
+    assert request["params"]["requestedSchema"]["required"] == ["decision"]
+    # Without forms, the gate is in the result.
+    plain = await ana.able(TASKS).task(app, "get", ids[0])
+    assert plain["status"] == "completed"
+    assert plain["result"]["structuredContent"]["pendingHuman"][0]["queue"] == "ops"
+
+    given = accepting(tasks[0], decision="approve")
+    assert await ana.task(other, "update", ids[0], inputResponses={"unknown": {"action": "accept"}}) == {}
+    assert await ana.task(other, "update", ids[0], **given) == {}
+    done = await ana.task(app, "get", ids[0])
+    assert (done["status"], done["result"]["structuredContent"].get("terminal")) == ("completed", True)
+    assert await ana.task(other, "update", ids[0], **given) == {}
+
+    assert await ana.task(other, "update", ids[1], **refusing(tasks[1])) == {}
+    done = await ana.task(app, "get", ids[1])
+    assert done["status"] == "completed"
+    assert done["result"]["structuredContent"]["pendingHuman"]
+
+    (key,) = tasks[2]["inputRequests"]
+    wrong = {key: {"action": "accept", "content": {"decision": "no such"}}}
+    params = {"taskId": ids[2], "inputResponses": wrong}
+    status, body = await ana.request(app, "tasks/update", params, mcp_name=ids[2])
+    assert (status, body["error"]["code"]) == (400, -32602)
+
+
+async def test_a_task_is_its_callers(site: Site, slow: Slow, project: str) -> None:
+    bot, other = site.client("bot", "gateway", can=TASKS), site.client("other", "gateway", can=TASKS)
+    app = site.process()
+    created = await bot(app, "workflow.submit", await ready(bot, app))
+    made = created["taskId"]
+    elsewhere = bot._replace(path=bot.path.replace(project, "elsewhere"))
+    toolset = bot._replace(path=bot.path.replace("gateway", "gateway,sessions"))
+    for method in ("get", "update", "cancel"):
+        params: Json = {"taskId": made, **({"inputResponses": {}} if method == "update" else {})}
+
+        async def refusal(
+            client: Client, method: str = method, params: Json = params, **headers: Any
+        ) -> tuple[int, int]:
+            name = {"mcp_name": params["taskId"], **headers}
+            status, body = await client.request(app, f"tasks/{method}", params, **name)
+            return status, body["error"]["code"]
+
+        assert await refusal(other) == (400, -32602)
+        assert await refusal(elsewhere) == (400, -32602)
+        for wrong in (made[:-1], made + "A", "v1.", "", "x" * 300):
+            changed = {**params, "taskId": wrong}
+            assert await refusal(bot, params=changed) == (400, -32602), wrong
+        assert await refusal(bot, mcp_name="another") == (400, -32020)
+        assert await refusal(bot, mcp_name=None) == (400, -32020)
+        undeclared: list[Json] = [{}, FORM, {"extensions": {}}]
+        for can in undeclared:
+            assert await refusal(bot.able(can)) == (400, -32021)
+    assert (await toolset.task(app, "get", made))["status"] == "working"
+
+
+async def test_tasks_are_announced_where_they_work(site: Site) -> None:
+    bot = site.client("bot", "gateway", can=TASKS)
+    app = site.process()
+    _, body = await bot.request(app, "server/discover", {})
+    assert "io.modelcontextprotocol/tasks" in body["result"]["capabilities"]["extensions"]
+    _, body = await bot._replace(path=bot.path.replace("gateway", "navigator")).request(app, "server/discover", {})
+    assert not body["result"]["capabilities"].get("extensions")
