@@ -54,9 +54,20 @@ class Agent:
         assert failed, body
         return body
 
+    def begun(self, tool: str, **arguments: Any) -> str:
+        """A call that becomes a task: its id."""
+        result = self._modern("tools/call", {"name": tool, "arguments": arguments})
+        assert result["resultType"] == "task", result
+        task: str = result["taskId"]
+        return task
+
+    def task(self, id: str, method: str = "get") -> Json:
+        """The result of a request about a task."""
+        return self._modern(f"tasks/{method}", {"taskId": id}, mcp_name=id)
+
     def asked(self, tool: str, **arguments: Any) -> Json:
         """A call whose answer is a question to a person: its parameters, and the state to repeat it with."""
-        result = self._modern({"name": tool, "arguments": arguments})
+        result = self._modern("tools/call", {"name": tool, "arguments": arguments})
         assert result["resultType"] == "input_required", result
         (key,) = result["inputRequests"]
         unanswered = {key: {"action": "accept"}}
@@ -70,17 +81,17 @@ class Agent:
     def answered(self, call: Json, **content: Any) -> Json:
         """The answer to such a call when the person has filled in the form."""
         (key,) = call["inputResponses"]
-        result = self._modern({**call, "inputResponses": {key: {"action": "accept", "content": content}}})
+        result = self._modern("tools/call", {**call, "inputResponses": {key: {"action": "accept", "content": content}}})
         assert not result["isError"], result
         body: Json = result["structuredContent"]
         return body
 
-    def _modern(self, params: Json) -> Json:
-        capabilities: Json = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
-        head, body = modern("tools/call", {**params, "_meta": {**meta(), **capabilities}}, host=None)
-        self._connection.request(
-            "POST", self._path, body, {**dict(head), "authorization": self._headers["authorization"]}
-        )
+    def _modern(self, method: str, params: Json, **headers: str | None) -> Json:
+        can: Json = {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
+        declared = {"io.modelcontextprotocol/clientCapabilities": can}
+        head, body = modern(method, {**params, "_meta": {**meta(), **declared}}, host=None, **headers)
+        token = self._headers.get("authorization")
+        self._connection.request("POST", self._path, body, dict(head) | ({"authorization": token} if token else {}))
         response = self._connection.getresponse()
         text = response.read().decode()
         assert response.status == 200, (response.status, text)

@@ -188,9 +188,11 @@ def test_a_killed_front_end_loses_only_the_answer(world: World) -> None:
     started = world.agent().start("frontend")
     asked = link(started, "go")
     thread, found = submitting(world, asked)
-    ((key, _),) = world.running("frontend")
+    ((key, first),) = world.running("frontend")
     asking = world.agent(world.served.human)
     question = asking.asked("workflow.submit", **link(asking.start("asking"), "ask"))
+    task = asking.begun("workflow.submit", **link(asking.start("frontend"), "go"))
+    dropped = asking.begun("workflow.submit", **link(asking.start("frontend"), "go"))
     slots = [one.slot for one in world.served.fleet.state.processes if one.role == "frontend"]
     old = [world.served.fleet.pid(slot) for slot in slots]
     for pid in old:
@@ -208,13 +210,19 @@ def test_a_killed_front_end_loses_only_the_answer(world: World) -> None:
     agent = world.agent()
     seen = agent.get(started)
     assert seen["inFlight"]["transition"] == "go"
+    assert world.agent(world.served.human).task(dropped, "cancel")["resultType"] == "complete"
     busy = agent.refused("workflow.submit", **asked)
     assert busy["error"]["code"] == "STALE_WORKFLOW_VERSION"
     world.open("frontend")
-    # The same kill with a question to a person: its answer comes through the processes that took their places.
-    assert world.agent(world.served.human).answered(question, decision="approve")["terminal"]
+    # Questions to people and tasks go on in the processes that took their places.
+    person = world.agent(world.served.human)
+    assert person.answered(question, decision="approve")["terminal"]
+    wait_until_sync(lambda: person.task(task)["status"] != "working", what="the end of the task")
+    ended = person.task(task)
+    assert (ended["status"], ended["result"]["structuredContent"]["terminal"]) == ("completed", True)
+    assert person.task(dropped)["status"] == "cancelled"
     wait_until_sync(lambda: agent.get(started).get("terminal"), what="the end of the workflow")
-    assert world.runs("frontend") == [(key, world.runs("frontend")[0][1])]
+    assert [run for run in world.runs("frontend") if run[0] == key] == [(key, first)]
     assert agent.refused("workflow.submit", **asked)["error"]["code"] == "STALE_WORKFLOW_VERSION"
 
 

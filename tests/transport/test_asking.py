@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
+from mcp.client import Client as RealClient
+from mcp.client.stdio import StdioServerParameters
 
 from coordinator.metrics.protocol import QUESTIONS
 from coordinator.settings import Settings
@@ -18,6 +22,7 @@ from coordinator.transport import asking
 from tests.gateway.lab import section, states
 from tests.sessions import lab
 from tests.support.counts import counted
+from tests.support.fleets import ROOT, environment
 from tests.transport.rounds import FORM, Client, Json, Site, accepting, refusing
 
 pytestmark = pytest.mark.anyio
@@ -282,6 +287,8 @@ async def test_a_checkpoint_is_presented_to_the_user_who_answers_it_once(site: S
     one = site.client("bot", "sessions", permissions=("sessions",))
     here, there = site.process(), site.process()
     token, handle = await yielded(one, here)
+    asked: Json = {}
+    arguments: Json = {}
     for arguments in ({"checkpoint_handle": handle}, {"session_token": token}):
         asked = await one(here, "present_checkpoint", arguments)
         form = the_form(asked)
@@ -314,3 +321,32 @@ async def test_a_checkpoint_is_text_for_readers_and_for_clients_without_forms(si
     for client in (reader, one.able({})):
         result = await client(app, "present_checkpoint", {"checkpoint_handle": handle})
         assert result["content"][0]["text"].startswith("id: go")
+
+
+async def test_a_real_client_on_stdio_passes_the_question_on(tmp_path: Path, redis_url: str, project: str) -> None:
+    folder = str(lab.write(tmp_path / "own"))
+    env = {"FLEET_REDIS_URL": redis_url, "FLEET_SESSION_WORKFLOWS": folder}
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "coordinator", "stdio", "--toolset", "sessions", "--project", project],
+        env=environment(**env, FLEET_MIN_CHECKPOINT_RESPONSE_SECONDS="0"),
+        cwd=str(ROOT),
+    )
+    shown: list[str] = []
+
+    async def show(context: Any, params: Any) -> types.ElicitResult:
+        shown.append(params.message)
+        return types.ElicitResult(action="accept", content={"option": "stop"})
+
+    async with RealClient(server, mode="2026-07-28", elicitation_callback=show, read_timeout_seconds=60) as client:
+
+        async def call(tool: str, **arguments: Any) -> Json:
+            found: Json = (await client.call_tool(tool, arguments)).structured_content
+            return found
+
+        started = await call("start_session", workflow_id="lab")
+        moved = await call("next_activity", session_token=started["session_token"], activity_id="prepare")
+        waiting = await call("yield_checkpoint", session_token=moved["session_token"], checkpoint_id="go")
+        answered = await call("present_checkpoint", checkpoint_handle=waiting["checkpoint_handle"])
+    assert answered["resolved_option"] == "stop"
+    assert len(shown) == 1
