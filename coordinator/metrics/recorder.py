@@ -156,6 +156,7 @@ class Recorder:
             self._feed_deliveries,
             self._feed_cut,
             self._feed_gaps,
+            self._feed_lag,
             self._subscription_told,
             self._webhook_gaps,
         ):

@@ -141,6 +141,55 @@ SERVICE = Dashboard(
             ),
         ),
         (
+            "Change feed",
+            (
+                Panel(
+                    "Listeners",
+                    "Event streams, requests that wait for events, and subscriptions of MCP clients, now.",
+                    "short",
+                    [
+                        (gauge("coordinator_feed_listeners"), "feed"),
+                        (gauge("coordinator_subscriptions"), "subscriptions"),
+                    ],
+                    "FeedLate",
+                ),
+                Panel(
+                    "Told",
+                    "Events given to listeners, and notifications to subscriptions, per second.",
+                    "ops",
+                    [
+                        (rate("coordinator_feed_deliveries_total"), "events"),
+                        (rate("coordinator_subscription_notifications_total"), "notifications"),
+                    ],
+                    "FeedLate",
+                ),
+                Panel(
+                    "From commit to listeners, p99",
+                    "How late events are passed on, by the clocks of Redis and of the front-end.",
+                    "s",
+                    [(quantile(0.99, "coordinator_feed_lag_seconds"), "p99")],
+                    "FeedLate",
+                ),
+                Panel(
+                    "Cut off",
+                    "Listeners ended by the server, per minute. slow: they take less than comes; they can go on.",
+                    "short",
+                    [(f"60 * {rate('coordinator_feed_cut_total', 'reason')}", "{{reason}}")],
+                    "FeedLate",
+                ),
+                Panel(
+                    "Gaps",
+                    "How often events were missing, per minute; those who miss them are told.",
+                    "short",
+                    [
+                        (f"60 * {rate('coordinator_feed_gaps_total', 'reason')}", "{{reason}}"),
+                        (f"60 * {rate('coordinator_webhook_gaps_total', 'reason')}", "webhooks: {{reason}}"),
+                    ],
+                    "EventsTrimmed",
+                ),
+            ),
+        ),
+        (
             "Webhooks",
             (
                 Panel(
@@ -155,6 +204,13 @@ SERVICE = Dashboard(
                     "Attempts at a delivery per second, by how they ended.",
                     "reqps",
                     [(rate("coordinator_webhook_attempts_total", "outcome"), "{{outcome}}")],
+                    "WebhookFails",
+                ),
+                Panel(
+                    "Attempts, p95",
+                    "How long receivers take to answer; they have 15 s.",
+                    "s",
+                    [(quantile(0.95, "coordinator_webhook_attempt_seconds"), "p95")],
                     "WebhookFails",
                 ),
                 Panel(

@@ -32,6 +32,7 @@ TOOK = 'coordinator_request_duration_seconds_bucket{tool="claim_item",transport=
 ALL = 'coordinator_request_duration_seconds_count{tool="claim_item",transport="fast"}'
 CLAIMS = 'coordinator_claims_total{outcome="success"}'
 HOLDS = 'coordinator_claim_hold_seconds_count{end="%s"}'
+TRIMMED, LOST = (f'coordinator_%s_gaps_total{{reason="{reason}"}}' for reason in ("trimmed", "lost"))
 STEPS = 'coordinator_steps_total{outcome="ok"}'
 LONG = 300
 """Minutes: more than the longest time that an alert takes to fire. Ratios are the same in windows half empty."""
@@ -132,6 +133,11 @@ CASES: dict[str, Case] = {
     "ClaimsExpire": Case(
         {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+60x120"},
         {HOLDS % "released": "0+60x120", HOLDS % "expired": "0+1x120"},
+    ),
+    "FeedLate": Case(*histogram("coordinator_feed_lag_seconds", "5.0", "0.1")),
+    "EventsTrimmed": Case(
+        {TRIMMED % "feed": "0+1x60", TRIMMED % "webhook": "0x60"},
+        {TRIMMED % "feed": "4x60", TRIMMED % "webhook": "4x60", LOST % "feed": "0+1x60"},
     ),
     "WebhookDisabled": Case(
         {'coordinator_webhooks{state="disabled"}': "1x60"}, {'coordinator_webhooks{state="paused"}': "1x60"}

@@ -25,6 +25,7 @@ from tests.identity.signing import Signer
 from tests.support.fleets import MCP_HEADERS, Http, RunningFleet, call_body
 from tests.support.ports import free_port
 from tests.support.wait import wait_until_sync
+from tests.webhooks.receiver import SECRET
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 ACTOR = {"id": "ann", "kind": "subagent"}
@@ -34,8 +35,9 @@ PANELS = [
     for _, panels in board.rows
     for panel in panels
 ]
-# One call at a time, so that some have to wait; keys for verification; and tools of a server that is down.
+# One call at a time, so that some have to wait; keys for verification; tools of a server and a webhook that are down.
 CONFIG = """
+webhooks: {away: {url: "http://127.0.0.1:1/", secret: SECRET, allow_private: true}}
 overload: {least_limit: 1, most_limit: 1}
 actor_authentication:
   verifier: {type: jwks, jwks_path: KEYS, algorithms: [EdDSA]}
@@ -144,7 +146,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         config = folder / "fleet.yaml"
         keys = folder / "keys.json"
         keys.write_text(json.dumps({"keys": [Signer().jwk]}))
-        config.write_text(CONFIG.replace("KEYS", str(keys)))
+        config.write_text(CONFIG.replace("KEYS", str(keys)).replace("SECRET", SECRET))
         arguments = ("--config", str(config), "--port", "0", "--frontends", "2", "--workers", "1")
         fleet = stack.enter_context(RunningFleet(folder / "fleet", *arguments, FLEET_FLOWS_DEMO_TOOLS="true"))
         fleet.wait_ready()
@@ -161,6 +163,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         runs = "rate(coordinator_runs_ended_total[30s])"
         wait_until_sync(lambda: server.query(runs), 60, "the end of a flow to be counted")
         wait_until_sync(lambda: server.query(AWAY), 60, "the server that is away to be asked")
+        for metric in ("coordinator_webhook_attempts_total", "coordinator_attempts_total"):
+            wait_until_sync(lambda: server.query(f"rate({metric}[30s])"), 60, metric)  # noqa: B023
         yield server
 
 
@@ -175,6 +179,9 @@ def use(fleet: RunningFleet) -> None:
             for who in (ACTOR, {**ACTOR, "id": f"bob{number}"}):
                 client.call("claim_item", actor=who, requestId=str(uuid.uuid4()), claims=[{"itemId": item}])
             client.call("query_items", operation="get", id=item)
+            client.call("advance_item", transitions=[{"itemId": item, "trigger": "start", "actor": ACTOR}])
+            failed = {"itemId": item, "reason": "failed"}
+            client.call("claim_item", actor=ACTOR, requestId=str(uuid.uuid4()), releases=[failed])
         step = {"name": "s", "tool": "echo", "args": {"value": 1}, "done": True}
         ask(client, "flows", "workflow_create", name="f", flow={"start": step})
         found = ask(client, "gateway", "workflow.start", definitionId="release", input={})
