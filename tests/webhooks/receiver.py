@@ -92,11 +92,12 @@ class Receiver:
         for secret in self.secrets:
             Webhook(secret).verify(text, sent)
         status = self.answer(request)
+        # Before the answer: what has noted that may look at once.
+        self.got.append(Got(sent["webhook-id"], json.loads(text), sent, text, status or 0, time.time()))
         if status is not None:
             request.send_response(status)
             request.send_header("content-length", "0")
             request.end_headers()
-        self.got.append(Got(sent["webhook-id"], json.loads(text), sent, text, status or 0, time.time()))
 
     @property
     def taken(self) -> list[Got]:
