@@ -118,6 +118,10 @@ class Listener:
                 await self._woken
             finally:
                 self._woken = None
+        return self.taken()
+
+    def taken(self) -> list[Item]:
+        """What has come and was not taken yet."""
         taken, self._waiting, self._bytes = self._waiting, [], 0
         return taken
 

@@ -270,6 +270,8 @@ class Feed:
                     items = await listener.take()
             except TimeoutError:
                 break
+        # What has come as the time ended must not be passed over: the cursor of an answer without events is behind it.
+        items = items or listener.taken()
         if listener.ended == "revoked":
             await self._authorization.admit_listener(one.authorization, one.path, asked.project, asked.needed)
         if listener.ended == "gone":
