@@ -24,6 +24,7 @@ from coordinator.cli.stores import open_for_serving
 from coordinator.cli.supervision.lifecycle import ORPHAN_SECONDS, Lifecycle
 from coordinator.cli.supervision.sockets import BACKLOG, listening
 from coordinator.feed import FeedReader
+from coordinator.feed.waits import Waits
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import Exposition, Recorder, tracing
@@ -92,13 +93,13 @@ async def _serve(settings: Settings, recorder: Recorder, metrics_dir: Path, life
         stack.push_async_callback(actors.aclose)
         authenticator = build_authenticator(settings, store, recorder)
         stack.push_async_callback(authenticator.aclose)
-        toolsets = load_toolsets(Services(settings, store, trusting_callers(actors.resolve)))
+        feed = FeedReader(store)
+        toolsets = load_toolsets(Services(settings, store, trusting_callers(actors.resolve), Waits(feed)))
         for toolset in toolsets.values():
             toolset.start()
         admission = Admission(settings.overload, recorder, time.monotonic)
         projects = Projects(store, settings.projects)
         name = f"{socket.gethostname()}/{recorder.slot}"
-        feed = FeedReader(store)
         webhooks = Webhooks(settings, store, feed, recorder, name)
         others = [
             actors.configure,

@@ -24,6 +24,7 @@ from coordinator.cli.supervision.roles import start_tracing
 from coordinator.cli.supervision.store_supervisor import StoreSupervisor
 from coordinator.cli.terminal import absent
 from coordinator.feed import FeedReader
+from coordinator.feed.waits import Waits
 from coordinator.identity.actors import Actors
 from coordinator.identity.callers import trusting_callers
 from coordinator.metrics import logs, recorder, tracing
@@ -150,21 +151,25 @@ class _Session:
                 await self._embedded.stop()
 
     async def _serve(self, store: Store, url: str) -> bool:
-        actors = Actors(self._settings.actor_authentication, store)
+        actors, feed = Actors(self._settings.actor_authentication, store), FeedReader(store)
         await actors.start()
         try:
             async with running_authenticator(self._settings, store, recorder()) as authenticator:
                 principal = await stdio_principal(authenticator, self._token, self._project)
                 if tracing.active() is not None:
                     store.observe = tracing.observing(lambda *_: None)
-                toolsets = load_toolsets(Services(self._settings, store, trusting_callers(actors.resolve)))
+                services = Services(self._settings, store, trusting_callers(actors.resolve), Waits(feed))
+                toolsets = load_toolsets(services)
                 for toolset in toolsets.values():
                     toolset.start()
-                return await self._speak(toolsets, store, url, principal)
+                return await self._speak(toolsets, store, url, principal, feed)
         finally:
+            await feed.aclose()
             await actors.aclose()
 
-    async def _speak(self, toolsets: dict[str, Toolset], store: Store, url: str, principal: Principal) -> bool:
+    async def _speak(
+        self, toolsets: dict[str, Toolset], store: Store, url: str, principal: Principal, feed: FeedReader
+    ) -> bool:
         hung_up = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(
             serve_stdio(
@@ -178,7 +183,7 @@ class _Session:
                 Projects(store, self._settings.projects),
                 hung_up,
                 Seals(store, self._settings),
-                FeedReader(store),
+                feed,
             )
         )
         keeping = asyncio.create_task(self._keep_embedded(store, url))

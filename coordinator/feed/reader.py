@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import Context
 from typing import Any
 
@@ -26,6 +26,7 @@ from coordinator.feed import position
 from coordinator.feed.cursor import START, Cursor, Entry, entry_of, epoch_of, prefix
 from coordinator.feed.events import Event, event_of
 from coordinator.feed.filters import Filter
+from coordinator.feed.kinds import HIDDEN
 from coordinator.feed.listener import Batch, Item, Listener
 from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
@@ -48,6 +49,11 @@ LINGER_SECONDS = 10.0
 _log = structlog.get_logger(__name__)
 
 
+Told = Callable[[Entry | None, bool], None]
+"""Hears of an entry about an id that it watches (``FeedReader.watch``): the entry's id, and whether only the root of
+the item matches. Without an entry: anything may have changed, as entries are missing or another server answers."""
+
+
 class _Lost(Exception):
     """The connection must not be used any longer."""
 
@@ -61,6 +67,8 @@ class _Followed:
         self.at(at.epoch, at.entry)
         self.left = 0.0
         """When its last listener left; counts while it has none."""
+        self.watches: dict[str, set[Told]] = {}
+        """Who watches which id."""
         self._groups: dict[Filter, set[Listener]] = {}
         self._by_id: dict[str, set[Filter]] = {}
         self._by_root: dict[str, set[Filter]] = {}
@@ -80,8 +88,26 @@ class _Followed:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody listens."""
-        return not self._groups
+        """Whether nobody listens or watches."""
+        return not self._groups and not self.watches
+
+    @property
+    def heard(self) -> bool:
+        """Whether somebody listens."""
+        return bool(self._groups)
+
+    def tell(self, fields: Mapping[str, str]) -> None:
+        """Tells those who watch an id that the entry at the present position is about."""
+        if fields.get("k") in HIDDEN:
+            return
+        for letter in ("i", "o", "R"):
+            for told in tuple(self.watches.get(fields.get(letter, ""), ())):
+                told(self.entry, letter == "R")
+
+    def upset(self) -> None:
+        """Tells all who watch that anything may have changed."""
+        for told in {told for group in self.watches.values() for told in group}:
+            told(None, False)
 
     def add(self, listener: Listener) -> None:
         wanted = listener.filter
@@ -183,6 +209,27 @@ class FeedReader:
             listener.entry, listener.cursors = followed.entry, followed.cursors
         return listener.cursor
 
+    def watch(self, at: Cursor, name: str, told: Told) -> None:
+        """Tells ``told`` of each entry about an item, workflow, session or instance, or about an item below it (by its
+        root), until ``unwatch``: from the position that the reader has ``reached``, or from this one if the project is
+        not read yet."""
+        followed = self._followed.get(at.project) or self._follow(at)
+        followed.watches.setdefault(name, set()).add(told)
+
+    def unwatch(self, project: str, name: str, told: Told) -> None:
+        """Undoes ``watch``."""
+        followed = self._followed.get(project)
+        if followed is not None and name in followed.watches:
+            followed.watches[name].discard(told)
+            if not followed.watches[name]:
+                del followed.watches[name]
+            followed.left = time.monotonic()
+
+    def reached(self, project: str) -> Cursor | None:
+        """Up to where the entries of a project have been told; None: it is not read."""
+        followed = self._followed.get(project)
+        return None if followed is None else followed.cursor
+
     async def aclose(self) -> None:
         """Stops reading."""
         if self._task is not None:
@@ -214,14 +261,18 @@ class FeedReader:
             return False
         followed = self._followed.get(at.project)
         if followed is None:
-            followed = self._followed[at.project] = _Followed(at)
-            self._verified = self._verified if self._verified == at.epoch else ""
-            self._start()
+            followed = self._follow(at)
         elif followed.entry > at.entry:
             return False
         followed.add(listener)
         listener.behind = False
         return True
+
+    def _follow(self, at: Cursor) -> _Followed:
+        followed = self._followed[at.project] = _Followed(at)
+        self._verified = self._verified if self._verified == at.epoch else ""
+        self._start()
+        return followed
 
     def _start(self) -> None:
         self._changed.set()
@@ -293,6 +344,7 @@ class FeedReader:
             for followed in list(self._followed.values()):
                 if await self._check(followed) != epoch:
                     raise redis.exceptions.ConnectionError("two servers answer: a failover is under way")
+                followed.upset()
             again = self._connects != -1
             self._verified, self._connects = epoch, connects
             if again:
@@ -310,6 +362,7 @@ class FeedReader:
         followed.at(found.epoch, found.position)
         if found.gap is not None:
             self._metrics.feed_gap(found.gap.reason)
+            followed.upset()
             for listener in followed.listeners:
                 if found.gap.reason == "trimmed" and listener.entry >= found.position:
                     continue  # it joined ahead of the reader
@@ -343,7 +396,12 @@ class FeedReader:
             followed.entry = entry_of(row_id.decode())
             if followed.idle:
                 continue
-            event = event_of(followed.project, followed.entry, _fields(flat), followed.cursors)
+            fields = _fields(flat)
+            if followed.watches:
+                followed.tell(fields)
+            if not followed.heard:
+                continue
+            event = event_of(followed.project, followed.entry, fields, followed.cursors)
             if event is None:
                 continue
             for wanted in followed.wanting(event):

@@ -1,4 +1,4 @@
-"""The metrics of the change feed; part of the catalogue."""
+"""The metrics of the change feed and of waiting reads; part of the catalogue."""
 
 from __future__ import annotations
 
@@ -56,4 +56,30 @@ TOLD = Metric(
     "Notifications sent to subscriptions: a resource or a list has changed.",
 )
 
-ALL = (LISTENERS, DELIVERIES, CUT, GAPS, LAG, SUBSCRIPTIONS, TOLD)
+READS_WAITING = Metric(
+    "coordinator_reads_waiting",
+    "gauge",
+    "calls",
+    "Waiting reads in each front-end now: calls with waitMs and waitFor.",
+    (SLOT,),
+)
+WAIT_READS = Metric(
+    "coordinator_wait_reads_total",
+    "counter",
+    "reads",
+    "Reads of what waiting reads wait for; one for any number of them that wait for the same. call: one has come; "
+    "event: something has happened to it; time: it was not read for 10 s; reader: events may be missing; failure: the "
+    "read before failed.",
+    (Label("reason", ("call", "event", "time", "reader", "failure")),),
+)
+WAITS_ENDED = Metric(
+    "coordinator_waits_ended_total",
+    "counter",
+    "calls",
+    "Waiting reads that have ended. met: what they waited for is there; unmet: their time was over, or the process "
+    "takes no new work; gone: it does not exist (any more); cancelled: their clients have left; failed: the store does "
+    "not answer, or the caller may not read any longer.",
+    (Label("outcome", ("met", "unmet", "gone", "cancelled", "failed")),),
+)
+
+ALL = (LISTENERS, DELIVERIES, CUT, GAPS, LAG, SUBSCRIPTIONS, TOLD, READS_WAITING, WAIT_READS, WAITS_ENDED)

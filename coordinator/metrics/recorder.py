@@ -73,6 +73,9 @@ class Recorder:
         self._feed_lag = Family(feed.LAG, cells.histogram)
         self._subscriptions = Family(feed.SUBSCRIPTIONS, cells.number)
         self._subscription_told = Family(feed.TOLD, cells.number)
+        self._reads_waiting = Family(feed.READS_WAITING, cells.number)
+        self._wait_reads = Family(feed.WAIT_READS, cells.number)
+        self._waits_ended = Family(feed.WAITS_ENDED, cells.number)
         self._webhook_attempts = Family(webhooks.ATTEMPTS, cells.number)
         self._webhook_durations = Family(webhooks.DURATION, cells.histogram)
         self._webhook_states = Family(webhooks.STATES, cells.number)
@@ -158,6 +161,8 @@ class Recorder:
             self._feed_gaps,
             self._feed_lag,
             self._subscription_told,
+            self._wait_reads,
+            self._waits_ended,
             self._webhook_gaps,
         ):
             family.start_at_zero()
@@ -167,6 +172,7 @@ class Recorder:
         self.agents_waiting(0)
         self.feed_listeners(0)
         self.subscriptions(0)
+        self.reads_waiting(0)
 
     def start_worker(self) -> None:
         """Starts the counters of a worker at zero."""
@@ -310,6 +316,18 @@ class Recorder:
     def subscription_told(self) -> None:
         """A subscription was told of a change."""
         self._subscription_told().inc()
+
+    def reads_waiting(self, count: int) -> None:
+        """Waiting reads in this process."""
+        self._reads_waiting(self.slot).set(count)
+
+    def wait_read(self, reason: str) -> None:
+        """What waiting reads wait for is read: a ``call``, ``event``, ``time``, ``reader`` or ``failure``."""
+        self._wait_reads[(reason,)].inc()
+
+    def wait_ended(self, outcome: str) -> None:
+        """A waiting read ended: ``met``, ``unmet``, ``gone``, ``cancelled`` or ``failed``."""
+        self._waits_ended[(outcome,)].inc()
 
     def webhook_attempt(self, webhook: str, outcome: str, seconds: float) -> None:
         """An attempt at a delivery has ended."""

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
+from coordinator.feed import FeedReader
+from coordinator.feed.waits import Waits
+
 if TYPE_CHECKING:
     from coordinator.errors import ToolFailure
     from coordinator.settings import Settings
@@ -76,6 +79,16 @@ class Delivery:
             await told(self.arrived)
 
 
+class Notice:
+    """What progress notifications say while a call waits. The tool knows; the transport sends them."""
+
+    __slots__ = ("text",)
+
+    def __init__(self) -> None:
+        self.text: Callable[[], Awaitable[str]] | None = None
+        """Gives a short sentence; None: that the call waits."""
+
+
 class Call(msgspec.Struct, frozen=True, gc=False):
     """What a handler knows about a request besides its arguments."""
 
@@ -100,6 +113,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """The answer to a question of an earlier call of this kind, by the same caller."""
     can_defer: bool = False
     """Whether the handler may return ``Pending``: the client asks later for the result."""
+    recheck: Callable[[], Awaitable[object]] | None = None
+    """Of a call that may wait, unless the transport calls it: raises ToolFailure if its caller is no longer allowed."""
+    notice: Notice | None = None
+    """Of a call whose caller may get progress notifications."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +139,12 @@ class Services:
     settings: Settings
     store: Store
     resolve_actor: ActorResolver
+    waits: Waits | None = None
+    """The room of waiting reads; None: each toolset has one of its own."""
+
+    def room(self) -> Waits:
+        """The room for waiting reads."""
+        return self.waits or Waits(FeedReader(self.store))
 
 
 Handler = Callable[[Call, Any], Awaitable[msgspec.Struct]]
@@ -163,6 +186,8 @@ class Tool:
     """For how many milliseconds a call that waits asks to do so; None: it does not say."""
     parks: bool = False
     """Whether a waiting call spends almost all of its time waiting for an event, and so needs hardly any resources."""
+    only_looks: bool = False
+    """Whether a waiting call leaves nothing behind if it is cancelled, so that it needs no watch over its answer."""
     result_chars: int = 0
     """Up to how many characters hosts should show an answer whole to their model; 0: it is never long."""
     criticality: Criticality | Callable[[Any], Criticality] | None = None

@@ -16,6 +16,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from itertools import count
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -61,7 +62,7 @@ from coordinator.transport.replies import (
 from coordinator.transport.rounds import Rounds
 from coordinator.transport.sdk import SdkApps, ServerFactory, build_server, server_info
 from coordinator.transport.sealing import Seals
-from coordinator.transport.slow_path import Limits, SlowPath
+from coordinator.transport.slow_path import Limits, SlowPath, while_connected
 from coordinator.transport.welcome import Welcome
 
 _log = structlog.get_logger(__name__)
@@ -286,9 +287,9 @@ class FrontEnd:
             if type(parsed) is not ParsedCall:
                 await self._answer_slowly(scope, receive, send, body, str(parsed))
             elif not grant:
-                await self._answer(parsed, plan, None, send)
+                await self._answer(parsed, plan, None, scope, receive, send)
             elif parsed.access.permits(grant.caller):
-                await self._answer(parsed, plan, grant.caller, send)
+                await self._answer(parsed, plan, grant.caller, scope, receive, send)
             else:
                 await self._answer_slowly(scope, receive, send, body, "permission")
         finally:
@@ -316,8 +317,13 @@ class FrontEnd:
         """Warms up the default endpoint, so that no client pays for lazy initialisation."""
         await (await self._sdk.get(self._endpoints.default)).warm_up()
 
-    def enter(self, parsed: ParsedCall, plan: Plan, caller: Caller | None) -> tuple[Call, Ticket | None] | Answer:
+    def enter(
+        self, parsed: ParsedCall, plan: Plan, caller: Caller | None, authorization: bytes = b""
+    ) -> tuple[Call, Ticket | None] | Answer:
         """Admits a call of the fast path, or sheds it.
+
+        Args:
+            authorization: the header by which an identified caller is identified again while the call waits.
 
         Returns:
             The further arguments of ``call``; or, if the call is shed, the answer.
@@ -325,13 +331,17 @@ class FrontEnd:
         self.fast_path.hits += 1
         self._hooks.fast_path("hit")
         criticality = parsed.tool.weigh(parsed.arguments)
-        later = self._calls.shed_at_once(parsed.tool, criticality, "fast")
+        later = 0 if parsed.waits else self._calls.shed_at_once(parsed.tool, criticality, "fast")
         if later:
             body, retry_after = self._turned_away(parsed, later)
             return Answer(body, self._request_id(plan.given_id), retry_after)
         can_ask = parsed.asking is not None and (caller is None or parsed.asking.permits(caller))
         name, trace = self._request_id(plan.given_id), self._trace(parsed)
         call = Call(plan.project, name, caller, trace, can_ask=can_ask, can_defer=parsed.defers)
+        if parsed.waits and caller is not None:
+            target = self._endpoints.resolve(plan.path)
+            recheck = partial(self.authorization.recheck, authorization, plan.path, target, parsed.tool.name)
+            call = msgspec.structs.replace(call, recheck=recheck)
         entered = self._calls.enter(parsed.tool, criticality, call, parsed.arguments, "fast")
         if isinstance(entered, Done):
             return Answer(self.fast_path.response(parsed, entered), call.request_id, entered.retry_after)
@@ -365,9 +375,20 @@ class FrontEnd:
             return ""
         return tracing.trace_of(parsed.meta.traceparent, parsed.meta.tracestate)
 
-    async def _answer(self, parsed: ParsedCall, plan: Plan, caller: Caller | None, send: Send) -> None:
-        entered = self.enter(parsed, plan, caller)
-        answer = entered if isinstance(entered, Answer) else await self.call(parsed, *entered)
+    async def _answer(
+        self, parsed: ParsedCall, plan: Plan, caller: Caller | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        entered = self.enter(parsed, plan, caller, authorization)
+        if isinstance(entered, Answer):
+            answer = entered
+        elif parsed.waits:
+            try:
+                answer = await while_connected(self.call(parsed, *entered), receive)
+            except ClientDisconnected:
+                return
+        else:
+            answer = await self.call(parsed, *entered)
         headers = [
             _CONTENT_TYPE,
             (b"content-length", b"%d" % len(answer.body)),

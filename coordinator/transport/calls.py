@@ -177,7 +177,7 @@ class Calls:
     def enter(
         self, tool: Tool, criticality: Criticality, call: Call, arguments: Any, transport: str
     ) -> Ticket | Done | None:
-        """Admits or sheds a call that does not wait for events, before any other work is done for it.
+        """Admits or sheds a call of the fast path, before any other work is done for it.
 
         Returns:
             A ticket to pass to ``run``; None: ``run`` waits for one itself, or needs none; or the answer, if the call
@@ -188,7 +188,8 @@ class Calls:
         try:
             if call.caller is not None:
                 attribute_call(arguments, call.caller)
-            return self._admission.enter(criticality, _who(call, arguments), call.project)
+            parks = tool.parks and tool.may_wait(arguments)
+            return self._admission.enter(criticality, _who(call, arguments), call.project, parks=parks)
         except ToolFailure as failure:
             return self.refused(tool, failure, transport, call)
 
@@ -213,7 +214,7 @@ class Calls:
         span, outcome, code, rejected = None, "cancelled", "", False
         if self._tracing is not None:
             span = self._tracing.call(tool.name, call.project, call.request_id, transport, call.trace)
-        may_wait, seconds = ticket is None and tool.may_wait(arguments), self._seconds
+        may_wait, seconds = (ticket is None or not ticket.holds) and tool.may_wait(arguments), self._seconds
         if may_wait:
             # A tool that parks its calls ends them itself, with a successful answer.
             seconds = self._longest + (_GRACE_SECONDS if tool.parks else 0)

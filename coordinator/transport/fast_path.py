@@ -140,6 +140,8 @@ class ParsedCall(msgspec.Struct, frozen=True):
     """Whether it may become a task, because the client asks later for results."""
     asking: Access | None = None
     """The permissions to act on the answer to a question; None: the tool asks none, or the client cannot be asked."""
+    waits: bool = False
+    """Whether it may wait for an event. Nothing has to be undone then if its client leaves."""
 
 
 class FastPath:
@@ -320,13 +322,16 @@ class FastPath:
                         return "meta"
         except _UNDECODABLE:
             return "envelope"
-        if entry.tool.may_wait(arguments):
+        waits = entry.tool.may_wait(arguments)
+        if waits and not (entry.tool.only_looks and (meta is None or meta.progress is UNSET)):
             return "waits"
         if entry.unbounded and nested_deeper(body, self._max_depth):
             return "depth"
         asking = entry.answering if client.form else None
         defers = client.tasks and entry.tool.deferral is not None
-        return ParsedCall(entry.tool, arguments, to_json(call.id), entry.modern, entry.access, meta, defers, asking)
+        return ParsedCall(
+            entry.tool, arguments, to_json(call.id), entry.modern, entry.access, meta, defers, asking, waits
+        )
 
     def response(self, parsed: ParsedCall, done: Done) -> bytes:
         """The body of the answer, as the SDK's server would give it."""

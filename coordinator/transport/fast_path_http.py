@@ -68,6 +68,8 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._task: asyncio.Task[None] | None = None
+        self._waits = False
+        """Whether that task waits for an event, so that it ends with the connection."""
         self._leaving = False
         self.idle_timer: asyncio.TimerHandle | None = None
         """Closes the connection when it has been idle for too long."""
@@ -115,12 +117,14 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
         parsed = self.front.fast_path.parse(known.plan, data[end:])
         if type(parsed) is not ParsedCall or not parsed.access.permits(grant.caller):
             return False
-        self.start_call(parsed, known.plan, grant.caller)
+        self.start_call(parsed, known.plan, grant.caller, b"Bearer " + token if parsed.waits else b"")
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.idle_timer is not None:
             self.idle_timer.cancel()
+        if self._waits and self._task is not None:
+            self._task.cancel()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -163,18 +167,19 @@ class FastPathHttpProtocol(BoundedHttpProtocol):
                 known.clear()
             known[rest] = _Known(plan, int(length))
 
-    def start_call(self, parsed: ParsedCall, plan: Plan, caller: Caller | None) -> None:
+    def start_call(self, parsed: ParsedCall, plan: Plan, caller: Caller | None, authorization: bytes = b"") -> None:
         """Begins a call that was taken without uvicorn's parser; None: the caller is anonymous."""
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
         if self.arriving is not None:
             self._arrived()
-        entered = self.front.enter(parsed, plan, caller)
+        entered = self.front.enter(parsed, plan, caller, authorization)
         if not isinstance(entered, tuple):
             # Shed without creating a task: under overload most calls end here.
             self._write(entered, plan)
             self._begin_idle()
             return
+        self._waits = parsed.waits
         self._task = self.loop.create_task(self._answer(parsed, plan, *entered))
         # The server waits for these when it shuts down.
         self.tasks.add(self._task)

@@ -13,6 +13,9 @@ from time import monotonic
 
 import structlog
 
+from coordinator.errors import ToolFailure
+from coordinator.toolsets.tool import Notice
+
 FIRST_SECONDS = 5.0
 """Seconds until the first notification."""
 EVERY_SECONDS = 15.0
@@ -24,13 +27,14 @@ Report = Callable[[float, float, str], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager
-async def reported(report: Report, tool: str, seconds: float) -> AsyncIterator[None]:
+async def reported(report: Report, tool: str, seconds: float, notice: Notice) -> AsyncIterator[None]:
     """Reports periodically while the block waits.
 
     Args:
         seconds: how long the wait takes at most.
+        notice: what the tool says about it.
     """
-    reporting = asyncio.create_task(_report(report, tool, seconds), name=f"progress of {tool}")
+    reporting = asyncio.create_task(_report(report, tool, seconds, notice), name=f"progress of {tool}")
     try:
         yield
     finally:
@@ -38,7 +42,7 @@ async def reported(report: Report, tool: str, seconds: float) -> AsyncIterator[N
         await asyncio.gather(reporting, return_exceptions=True)
 
 
-async def _report(report: Report, tool: str, seconds: float) -> None:
+async def _report(report: Report, tool: str, seconds: float, notice: Notice) -> None:
     began = monotonic()
     pause = FIRST_SECONDS
     while True:
@@ -46,7 +50,10 @@ async def _report(report: Report, tool: str, seconds: float) -> None:
         pause = EVERY_SECONDS
         took = round(monotonic() - began, 3)
         try:
-            await report(took, seconds, f"{tool[:40]} waits, at most until {seconds:g} s are over")
+            said = await notice.text() if notice.text is not None else ""
+            await report(took, seconds, said or f"{tool[:40]} waits, at most until {seconds:g} s are over")
+        except ToolFailure:
+            continue  # the store does not answer: the next time, perhaps
         except Exception as error:  # the client has disconnected, which ends the call
             _log.debug("no progress can be reported", tool=tool, reason=repr(error))
             return

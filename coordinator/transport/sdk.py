@@ -28,7 +28,7 @@ from coordinator.errors import ToolFailure, that_exist
 from coordinator.metrics import tracing
 from coordinator.toolsets.arguments import decoded
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.tool import Call, Tool
+from coordinator.toolsets.tool import Call, Notice, Tool
 from coordinator.transport.asking import InvalidState
 from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done
@@ -125,13 +125,19 @@ def build_server(
         tool = endpoint.tools.get(params.name)
         if tool is None:
             raise _unknown(params.name, endpoint, (await exchange_of(context)).caller)
-        call = Call("", str(context.request_id))
+        call, notice = Call("", str(context.request_id)), Notice()
         try:
             exchange = await stdio() if stdio is not None else _exchange(context)
             trace = tracing.trace_in(context.meta or {})
             name = exchange.request_id or call.request_id
             call = Call(
-                exchange.project, name, exchange.caller, trace, delivery=exchange.delivery, hung_up=exchange.hung_up
+                exchange.project,
+                name,
+                exchange.caller,
+                trace,
+                delivery=exchange.delivery,
+                hung_up=exchange.hung_up,
+                notice=notice,
             )
             _check_permission(params.name, endpoint, exchange.caller)
             arguments = decoded(tool, endpoint.input_schemas[params.name], params.arguments or {})
@@ -141,7 +147,7 @@ def build_server(
             call = found
         except ToolFailure as failure:
             return _result(calls.refused(tool, failure, transport, call), context)
-        async with _progress(context, tool, calls.wait_seconds(tool, arguments)):
+        async with _progress(context, tool, calls.wait_seconds(tool, arguments), notice):
             done = await calls.run(tool, call, arguments, transport, exchange.recheck)
         exchange.retry_after = done.retry_after
         if exchange.delivery is not None:
@@ -179,12 +185,14 @@ def _lists(server: Server[Any]) -> frozenset[str]:
     return frozenset(name for name in ("tools", "prompts", "resources") if server.get_request_handler(f"{name}/list"))
 
 
-def _progress(context: ServerRequestContext[Any], tool: Tool, seconds: float) -> AbstractAsyncContextManager[None]:
+def _progress(
+    context: ServerRequestContext[Any], tool: Tool, seconds: float, notice: Notice
+) -> AbstractAsyncContextManager[None]:
     """Reports on a call that waits for at most ``seconds``, if its caller has sent a progress token."""
     meta: Mapping[str, Any] = context.meta or {}
     if not seconds or meta.get("progress_token") is None:
         return contextlib.nullcontext()
-    return reported(context.session.report_progress, tool.name, seconds)
+    return reported(context.session.report_progress, tool.name, seconds, notice)
 
 
 def _check_permission(name: str, endpoint: Endpoint, caller: Caller | None) -> None:

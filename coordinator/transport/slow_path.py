@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -63,6 +63,7 @@ from coordinator.transport.sdk import SdkApps
 from coordinator.transport.welcome import HEADERS, Welcome
 
 _log = structlog.get_logger(__name__)
+_T = TypeVar("_T")
 
 _HANDSHAKE = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
 _ENDPOINTS = "; MCP endpoints are /mcp, /mcp/<toolset>, /p/<project>/mcp"
@@ -219,7 +220,7 @@ class SlowPath:
         try:
             if long and not takes.stream:
                 handling = app.handle(scope, replayed(body, _never), answering, streaming=False)
-                await _while_connected(handling, receive)
+                await while_connected(handling, receive)
             else:
                 await app.handle(scope, replayed(body, receive), answering, streaming=long)
         finally:
@@ -360,8 +361,9 @@ async def _never() -> Message:
     raise AssertionError("unreachable")
 
 
-async def _while_connected(handling: Awaitable[None], receive: Receive) -> None:
-    """Answers a call that may wait with JSON. The SDK's server would not notice a disconnect then.
+async def while_connected(handling: Awaitable[_T], receive: Receive) -> _T:
+    """Handles a call that may wait and is answered with JSON, as long as its client is there. Nothing else would notice
+    a disconnect.
 
     Raises:
         ClientDisconnected: the client has disconnected; the call was cancelled.
@@ -372,7 +374,7 @@ async def _while_connected(handling: Awaitable[None], receive: Receive) -> None:
         await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
             raise ClientDisconnected
-        await answering
+        return await answering
     finally:
         answering.cancel()
         leaving.cancel()

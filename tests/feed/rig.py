@@ -15,6 +15,7 @@ import uvicorn
 
 from coordinator.cli.operators import server_config
 from coordinator.feed import FeedReader
+from coordinator.feed.waits import Waits
 from coordinator.identity.authenticator import Authenticator
 from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import recorder
@@ -117,8 +118,10 @@ class Stream:
 class Front:
     """A running front-end."""
 
-    def __init__(self, app: FrontEnd, reader: FeedReader, port: int) -> None:
+    def __init__(self, app: FrontEnd, reader: FeedReader, room: Waits, admission: Admission, port: int) -> None:
         self.app = app
+        self.room = room
+        self.admission = admission
         assert app.feed is not None
         self.feed = app.feed
         self.reader = reader
@@ -160,16 +163,18 @@ async def serving(
 ) -> AsyncIterator[Front]:
     """A front-end over this store."""
     settings = settings or Settings(request_deadline_ms=60_000)
-    toolsets = toolsets or load_toolsets(Services(settings, store, trust_self_reported))
     reader = FeedReader(store)
+    room = Waits(reader)
+    toolsets = toolsets or load_toolsets(Services(settings, store, trust_self_reported, room))
     authenticators = Authenticators()
+    admission = Admission(settings.overload, recorder(), asyncio.get_running_loop().time)
     app = FrontEnd(
         settings,
         store,
         toolsets,
         recorder(),
         authenticator=authenticator or authenticators.make(settings),
-        admission=Admission(settings.overload, recorder(), asyncio.get_running_loop().time),
+        admission=admission,
         feed=reader,
         hints=Projects(store),
     )
@@ -179,7 +184,7 @@ async def serving(
     )
     server = _Server(config)
     running = asyncio.create_task(server.serve([sock]))
-    front = Front(app, reader, sock.getsockname()[1])
+    front = Front(app, reader, room, admission, sock.getsockname()[1])
     try:
         await wait_until(lambda: server.started)
         yield front

@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 
 from coordinator.errors import ToolFailure
+from coordinator.feed import FeedReader
+from coordinator.feed.waits import Waits
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.attempts import Attempts
@@ -65,7 +67,9 @@ class Client:
         settings: Settings | None = None,
         resolve_actor: ActorResolver = trust_self_reported,
     ) -> None:
-        services = Services(settings or SETTINGS, store, resolve_actor)
+        self.room = Waits(FeedReader(store))
+        """Of waiting reads."""
+        services = Services(settings or SETTINGS, store, resolve_actor, self.room)
         self.store = store
         self.project = project
         self.idle: list[float] = []

@@ -44,10 +44,10 @@ class Watched:
         protocol: Any = live.protocol
         start = protocol.start_call
 
-        def starting(connection: Any, parsed: Any, plan: Any, caller: Any) -> None:
+        def starting(connection: Any, parsed: Any, plan: Any, *caller: Any) -> None:
             self.short += 1
             self.connection = connection
-            start(connection, parsed, plan, caller)
+            start(connection, parsed, plan, *caller)
 
         protocol.start_call = starting
         self.received = 0

@@ -2,8 +2,8 @@
 purpose:   Reads the entries after a position of a project's event stream, and all that tells whether entries before
            them are missing.
 guarantee: All of one moment. Changes nothing.
-args:      position count ids...
-           position = id of an entry, 0-0 before the first; count = 0: no entries; ids = ids of items, flows,
+args:      after count ids...
+           after = id of an entry, 0-0 before the first; count = 0: no entries; ids = ids of items, flows,
            sessions or gateway instances
 reply:     {id of this server's history, last id, first id ('' for none), whether entries were ever trimmed, whether the
            position is that of an entry, entries {id, {fields and values in turn}}, {what each id is}}
@@ -12,16 +12,8 @@ reply:     {id of this server's history, last id, first id ('' for none), whethe
 errors:    none
 writes:    none
 --]]
+local position = require 'position'
 local read = require 'read'
-
--- The named fields of the reply to XINFO STREAM.
-local function facts_of(key)
-  local facts = {}
-  if redis.call('EXISTS', key) == 0 then return facts end
-  local flat = redis.call('XINFO', 'STREAM', key)
-  for n = 1, #flat, 2 do facts[flat[n]] = flat[n + 1] end
-  return facts
-end
 
 local function what_is(run, id)
   local score, parent = unpack(redis.call('HMGET', run.keys.item .. id, 'w', 'pa'))
@@ -32,16 +24,15 @@ local function what_is(run, id)
   return redis.call('EXISTS', run.keys.session .. id) == 1 and 'session' or ''
 end
 
-return function(run, position, count, ids)
+return function(run, after, count, ids)
   return read(run, function()
     local key, known = run.keys.events, {}
-    local facts = facts_of(key)
+    local facts = position.facts(run)
     local first = facts['first-entry']
-    local found = redis.call('XRANGE', key, position, position)[1] ~= nil
-    local entries = tonumber(count) > 0 and redis.call('XRANGE', key, '(' .. position, '+', 'COUNT', count) or {}
+    local found = redis.call('XRANGE', key, after, after)[1] ~= nil
+    local entries = tonumber(count) > 0 and redis.call('XRANGE', key, '(' .. after, '+', 'COUNT', count) or {}
     for n, id in ipairs(ids) do known[n] = what_is(run, id) end
-    local history = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)') or ''
-    return {history, facts['last-generated-id'] or '0-0', first and first[1] or '',
+    return {position.history(), position.last(facts), first and first[1] or '',
       (facts['entries-added'] or 0) > (facts['length'] or 0), found, entries, known}
   end)
 end

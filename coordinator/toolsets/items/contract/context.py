@@ -41,8 +41,10 @@ from coordinator.toolsets.items.contract.included import (
     NotesTotal,
     ResultsTotal,
 )
+from coordinator.toolsets.items.contract.query import ChildCounts
 from coordinator.toolsets.items.contract.transitions import ItemTransition, MissingKeys
 from coordinator.toolsets.pages import Offset
+from coordinator.toolsets.waiting_reads import After, Waited, WaitMs
 
 
 class GetContext(Arguments, kw_only=True):
@@ -68,6 +70,14 @@ class GetContext(Arguments, kw_only=True):
             "blockers: at most 60,000 characters, of long texts the beginning."
         ),
     ] = []
+    wait_for: Annotated[
+        str | None,
+        Meta(
+            description="With itemId: terminal, tree_terminal (all below it), unblocked, changed, note:<key> (filled)."
+        ),
+    ] = None
+    wait_ms: WaitMs = None
+    after: After = None
 
 
 class ContextItem(Result, kw_only=True):
@@ -106,6 +116,12 @@ class ClaimDetail(Result, kw_only=True):
     is_expired: Annotated[bool, Meta(description="Whether its time is over: anybody may claim the item.")]
 
 
+class WaitedForItem(Waited, kw_only=True):
+    """How a wait for an item ended."""
+
+    counts: Annotated[ChildCounts, Meta(description="With tree_terminal: all items below.")] | UnsetType = UNSET
+
+
 class ItemContextResult(Result, kw_only=True):
     """One item: its notes against its schema, its gate, its claim."""
 
@@ -122,6 +138,7 @@ class ItemContextResult(Result, kw_only=True):
     notes_total: NotesTotal | UnsetType = UNSET
     results: BlockerResults | UnsetType = UNSET
     results_total: ResultsTotal | UnsetType = UNSET
+    waited: Annotated[WaitedForItem, Meta(description="With waitMs.")] | UnsetType = UNSET
 
 
 class FullContextResult(ItemContextResult, kw_only=True):

@@ -19,6 +19,7 @@ from coordinator.toolsets.items.store.notes import NoteStore
 from coordinator.toolsets.items.store.query import QueryStore
 from coordinator.toolsets.items.store.transitions import TransitionStore
 from coordinator.toolsets.items.store.trees import TreeStore
+from coordinator.toolsets.items.store.watched import WatchedItems
 from coordinator.toolsets.items.tools import (
     blocked,
     claims,
@@ -34,6 +35,7 @@ from coordinator.toolsets.items.tools import next as next_tools
 from coordinator.toolsets.items.tools.documents import documents
 from coordinator.toolsets.items.waiting import Parking
 from coordinator.toolsets.tool import Services, Toolset
+from coordinator.toolsets.waiting_reads import WaitingReads
 
 INSTRUCTIONS = (
     "Work items shared by a fleet of agents. Worker loop: claim_item with a selector and waitMs (keep the fenceToken), "
@@ -73,8 +75,14 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
     claim_store = ClaimStore(*shared)
     parking = Parking(services.store, claim_store)
     expiring = Expiring(services.store, claim_store.expire)
+    waiting = WaitingReads(services)
+
+    async def hold(held: bool) -> None:
+        waiting.hold(held)
+        await parking.hold(held)
 
     async def drain() -> None:
+        waiting.hold(True)
         expiring.stop()
         await parking.close()
 
@@ -88,7 +96,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         *notes.tools(NoteStore(*shared), services),
         *next_tools.tools(recommending),
         *blocked.tools(BlockedStore(*shared)),
-        *context.tools(ContextStore(*shared)),
+        *context.tools(ContextStore(*shared), WatchedItems(services.store), waiting),
     )
     by_name = {tool.name: dataclasses.replace(tool, handler=source.steady(tool.handler)) for tool in made}
     # Claims do not depend on schemas.
@@ -100,7 +108,7 @@ def toolset(services: Services, schemas: SchemaSource | None = None) -> Toolset:
         tuple(by_name[name] for name in ORDER),
         start=expiring.start,
         drain=drain,
-        hold=parking.hold,
+        hold=hold,
         configure=configure,
         examples=EXAMPLES,
         documents=documents(by_name["query_items"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain, islice
 
 from msgspec import UNSET
@@ -24,7 +25,9 @@ from coordinator.toolsets.items.contract.context import (
     SessionResumeResult,
     StalledItem,
     Totals,
+    WaitedForItem,
 )
+from coordinator.toolsets.items.contract.query import ChildCounts
 from coordinator.toolsets.items.rules import classes
 from coordinator.toolsets.items.rules import context as rules
 from coordinator.toolsets.items.rules.ids import dashed
@@ -35,40 +38,51 @@ from coordinator.toolsets.items.rules.times import instant
 from coordinator.toolsets.items.store.context import Claim, ContextStore, Listed, Row
 from coordinator.toolsets.items.store.included import Included
 from coordinator.toolsets.items.store.measures import Left
+from coordinator.toolsets.items.store.watched import WatchedItems
 from coordinator.toolsets.items.tools.agents import agents_result
 from coordinator.toolsets.items.tools.attempts import held_attempts
 from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
+from coordinator.toolsets.waiting_reads import WaitingReads, check, wait_ms, waits
 
 _ADMIN = "items.admin"
 """The permission to see who holds which item."""
 _ACTIVE = ("work", "review")
+_WAITS_FOR = ("terminal", "tree_terminal", "unblocked", "changed", "note:")
 _DESCRIPTION = (
     "A snapshot in one of four modes. With itemId: the item's note schema, which notes are filled, whether it can "
-    "move forward, and who holds its claim; include adds more. With since: active items, role transitions since then "
-    "(newest first) and stalled items. With agents: who claimed, renewed or waited in the last day, with state and "
-    "capabilities. Without any: active, blocked, stalled and abandoned items and the number of claims. Active items "
-    "are in work or review; stalled ones lack required notes of that phase; abandoned ones were left by an agent whose "
-    "claim has ended. Lists come in pages (limit, offset), best first; stalledItems shows those of the page's "
-    "activeItems."
+    "move forward, and who holds its claim; include adds more; waitMs waits for waitFor. With since: active items, "
+    "role transitions since then (newest first) and stalled items. With agents: who claimed, renewed or waited in the "
+    "last day, with state and capabilities. Without any: active, blocked, stalled and abandoned items and the number "
+    "of claims. Active items are in work or review; stalled ones lack required notes of that phase; abandoned ones "
+    "were left by an agent whose claim has ended. Lists come in pages (limit, offset), best first; stalledItems shows "
+    "those of the page's activeItems."
 )
 
 
 class Contexts:
     """Handler of ``get_context``."""
 
-    def __init__(self, store: ContextStore) -> None:
+    def __init__(self, store: ContextStore, watched: WatchedItems, waiting: WaitingReads) -> None:
         self._store = store
+        self._watched = watched
+        self._waiting = waiting
 
     async def get_context(
         self, call: Call, args: GetContext
     ) -> ItemContextResult | SessionResumeResult | HealthCheckResult | AgentsResult:
         """A snapshot: of agents, of the item if one is given, of a session since a time, else of everything."""
+        condition = check(args.wait_ms, args.wait_for, args.after, _WAITS_FOR)
+        item = not_blank(args.item_id)
+        if condition is not None and (args.agents or not item):
+            raise invalid("waitMs", "needs itemId")
         if args.agents:
             return await self._agents(call, args)
-        if item := not_blank(args.item_id):
+        if item and condition is not None:
+            return await self._waited(call, args, item, condition)
+        if item:
             return await self._item_mode(call, args, item)
         if args.include:
             raise invalid("include", "needs itemId")
@@ -115,6 +129,27 @@ class Contexts:
             path = context.ancestors if args.include_ancestors else None
             add_to(result, rendered(context.included, include, self._store.schemas.current, path))
         return result
+
+    async def _waited(self, call: Call, args: GetContext, given: str, condition: str) -> ItemContextResult:
+        """The item, as soon as the condition holds."""
+        wanted_parts(args.include)
+        item = await self._store.resolve_one(call.project, given, "itemId")
+        tree = condition == "tree_terminal"
+        if tree and call.notice is not None:
+            call.notice.text = partial(self._progress, call.project, item)
+        outcome = await self._waiting.wait(call, self._watched.source, f"{item} {condition}", args)
+        # Its state is at least as new as the version in ``after``, so a caller that continues there misses nothing.
+        result = await self._item_mode(call, args, dashed(item))
+        after = outcome.reading.version if outcome.reading is not None else ""
+        result.waited = WaitedForItem(met=outcome.met, ms=outcome.ms, after=after)
+        if tree:
+            counts = await self._watched.counts(call.project, item)
+            result.waited.counts = ChildCounts(**dict(zip(ROLE_NAMES, counts, strict=True)))
+        return result
+
+    async def _progress(self, project: str, item: str) -> str:
+        counts = await self._watched.counts(project, item)
+        return f"{counts[ROLE_CODES['terminal']]} of {sum(counts)} items finished"
 
     async def _session_resume(self, call: Call, args: GetContext, since: str) -> SessionResumeResult:
         start = max(0, instant(since, "since"))
@@ -216,9 +251,9 @@ def _stalled_of(items: list[ListedItem], stalled: list[StalledItem]) -> list[Sta
     return [item for item in stalled if item.id in shown]
 
 
-def tools(store: ContextStore) -> tuple[Tool, ...]:
+def tools(store: ContextStore, watched: WatchedItems, waiting: WaitingReads) -> tuple[Tool, ...]:
     """The tool."""
-    handle = Contexts(store)
+    handle = Contexts(store, watched, waiting)
     return (
         Tool(
             "get_context",
@@ -228,6 +263,10 @@ def tools(store: ContextStore) -> tuple[Tool, ...]:
             handle.get_context,
             read_only=True,
             idempotent=True,
+            waits=waits,
+            wait_ms=wait_ms,
+            parks=True,
+            only_looks=True,
             criticality=_weigh,
             result_chars=RESULT_CHARS,
         ),

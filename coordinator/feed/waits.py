@@ -1,0 +1,441 @@
+"""Waiting reads: calls that wait until what they read has reached a state. One room for all of them in a process.
+
+A *subject* is what calls wait for: a condition on one item, workflow, session or instance. All calls with the same
+subject share its reads, whose number does not depend on how many wait. A toolset declares a ``Source``, which reads
+subjects; the room decides when.
+
+No change is missed, and nobody polls, because of these rules:
+
+1. A read gives the state of its subject and the last id of the project's event stream, from one script (``Moment``). So
+   whatever the state lacks has an entry with a higher id.
+2. A read also names the ids (``Reading.names``) one of which must have an entry before the answer can change. While
+   calls wait, the feed's reader tells the room of each entry about one of them.
+3. An entry above the last read makes the room read again. What is told while a read is under way is compared with the
+   position of that read. If a read names an id that was not watched before, and the reader is past its position
+   already, the room reads once more, now that the id is watched. So after the last read, every entry about its names
+   above its position is yet to be told.
+4. The entry is a hint; the read decides. A call is judged by reads that began after it had come, so it sees what its
+   caller did before, and is answered at once if the state is already there.
+5. If entries may be missing, because the reader has found a gap or another server, or the connection for reads is a new
+   one, all subjects are read again. So they are every 10 s, for what changes by time alone.
+
+A process that dies leaves nothing behind: the store does not know who waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from coordinator.errors import ToolFailure
+from coordinator.feed.cursor import START, Cursor, Entry
+from coordinator.feed.reader import FeedReader
+from coordinator.metrics import recorder
+from coordinator.metrics.throttled import ThrottledWarnings
+from coordinator.store import StoreError
+
+AGAIN_SECONDS = 10.0
+"""How long after a read the next one comes at the latest, give or take a fifth."""
+COALESCE_SECONDS = 0.25
+"""How long changes below an item are collected before they lead to a read."""
+RECHECK_SECONDS = 5.0
+"""How often it is checked whether a caller may still read."""
+CALLER_MOST = 100
+"""Waiting reads of one caller in a process."""
+_TICK_SECONDS = 0.5
+PAUSE_SECONDS = 0.2
+"""The pause after a failed read."""
+_SOONER = 0.95
+"""A wait ends a little earlier than asked, so that its client does not time out first, nor all at once."""
+_BATCH = 64
+"""Subjects of one read."""
+
+
+class Reading(NamedTuple):
+    """A subject at one moment."""
+
+    version: str
+    """Another one for each state; opaque."""
+    met: bool
+    """Whether what the subject's key asks for is there."""
+    names: tuple[str, ...] = ()
+    """Ids, as in the event stream: one of them has an entry before ``met`` and ``version`` change."""
+    root: str = ""
+    """The id of an item without a parent: an entry about any item below it may change them, too."""
+    facts: Any = None
+    """More about it, for ``Met``."""
+
+
+class Moment(NamedTuple):
+    """What a read gives."""
+
+    epoch: str
+    """The history of the server that answered (``cursor.epoch_of``)."""
+    last: Entry
+    """The last id of the project's event stream."""
+    readings: Sequence[Reading | None]
+    """Of each subject; None: there is no such thing (any more)."""
+
+
+Met = Callable[[Reading], bool]
+Recheck = Callable[[], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a toolset declares about its subjects."""
+
+    name: str
+    """Unique."""
+    read: Callable[[str, Sequence[tuple[str, Reading | None]]], Awaitable[Moment]]
+    """Reads subjects of a project, each with its key and what it was before, all at one moment. Raises ToolFailure."""
+    names: Callable[[str], tuple[str, ...]]
+    """The ids that are certain to be among those of a key's readings."""
+
+
+class Outcome(NamedTuple):
+    """How a wait ended."""
+
+    met: bool
+    """False: the time is over, the process stops, or the thing is gone."""
+    ms: int
+    """How long it took."""
+    reading: Reading | None
+    """What was read last; None: the thing is gone."""
+
+
+class _Waiter:
+    __slots__ = ("_changed", "_met", "_overdue", "after", "ended", "reading", "recheck", "recheck_at")
+
+    def __init__(self, changed: bool, after: str | None, met: Met | None, recheck: Recheck | None, now: float) -> None:
+        self.ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.reading: Reading | None = None
+        self.after = after
+        self.recheck = recheck
+        self.recheck_at = now + RECHECK_SECONDS * random.random()
+        self._changed = changed
+        self._met = met
+        self._overdue = False
+
+    def judge(self, reading: Reading | None) -> None:
+        """Takes a read that began after it had come."""
+        if self.ended.done():
+            return
+        self.reading = reading
+        met = False
+        if reading is not None:
+            if not self._changed:
+                met = reading.met if self._met is None else self._met(reading)
+            elif self.after is not None:
+                met = reading.version != self.after
+            else:
+                self.after = reading.version
+        if met or self._overdue or reading is None:
+            self.ended.set_result(met)
+
+    def end(self, *_: object) -> None:
+        """Its time is over; it still gets one read."""
+        self._overdue = True
+        if self.reading is not None and not self.ended.done():
+            self.ended.set_result(False)
+
+    def fail(self, failure: Exception) -> None:
+        """Ends it with an error."""
+        if not self.ended.done():
+            self.ended.set_exception(failure)
+
+
+class _Group:
+    """The subjects of a source in a project, which are read together."""
+
+    def __init__(self, source: Source, project: str) -> None:
+        self.source = source
+        self.project = project
+        self.subjects: dict[str, _Subject] = {}
+        self.wanted: dict[_Subject, str] = {}
+        """Those to be read, with the reason."""
+        self.task: asyncio.Task[None] | None = None
+
+
+class _Subject:
+    __slots__ = ("_room", "below", "due", "group", "heard", "key", "last", "names", "reading", "timer", "waiters")
+
+    def __init__(self, room: Waits, group: _Group, key: str) -> None:
+        self._room = room
+        self.group = group
+        self.key = key
+        self.waiters: set[_Waiter] = set()
+        self.names: frozenset[str] = frozenset()
+        """What the reader tells it of."""
+        self.reading: Reading | None = None
+        self.last: Entry = START
+        """The position of the last read."""
+        self.heard: Entry | None = None
+        """While a read is under way: the last entry that was told meanwhile."""
+        self.below: Entry = START
+        """The same of entries about items below."""
+        self.due = 0.0
+        self.timer: asyncio.TimerHandle | None = None
+
+    def told(self, entry: Entry | None, below: bool) -> None:
+        """An entry about one of its names; see ``reader.Told``."""
+        if entry is None:
+            self._room.want(self, "reader")
+        elif self.heard is None:
+            self.hear(entry, below)
+        elif below:
+            self.below = max(self.below, entry)
+        else:
+            self.heard = max(self.heard, entry)
+
+    def hear(self, entry: Entry, below: bool) -> None:
+        """Has it read again if the entry came after its last read."""
+        if entry > self.last and below:
+            self._room.want_later(self, COALESCE_SECONDS)
+        elif entry > self.last:
+            self._room.want(self, "event")
+
+
+class Waits:
+    """The waiting reads of one process, in any project."""
+
+    def __init__(self, reader: FeedReader) -> None:
+        self.reader = reader
+        self._groups: dict[tuple[str, str], _Group] = {}
+        self._callers: Counter[str] = Counter()
+        self._count = 0
+        self._held = False
+        self._ticking: asyncio.Task[None] | None = None
+        self._metrics = recorder()
+        self._warn = ThrottledWarnings()
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait."""
+        return self._count
+
+    @property
+    def subjects(self) -> int:
+        """How many subjects they have."""
+        return sum(len(group.subjects) for group in self._groups.values())
+
+    @property
+    def settled(self) -> bool:
+        """Whether every subject was read, and nothing has happened to it since."""
+        return not any(
+            group.wanted or subject.heard is not None or subject.timer is not None
+            for group in self._groups.values()
+            for subject in group.subjects.values()
+        )
+
+    def reading(self, source: Source, project: str, key: str) -> Reading | None:
+        """What was last read of a subject; None: nobody waits for it, or there is no such thing."""
+        group = self._groups.get((source.name, project))
+        subject = group.subjects.get(key) if group is not None else None
+        return subject.reading if subject is not None else None
+
+    async def wait(
+        self,
+        source: Source,
+        project: str,
+        key: str,
+        seconds: float,
+        *,
+        changed: bool = False,
+        after: str | None = None,
+        met: Met | None = None,
+        caller: str = "",
+        recheck: Recheck | None = None,
+        hung_up: asyncio.Future[None] | None = None,
+    ) -> Outcome:
+        """Waits until a subject's condition holds: at once if it does.
+
+        Args:
+            seconds: how long at most; 0 only looks.
+            changed: waits for another version than ``after``; without ``after``, than at the first read.
+            met: the condition; None: ``Reading.met``.
+            caller: the identified caller; '' if there is none.
+            recheck: called every few seconds; what it raises ends the wait.
+            hung_up: ends the wait when it is completed.
+
+        Raises:
+            ToolFailure: ``actor_quota``: the caller has as many as one may. What the first read or ``recheck`` raises.
+        """
+        if caller and self._callers[caller] >= CALLER_MOST:
+            text = f"this caller has {CALLER_MOST} waiting reads here, as many as one may"
+            raise ToolFailure("actor_quota", text, retry_after_ms=5_000)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        waiter = _Waiter(changed, after, met, recheck, began)
+        timer = loop.call_later(0.0 if self._held else seconds * random.uniform(_SOONER, 1.0), waiter.end)
+        if hung_up is not None:
+            hung_up.add_done_callback(waiter.end)
+        subject = self._enter(source, project, key, waiter, caller)
+        outcome = "cancelled"
+        try:
+            found = await waiter.ended
+            outcome = "met" if found else "unmet" if waiter.reading is not None else "gone"
+        except ToolFailure:
+            outcome = "failed"
+            raise
+        finally:
+            timer.cancel()
+            if hung_up is not None:
+                hung_up.remove_done_callback(waiter.end)
+            self._leave(subject, waiter, caller)
+            self._metrics.wait_ended(outcome)
+        return Outcome(found, int((loop.time() - began) * 1000), waiter.reading)
+
+    def hold(self, held: bool) -> None:
+        """Ends all waits, as if their time were over, because this process takes no new work; or allows them again."""
+        self._held = held
+        if held:
+            for group in self._groups.values():
+                for subject in group.subjects.values():
+                    for waiter in subject.waiters:
+                        waiter.end()
+
+    def want(self, subject: _Subject, why: str) -> None:
+        """Reads a subject soon."""
+        if subject.timer is not None:
+            subject.timer.cancel()
+            subject.timer = None
+        group = subject.group
+        group.wanted.setdefault(subject, why)
+        if group.task is None or group.task.done():
+            # In an empty context, because it goes on for later calls.
+            name = f"waiting reads of {group.source.name}"
+            group.task = asyncio.create_task(self._read(group), name=name, context=Context())
+
+    def want_later(self, subject: _Subject, seconds: float) -> None:
+        """The same after a time, unless it is read earlier."""
+        if subject.timer is None:
+            subject.timer = asyncio.get_running_loop().call_later(seconds, self.want, subject, "event")
+
+    def _enter(self, source: Source, project: str, key: str, waiter: _Waiter, caller: str) -> _Subject:
+        group = self._groups.get((source.name, project))
+        if group is None:
+            group = self._groups[source.name, project] = _Group(source, project)
+        subject = group.subjects.get(key)
+        if subject is None:
+            subject = group.subjects[key] = _Subject(self, group, key)
+            at = self.reader.reached(project)
+            if at is not None:
+                self._watch(subject, at, frozenset(source.names(key)))
+        subject.waiters.add(waiter)
+        self._count += 1
+        if caller:
+            self._callers[caller] += 1
+        self._metrics.reads_waiting(self._count)
+        self.want(subject, "call")
+        if self._ticking is None or self._ticking.done():
+            self._ticking = asyncio.create_task(self._tick(), name="waiting reads", context=Context())
+        return subject
+
+    def _leave(self, subject: _Subject, waiter: _Waiter, caller: str) -> None:
+        subject.waiters.discard(waiter)
+        self._count -= 1
+        if caller:
+            self._callers[caller] -= 1
+            if not self._callers[caller]:
+                del self._callers[caller]
+        self._metrics.reads_waiting(self._count)
+        if subject.waiters:
+            return
+        group = subject.group
+        self._watch(subject, None, frozenset())
+        group.wanted.pop(subject, None)
+        del group.subjects[subject.key]
+        if subject.timer is not None:
+            subject.timer.cancel()
+        if not group.subjects:
+            del self._groups[group.source.name, group.project]
+
+    def _watch(self, subject: _Subject, at: Cursor | None, names: frozenset[str]) -> None:
+        """Watches exactly these ids."""
+        if at is not None:
+            for name in names - subject.names:
+                self.reader.watch(at, name, subject.told)
+        for name in subject.names - names:
+            self.reader.unwatch(subject.group.project, name, subject.told)
+        subject.names = names
+
+    async def _read(self, group: _Group) -> None:
+        """Reads what is wanted, until nothing is."""
+        while group.wanted:
+            subjects = list(group.wanted)[:_BATCH]
+            for subject in subjects:
+                self._metrics.wait_read(group.wanted.pop(subject))
+                subject.heard = subject.below = START
+            judged = [list(subject.waiters) for subject in subjects]
+            try:
+                moment = await group.source.read(group.project, [(one.key, one.reading) for one in subjects])
+            except (ToolFailure, StoreError) as failure:
+                self._fail(subjects, judged, failure)
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            except Exception as defect:
+                self._fail(subjects, [list(one.waiters) for one in subjects], defect, lasting=True)
+                continue
+            for subject, waiters, reading in zip(subjects, judged, moment.readings, strict=True):
+                for waiter in waiters:
+                    waiter.judge(reading)
+                self._follow(subject, reading, moment)
+
+    def _fail(
+        self, subjects: list[_Subject], judged: list[list[_Waiter]], failure: Exception, *, lasting: bool = False
+    ) -> None:
+        """A read failed. Calls that were never answered fail with it; for others it is tried again."""
+        self._warn("read", "waiting reads cannot read", reason=f"{type(failure).__name__}: {failure}")
+        for subject, waiters in zip(subjects, judged, strict=True):
+            subject.heard = None
+            for waiter in waiters:
+                if lasting or waiter.reading is None:
+                    waiter.fail(failure)
+            if any(not waiter.ended.done() for waiter in subject.waiters):
+                subject.group.wanted.setdefault(subject, "failure")
+
+    def _follow(self, subject: _Subject, reading: Reading | None, moment: Moment) -> None:
+        """After a read: watches what it names, and reads again if anything has happened to that since."""
+        heard, subject.heard = subject.heard or START, None
+        subject.reading, subject.last = reading, moment.last
+        subject.due = asyncio.get_running_loop().time() + AGAIN_SECONDS * random.uniform(0.8, 1.2)
+        if reading is None or all(waiter.ended.done() for waiter in subject.waiters):
+            return
+        project = subject.group.project
+        names = frozenset((*reading.names, reading.root) if reading.root else reading.names)
+        new = not names <= subject.names
+        self._watch(subject, Cursor(project, moment.epoch, moment.last), names)
+        reached = self.reader.reached(project)
+        if new and reached is not None and reached.entry > moment.last:
+            self.want(subject, "event")
+        else:
+            subject.hear(heard, False)
+            subject.hear(subject.below, True)
+
+    async def _tick(self) -> None:
+        """Reads again what was not read for long, and checks rights."""
+        loop = asyncio.get_running_loop()
+        while self._count:
+            await asyncio.sleep(_TICK_SECONDS)
+            now = loop.time()
+            for group in list(self._groups.values()):
+                for subject in list(group.subjects.values()):
+                    if subject.due <= now and subject.heard is None and subject.last != START:
+                        self.want(subject, "time")
+                    for waiter in list(subject.waiters):
+                        if waiter.recheck is not None and waiter.recheck_at <= now:
+                            waiter.recheck_at = now + RECHECK_SECONDS
+                            await self._recheck(waiter, waiter.recheck)
+
+    @staticmethod
+    async def _recheck(waiter: _Waiter, recheck: Recheck) -> None:
+        try:
+            await recheck()
+        except ToolFailure as failure:
+            waiter.fail(failure)
