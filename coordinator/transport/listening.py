@@ -36,6 +36,7 @@ from coordinator.feed.listener import Batch
 from coordinator.metrics import recorder
 from coordinator.settings.feed import Feed as Limits
 from coordinator.toolsets.caller import Caller
+from coordinator.transport.declared import require_tasks
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.exchange import Exchange
 from coordinator.transport.resources import Place, Resources, absent
@@ -131,6 +132,9 @@ class Listening:
         Raises:
             MCPError: it is malformed, there is no room, the store does not answer, or the caller's rights have ended.
         """
+        if (params.notifications.model_extra or {}).get("taskIds") is not None:
+            # Nothing is told of tasks, which is optional; but clients that have not declared them must hear of that.
+            require_tasks(context)
         wanted = list(dict.fromkeys(str(uri) for uri in params.notifications.resource_subscriptions or ()))
         if len(wanted) > MOST_URIS:
             limit = f"notifications.resourceSubscriptions: must be at most {MOST_URIS} URIs, not {len(wanted)}"

@@ -32,15 +32,13 @@ from coordinator.toolsets.tool import Call, Notice, Tool
 from coordinator.transport.asking import InvalidState
 from coordinator.transport.bodies import replayed
 from coordinator.transport.calls import Calls, Done
+from coordinator.transport.declared import client_in
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.envelope import (
     CAPABILITIES_KEY,
     LEGACY,
     MODERN,
-    PLAIN,
     VERSION_KEY,
-    Client,
-    client_of,
 )
 from coordinator.transport.exchange import EXCHANGE, Exchange
 from coordinator.transport.guide import Guide
@@ -174,7 +172,7 @@ def build_server(
         **Guide(endpoint, calls, transport, exchange_of).handlers(),
         on_subscriptions_listen=listen,
     )
-    add_tasks(server, endpoint, calls, transport, exchange_of, _client)
+    add_tasks(server, endpoint, calls, transport, exchange_of)
     # ``Calls`` creates the spans of calls, on both paths.
     server.middleware.clear()
     return server
@@ -212,14 +210,6 @@ def _exchange(context: ServerRequestContext[Any]) -> Exchange:
     return exchange
 
 
-def _client(context: ServerRequestContext[Any]) -> Client:
-    """What the client declares in this request."""
-    declared = context.session.client_capabilities
-    if context.protocol_version != MODERN or declared is None:
-        return PLAIN
-    return client_of(declared.model_dump(by_alias=True, mode="json", exclude_none=True))
-
-
 async def _asked(
     calls: Calls,
     endpoint: Endpoint,
@@ -237,7 +227,7 @@ async def _asked(
         ToolFailure: as ``Asking.answer``.
     """
     if tool.asks or tool.deferral is not None:
-        client, answering = _client(context), endpoint.answering.get(params.name)
+        client, answering = client_in(context), endpoint.answering.get(params.name)
         can_ask = client.form and answering is not None and (call.caller is None or answering.permits(call.caller))
         call = replace(call, can_ask=can_ask, can_defer=client.tasks and tool.deferral is not None)
     if params.request_state is None or context.protocol_version != MODERN:

@@ -25,8 +25,9 @@ from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Criticality, Handler, Tool
 from coordinator.transport.asking import elicitation, filled_in, form_of
 from coordinator.transport.calls import Calls, Done
+from coordinator.transport.declared import require_tasks
 from coordinator.transport.endpoints import Endpoint
-from coordinator.transport.envelope import MODERN, TASKS, Client
+from coordinator.transport.envelope import MODERN, TASKS
 from coordinator.transport.exchange import Exchange
 from coordinator.transport.tasks import Task, Tasks
 
@@ -62,6 +63,7 @@ class _Opened(NamedTuple):
 
     id: str
     task: Task
+    now: int
     begun: _Begun
     call: Call
     state: msgspec.Struct
@@ -73,7 +75,6 @@ class TaskMethods:
     Args:
         transport: sdk or stdio, for metrics.
         exchange_of: gives the exchange of a request. Raises MCPError.
-        client_of: gives what the client declares in a request.
     """
 
     def __init__(
@@ -83,14 +84,12 @@ class TaskMethods:
         tasks: Tasks,
         transport: str,
         exchange_of: Callable[[Context], Awaitable[Exchange]],
-        client_of: Callable[[Context], Client],
     ) -> None:
         self._endpoint = endpoint
         self._calls = calls
         self._tasks = tasks
         self._transport = transport
         self._exchange_of = exchange_of
-        self._client_of = client_of
         self._tools = {
             tool.name: _Begun(name, tool, tool.deferral)
             for name, tool in endpoint.tools.items()
@@ -100,9 +99,7 @@ class TaskMethods:
     async def get(self, context: Context, params: TaskParams) -> dict[str, Any]:
         """The task as it stands, with the result of its call if there is one."""
         opened = await self._opened(context, params.task_id)
-        done = await self._read(opened, NAMES[0])
-        now = await _told(self._tasks.now())
-        return _detailed(opened, now, done)
+        return _detailed(opened, await self._read(opened, NAMES[0]))
 
     async def update(self, context: Context, params: UpdateParams) -> dict[str, Any]:
         """Takes answers to questions that the task waits for; others are ignored."""
@@ -138,10 +135,7 @@ class TaskMethods:
         """
         if context.protocol_version != MODERN:
             raise MCPError(types.METHOD_NOT_FOUND, f"Method not found: {context.method}")
-        client = self._client_of(context)
-        if not client.tasks:
-            needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-            raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, f"{context.method} needs {TASKS}", needed)
+        client = require_tasks(context)
         # On stdio there is no request, and there are no headers.
         if context.request is not None and context.request.headers.get("mcp-name") != id:
             raise MCPError(HEADER_MISMATCH, "the mcp-name header must be the taskId")
@@ -150,13 +144,23 @@ class TaskMethods:
         task = await _told(self._tasks.find(id, exchange.project, caller.id if caller is not None else ""))
         begun = self._tools.get(task.tool) if task is not None else None
         if task is None or begun is None or not (caller is None or self._endpoint.access[begun.name].permits(caller)):
-            raise MCPError(types.INVALID_PARAMS, "Failed to retrieve task: Task not found")
+            raise _unknown()
+        try:
+            state = msgspec.msgpack.decode(task.state, type=begun.deferral.state)
+        except msgspec.MsgspecError:
+            raise _unknown() from None  # of a release with other states
         answering = self._endpoint.answering.get(begun.name)
         can_ask = client.form and answering is not None and (caller is None or answering.permits(caller))
+        now = await _told(self._tasks.now())
         call = Call(
-            exchange.project, exchange.request_id or str(context.request_id), caller, can_ask=can_ask, can_defer=True
+            exchange.project,
+            exchange.request_id or str(context.request_id),
+            caller,
+            can_ask=can_ask,
+            can_defer=True,
+            elapsed_ms=max(0, now - task.created),
         )
-        return _Opened(id, task, begun, call, msgspec.msgpack.decode(task.state, type=begun.deferral.state))
+        return _Opened(id, task, now, begun, call, state)
 
     async def _read(self, opened: _Opened, name: str) -> Done:
         return await self._run(opened, name, opened.begun.deferral.read)
@@ -186,16 +190,19 @@ def add_tasks(
     calls: Calls,
     transport: str,
     exchange_of: Callable[[Context], Awaitable[Exchange]],
-    client_of: Callable[[Context], Client],
 ) -> None:
     """Adds the methods and announces them, if calls of the endpoint may become tasks. Arguments as ``TaskMethods``."""
     if calls.rounds is None or all(tool.deferral is None for tool in endpoint.tools.values()):
         return
-    methods = TaskMethods(endpoint, calls, calls.rounds.tasks, transport, exchange_of, client_of)
+    methods = TaskMethods(endpoint, calls, calls.rounds.tasks, transport, exchange_of)
     server.extensions[TASKS] = {}
     server.add_request_handler("tasks/get", TaskParams, methods.get)
     server.add_request_handler("tasks/update", UpdateParams, methods.update)
     server.add_request_handler("tasks/cancel", TaskParams, methods.cancel)
+
+
+def _unknown() -> MCPError:
+    return MCPError(types.INVALID_PARAMS, "Failed to retrieve task: Task not found")
 
 
 async def _told(reading: Awaitable[Any]) -> Any:
@@ -219,12 +226,12 @@ def _questions(done: Done) -> tuple[Question, ...]:
     return found.questions if isinstance(found, Pending) else ()
 
 
-def _detailed(opened: _Opened, now: int, done: Done) -> dict[str, Any]:
+def _detailed(opened: _Opened, done: Done) -> dict[str, Any]:
     """The task with what belongs to its status."""
     task, found, questions = opened.task, done.unfinished, _questions(done)
 
     def shown(status: str, message: str = "") -> dict[str, Any]:
-        return task.shown(opened.id, now, status, message)
+        return task.shown(opened.id, opened.now, status, message)
 
     if questions:
         requests = {one.key: elicitation(one.message, form_of(one)) for one in questions}

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from coordinator.feed import FeedReader
+from coordinator.feed.waits import Waits
 from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import recorder
 from coordinator.settings import Settings
@@ -60,13 +62,15 @@ class Site:
     def process(self, **changed: Any) -> FrontEnd:
         """Another front-end, possibly with some settings changed."""
         settings = msgspec.structs.replace(self._settings, **changed)
-        toolsets = load_toolsets(Services(settings, self._store, trust_self_reported))
+        reader = FeedReader(self._store)
+        toolsets = load_toolsets(Services(settings, self._store, trust_self_reported, Waits(reader)))
         app = FrontEnd(
             settings,
             self._store,
             toolsets,
             recorder(),
             authenticator=self._authenticators.make(settings),
+            feed=reader,
             seals=Seals(self._store, settings),
         )
         self._processes.append(Process(app, toolsets))

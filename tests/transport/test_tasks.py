@@ -11,6 +11,7 @@ import pytest
 from coordinator.metrics.protocol import TASKS as COUNTED
 from coordinator.settings import Settings
 from coordinator.store import Store
+from coordinator.toolsets import deferral, deferred_reads
 from coordinator.toolsets.gateway import operations
 from tests.gateway.lab import Worker, section, settings_of, states
 from tests.support.counts import counted
@@ -85,6 +86,7 @@ async def site(tmp_path: Path, store: Store, project: str, settings: Settings) -
 @pytest.fixture(autouse=True)
 async def working(store: Store, settings: Settings, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     monkeypatch.setattr(operations, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(deferral, "GRACE_SECONDS", 0.05)
     worker = await Worker(store, settings).start()
     yield
     slow.open()
@@ -259,3 +261,84 @@ async def test_tasks_are_announced_where_they_work(site: Site) -> None:
     assert "io.modelcontextprotocol/tasks" in body["result"]["capabilities"]["extensions"]
     _, body = await bot._replace(path=bot.path.replace("gateway", "navigator")).request(app, "server/discover", {})
     assert not body["result"]["capabilities"].get("extensions")
+
+
+async def tree(client: Client, app: Any) -> tuple[str, list[str]]:
+    """A root and two items below it."""
+    made = await client(app, "manage_items", {"operation": "create", "items": [{"title": "root"}]})
+    root = made["structuredContent"]["items"][0]["id"]
+    below = {"operation": "create", "parentId": root, "items": [{"title": "a"}, {"title": "b"}]}
+    made = await client(app, "manage_items", below)
+    return root, [item["id"] for item in made["structuredContent"]["items"]]
+
+
+async def complete(client: Client, app: Any, *items: str) -> None:
+    moves = [{"itemId": item, "trigger": "complete"} for item in items]
+    await client(app, "advance_item", {"transitions": moves})
+
+
+async def test_a_wait_for_a_tree_becomes_a_task(site: Site) -> None:
+    bot = site.client("bot", "items", can=TASKS)
+    here, there = site.process(), site.process()
+    root, items = await tree(bot, here)
+    wait = {"itemId": root, "waitFor": "tree_terminal", "waitMs": 50_000}
+    created = await bot(here, "get_context", wait)
+    assert (created["resultType"], created["status"]) == ("task", "working")
+    assert created["statusMessage"] == "waits for tree_terminal"
+    await complete(bot, here, items[0])
+    assert (await bot.task(there, "get", created["taskId"]))["status"] == "working"
+    assert await bot.task(there, "cancel", created["taskId"]) == {}
+    await complete(bot, there, items[1])
+    done = await bot.task(there, "get", created["taskId"])
+    assert done["status"] == "completed"
+    waited = done["result"]["structuredContent"]["waited"]
+    assert waited["met"]
+    assert waited["counts"]["terminal"] == 2
+    again = await bot(here, "get_context", wait)
+    assert again["resultType"] == "complete"
+    assert again["structuredContent"].keys() == done["result"]["structuredContent"].keys()
+
+
+async def test_a_wait_for_a_change_begins_with_its_call(site: Site) -> None:
+    bot = site.client("bot", "items", can=TASKS)
+    app = site.process()
+    _, items = await tree(bot, app)
+    created = await bot(app, "get_context", {"itemId": items[0], "waitFor": "changed", "waitMs": 50_000})
+    assert (await bot.task(app, "get", created["taskId"]))["status"] == "working"
+    await complete(bot, app, items[0])
+    done = await bot.task(site.process(), "get", created["taskId"])
+    assert (done["status"], done["result"]["structuredContent"]["item"]["role"]) == ("completed", "terminal")
+
+
+async def test_a_wait_ends_unmet_in_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    bot = site.client("bot", "items", can=TASKS)
+    app = site.process()
+    root, _ = await tree(bot, app)
+    short = await bot(app, "get_context", {"itemId": root, "waitFor": "tree_terminal", "waitMs": 60})
+    longest = await bot(app, "get_context", {"itemId": root, "waitFor": "tree_terminal", "waitMs": 50_000})
+    done = await bot.done(app, short["taskId"])
+    assert (done["status"], done["result"]["structuredContent"]["waited"]["met"]) == ("completed", False)
+    assert done["result"]["structuredContent"]["waited"]["ms"] >= 60
+    assert (await bot.task(app, "get", longest["taskId"]))["status"] == "working"
+    monkeypatch.setattr(deferred_reads, "DAY_MS", 0)
+    assert (await bot.task(app, "get", longest["taskId"]))["status"] == "completed"
+
+
+async def test_the_task_of_a_deleted_item_has_its_refusal(site: Site) -> None:
+    bot = site.client("bot", "items", can=TASKS)
+    app = site.process()
+    _, items = await tree(bot, app)
+    created = await bot(app, "get_context", {"itemId": items[0], "waitFor": "terminal", "waitMs": 50_000})
+    await bot(app, "manage_items", {"operation": "delete", "ids": [items[0]]})
+    done = await bot.task(app, "get", created["taskId"])
+    assert (done["status"], done["result"]["isError"]) == ("completed", True)
+    assert done["result"]["structuredContent"]["error"]["code"] == "RESOURCE_NOT_FOUND"
+
+
+async def test_only_clients_with_tasks_may_ask_to_be_told_of_them(site: Site) -> None:
+    bot = site.client("bot", "items", can={})
+    app = site.process()
+    params = {"notifications": {"taskIds": ["x"]}}
+    status, body = await bot.request(app, "subscriptions/listen", params)
+    assert (status, body["error"]["code"]) == (400, -32021)
+    assert body["error"]["data"]["requiredCapabilities"] == TASKS

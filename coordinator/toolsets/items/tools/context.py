@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
 from coordinator.toolsets import pages
+from coordinator.toolsets.deferred_reads import deferring
 from coordinator.toolsets.items.contract.agents import AgentsResult
 from coordinator.toolsets.items.contract.context import (
     AbandonedItem,
@@ -255,20 +256,22 @@ def tools(store: ContextStore, watched: WatchedItems, waiting: WaitingReads) -> 
     """The tool."""
     handle = Contexts(store, watched, waiting)
     return (
-        Tool(
-            "get_context",
-            _DESCRIPTION,
-            GetContext,
-            (ItemContextResult, FullContextResult, SessionResumeResult, HealthCheckResult, AgentsResult),
-            handle.get_context,
-            read_only=True,
-            idempotent=True,
-            waits=waits,
-            wait_ms=wait_ms,
-            parks=True,
-            only_looks=True,
-            criticality=_weigh,
-            result_chars=RESULT_CHARS,
+        deferring(
+            Tool(
+                "get_context",
+                _DESCRIPTION,
+                GetContext,
+                (ItemContextResult, FullContextResult, SessionResumeResult, HealthCheckResult, AgentsResult),
+                handle.get_context,
+                read_only=True,
+                idempotent=True,
+                waits=waits,
+                wait_ms=wait_ms,
+                parks=True,
+                only_looks=True,
+                criticality=_weigh,
+                result_chars=RESULT_CHARS,
+            )
         ),
     )
 

@@ -1,0 +1,54 @@
+"""Waiting reads (``waiting_reads.py``) as tasks: whether the wait is over is read when the client asks for it.
+
+So a task holds no connection and no process. It goes on for as long as its call asked to wait; with the longest
+``waitMs`` for a day, because such a caller would only ask again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from coordinator.toolsets import deferral
+from coordinator.toolsets.deferral import Deferral, Pending
+from coordinator.toolsets.tool import Call, Tool
+from coordinator.toolsets.waiting_reads import LONGEST_WAIT_MS, Waited
+
+DAY_MS = 86_400_000
+
+
+def deferring(tool: Tool) -> Tool:
+    """The tool, whose waits become tasks of clients that ask later for results."""
+    wait = msgspec.defstruct("Wait", [("arguments", tool.arguments)], array_like=True, frozen=True)
+
+    async def begin(call: Call, args: Any) -> Any:
+        grace_ms = int(deferral.GRACE_SECONDS * 1000)
+        if not call.can_defer or (args.wait_ms or 0) <= grace_ms:
+            return await tool.handler(call, args)
+        result = await tool.handler(call, msgspec.structs.replace(args, wait_ms=grace_ms))
+        waited = getattr(result, "waited", None)
+        if not isinstance(waited, Waited) or waited.met:
+            return result
+        if args.wait_for == "changed" and args.after is None:
+            # Since the call, not since it is asked for.
+            args = msgspec.structs.replace(args, after=waited.after)
+        return _pending(wait(args), result)
+
+    async def read(call: Call, state: Any) -> Any:
+        args = state.arguments
+        result = await tool.handler(call, msgspec.structs.replace(args, wait_ms=0))
+        waited = getattr(result, "waited", None)
+        if not isinstance(waited, Waited):
+            return result
+        waited.ms = call.elapsed_ms
+        over = call.elapsed_ms >= (DAY_MS if args.wait_ms == LONGEST_WAIT_MS else args.wait_ms)
+        return result if waited.met or over else _pending(state, result)
+
+    return replace(tool, handler=begin, deferral=Deferral(wait, read))
+
+
+def _pending(wait: Any, otherwise: Any) -> Pending:
+    message = f"waits for {wait.arguments.wait_for}"
+    return Pending(state=wait, ttl_ms=DAY_MS, message=message, otherwise=otherwise)
