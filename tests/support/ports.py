@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import random
 import socket
+import tempfile
+from functools import cache
 from pathlib import Path
 
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -29,12 +32,30 @@ def _ports_of_this_process() -> list[int]:
 _candidates = itertools.cycle(_ports_of_this_process())
 
 
-def free_port() -> int:
-    """A free port of the loopback interface that the kernel does not assign to others.
+@cache
+def _taken() -> int:
+    """A file shared by all test processes of the user, of which a process locks the bytes that are its ports."""
+    path = Path(tempfile.gettempdir()) / f"coordinator-test-ports-{os.getuid()}"
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    An ephemeral port that was released could be assigned to a connection of another test.
+
+def _take(port: int) -> bool:
+    try:
+        fcntl.lockf(_taken(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
+
+
+def free_port() -> int:
+    """A free port of the loopback interface that neither the kernel nor another test process gives to others.
+
+    An ephemeral port that was released could be assigned to a connection of another test. And until something listens
+    on the port, which takes a busy machine seconds, another session would find it free, too.
     """
     for port in _candidates:
+        if not _take(port):
+            continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -120,7 +120,19 @@ class Watched:
     def _run(self, port: int, *words: str) -> None:
         self._processes[port] = subprocess.Popen([self._binary, *words], stdout=subprocess.DEVNULL)
 
+    def _check(self, port: int) -> None:
+        """Fails if the process that is to listen on a port has ended."""
+        if self._processes[port].poll() is not None:
+            logs = [
+                path.read_text() for path in (self._directory / str(port) / "log", self._log(port)) if path.exists()
+            ]
+            raise AssertionError(f"the server of port {port} has ended: {''.join(logs)[-2000:]}")
+
+    def _log(self, port: int) -> Path:
+        return self._directory / f"{port}.conf.log"
+
     def _follows(self, port: int) -> bool:
+        self._check(port)
         try:
             with self._client(port, PASSWORD) as server:
                 facts: Any = server.info("replication")
@@ -130,6 +142,7 @@ class Watched:
 
     def _hurried(self, port: int) -> bool:
         """Whether the Sentinel answers; shortens its period."""
+        self._check(port)
         try:
             with self._client(port, SENTINEL_PASSWORD) as sentinel:
                 sentinel.execute_command("SENTINEL", "DEBUG", "info-period", _ROUND_MS, "publish-period", _ROUND_MS)
@@ -138,6 +151,8 @@ class Watched:
         return True
 
     def _knows_all(self, port: int) -> bool:
+        for one in self._processes:
+            self._check(one)
         try:
             with self._client(port, SENTINEL_PASSWORD) as sentinel:
                 state: Any = sentinel.sentinel_master(SERVICE)
