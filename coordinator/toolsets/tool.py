@@ -197,6 +197,10 @@ class Tool:
     refusal: Callable[[ToolFailure], Reply] | None = None
     """Makes the answer to a failed call in the toolset's own form; None: that of ``errors.py``."""
 
+    makes: Callable[[Any], str] | None = None
+    """The path of the document about what a call has made, from its result; hosts get a link to it. None: none is made,
+    or there is no such document."""
+
     def weigh(self, arguments: Any) -> Criticality:
         """How important a call with these arguments is."""
         if callable(self.criticality):
@@ -272,6 +276,11 @@ class Document:
     follows: Literal["id", "root", "all", "none"] = "id"
     """Which events may change it: those of the thing, of the whole tree that the item is in, all of the toolset, or
     none."""
+
+
+def document_uri(project: str, path: str) -> str:
+    """The URI of a document."""
+    return f"fleet://{project}/{path}"
 
 
 @dataclass(slots=True, frozen=True)

@@ -23,7 +23,7 @@ from coordinator.overload import SURPLUS, Admission, Ticket
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.deferral import Pending, Stopped
 from coordinator.toolsets.questions import Question
-from coordinator.toolsets.tool import Call, Completed, Criticality, Reply, Tool
+from coordinator.toolsets.tool import Call, Completed, Criticality, Reply, Tool, document_uri
 from coordinator.transport.deadlines import Deadlines
 from coordinator.transport.replies import to_json
 from coordinator.transport.rounds import Rounds
@@ -80,6 +80,8 @@ class Done(msgspec.Struct, frozen=True):
     """A hint to the reader, as JSON; part of ``body`` and ``text`` where they can hold it."""
     code: str = ""
     """Of a failure; empty: there is none, or its handler has answered it in the toolset's own form."""
+    link: Mapping[str, str] | None = None
+    """A link to what was made, as a content block. Older revisions do not know such blocks."""
     unfinished: Unfinished | None = None
     """Of a tool that is polled: it is not over, or was stopped. The rest is empty then."""
     interim: Mapping[str, Any] | None = None
@@ -88,6 +90,11 @@ class Done(msgspec.Struct, frozen=True):
     def blocks(self) -> tuple[str, ...]:
         """The text blocks of the result."""
         return self.text or (self.body.decode(),)
+
+    def content(self, modern: bool) -> list[Any]:
+        """The content blocks of the result for a client, as they are encoded to JSON."""
+        link = [self.link] if self.link is not None and modern else []
+        return [*({"type": "text", "text": text} for text in self.blocks()), *link]
 
     def hinted(self, hint: str) -> Done:
         """The answer with a hint: in the structured content, if that is an object, and in the text."""
@@ -232,7 +239,7 @@ class Calls:
             if isinstance(result, _UNFINISHED):
                 done = await self._unfinished(tool, call, arguments, result)
             else:
-                done = _done(result)
+                done = _done(tool, call, result)
             outcome = "error" if done.failed else "ok"
         except ToolFailure as failure:
             outcome, code, rejected = _outcome(failure), failure.code, handling is None
@@ -273,7 +280,7 @@ class Calls:
         except ToolFailure as failure:
             # The call itself has succeeded.
             _log.warning("a call cannot go on in another request", tool=tool.name, reason=failure.message)
-        return Done(b"", False, interim=interim) if interim is not None else _done(found.otherwise)
+        return Done(b"", False, interim=interim) if interim is not None else _done(tool, call, found.otherwise)
 
     def refused(self, tool: Tool, failure: ToolFailure, transport: str, call: Call) -> Done:
         """The answer to a call that was refused before its handler ran."""
@@ -342,8 +349,14 @@ def _defect(call: Call) -> ToolFailure:
     return ToolFailure("INTERNAL_ERROR", f"a defect of the coordinator stopped this call{where}")
 
 
-def _done(result: Any) -> Done:
-    return _replied(result) if type(result) is Reply else Done(to_json(result), False)
+def _done(tool: Tool, call: Call, result: Any) -> Done:
+    if type(result) is Reply:
+        return _replied(result)
+    if tool.makes is None:
+        return Done(to_json(result), False)
+    path = tool.makes(result)
+    link = {"name": path, "uri": document_uri(call.project, path), "mimeType": "application/json"}
+    return Done(to_json(result), False, link={**link, "type": "resource_link"})
 
 
 def _replied(reply: Reply, retry_after: int | None = None) -> Done:

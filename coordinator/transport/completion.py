@@ -13,11 +13,10 @@ from mcp.shared.exceptions import MCPError
 
 from coordinator.errors import that_exist
 from coordinator.toolsets.caller import Caller
-from coordinator.toolsets.tool import COMPLETIONS_MOST, Call, Complete, Completed, Criticality, Tool
+from coordinator.toolsets.tool import COMPLETIONS_MOST, Call, Complete, Completed, Criticality, Tool, document_uri
 from coordinator.transport.calls import Calls
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.prompts import Prompts
-from coordinator.transport.resources import uri_of
 
 _METHOD = "completion/complete"
 _NAMED = {"items": "item", "flows": "flow"}
@@ -81,7 +80,7 @@ class Completions:
     def templates(self, caller: Caller | None) -> dict[str, str]:
         """The templates of the documents that a caller may read, and what their ids name ('': nothing known)."""
         return {
-            uri_of("{project}", one.path): _NAMED.get(one.path.partition("/")[0], "")
+            document_uri("{project}", one.path): _NAMED.get(one.path.partition("/")[0], "")
             for toolset in self._endpoint.toolsets
             if caller is None or self._endpoint.reads(caller, toolset.name)
             for one in toolset.documents

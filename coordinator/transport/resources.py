@@ -15,7 +15,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from coordinator.toolsets.tool import Document, Resource, Tool
+from coordinator.toolsets.tool import Document, Resource, Tool, document_uri
 from coordinator.transport.calls import Calls, Done
 from coordinator.transport.endpoints import Endpoint
 from coordinator.transport.exchange import Exchange
@@ -83,7 +83,7 @@ class Resources:
         shown = [_described(one) for one in self._endpoint.resources(exchange.caller).values()]
         shown += [
             types.Resource(
-                uri=uri_of(exchange.project, document.path),
+                uri=document_uri(exchange.project, document.path),
                 name=document.name,
                 title=document.title,
                 description=document.description,
@@ -102,7 +102,7 @@ class Resources:
         exchange = await self._exchange_of(context)
         shown = [
             types.ResourceTemplate(
-                uri_template=uri_of("{project}", document.path),
+                uri_template=document_uri("{project}", document.path),
                 name=document.name,
                 title=document.title,
                 description=document.description,
@@ -168,7 +168,7 @@ class Resources:
         return [one for toolset, one in self._documents.values() if self._permits(exchange, toolset)]
 
     def _unknown(self, exchange: Exchange, uri: str) -> MCPError:
-        documents = (uri_of(exchange.project, one.path) for one in self._readable(exchange))
+        documents = (document_uri(exchange.project, one.path) for one in self._readable(exchange))
         known = ", ".join((*self._endpoint.resources(exchange.caller), *documents)) or "none"
         message = f"Unknown resource: {uri[:200]}; there are: {known}"
         return MCPError(types.INVALID_PARAMS, message, {"uri": uri})
@@ -177,11 +177,6 @@ class Resources:
 def absent(done: Done) -> bool:
     """Whether the answer about a document means that there is none."""
     return done.failed and done.code in _NOWHERE
-
-
-def uri_of(project: str, path: str) -> str:
-    """The URI of a document."""
-    return f"fleet://{project}/{path}"
 
 
 def check_cursor(params: types.PaginatedRequestParams | None) -> None:

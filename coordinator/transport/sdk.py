@@ -246,9 +246,13 @@ async def _asked(
 def _result(done: Done, context: ServerRequestContext[Any]) -> types.CallToolResult | dict[str, Any]:
     if done.interim is not None:
         return dict(done.interim)
-    structured = done.structured(context.protocol_version == MODERN)
+    modern = context.protocol_version == MODERN
+    structured = done.structured(modern)
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text) for text in done.blocks()]
+    if done.link is not None and modern:
+        content.append(types.ResourceLink.model_validate(done.link))
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text) for text in done.blocks()],
+        content=content,
         structured_content=msgspec.json.decode(structured) if structured else None,
         is_error=done.failed,
         _meta=dict(done.meta) if done.meta is not None else None,

@@ -243,7 +243,7 @@ def _detailed(opened: _Opened, done: Done) -> dict[str, Any]:
     if done.code == "INTERNAL_ERROR":
         message = "a defect of the coordinator stopped this call"
         return {**shown("failed", message), "error": {"code": types.INTERNAL_ERROR, "message": message}}
-    result: dict[str, Any] = {"content": [{"type": "text", "text": text} for text in done.blocks()]}
+    result: dict[str, Any] = {"content": done.content(modern=True)}
     if structured := done.structured(modern=True):
         result["structuredContent"] = msgspec.json.decode(structured)
     result["isError"] = done.failed

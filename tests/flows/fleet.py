@@ -31,7 +31,7 @@ class Agent:
         """Structured content and text of a call that must succeed."""
         result = await self._client.call_tool(tool, arguments)
         assert not result.is_error, result.content
-        (block,) = result.content
+        block, *_ = result.content  # perhaps a link to what was made after it
         assert isinstance(block, TextContent)
         return result.structured_content, json.loads(block.text)
 

@@ -104,6 +104,32 @@ async def first_workflow(sessions: Client) -> str:
     return str(listed).split("id: ")[1].split()[0].strip('"')
 
 
+CREATIONS: tuple[tuple[str, str, Json], ...] = (
+    ("items", "create_work_tree", {"root": {"title": "Root"}, "actor": {"id": "a", "kind": "subagent"}}),
+    ("flows", "workflow_create", {"name": "f", "flow": {"start": {"name": "w", "tool": None, "done": True}}}),
+    ("gateway", "workflow.start", {"definitionId": "review", "input": {}}),
+)
+
+
+@pytest.mark.parametrize(("toolset", "tool", "arguments"), CREATIONS, ids=[one for _, one, _ in CREATIONS])
+async def test_what_was_created_is_linked(front: Front, project: str, toolset: str, tool: str, arguments: Json) -> None:
+    arguments = {"requestId": ABSENT, **arguments}
+    answers = []
+    for front.app.fast in (True, False):  # the second call is a repetition of the first
+        async with client(front, project, toolset) as modern_client:
+            answers.append((await modern_client.call_tool(tool, arguments)).model_dump(by_alias=True))
+    assert answers[0] == answers[1]
+    text, link = answers[0]["content"]
+    assert json.loads(text["text"]) == answers[0]["structuredContent"]
+    async with client(front, project, toolset) as modern_client:
+        shown = json.dumps(await read(modern_client, link["uri"]))
+    made = answers[0]["structuredContent"]
+    assert str(made["root"]["id"] if "root" in made else made.get("id", made.get("workflowId"))) in shown
+    async with client(front, project, toolset, "legacy") as old_client:
+        (only,) = (await old_client.call_tool(tool, arguments)).content
+        assert only.type == "text"
+
+
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_lists_have_a_few_entries_and_the_kinds(front: Front, project: str, mode: Any) -> None:
     async with client(front, project, "items,flows,gateway", mode) as all_but_sessions:

@@ -73,7 +73,16 @@ class Creation:
 def tools(flows: FlowStore, names: StepNames, services: Services) -> tuple[Tool, ...]:
     """The tool."""
     handle = Creation(flows, names, services)
-    return (Tool("workflow_create", _CREATE, WorkflowCreate, (Created,), handle.workflow_create),)
+    return (
+        Tool(
+            "workflow_create",
+            _CREATE,
+            WorkflowCreate,
+            (Created,),
+            handle.workflow_create,
+            makes=lambda made: f"flows/{made.id}",
+        ),
+    )
 
 
 def _check(args: WorkflowCreate) -> None:

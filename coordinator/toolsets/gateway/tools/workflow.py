@@ -296,6 +296,7 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             Start,
             (WorkflowAnswer,),
             handle.start,
+            makes=lambda made: f"operations/{made.workflow_id}",
             asks=True,
             deferral=deferral,
             waits=handle.start_may_wait,

@@ -152,7 +152,14 @@ def tools(trees: TreeStore, services: Services) -> tuple[Tool, ...]:
     """The tools."""
     handle = Trees(trees, services)
     return (
-        Tool("create_work_tree", _CREATE, CreateWorkTree, (CreateWorkTreeResult,), handle.create_work_tree),
+        Tool(
+            "create_work_tree",
+            _CREATE,
+            CreateWorkTree,
+            (CreateWorkTreeResult,),
+            handle.create_work_tree,
+            makes=lambda made: f"items/{made.root.id}/tree",
+        ),
         Tool(
             "complete_tree",
             _COMPLETE,
