@@ -91,6 +91,9 @@ class StepRow(Result, kw_only=True):
     approved_by: Annotated[str, Meta(description="Who released it, or let it begin; absent: nobody.")] | UnsetType = (
         UNSET
     )
+    via: Annotated[str, Meta(description="client: that one's client was asked, and may have answered by itself.")] | (
+        UnsetType
+    ) = UNSET
 
 
 class Workflow(Result, kw_only=True):

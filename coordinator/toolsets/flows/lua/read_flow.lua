@@ -3,7 +3,7 @@ purpose:   Reads a flow with its steps; of long results only the length.
 guarantee: A consistent snapshot. Changes nothing.
 args:      id
 reply:     {header fields and values, spec, finished steps as pack_row writes them (each packed), open steps
-           {id, fields...}} or nothing: unknown
+           {id, fields..., who declined as JSON}} or nothing: unknown
 errors:    none
 writes:    none
 --]]
@@ -29,6 +29,7 @@ return function(run, id)
     if st then
       local flat = {st.id}
       for _, field in ipairs(FIELDS) do flat[#flat + 1] = st[field] or '' end
+      flat[#flat + 1] = cjson.encode(st.m or {})
       open[#open + 1] = flat
     end
   end

@@ -54,6 +54,7 @@ _RESULTS = Script(LIBRARY, "read_results", list[tuple[int, str, str, str | int |
 _IDS = Script(LIBRARY, "flow_ids", tuple[list[str], bool])
 _LIST = Script(LIBRARY, "list_flows", list[tuple[str, str, str, str, str, str, str, str]])
 _FIND: Script[Any] = Script(LIBRARY, "find_step")
+_DECLINE: Script[Any] = Script(LIBRARY, "decline_gate")
 _TRIM = Script(LIBRARY, "trim_flows", tuple[int, int])
 REPORT: Script[Any] = Script(LIBRARY, "report_steps")
 """The script with which workers report outcomes of flows' steps."""
@@ -99,6 +100,10 @@ class StepRecord(Struct, frozen=True, kw_only=True):
     gate: bool = False
     """Whether it is a waiting gate."""
     approved_by: str | None = None
+    via: str = ""
+    """How that came, if not by a call of its own: ``client``."""
+    declined: tuple[str, ...] = ()
+    """Those who were asked to release the gate and have not."""
 
 
 class FlowRow(Struct, frozen=True, kw_only=True):
@@ -309,20 +314,27 @@ class FlowStore(RunStore):
         )
 
     async def release(
-        self, project: str, request: IdempotencyKey, step: int, actor: str
+        self, project: str, request: IdempotencyKey, step: int, actor: str, via: str = ""
     ) -> tuple[bool, StepStatus] | None:
         """Releases a gate, or lets a pending or paused step begin at once.
+
+        Args:
+            via: as ``StepRecord.via``.
 
         Returns:
             Whether this call did it, and the step's status before; None if the step is unknown.
         """
         await self._note(project, request)
-        reply = await self._change(_RELEASE, project, request, step, actor)
+        reply = await self._change(_RELEASE, project, request, step, actor, via)
         if reply:
             await self._wake_relay(project, reply[2])
             return reply[0], _OPEN[reply[1]]
         found = await self.find_step(project, step)
         return (False, found.step.status) if found else None
+
+    async def decline(self, project: str, step: int, actor: str) -> None:
+        """Notes that somebody was asked to release a gate, and has not."""
+        await self._store.run(_DECLINE, project, step, actor)
 
     async def pause(
         self, project: str, request: IdempotencyKey, flow: int, actor: str, *, resume: bool = False
@@ -392,6 +404,7 @@ def _row(id: str, name: str, status: str, creator: str, created: str, ended: str
 
 def _finished(flow: int, row: Sequence[Any]) -> StepRecord:
     number, key, status, attempt, ready, started, ended, result, *more = row
+    by, _, via = (more[0] or "").partition("\0") if more else ("", "", "")
     return StepRecord(
         id=flow + number,
         key=key,
@@ -401,12 +414,14 @@ def _finished(flow: int, row: Sequence[Any]) -> StepRecord:
         started_at=None if started is False else flow + started,
         completed_at=flow + ended,
         result_json=result if isinstance(result, str) else None,
-        approved_by=more[0] or None if more else None,
+        approved_by=by or None,
+        via=via,
     )
 
 
 def _open(id: bytes, *values: bytes) -> StepRecord:
-    key, status, attempt, ready, started, by, gate = (value.decode() for value in values)
+    key, status, attempt, ready, started, released, gate, declined = (value.decode() for value in values)
+    by, _, via = released.partition("\0")
     return StepRecord(
         id=int(id),
         key=key,
@@ -416,4 +431,6 @@ def _open(id: bytes, *values: bytes) -> StepRecord:
         started_at=int(started) if started and (gate or status == "r") else None,
         gate=status == "g",
         approved_by=by or None,
+        via=via,
+        declined=tuple(msgspec.json.decode(declined) or ()),
     )

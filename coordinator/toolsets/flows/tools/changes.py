@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from coordinator.errors import ToolFailure
 from coordinator.toolsets.flows.contract.changes import Cancelled, Released, WorkflowCancel, WorkflowStepReady
-from coordinator.toolsets.flows.rules.permissions import administers, may_approve, may_read
-from coordinator.toolsets.flows.rules.spec import unpack
+from coordinator.toolsets.flows.rules.permissions import administers
 from coordinator.toolsets.flows.store.flows import FlowStore
-from coordinator.toolsets.flows.tools.shared import Acting, acting, approver_roles, unknown_workflow
+from coordinator.toolsets.flows.tools.approvals import check_approver, unknown_step
+from coordinator.toolsets.flows.tools.shared import acting, unknown_workflow
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Services, Tool
 
@@ -51,30 +50,12 @@ class Changes:
         who = await acting(self._services, call, args.actor)
         record = keyed(who.id, args.request_id, "workflow_step_ready", args.step_id)
         if who.caller is not None:
-            await self._check_rights(call.project, args.step_id, who)
+            await check_approver(self._flows, call.project, args.step_id, who.caller)
         outcome = await self._flows.release(call.project, record, args.step_id, who.id)
         if outcome is None:
-            raise _unknown_step()
+            raise unknown_step()
         released, status = outcome
         return Released(queued=released, error=UNSET if released else f"step is {status}")
-
-    async def _check_rights(self, project: str, step: int, who: Acting) -> None:
-        """Rejects callers who may not see the workflow, or lack the role that a gate requires. (Creator and roles
-        of a workflow never change, so they can be read before.)
-
-        Raises:
-            ToolFailure: ``permission_denied``; RESOURCE_NOT_FOUND.
-        """
-        found = await self._flows.find_step(project, step)
-        spec = unpack(found.spec) if found is not None else None
-        if found is None or spec is None or not may_read(who.caller, found.creator, approver_roles(spec)):
-            # A caller must not learn of an invisible workflow.
-            raise _unknown_step()
-        role = spec.flow[found.step.key].approver_role
-        if not may_approve(who.caller, role):
-            raise ToolFailure(
-                "permission_denied", f"step_id: only somebody with the role {role!r} may release this gate"
-            )
 
 
 def tools(flows: FlowStore, services: Services) -> tuple[Tool, ...]:
@@ -99,7 +80,3 @@ def tools(flows: FlowStore, services: Services) -> tuple[Tool, ...]:
             criticality=Criticality.CRITICAL,
         ),
     )
-
-
-def _unknown_step() -> ToolFailure:
-    return ToolFailure("RESOURCE_NOT_FOUND", "step_id: no such step in this project")

@@ -174,4 +174,5 @@ def _shown(step: StepRecord, spec: Spec) -> StepRow:
         started_at=step.started_at,
         completed_at=step.completed_at,
         approved_by=step.approved_by or UNSET,
+        via=step.via or UNSET,
     )
