@@ -54,7 +54,7 @@ STUCK_SECONDS = 30.0
 """A client that has taken nothing for so long is cut off."""
 LISTS_SECONDS = 0.25
 """How often it is looked whether lists have changed."""
-_AWAY_SECONDS = 1.0
+AWAY_SECONDS = 1.0
 """The pause while the store does not answer."""
 _FULL_MS = 5_000
 _DRAIN_MS = 2_000
@@ -275,7 +275,7 @@ class Subscription:
             try:
                 await self._step()
             except ToolFailure:
-                await self._sleep(_AWAY_SECONDS)
+                await self._sleep(AWAY_SECONDS)
         if self.ended == "revoked":
             raise MCPError(types.INVALID_REQUEST, "The rights of this token have ended or changed")
         return types.SubscriptionsListenResult(_meta=self._meta)
@@ -310,12 +310,12 @@ class Subscription:
                 await self._tell(_LISTS[name])
             return
         self._told = {uri: at for uri, at in self._told.items() if at > now}
-        self._woken.clear()
         if self.ended is None:
             await self._sleep(min([recheck_at, *self._due.values()]) - now)
 
     async def _sleep(self, seconds: float) -> None:
-        """Sleeps until the time is over or something has come."""
+        """Sleeps until the time is over or something comes."""
+        self._woken.clear()
         timer = self._loop.call_later(seconds, self._woken.set)
         try:
             await self._woken.wait()

@@ -22,7 +22,9 @@ from coordinator.store.address import parse
 from coordinator.store.embedded import known_url
 from tests.support.fleets import Http, RunningFleet, scrape
 from tests.support.wait import wait_until_sync
+from tests.transport.rig import modern
 
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 SLOTS = ("fe-0", "fe-1", "fe-2")
 
 
@@ -197,7 +199,18 @@ def test_a_fleet_that_stops_ends_its_streams(tmp_path: Path) -> None:
             response = connection.getresponse()
             assert b"retry: " in response.readline()
             streams.append((connection, response))
+        head, body = modern("subscriptions/listen", {"notifications": {}}, "s")
+        subscriptions = []
+        for _ in range(4):
+            connection = http.client.HTTPConnection("127.0.0.1", fleet.port, timeout=60)
+            connection.request("POST", "/mcp/items", body, dict(head))
+            subscriptions.append((connection, connection.getresponse()))
         fleet.process.send_signal(signal.SIGTERM)
+        for connection, response in subscriptions:
+            frames = [json.loads(line[6:]) for line in response.read().splitlines() if line.startswith(b"data: ")]
+            assert [frame.get("method", "result") for frame in frames] == [_ACKNOWLEDGED, "result"]
+            assert frames[-1]["result"]["resultType"] == "complete"
+            connection.close()
         for connection, response in streams:
             last = response.read().decode()  # raises if the end is missing
             assert ": this process takes no new work; connect again\nretry: " in last

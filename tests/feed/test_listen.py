@@ -15,6 +15,7 @@ from mcp.client import Client as SdkClient
 from mcp.client.subscriptions import ResourceUpdated
 
 from coordinator.definitions import shared_definitions, shipped
+from coordinator.errors import ToolFailure
 from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import feed as metrics
 from coordinator.settings import Settings
@@ -302,6 +303,30 @@ async def test_a_withdrawn_permission_ends_what_it_opened(guarded: Guarded, tool
         await tools.update(item, summary="x")
         await Flows(tools.store, tools.project)("workflow_cancel", id=flow)
         assert await stream.told() == flows
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_rights_that_cannot_be_checked_are_tried_again_after_a_pause(
+    guarded: Guarded, tools: Client, uris: Uris, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = await token(guarded, "mine", "items", "workflow")
+    item = await tools.add()
+    uri = uris(f"items/{item}")
+    position, tries, loop = guarded.reader.position, list[float](), asyncio.get_running_loop()
+
+    async def fails(*given: Any) -> Any:
+        tries.append(loop.time())
+        if len(tries) < 3:
+            raise ToolFailure("store_unavailable", "no store")
+        return await position(*given)
+
+    async with subscribed(guarded, tools.project, uri, headers=bearer(mine)) as stream:
+        monkeypatch.setattr(guarded.reader, "position", fails)
+        monkeypatch.setattr(listening, "AWAY_SECONDS", 0.3)
+        guarded.tokens.write(guarded.tokens.path.read_text().replace("[items, workflow]", "[items]"))
+        await guarded.authenticator.read(guarded.tokens.path)
+        await stream.tells(*uri)
+        assert tries[2] - tries[0] >= 0.6
 
 
 async def test_workflows_of_others_are_not_acknowledged(guarded: Guarded, tools: Client, uris: Uris) -> None:
