@@ -144,7 +144,9 @@ class Listener:
 
     def push(self, gap: Gap) -> None:
         """Tells it of a gap; called by the reader."""
-        if self._end is None and self.renewed is None:
+        if self.renewed is not None:
+            self.renewed()
+        elif self._end is None:
             self._waiting.append(gap)
             self._wake()
 

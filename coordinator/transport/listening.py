@@ -233,6 +233,8 @@ class Subscription:
         """Lists that are to be told."""
         self._stale = False
         """Whether the URIs have to be checked again."""
+        self._other_rights = False
+        """Whether that is because of the caller's rights."""
         self._moved: set[Tree] = set()
         """Trees that may have another root now."""
         self._looked = self._loop.time()
@@ -292,15 +294,7 @@ class Subscription:
                 self._stale = tree.lineage != lineage_of(tree.place, await self._read(tree.place))
                 self._moved.discard(tree)
             if self._stale and self.ended is None:
-                self._stale = False
-                try:
-                    await self._follow()
-                except ToolFailure:
-                    self._stale = True
-                    raise
-                if self._wanted and not (self._watch.uris or self.lists):
-                    self.end("revoked")
-                self.tell_all()
+                await self._follow_again()
             for uri in due:
                 if self.ended is None and self._due.pop(uri, None) is not None:
                     self._told[uri] = now + SPACING_SECONDS
@@ -312,6 +306,19 @@ class Subscription:
         self._told = {uri: at for uri, at in self._told.items() if at > now}
         if self.ended is None:
             await self._sleep(min([recheck_at, *self._due.values()]) - now)
+
+    async def _follow_again(self) -> None:
+        """Follows other events, because trees have moved or the caller's rights have changed."""
+        before = self._watch.uris
+        await self._follow()
+        self._stale = False
+        if not self._other_rights:
+            # What is there no longer was deleted.
+            self._due.update(dict.fromkeys(set(before).difference(self._watch.uris), self._loop.time()))
+        elif self._wanted and not (self._watch.uris or self.lists):
+            self.end("revoked")
+        self._other_rights = False
+        self.tell_all()
 
     async def _sleep(self, seconds: float) -> None:
         """Sleeps until the time is over or something comes."""
@@ -336,7 +343,7 @@ class Subscription:
         if isinstance(caller, Caller) and caller != self._exchange.caller:
             self._exchange.caller = caller
             self._changed |= self.lists
-            self._stale = True
+            self._stale = self._other_rights = True
 
     async def _follow(self) -> None:
         """Checks the URIs by reading, and follows the events of those that can be read.

@@ -16,12 +16,13 @@ from mcp.client.subscriptions import ResourceUpdated
 
 from coordinator.definitions import shared_definitions, shipped
 from coordinator.errors import ToolFailure
+from coordinator.feed import reader
 from coordinator.identity.noop import trust_self_reported
 from coordinator.metrics import feed as metrics
 from coordinator.settings import Settings
 from coordinator.settings.feed import Feed
 from coordinator.settings.workflows import Workflows
-from coordinator.store import Store
+from coordinator.store import Store, keys
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
 from coordinator.transport import app, listening
@@ -189,6 +190,39 @@ async def test_a_tree_that_moves_below_another_root_is_still_followed(
             await tools.update(top, summary="what was told before was still of the move")
         await tools.update(elsewhere, summary="x")
         await stream.tells(uri)
+
+
+async def test_the_end_of_an_item_is_told_though_it_was_changed_just_before(
+    front: Front, tools: Client, uris: Uris, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "SPACING_SECONDS", 0.5)
+    top, child = await tools.chain(1)
+    uri, marker = uris(f"items/{child}/tree", f"items/{top}")
+    async with subscribed(front, tools.project, [uri, marker]) as stream:
+        await tools.update(child, summary="x")
+        assert await stream.told() == uri
+        await tools.update(child, summary="y")
+        await tools.delete(child)
+        assert await stream.told() == uri
+        await tools.update(top, summary="z")
+        await stream.tells(marker)
+
+
+async def test_every_uri_is_told_when_events_were_trimmed_before_they_were_read(
+    front: Front, tools: Client, uris: Uris, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "COUNT", 5)
+    many = uris(*(f"items/{item}" for item in await tools.add_many(3)))
+    async with subscribed(front, tools.project, many) as stream:
+        await tools.update(many[0].rpartition("/")[2], summary="the reader has begun")
+        assert await stream.told() == many[0]
+        async with tools.store.client.pipeline(transaction=True) as pipe:
+            key = keys.events.key(tools.project)
+            for _ in range(20):
+                pipe.xadd(key, {"k": "update", "i": "f" * 32})
+            pipe.xtrim(key, maxlen=10, approximate=False)
+            await pipe.execute()
+        await stream.tells(*many)
 
 
 async def test_every_uri_is_told_when_the_reader_had_to_connect_again(
