@@ -19,8 +19,23 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 2.0
 """How long a call that may become a task waits for its result first."""
+POLL_MS = 1_000
+"""How often clients should ask for a result."""
+LATER_POLL_MS = 5_000
+"""The same, after ``LATER_MS``."""
+LATER_MS = 60_000
 LONGEST_STATE = 2_048
 """The most bytes of a state, in MessagePack: the id of a task goes into a header."""
+
+
+def poll_ms(elapsed_ms: int) -> int:
+    """How often clients should ask for a result of a task that was created so long ago."""
+    return POLL_MS if elapsed_ms < LATER_MS else LATER_POLL_MS
+
+
+def fits(state: msgspec.Struct) -> bool:
+    """Whether a task can consist of this state."""
+    return len(msgspec.msgpack.encode(state)) <= LONGEST_STATE
 
 
 class Pending(msgspec.Struct, frozen=True, kw_only=True):

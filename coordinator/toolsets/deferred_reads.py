@@ -42,8 +42,8 @@ def deferring(tool: Tool) -> Tool:
         waited = getattr(result, "waited", None)
         if not isinstance(waited, Waited):
             return result
-        waited.ms = call.elapsed_ms
-        over = call.elapsed_ms >= (DAY_MS if args.wait_ms == LONGEST_WAIT_MS else args.wait_ms)
+        waited.ms = call.elapsed_ms or 0
+        over = waited.ms >= (DAY_MS if args.wait_ms == LONGEST_WAIT_MS else args.wait_ms)
         return result if waited.met or over else _pending(state, result)
 
     return replace(tool, handler=begin, deferral=Deferral(wait, read))

@@ -113,8 +113,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     """The answer to a question of an earlier call of this kind, by the same caller."""
     can_defer: bool = False
     """Whether the handler may return ``Pending``: the client asks later for the result."""
-    elapsed_ms: int = 0
-    """Of a call about a task: how long ago that was created."""
+    elapsed_ms: int | None = None
+    """Of a call about a task: how long ago that was created. None: the call is none."""
     recheck: Callable[[], Awaitable[object]] | None = None
     """Of a call that may wait, unless the transport calls it: raises ToolFailure if its caller is no longer allowed."""
     notice: Notice | None = None

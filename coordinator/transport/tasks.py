@@ -11,16 +11,11 @@ from typing import Any
 import msgspec
 
 from coordinator.metrics import recorder
-from coordinator.toolsets.deferral import LONGEST_STATE, Pending
+from coordinator.toolsets.deferral import Pending, fits, poll_ms
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import Call, Tool
 from coordinator.transport.sealing import Seals
 
-POLL_MS = 1_000
-"""How often clients should ask for a result."""
-LATER_POLL_MS = 5_000
-"""The same, after ``LATER_MS``."""
-LATER_MS = 60_000
 _PURPOSE = "task"
 
 
@@ -46,7 +41,7 @@ class Task(msgspec.Struct, array_like=True, frozen=True):
             "createdAt": iso(self.created),
             "lastUpdatedAt": iso(now),
             "ttlMs": self.ttl_ms,
-            "pollIntervalMs": POLL_MS if now - self.created < LATER_MS else LATER_POLL_MS,
+            "pollIntervalMs": poll_ms(now - self.created),
         }
         return {**found, "statusMessage": message} if message else found
 
@@ -69,9 +64,9 @@ class Tasks:
         Raises:
             ToolFailure: the store does not answer.
         """
-        state = _encode(pending.state)
-        if len(state) > LONGEST_STATE:
+        if not fits(pending.state):
             return None
+        state = _encode(pending.state)
         caller = call.caller.id if call.caller is not None else ""
         now = await self.now()
         task = Task(self._seals.audience, call.project, caller, tool.name, now, pending.ttl_ms, msgspec.Raw(state))

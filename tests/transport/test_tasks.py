@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coordinator.metrics import recorder
+from coordinator.metrics.catalogue import AGENTS_WAITING
 from coordinator.metrics.protocol import TASKS as COUNTED
 from coordinator.settings import Settings
-from coordinator.store import Store
+from coordinator.store import Store, keys
 from coordinator.toolsets import deferral, deferred_reads
 from coordinator.toolsets.gateway import operations
+from coordinator.toolsets.items import waiting
 from tests.gateway.lab import Worker, section, settings_of, states
 from tests.support.counts import counted
+from tests.support.wait import wait_until
 from tests.transport.rounds import FORM, TASKS, Client, Json, Site, accepting, refusing
 
 pytestmark = pytest.mark.anyio
@@ -342,3 +348,81 @@ async def test_only_clients_with_tasks_may_ask_to_be_told_of_them(site: Site) ->
     status, body = await bot.request(app, "subscriptions/listen", params)
     assert (status, body["error"]["code"]) == (400, -32021)
     assert body["error"]["data"]["requiredCapabilities"] == TASKS
+
+
+def claim(**more: Any) -> Json:
+    """A claim of any item that waits."""
+    selector = {"selector": {"tags": "wanted"}}
+    return {"requestId": str(uuid.uuid4()), "claims": [selector], "waitMs": 60_000, **more}
+
+
+async def offer(client: Client, app: Any, title: str = "x") -> str:
+    """An item that such claims find."""
+    made = await client(app, "manage_items", {"operation": "create", "items": [{"title": title, "tags": "wanted"}]})
+    item: str = made["structuredContent"]["items"][0]["id"]
+    return item
+
+
+async def held(client: Client, app: Any, item: str) -> bool:
+    found = await client(app, "get_context", {"itemId": item})
+    return "claimDetail" in found["structuredContent"]
+
+
+async def test_claims_wait_in_order_as_tasks_of_no_process(site: Site) -> None:
+    boss, one, two = (site.client(name, "items", can=TASKS) for name in ("boss", "one", "two"))
+    here, there = site.process(), site.process()
+    first = await one(here, "claim_item", claim())
+    second = await two(there, "claim_item", claim())
+    assert (first["status"], first["statusMessage"]) == ("working", "waits for an item")
+    item = await offer(boss, here)
+    assert await held(boss, here, item)
+    assert (await two.task(here, "get", second["taskId"]))["status"] == "working"
+    done = await one.task(site.process(), "get", first["taskId"])
+    assert done["status"] == "completed"
+    (won,) = done["result"]["structuredContent"]["claimResults"]
+    assert (won["outcome"], won["itemId"], won["claimedBy"]) == ("success", item, "one")
+    assert (await one.task(there, "get", first["taskId"]))["result"] == done["result"]
+    other = await offer(boss, there)
+    done = await two.task(here, "get", second["taskId"])
+    assert done["result"]["structuredContent"]["claimResults"][0]["itemId"] == other
+    # The client of a task that has ended may come back much later: no item is taken for it then.
+    assert await one.task(here, "cancel", first["taskId"]) == {}
+    assert await held(boss, here, item)
+
+
+async def test_an_item_that_comes_at_once_is_the_answer_of_the_call(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deferral, "GRACE_SECONDS", 30.0)
+    boss, one = (site.client(name, "items", can=TASKS) for name in ("boss", "one"))
+    app = site.process()
+    asking = asyncio.create_task(one(app, "claim_item", claim()))
+    await wait_until(lambda: counted(AGENTS_WAITING, recorder().slot) == 1, what="the parked claim")
+    item = await offer(boss, app)
+    (won,) = (await asking)["structuredContent"]["claimResults"]
+    assert won["itemId"] == item
+
+
+@pytest.mark.parametrize("end", ["silent", "cancelled"])
+async def test_a_claim_that_nobody_asks_about_gets_nothing(
+    site: Site, store: Store, project: str, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr(deferral, "POLL_MS", 1 if end == "silent" else 60_000)
+    monkeypatch.setattr(waiting, "ALIVE_MS", 500)
+    boss, one = (site.client(name, "items", can=TASKS) for name in ("boss", "one"))
+    app = site.process()
+    created = await one(app, "claim_item", claim())
+    if end == "cancelled":
+        assert await one.task(app, "cancel", created["taskId"]) == {}
+    else:
+
+        async def forgotten() -> bool:
+            return not await store.command("KEYS", keys.alive.key(project, "*"))
+
+        await wait_until(forgotten, what="the end of the task's life")
+    item = await offer(boss, app)
+    assert not await held(boss, app, item)
+    done = await one.task(app, "get", created["taskId"])
+    (lost,) = done["result"]["structuredContent"]["claimResults"]
+    assert (done["status"], lost["outcome"]) == ("completed", "no_match")
+    assert not await held(boss, app, item)

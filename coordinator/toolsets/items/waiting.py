@@ -93,7 +93,9 @@ class Parking:
         self._metrics = recorder()
         self._warn = ThrottledWarnings()
 
-    async def claim(self, call: Call, request: IdempotencyKey, run: Run, wait_ms: int) -> ClaimReply:
+    async def claim(
+        self, call: Call, request: IdempotencyKey, run: Run, wait_ms: int, *, keep: bool = False
+    ) -> ClaimReply:
         """A claim that waits up to ``wait_ms`` for an item; the outcome is ``success`` or ``no_match``.
 
         If the call is cancelled, its client hangs up, or its answer does not arrive, its place in the queue or its item
@@ -101,6 +103,7 @@ class Parking:
 
         Args:
             run: claims or parks, given how many milliseconds are left, and whether there is no other such call here.
+            keep: the call stays parked for others that hold it when its time is over; the outcome is ``parked`` then.
 
         Raises:
             ToolFailure: ``draining``, also if the client hangs up; ``store_unavailable``, and what ``run`` raises.
@@ -135,7 +138,9 @@ class Parking:
                 if not woken.done():
                     if call.hung_up is not None and call.hung_up.done():
                         raise _HungUp
-                    reply = await self._claims.end_wait(call.project, request, self.process, keep=True)
+                    ended = await self._claims.end_wait(call.project, request, self.process, keep=not keep)
+                    if not keep or ended.claims[0].outcome == "success":
+                        reply = ended
                     break
                 with contextlib.suppress(_Missed):
                     reply = woken.result()

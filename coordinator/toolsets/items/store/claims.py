@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from coordinator.metrics import recorder
-from coordinator.store import Script, ScriptFailure
+from coordinator.store import Script, ScriptFailure, keys
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.items.rules.ids import no_such_item
 from coordinator.toolsets.items.rules.selection import Selector
@@ -158,6 +158,11 @@ class ClaimStore(BaseStore):
     async def end_wait(self, project: str, request: IdempotencyKey, process: str, keep: bool) -> ClaimReply:
         """Ends a claim parked by ``process``; with ``keep``, records that nothing was found."""
         return await self._change(_END_WAIT, project, request, int(keep), process)
+
+    async def waits(self, project: str, request: IdempotencyKey) -> bool:
+        """Whether a claim is parked, or was answered lately."""
+        places = keys.waiter.key(project, request.key), keys.request.key(project, request.key)
+        return bool(await self._store.command("EXISTS", *places))
 
     async def leave_wait(self, project: str, request: IdempotencyKey, process: str) -> None:
         """Ends a claim parked by ``process`` whose client has hung up; gives an item that it was handed back."""

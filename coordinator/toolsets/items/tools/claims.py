@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
+import msgspec
 from msgspec import UNSET, to_builtins
 
 from coordinator.errors import invalid
 from coordinator.metrics import recorder
 from coordinator.metrics.throttled import ThrottledWarnings
 from coordinator.store.idempotency import IdempotencyKey, idempotency_key
+from coordinator.toolsets import deferral
 from coordinator.toolsets.actor import Distrusted, Trusted, checked, given
+from coordinator.toolsets.deferral import Pending
 from coordinator.toolsets.items.contract.attempts import REASONS
 from coordinator.toolsets.items.contract.claims import (
     ClaimEntry,
@@ -26,6 +29,7 @@ from coordinator.toolsets.items.contract.claims import (
     Selector,
 )
 from coordinator.toolsets.items.expiring import Expiring
+from coordinator.toolsets.items.polled_waits import DAY_MS, PARKED, PolledWaits
 from coordinator.toolsets.items.rules import selection
 from coordinator.toolsets.items.rules.graph import unsatisfied
 from coordinator.toolsets.items.rules.ids import FULL, is_uuid, no_id, to_inner
@@ -91,6 +95,12 @@ class _Named(Protocol):
     def item_id(self) -> str | None: ...
 
 
+class ClaimWait(msgspec.Struct, array_like=True, frozen=True):
+    """What a claim that has become a task consists of."""
+
+    arguments: ClaimItem
+
+
 class Claims:
     """Handler of the tool that claims and releases items."""
 
@@ -98,33 +108,36 @@ class Claims:
         self._store = store
         self._expiring = expiring
         self._parking = parking
+        self._polled = PolledWaits(store, parking)
         self._services = services
         self._longest_ms = services.settings.longest_wait_ms
         self._metrics = recorder()
         self._warn = ThrottledWarnings()
 
-    async def claim_item(self, call: Call, args: ClaimItem) -> ClaimItemResult:
+    async def asked_again(self, call: Call, state: ClaimWait) -> ClaimItemResult | Pending:
+        """What a claim has come to that has become a task."""
+        return await self.claim_item(call, state.arguments)
+
+    async def stop(self, call: Call, state: ClaimWait) -> ClaimWait:
+        """Ends the wait of a claim that has become a task."""
+        _, record, _ = await self._identified(state.arguments)
+        await self._polled.leave(call.project, record)
+        return state
+
+    async def claim_item(self, call: Call, args: ClaimItem) -> ClaimItemResult | Pending:
         """Claims and releases items for the trusted actor."""
         selector = _check(args)
         claims, releases = args.claims, args.releases
-        include = wanted_parts(args.include) if args.include else ""
-        able = None if args.capabilities is None else capabilities(args.capabilities, "capabilities")
-        who = claimant(await self._trusted(args), able)
+        who, record, include = await self._identified(args)
         agent = who.id
-        for entry in claims:
-            if entry.agent_id is not None and entry.agent_id != agent:
-                self._warn("agentId", "agentId of a claim is ignored: the trusted actor differs")
-                break
-        asked: tuple[object, ...] = (claims, releases, include) if include else (claims, releases)
-        if able is not None:
-            asked = (*asked, able)
-        record = idempotency_key(agent, args.request_id, "claim_item", *asked)
         freed_items: list[Release] = []
         if releases:
             ids = await self._store.resolve(call.project, _ids(releases, "releases"))
             freed_items = list(map(_packed_release, ids, releases))
         if selector is not None:
             reply: ClaimReply = await self._by_selector(call, args, record, who, selector, freed_items, include)
+            if reply.claims[0].outcome == PARKED:
+                return _pending(args, claims[0], agent, reply)
         else:
             ids = _ids(claims, "claims")
             if ids and min(map(len, ids)) < FULL:
@@ -159,6 +172,21 @@ class Claims:
                 releases_failed=len(released) - freed,
             ),
         )
+
+    async def _identified(self, args: ClaimItem) -> tuple[Claimant, IdempotencyKey, str]:
+        """Who claims, under which request, and letters of what to add about claimed items. Raises as ``_trusted``."""
+        claims = args.claims
+        include = wanted_parts(args.include) if args.include else ""
+        able = None if args.capabilities is None else capabilities(args.capabilities, "capabilities")
+        who = claimant(await self._trusted(args), able)
+        for entry in claims:
+            if entry.agent_id is not None and entry.agent_id != who.id:
+                self._warn("agentId", "agentId of a claim is ignored: the trusted actor differs")
+                break
+        asked: tuple[object, ...] = (claims, args.releases, include) if include else (claims, args.releases)
+        if able is not None:
+            asked = (*asked, able)
+        return who, idempotency_key(who.id, args.request_id, "claim_item", *asked), include
 
     async def _trusted(self, args: ClaimItem) -> Trusted:
         """The actor of a call. Raises ToolFailure as ``resolve_actor``, with an outcome for each claim."""
@@ -207,6 +235,11 @@ class Claims:
         find = partial(self._store.claim_next, call.project, record, who, ttl_ms, wanted, releases, include=include)
         if not args.wait_ms:
             return await find()
+        if call.elapsed_ms is not None:
+            return await self._polled.go_on(call, record, find, args.wait_ms)
+        grace_ms = int(deferral.GRACE_SECONDS * 1000)
+        if call.can_defer and args.wait_ms > grace_ms and deferral.fits(ClaimWait(args)):
+            return await self._polled.begin(call, record, find, grace_ms)
         park = partial(find, process=self._parking.process)
         return await self._parking.claim(call, record, park, min(args.wait_ms, self._longest_ms))
 
@@ -221,11 +254,35 @@ def tools(store: ClaimStore, parking: Parking, services: Services, expiring: Exp
             ClaimItem,
             (ClaimItemResult,),
             handle.claim_item,
+            deferral=deferral.Deferral(ClaimWait, handle.asked_again, handle.stop),
             waits=_waits,
             wait_ms=lambda args: args.wait_ms,
             parks=True,
             criticality=_weigh,
             result_chars=RESULT_CHARS,
+        ),
+    )
+
+
+def _pending(args: ClaimItem, entry: ClaimEntry, agent: str, reply: ClaimReply) -> Pending:
+    """A claim that waits on as a task."""
+    none = msgspec.structs.replace(reply.claims[0], outcome="no_match")
+    result = _claimed(entry, none, agent, reply.now)
+    return Pending(
+        state=ClaimWait(args),
+        ttl_ms=DAY_MS,
+        message="waits for an item",
+        otherwise=ClaimItemResult(
+            claim_results=[result],
+            release_results=list(map(_released, args.releases, reply.releases)),
+            summary=ClaimSummary(
+                claims_total=1,
+                claims_succeeded=0,
+                claims_failed=1,
+                releases_total=len(args.releases),
+                releases_succeeded=0,
+                releases_failed=0,
+            ),
         ),
     )
 
