@@ -172,6 +172,12 @@ KINDS: dict[str, Kind] = {
         "An instance reached a state or a version.",
         {"s": Field("to", "its state"), "v": Field("version", "its version", int)},
     ),
+    "gateway_failed": Kind(
+        "gateway.failed",
+        "gateway",
+        "A transition failed, and its instance stays where it is.",
+        {"s": Field("state", "its state"), "v": Field("version", "its version", int)},
+    ),
     "gateway_asked": Kind(
         "gateway.asked",
         "gateway",

@@ -6,8 +6,8 @@ subjects; the room decides when.
 
 No change is missed, and nobody polls, because of these rules:
 
-1. A read gives the state of its subject and the last id of the project's event stream, from one script (``Moment``). So
-   whatever the state lacks has an entry with a higher id.
+1. A read gives the state of its subject and the last id of the project's event stream (``Moment``), both from one
+   script, or the id first. So whatever the state lacks has an entry with a higher id.
 2. A read also names the ids (``Reading.names``) one of which must have an entry before the answer can change. While
    calls wait, the feed's reader tells the room of each entry about one of them.
 3. An entry above the last read makes the room read again. What is told while a read is under way is compared with the

@@ -33,9 +33,13 @@ _HEADER = re.compile(r"--\[\[\n(.*?\n)--\]\]\n", re.DOTALL)
 _FIELD = re.compile(r"^(\w+):(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _ARGUMENT = re.compile(r"(run\.)?[a-z][a-z0-9_]*(\.\.\.)?")
 _REQUIRE = re.compile(r"local \w+=require '(\w+)'")
-_NEEDLESS = re.compile(r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|--.*|, | [=~<>]?= | [<>+*/] |(?<!\d) \.\. """)
-"""A string, or what the server does not need: a comment, or space around a comma or an operator. (Not where it ends a
-number before dots, nor around a minus, two of which begin a comment.)"""
+_NEEDLESS = re.compile(
+    r"""'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|--.*|, """
+    r"""| [=~<>]?= | [<>+*/] |(?<!\d) \.\. | - (?!-)"""
+    r"""|\b(?:return|and|or|not) (?=[{(#'"])|[)}\]] (?=[a-z])"""
+)
+"""A string, or what the server does not need: a comment, or space at a comma, an operator or a bracket. (Not where it
+ends a number before dots, or keeps two signs from being a comment.)"""
 
 
 class Line(NamedTuple):

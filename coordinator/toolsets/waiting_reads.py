@@ -6,17 +6,23 @@ wait, with ``waited``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Protocol
+import asyncio
+import re
+from collections.abc import Awaitable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from coordinator.errors import invalid
-from coordinator.feed.waits import Met, Outcome, Source
+from coordinator.feed import Cursor, position
+from coordinator.feed.cursor import START
+from coordinator.feed.waits import Met, Moment, Outcome, Reading, Source
 from coordinator.toolsets.tool import Call, Services
 
 LONGEST_WAIT_MS = 50_000
+_VERSION = re.compile(r"v[0-9a-f]{16}")
 WaitMs = Annotated[
     Annotated[int, Meta(ge=0, le=LONGEST_WAIT_MS)] | None,
     Meta(description="Waits so long at most for waitFor."),
@@ -33,14 +39,6 @@ class Waited(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     met: Annotated[bool, Meta(description="False: ask again.")]
     ms: Annotated[int, Meta(description="Its length.")]
     after: Annotated[str, Meta(description="For after of the next call.")]
-
-
-class Arguments(Protocol):
-    """The arguments of a tool that can wait."""
-
-    wait_ms: int | None
-    wait_for: str | None
-    after: str | None
 
 
 def waits(args: Any) -> bool:
@@ -75,7 +73,24 @@ def check(wait_ms: int | None, wait_for: str | None, after: str | None, allowed:
         raise invalid("waitFor", f"'{wait_for[:80]}' is not allowed; allowed: {shown}")
     if after is not None and wait_for != "changed":
         raise invalid("after", "goes with waitFor changed only")
+    if after is not None and not _VERSION.fullmatch(after):
+        raise invalid("after", "must be waited.after of an earlier answer")
     return wait_for
+
+
+def version(*facts: object) -> str:
+    """The version of a state: another one for other facts, which can be packed."""
+    return marked(blake2b(msgspec.msgpack.encode(facts), digest_size=8).hexdigest())
+
+
+def marked(digest: str) -> str:
+    """The version with these 16 hex digits."""
+    return f"v{digest}"
+
+
+def waited(outcome: Outcome) -> Waited:
+    """What an answer says about its wait."""
+    return Waited(met=outcome.met, ms=outcome.ms, after=outcome.reading.version if outcome.reading is not None else "")
 
 
 class WaitingReads:
@@ -83,22 +98,32 @@ class WaitingReads:
 
     def __init__(self, services: Services) -> None:
         self._room = services.room()
+        self._store = services.store
         self._longest_ms = services.settings.longest_wait_ms
 
-    async def wait(self, call: Call, source: Source, key: str, args: Arguments, *, met: Met | None = None) -> Outcome:
-        """Waits for what a call asks for, which was checked.
+    async def wait(
+        self,
+        call: Call,
+        source: Source,
+        key: str,
+        milliseconds: int,
+        *,
+        changed: bool = False,
+        after: str | None = None,
+        met: Met | None = None,
+    ) -> Outcome:
+        """Waits for what a call asks for, which was checked. Arguments as of ``Waits.wait``.
 
         Raises:
             ToolFailure: ``actor_quota``; the store does not answer, or the caller may not read any longer.
         """
-        milliseconds = min(args.wait_ms or 0, self._longest_ms)
         outcome = await self._room.wait(
             source,
             call.project,
             key,
-            milliseconds / 1000,
-            changed=args.wait_for == "changed",
-            after=args.after,
+            min(milliseconds, self._longest_ms) / 1000,
+            changed=changed,
+            after=after,
             met=met,
             caller=call.caller.id if call.caller is not None else "",
             recheck=call.recheck,
@@ -108,6 +133,16 @@ class WaitingReads:
             call.idle(outcome.ms / 1000)
         return outcome
 
+    async def moment(self, project: str, reads: Iterable[Awaitable[Reading | None]]) -> Moment:
+        """Reads of subjects that have no script of their own. They begin after the position was read, so an entry about
+        anything that they lack has a higher id."""
+        at = await position.read(self._store, Cursor(project, "", START), 0)
+        return Moment(at.epoch, at.last, await asyncio.gather(*reads))
+
     def hold(self, held: bool) -> None:
-        """``Toolset.hold``."""
+        """Ends all waits, because this process takes no new work, or allows them again."""
         self._room.hold(held)
+
+    async def drain(self) -> None:
+        """``Toolset.drain``."""
+        self._room.hold(True)

@@ -26,7 +26,12 @@ LOST = "step.lost"
 APPROVED: Json = {
     "initialState": "open",
     "states": {
-        "open": {"transitions": {"ask": {"target": "asked", "executor": {"kind": "human", "queue": "leads"}}}},
+        "open": {
+            "transitions": {
+                "ask": {"target": "asked", "executor": {"kind": "human", "queue": "leads"}},
+                "fail": {"target": "asked", "executor": {"kind": "cli", "command": "false"}},
+            }
+        },
         "asked": {"transitions": {"approve": {"actor": "human", "target": "done"}}},
         "done": {"terminal": True},
     },
@@ -217,6 +222,9 @@ def test_instances_of_the_gateway_and_their_approvals(gateway: GatewayFleet) -> 
     feed, approver = Feed(gateway.fleet.port), Feed(gateway.fleet.port, gateway.human)
     agent, human = gateway.agent(), gateway.agent(gateway.human)
     at = agent.start("approved")
+    agent.refused("workflow.submit", **link(at, "fail"))
+    for one in (feed, approver):
+        assert one.until("gateway.failed", of=at["workflowId"])[0]["state"] == "open"
     at = agent("workflow.submit", **link(at, "ask"))
     of = at["workflowId"]
     asked: Json = {}

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from coordinator.errors import ToolFailure
+from coordinator.feed import FeedReader
+from coordinator.feed.waits import Waits
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.store import Store
@@ -41,7 +43,9 @@ class Flows:
         self.project = project
         self.settings = settings or Settings()
         self._caller = caller
-        toolset = load_toolsets(Services(self.settings, store, trust_self_reported))["flows"]
+        self.room = Waits(FeedReader(store))
+        """Of waiting reads."""
+        toolset = load_toolsets(Services(self.settings, store, trust_self_reported, self.room))["flows"]
         self.tools = {tool.name: tool for tool in toolset.tools}
 
     def as_(self, id: str, *permissions: str, roles: tuple[str, ...] = ()) -> Flows:

@@ -12,6 +12,8 @@ from typing import Any, Self
 
 import msgspec
 
+from coordinator.feed import FeedReader
+from coordinator.feed.waits import Waits
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings, convert
 from coordinator.settings.connections import Connection
@@ -89,18 +91,22 @@ class Lab:
         settings: Settings,
         caller: Caller | None = None,
         toolset: Toolset | None = None,
+        room: Waits | None = None,
     ) -> None:
         self.store = store
         self.project = project
         self.settings = settings
-        self.toolset = toolset or load_toolsets(Services(settings, store, trust_self_reported))["gateway"]
+        self.room = room or Waits(FeedReader(store))
+        """Of waiting reads."""
+        services = Services(settings, store, trust_self_reported, self.room)
+        self.toolset = toolset or load_toolsets(services)["gateway"]
         self.tools = {tool.name: tool for tool in self.toolset.tools}
         self._caller = caller
 
     def as_(self, id: str, *roles: str, permissions: tuple[str, ...] = ()) -> Lab:
         """The same process with an authenticated caller."""
         caller = Caller(id, "user", frozenset(roles), frozenset(permissions))
-        return Lab(self.store, self.project, self.settings, caller, self.toolset)
+        return Lab(self.store, self.project, self.settings, caller, self.toolset, self.room)
 
     async def reply(self, tool: str, **arguments: Any) -> tuple[Json, bool]:
         """The structured content of an answer, and whether it is a refusal. Raises ToolFailure."""

@@ -12,6 +12,7 @@ from coordinator.metrics.feed import WAIT_READS
 from coordinator.toolsets.caller import Caller
 from tests.items.client import Client, Json, actor, fresh_id
 from tests.items.moments import lapse
+from tests.support import parked as support
 from tests.support.counts import counted
 from tests.support.wait import wait_until
 
@@ -30,11 +31,7 @@ async def wait(tools: Client, item: str, condition: str, ms: int = 50_000, **mor
 
 async def parked(tools: Client, item: str, condition: str, **more: Any) -> asyncio.Task[Json]:
     """A wait that has found its condition unmet."""
-    before = tools.room.waiting
-    task = asyncio.create_task(wait(tools, item, condition, **more))
-    await wait_until(lambda: task.done() or (tools.room.waiting > before and tools.room.settled))
-    assert not task.done(), task.result()
-    return task
+    return await support.parked(tools.room, wait(tools, item, condition, **more))
 
 
 async def finish(tools: Client, *items: str) -> None:

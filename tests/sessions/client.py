@@ -15,6 +15,8 @@ import msgspec
 
 from coordinator.definitions import Definitions
 from coordinator.errors import CATALOGUE, ToolFailure
+from coordinator.feed import FeedReader
+from coordinator.feed.waits import Waits
 from coordinator.identity.noop import trust_self_reported
 from coordinator.settings import Settings
 from coordinator.settings.workflows import Workflows
@@ -77,7 +79,9 @@ class Sessions:
     def __init__(self, store: Store, project: str, definitions: Definitions, settings: Settings | None = None) -> None:
         self.store = store
         self.project = project
-        services = Services(settings or globals()["settings"](), store, trust_self_reported)
+        self.room = Waits(FeedReader(store))
+        """Of waiting reads."""
+        services = Services(settings or globals()["settings"](), store, trust_self_reported, self.room)
         self.tools: dict[str, Tool] = {tool.name: tool for tool in toolset(services, definitions).tools}
 
     async def attempt(self, name: str, **arguments: Any) -> Answer:

@@ -42,7 +42,7 @@ CONTRACT: dict[str, tuple[str, ...]] = {
 }
 """The tools of the contract in its order, with their parameters."""
 MORE = {
-    "get_workflow_status": ("answered_checkpoints?",),
+    "get_workflow_status": ("answered_checkpoints?", "waitFor?", "waitMs?", "after?"),
     "start_session": ("item_id?", "actor?", "fence_token?"),
     "yield_checkpoint": ("ask_again?",),
 }

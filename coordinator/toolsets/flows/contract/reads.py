@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, get_args
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from coordinator.toolsets.flows.contract.base import (
     WORKFLOW_STATUSES,
@@ -22,6 +22,7 @@ from coordinator.toolsets.flows.contract.base import (
     WorkflowId,
     WorkflowRef,
 )
+from coordinator.toolsets.waiting_reads import Waited, WaitMs
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -60,8 +61,18 @@ class WorkflowGet(Arguments, kw_only=True):
 
     id: WorkflowRef
     step: Annotated[Id | None, Meta(description="Only this step, by its id, with its whole result.")] = None
-    after: Annotated[Id | None, Meta(description="Only steps after this one: next_after of the page before.")] = None
+    after: Annotated[
+        Id | Annotated[str, Meta(max_length=64)] | None,
+        Meta(
+            description="Only steps after this one: next_after of the page before. With waitFor changed: waited.after "
+            "of the last answer."
+        ),
+    ] = None
     whole: Annotated[bool, Meta(description="All results whole, however large the answer; for programs.")] = False
+    wait_for: Annotated[
+        str | None, Meta(description="ended, attention (or a gate waits that you may release), or changed.")
+    ] = field(name="waitFor", default=None)
+    wait_ms: WaitMs = field(name="waitMs", default=None)
 
 
 class StepRow(Result, kw_only=True):
@@ -109,3 +120,4 @@ class Workflow(Result, kw_only=True):
     next_after: Annotated[int, Meta(description="after of the next page; absent: this is the last.")] | UnsetType = (
         UNSET
     )
+    waited: Annotated[Waited, Meta(description="With waitMs.")] | UnsetType = UNSET

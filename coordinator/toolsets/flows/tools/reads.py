@@ -20,7 +20,9 @@ from coordinator.toolsets.flows.rules.permissions import administers, may_read
 from coordinator.toolsets.flows.rules.spec import Spec, unpack
 from coordinator.toolsets.flows.store.flows import FlowRow, FlowStore, StepRecord
 from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, unknown_workflow
+from coordinator.toolsets.flows.tools.waits import WAITS_FOR, WatchedFlows, met
 from coordinator.toolsets.tool import Call, Complete, Completed, Criticality, Reply, Tool
+from coordinator.toolsets.waiting_reads import WaitingReads, check, wait_ms, waited, waits
 
 _LIST = (
     "List workflows with their status, newest first. A list that looks for few among very many may stop before it has "
@@ -34,7 +36,7 @@ _BEFORE = "fleet-coordinator/before"
 _GET = (
     "Get a workflow with its steps so far. A gate that waits for workflow_step_ready is a step with status running and "
     "tool null. result_json is the JSON text of what a step returned, or of its error; of the largest, only size and "
-    "beginning where one answer cannot hold them all: step=<its id> shows one whole."
+    "beginning where one answer cannot hold them all: step=<its id> shows one whole. waitMs waits for waitFor."
 )
 
 
@@ -45,8 +47,10 @@ _ID_DIGITS = 13
 class Reads:
     """The handlers of the tools that show workflows."""
 
-    def __init__(self, flows: FlowStore) -> None:
+    def __init__(self, flows: FlowStore, waiting: WaitingReads) -> None:
         self._flows = flows
+        self._waiting = waiting
+        self._watched = WatchedFlows(flows, waiting)
 
     async def workflow_list(self, call: Call, args: WorkflowList) -> Reply:
         """The workflows that the caller may see, newest first."""
@@ -71,7 +75,27 @@ class Reads:
         return Reply(text=(msgspec.json.encode(rows).decode(), notice), structured=rows, meta=meta)
 
     async def workflow_get(self, call: Call, args: WorkflowGet) -> Workflow:
-        """A workflow with its steps so far."""
+        """A workflow with its steps so far; with waitMs, when it has come to a state."""
+        after = str(args.after or "")
+        steps_after, since = (int(after), None) if after.isdecimal() else (0, after or None)
+        condition = check(args.wait_ms, args.wait_for, since, WAITS_FOR)
+        result = await self._get(call, args, steps_after)  # also before a wait, because not everybody may read it
+        if condition is None:
+            return result
+        outcome = await self._waiting.wait(
+            call,
+            self._watched.source,
+            str(args.id),
+            args.wait_ms or 0,
+            changed=condition == "changed",
+            after=since,
+            met=met(condition, call.caller),
+        )
+        result = await self._get(call, args, steps_after)
+        result.waited = waited(outcome)
+        return result
+
+    async def _get(self, call: Call, args: WorkflowGet, after: int) -> Workflow:
         admitted(call.caller, read_only=True)
         found = await self._flows.get(call.project, args.id, args.step or 0)
         if found is None:
@@ -81,7 +105,7 @@ class Reads:
             raise unknown_workflow()
         if args.step and not found.steps:
             raise invalid("step", "the workflow has no such step; allowed: an id from the steps of workflow_get")
-        steps = [_shown(step, spec) for step in found.steps if step.id > (args.after or 0)]
+        steps = [_shown(step, spec) for step in found.steps if step.id > after]
         held = steps if args.step or args.whole else fitting_steps(steps)
         return Workflow(
             id=found.row.id,
@@ -95,9 +119,9 @@ class Reads:
         )
 
 
-def tools(flows: FlowStore) -> tuple[Tool, ...]:
+def tools(flows: FlowStore, waiting: WaitingReads) -> tuple[Tool, ...]:
     """The tools."""
-    handle = Reads(flows)
+    handle = Reads(flows, waiting)
     return (
         Tool(
             "workflow_list",
@@ -117,6 +141,10 @@ def tools(flows: FlowStore) -> tuple[Tool, ...]:
             handle.workflow_get,
             read_only=True,
             idempotent=True,
+            waits=waits,
+            wait_ms=wait_ms,
+            parks=True,
+            only_looks=True,
             result_chars=_WHOLE_CHARS,
         ),
     )

@@ -21,6 +21,7 @@ from coordinator.toolsets.gateway.contract.base import (
     WorkflowRef,
 )
 from coordinator.toolsets.request_id import RequestId
+from coordinator.toolsets.waiting_reads import After, Waited, WaitMs
 
 
 class Start(Arguments):
@@ -35,6 +36,11 @@ class Get(Arguments):
     """workflow.get."""
 
     workflow_id: WorkflowRef
+    wait_for: Annotated[
+        str | None, Meta(description="ended, attention (or nothing goes on and you may take it further), or changed.")
+    ] = None
+    wait_ms: WaitMs = None
+    after: After = None
 
 
 class Submit(Arguments):
@@ -119,3 +125,4 @@ class WorkflowAnswer(Result, kw_only=True):
     ) = UNSET
     last_failure: Annotated[LastFailure, Meta(description="Absent: the last one succeeded.")] | UnsetType = UNSET
     error: Failed | UnsetType = UNSET
+    waited: Annotated[Waited, Meta(description="With waitMs.")] | UnsetType = UNSET

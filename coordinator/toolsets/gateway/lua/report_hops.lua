@@ -15,6 +15,7 @@ writes:    events run step step_leases step_queue step_timers step_backlog step_
 local advances = require 'advances'
 local attempts = require 'attempts'
 local audit = require 'audit'
+local events = require 'events'
 local handoff = require 'handoff'
 local instances = require 'instances'
 local steps = require 'steps'
@@ -60,6 +61,7 @@ local function settle_hop(run, step, inst, result, commit)
     steps.discard(run, step)
     local ending = '{"state":' .. cjson.encode(inst.state) .. ',"version":' .. inst.version .. ',"error":' .. UNPLANNED
     instances.end_operation(run, inst, ending .. '}', UNPLANNED_KEEP_MS)
+    events.emit(run, 'gateway_failed', inst.id, 's', inst.state, 'v', inst.version)
   else
     -- It ended before the worker had read the definitions: the step comes again with its outcome.
     step.v, step.t, step.a = nil, nil, '{"failure":' .. result .. '}'

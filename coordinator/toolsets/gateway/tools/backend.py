@@ -23,6 +23,7 @@ from coordinator.toolsets.gateway.store.audit import OWN_PROJECT, AuditStore
 from coordinator.toolsets.gateway.store.instances import InstanceStore
 from coordinator.toolsets.gateway.store.servers import ServerStore
 from coordinator.toolsets.tool import Services
+from coordinator.toolsets.waiting_reads import WaitingReads
 
 _log = structlog.get_logger(__name__)
 
@@ -35,6 +36,7 @@ class Backend:
 
     def __init__(self, services: Services) -> None:
         store, settings = services.store, services.settings
+        self.waiting = WaitingReads(services)
         self.links = Links(settings.tool_name_style == "underscore")
         self.servers_changed = asyncio.Event()
         """Set when the tools of downstream servers are to be read again."""
@@ -81,6 +83,7 @@ class Backend:
 
     async def drain(self) -> None:
         """Ends waiting calls and all background tasks."""
+        self.waiting.hold(True)
         await self.listener.close()
         for task in self._tasks:
             task.cancel()

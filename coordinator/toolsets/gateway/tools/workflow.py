@@ -22,21 +22,26 @@ from coordinator.toolsets.gateway.snapshot import Snapshot, was_cancelled
 from coordinator.toolsets.gateway.tools.answers import answer, refusal_of, rejected
 from coordinator.toolsets.gateway.tools.approvals import DECISION, arguments_of, gate_of, left_gate, question
 from coordinator.toolsets.gateway.tools.backend import Backend
+from coordinator.toolsets.gateway.tools.waits import WAITS_FOR, WatchedInstances, met
 from coordinator.toolsets.questions import VIA_CLIENT, Question
 from coordinator.toolsets.questions import Answer as Answered
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
+from coordinator.toolsets.waiting_reads import check, wait_ms, waited, waits
 
 _START = (
     "Start a workflow at its initial state. To use a single capability, pass definitionId proxy_default and input "
     "{capability: id, ...arguments}; with arguments it is called at once, and context.lastResult has its result. "
     "Returns the state, and links to everything that can be done next."
 )
-_GET = "The present state of a workflow, with a link for every legal next move. Use it whenever an answer was lost."
+_GET = (
+    "The present state of a workflow, with a link for every legal next move. Use it whenever an answer was lost. "
+    "waitMs waits for waitFor."
+)
 _SUBMIT = (
     "Take a transition, with the arguments of its link. expectedVersion must be the workflow's present version. If "
     "somebody else was faster, nothing happens and the error is STALE_WORKFLOW_VERSION. inFlight in the answer: the "
-    "transition is still being carried out; poll workflow.get."
+    "transition is still being carried out; wait with workflow.get, waitFor attention."
 )
 
 
@@ -64,6 +69,8 @@ class Workflows:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._operations = backend.operations
+        self._waiting = backend.waiting
+        self._watched = WatchedInstances(backend.operations, backend.waiting)
         self._links = backend.links
 
     async def start(self, call: Call, args: Start) -> WorkflowAnswer | Reply | Question | Pending:
@@ -89,7 +96,26 @@ class Workflows:
         return self._answer(call, snapshot, principal)
 
     async def get(self, call: Call, args: Get) -> WorkflowAnswer | Reply:
-        """An instance and its next moves."""
+        """An instance and its next moves; with waitMs, when it has come to a state."""
+        condition = check(args.wait_ms, args.wait_for, args.after, WAITS_FOR)
+        made = await self._get(call, args)
+        if condition is None or isinstance(made, Reply):
+            return made
+        outcome = await self._waiting.wait(
+            call,
+            self._watched.source,
+            args.workflow_id,
+            args.wait_ms or 0,
+            changed=condition == "changed",
+            after=args.after,
+            met=met(condition, Principal.of(call.caller)),
+        )
+        made = await self._get(call, args)
+        if isinstance(made, WorkflowAnswer):
+            made.waited = waited(outcome)
+        return made
+
+    async def _get(self, call: Call, args: Get) -> WorkflowAnswer | Reply:
         principal = Principal.of(call.caller)
         try:
             snapshot = await self._operations.get(call.project, args.workflow_id)
@@ -306,7 +332,18 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             refusal=refusal,
         ),
         Tool(
-            "workflow.get", _GET, Get, (WorkflowAnswer,), handle.get, read_only=True, idempotent=True, refusal=refusal
+            "workflow.get",
+            _GET,
+            Get,
+            (WorkflowAnswer,),
+            handle.get,
+            read_only=True,
+            idempotent=True,
+            waits=waits,
+            wait_ms=wait_ms,
+            parks=True,
+            only_looks=True,
+            refusal=refusal,
         ),
         Tool(
             "workflow.submit",

@@ -8,6 +8,7 @@ from coordinator.feed.cursor import entry_of, epoch_of
 from coordinator.feed.waits import Moment, Reading, Source
 from coordinator.store import Script, Store
 from coordinator.toolsets.items.store.base import LIBRARY
+from coordinator.toolsets.waiting_reads import marked
 
 _Reading = tuple[str, int, tuple[str, ...], str]
 _WATCH = Script(LIBRARY, "watch_items", tuple[str, str, list[_Reading | bool]])
@@ -54,4 +55,4 @@ class WatchedItems:
             # Thousands of items that have ended, each of which may have others below it: counted in slices.
             counts = await self.counts(project, key.partition(" ")[0])
             holds = sum(counts) == counts[3]
-        return Reading(version, bool(holds), names, root)
+        return Reading(marked(version), bool(holds), names, root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import chain, islice
 
+import msgspec
 from msgspec import UNSET
 
 from coordinator.errors import ToolFailure, invalid
@@ -46,7 +47,7 @@ from coordinator.toolsets.items.tools.included import add_to, rendered
 from coordinator.toolsets.items.tools.shared import ancestors, or_unset, transition
 from coordinator.toolsets.timestamp import iso
 from coordinator.toolsets.tool import RESULT_CHARS, Call, Criticality, Tool
-from coordinator.toolsets.waiting_reads import WaitingReads, check, wait_ms, waits
+from coordinator.toolsets.waiting_reads import WaitingReads, check, wait_ms, waited, waits
 
 _ADMIN = "items.admin"
 """The permission to see who holds which item."""
@@ -138,11 +139,12 @@ class Contexts:
         tree = condition == "tree_terminal"
         if tree and call.notice is not None:
             call.notice.text = partial(self._progress, call.project, item)
-        outcome = await self._waiting.wait(call, self._watched.source, f"{item} {condition}", args)
+        key, changed = f"{item} {condition}", condition == "changed"
+        source, milliseconds = self._watched.source, args.wait_ms or 0
+        outcome = await self._waiting.wait(call, source, key, milliseconds, changed=changed, after=args.after)
         # Its state is at least as new as the version in ``after``, so a caller that continues there misses nothing.
         result = await self._item_mode(call, args, dashed(item))
-        after = outcome.reading.version if outcome.reading is not None else ""
-        result.waited = WaitedForItem(met=outcome.met, ms=outcome.ms, after=after)
+        result.waited = WaitedForItem(**msgspec.structs.asdict(waited(outcome)))
         if tree:
             counts = await self._watched.counts(call.project, item)
             result.waited.counts = ChildCounts(**dict(zip(ROLE_NAMES, counts, strict=True)))

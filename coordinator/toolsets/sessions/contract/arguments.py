@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from coordinator.toolsets.actor import Actor
+from coordinator.toolsets.waiting_reads import After, WaitMs
 
 MAX_AGENT = 200
 MAX_NAME = 200
@@ -46,6 +47,11 @@ class GetStatus(Arguments, kw_only=True):
     answered_checkpoints: Annotated[
         bool, Meta(description="True: list every checkpoint that was answered, with its last answer.")
     ] = False
+    wait_for: Annotated[
+        str | None, Meta(description="checkpoint (waits for its answer, or it has ended), ended, or changed.")
+    ] = msgspec.field(name="waitFor", default=None)
+    wait_ms: WaitMs = msgspec.field(name="waitMs", default=None)
+    after: After = None
 
 
 class BySession(Arguments, kw_only=True):

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from coordinator.toolsets.waiting_reads import Waited
+
 
 class Result(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A result or a part of one; fields that are UNSET are left out."""
@@ -152,6 +154,7 @@ class Status(Result, kw_only=True):
     ) = UNSET
     work_item: Annotated[WorkItem, Meta(description="The work item it is bound to.")] | UnsetType = UNSET
     session_token: NewToken
+    waited: Annotated[Waited, Meta(description="With waitMs.")] | UnsetType = UNSET
 
 
 class Moved(Result, kw_only=True):

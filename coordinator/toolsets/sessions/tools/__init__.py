@@ -61,6 +61,7 @@ def toolset(services: Services, definitions: Definitions | None = None) -> Tools
         tuple(by_name[name] for name in ORDER),
         start=backend.definitions.start,
         configure=backend.configure,
+        drain=backend.waiting.drain,
         examples=EXAMPLES,
         resources=resources(),
         offers=lambda: backend.definitions.newest,

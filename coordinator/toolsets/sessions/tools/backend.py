@@ -21,6 +21,7 @@ from coordinator.toolsets.sessions.rules.signer import Signer
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import SessionStore, State
 from coordinator.toolsets.tool import Call, Reply, Services
+from coordinator.toolsets.waiting_reads import WaitingReads
 
 _log = structlog.get_logger(__name__)
 
@@ -49,6 +50,7 @@ class Backend:
         self.settings: Settings = settings
         self.resolve_actor = services.resolve_actor
         self.store = SessionStore(services.store, settings)
+        self.waiting = WaitingReads(services)
         self.started = monotonic()
         self._secrets = SigningKeys(services.store, settings.signing.keys, settings.signing.key_days)
         self.definitions = definitions or shared_definitions(settings.workflows.sessions)

@@ -28,7 +28,9 @@ from coordinator.toolsets.sessions.rules import answers, joining, refusals, trac
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import Cut, State, StatusDetail
 from coordinator.toolsets.sessions.tools.backend import Backend, behind, drifted, in_json, loaded, meta, refuse
+from coordinator.toolsets.sessions.tools.waits import WAITS_FOR, WatchedSessions, met
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
+from coordinator.toolsets.waiting_reads import check, wait_ms, waited, waits
 
 _NEXT = (
     "The orchestrator's tool: validates the transition to another activity, makes it, and returns the new token; in "
@@ -40,7 +42,7 @@ _NEXT = (
 _STATUS = (
     "Whether the session is active, blocked by a checkpoint, or completed; its current and completed activities, the "
     "waiting and the last answered checkpoint, parent, and work item. Also works while a checkpoint waits: the "
-    "returned token then is the checkpoint's handle."
+    "returned token then is the checkpoint's handle. waitMs waits for waitFor."
 )
 _TRACE = (
     "The calls of the session with timing, errors and warnings: the last 5,000, or as many of the newest as fit into "
@@ -54,6 +56,7 @@ class Moves:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._watched = WatchedSessions(backend.store, backend.waiting)
 
     async def next_activity(self, call: Call, args: NextActivity) -> Reply:
         """Moves the session to another activity, with warnings."""
@@ -93,14 +96,31 @@ class Moves:
         return in_json(Moved(activity_id=args.activity_id, name=name, session_token=token), said)
 
     async def get_workflow_status(self, call: Call, args: GetStatus) -> Reply:
-        """Shows the state of the session."""
+        """Shows the state of the session; with waitMs, when it has come to one."""
+        condition = check(args.wait_ms, args.wait_for, args.after, WAITS_FOR)
         shown = await self._backend.opened(args.session_token)
         state = await self._backend.store.status(call.project, shown, args.answered_checkpoints)
         refuse(state, shown)
+        outcome = None
+        if condition is not None:
+            outcome = await self._backend.waiting.wait(
+                call,
+                self._watched.source,
+                shown.sid,
+                args.wait_ms or 0,
+                changed=condition == "changed",
+                after=args.after,
+                met=met(condition),
+            )
+            state = await self._backend.store.status(call.project, shown, args.answered_checkpoints)
+            refuse(state, shown)
         found = state.details(StatusDetail)
         token = await self._backend.token(shown, state, act=state.act, cond=state.cond)
         workflow = self._backend.current.workflows.get(shown.wf)
-        return in_json(_status(state, found, workflow, token), {"session_token": token})
+        result = _status(state, found, workflow, token)
+        if outcome is not None:
+            result.waited = waited(outcome)
+        return in_json(result, {"session_token": token})
 
     async def session(self, call: Call, args: BySession) -> Reply:
         """The state of a session for those who have no token of it, and get none."""
@@ -165,7 +185,18 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
     handle = Moves(backend)
     return (
         Tool("next_activity", _NEXT, NextActivity, (Moved,), handle.next_activity, criticality=Criticality.CRITICAL),
-        Tool("get_workflow_status", _STATUS, GetStatus, (Status,), handle.get_workflow_status, read_only=True),
+        Tool(
+            "get_workflow_status",
+            _STATUS,
+            GetStatus,
+            (Status,),
+            handle.get_workflow_status,
+            read_only=True,
+            waits=waits,
+            wait_ms=wait_ms,
+            parks=True,
+            only_looks=True,
+        ),
         Tool(
             "get_trace", _TRACE, GetTrace, (Trace,), handle.get_trace, read_only=True, criticality=Criticality.SHEDDABLE
         ),

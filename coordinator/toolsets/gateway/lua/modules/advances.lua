@@ -60,7 +60,8 @@ end
 function advances.apply(run, inst, adv, keep_ms, retention_ms)
   write_data(run, inst, adv)
   if adv.evidence then add_evidence(run, inst, adv.evidence) end
-  if inst.state ~= adv.state or inst.version ~= adv.version then
+  local moved = inst.state ~= adv.state or inst.version ~= adv.version
+  if moved then
     redis.call('HSET', run.keys.run .. inst.id, 'z', adv.state, 'v', adv.version)
     events.emit(run, 'gateway_moved', inst.id, 's', adv.state, 'v', adv.version)
     inst.state, inst.version = adv.state, adv.version
@@ -72,6 +73,7 @@ function advances.apply(run, inst, adv, keep_ms, retention_ms)
     instances.open_step(run, inst, unpack(adv.next))
   else
     instances.end_operation(run, inst, adv.ending or '', keep_ms)
+    if not moved then events.emit(run, 'gateway_failed', inst.id, 's', inst.state, 'v', inst.version) end
   end
   if adv.ended then instances.resume_parent(run, inst) end
 end

@@ -1,0 +1,53 @@
+"""workflow_get with waitMs: what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from coordinator.feed.waits import Met, Moment, Reading, Source
+from coordinator.toolsets.caller import Caller
+from coordinator.toolsets.flows.rules.permissions import may_approve
+from coordinator.toolsets.flows.rules.spec import unpack
+from coordinator.toolsets.flows.store.flows import FlowRecord, FlowStore
+from coordinator.toolsets.waiting_reads import WaitingReads, version
+
+WAITS_FOR = ("ended", "attention", "changed")
+_OPEN = ("running", "paused")
+_SHOWN = ("running", "done", "failed", "cancelled")
+"""Statuses of steps that have events: that a step waits for a worker, or for its time, has none."""
+
+
+class WatchedFlows:
+    """Workflows of any project; a key is a workflow's id."""
+
+    def __init__(self, flows: FlowStore, waiting: WaitingReads) -> None:
+        self._flows = flows
+        self._waiting = waiting
+        self.source = Source("flows", self._read, lambda key: (key,))
+
+    async def _read(self, project: str, asked: Sequence[tuple[str, Reading | None]]) -> Moment:
+        return await self._waiting.moment(project, (self._reading(project, key) for key, _ in asked))
+
+    async def _reading(self, project: str, key: str) -> Reading | None:
+        found = await self._flows.get(project, int(key))
+        if found is None:
+            return None
+        steps = [(step.id, step.status, step.attempt, step.gate) for step in found.steps if step.status in _SHOWN]
+        return Reading(version(found.row.status, steps), False, (key,), facts=found)
+
+
+def met(condition: str, caller: Caller | None) -> Met:
+    """Whether a workflow has ended or, for ``attention``, has a gate that the caller may release."""
+    return partial(_met, condition == "attention", caller)
+
+
+def _met(attention: bool, caller: Caller | None, reading: Reading) -> bool:
+    found: FlowRecord = reading.facts
+    if found.row.status not in _OPEN:
+        return True
+    gates = [step.key for step in found.steps if step.gate] if attention else ()
+    if not gates:
+        return False
+    spec = unpack(found.spec)
+    return any(may_approve(caller, spec.flow[key].approver_role) for key in gates)

@@ -1,0 +1,53 @@
+"""workflow.get with waitMs: what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from coordinator.feed.waits import Met, Moment, Reading, Source
+from coordinator.toolsets.gateway.operations import Operations
+from coordinator.toolsets.gateway.rules import machine
+from coordinator.toolsets.gateway.rules.checks import Rejected
+from coordinator.toolsets.gateway.rules.guards import HUMAN, Principal
+from coordinator.toolsets.gateway.snapshot import Snapshot
+from coordinator.toolsets.waiting_reads import WaitingReads, version
+
+WAITS_FOR = ("ended", "attention", "changed")
+
+
+class WatchedInstances:
+    """Instances of any project; a key is an instance's id."""
+
+    def __init__(self, operations: Operations, waiting: WaitingReads) -> None:
+        self._operations = operations
+        self._waiting = waiting
+        self.source = Source("gateway", self._read, lambda key: (key,))
+
+    async def _read(self, project: str, asked: Sequence[tuple[str, Reading | None]]) -> Moment:
+        return await self._waiting.moment(project, (self._reading(project, key) for key, _ in asked))
+
+    async def _reading(self, project: str, key: str) -> Reading | None:
+        try:
+            snapshot = await self._operations.get(project, key)
+        except Rejected:
+            return None
+        at = snapshot.instance
+        # That an operation has begun, and waits for its executor, has no event of its own.
+        facts = (at.status, at.state, at.version, at.failure, at.failed_at, [one.id for one in at.approvals])
+        return Reading(version(facts), False, (key,), facts=snapshot)
+
+
+def met(condition: str, principal: Principal) -> Met:
+    """Whether an instance has ended or, for ``attention``, nothing goes on and the caller may take it further."""
+    return partial(_met, condition == "attention", principal)
+
+
+def _met(attention: bool, principal: Principal, reading: Reading) -> bool:
+    snapshot: Snapshot = reading.facts
+    instance = snapshot.instance
+    if instance.ended or instance.operation or not attention:
+        return instance.ended
+    own = any(one.distinct and one.requester == principal.id for one in instance.approvals)
+    moves = dict(machine.offered(snapshot.workflow, instance.state, snapshot.circumstances(principal))).values()
+    return any(not machine.actor_problem(move, principal.roles) and not (own and move.actor == HUMAN) for move in moves)
