@@ -146,6 +146,11 @@ class Store:
         """The store's URL, password included."""
         return self._address.url()
 
+    @property
+    def fails_over(self) -> bool:
+        """Whether Sentinels may put a replica in the server's place, which may lack its last writes."""
+        return bool(self._address.sentinels)
+
     async def open(self) -> None:
         """Connects, checks the server's version and loads every registered script.
 

@@ -75,6 +75,9 @@ class Delivery:
         self._recorder = recorder
         self._listener: Listener | None = None
         self._record: Record | None = None
+        self._reached: Cursor | None = None
+        """The position after what this process has delivered last. It may be ahead of the record: a failover may have
+        lost the last events together with the record of their delivery, and the receiver is to hear of that."""
         self._held_at = 0.0
         self._changed = asyncio.Event()
 
@@ -135,13 +138,22 @@ class Delivery:
             cursor = str(Cursor(project, found.epoch, START))
             return await self._tell(Gap("trimmed", cursor), Cursor(project, "", entry_of(record.first)))
         at = parse(record.cursor, project) if record.cursor else None
+        if at is not None and self._reached is not None and self._reached.entry > at.entry:
+            at = self._reached
         place = await self._reader.position(project, at)
-        if place.gap is not None and at is not None:
-            return await self._tell(place.gap, at)
+        gap = place.gap
+        if gap is None and at is not None and self._may_lack(at, place.epoch):
+            gap = Gap("failover", str(Cursor(project, place.epoch, place.position)))
+        if gap is not None and at is not None:
+            return await self._tell(gap, at)
         begin = Cursor(project, place.epoch, place.position)
         if at is None:
             await self._note(lambda: self._records.passed(self.name, str(begin)))
         return self._reader.listen(begin, self._filter)
+
+    def _may_lack(self, at: Cursor, epoch: str) -> bool:
+        """Whether a failover may have lost deliveries of another process, which went further than the record tells."""
+        return self._reached is None and self._store.fails_over and at.epoch != epoch
 
     async def _tell(self, gap: Gap, after: Cursor) -> Listener | None:
         """Delivers the message about a gap; returns a listener after it, or None if that failed."""
@@ -187,6 +199,7 @@ class Delivery:
         outcome = await self._sender.send(message.body, signed)
         self._recorder.webhook_attempt(self.name, outcome.kind, time.monotonic() - began)
         if outcome.kind == "delivered":
+            self._reached = parse(message.cursor, self.webhook.project)
             await self._note(lambda: self._records.delivered(self.name, message.cursor, first))
             return True
         await self._failed(outcome, message, record)

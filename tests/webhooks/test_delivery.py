@@ -378,6 +378,31 @@ async def test_a_receiver_is_told_that_another_server_lacks_what_it_was_told(
     assert got[1].id == f"hook:gap-{int(entry) + 1}-7"
 
 
+@pytest.mark.parametrize(("fails_over", "types"), [(False, ["item.create"]), (True, ["gap", "item.create"])])
+async def test_a_process_that_takes_over_after_a_failover_says_that_events_may_be_missing(
+    alone: Store,
+    tools: Client,
+    serving: Serving,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    fails_over: bool,
+    types: list[str],
+) -> None:
+    """What a failover has lost is lost together with the record of its delivery: nobody knows what was told."""
+    async with serving(receiver.url):
+        await begun(alone)
+        await tools.add("one")
+        await noted(alone)
+    cursor = (await record(alone)).cursor
+    elsewhere = f"{cursor[:8]}deadbeef{cursor[16:]}"  # of another server, whose entry this one has, too
+    await alone.command("HSET", keys.webhook.key(keys.FLEET, "hook"), "c", elsewhere)
+    monkeypatch.setattr(Store, "fails_over", fails_over)
+    async with serving(receiver.url):
+        await tools.add("two")
+        got = await receiver.until(1 + len(types))
+    assert [one.body["type"] for one in got[1:]] == types
+
+
 async def test_a_change_of_project_begins_anew(
     alone: Store, tools: Client, serving: Serving, receiver: Receiver
 ) -> None:
