@@ -68,3 +68,6 @@ class Deferral:
     first acts on the answer to a question. Raises ToolFailure."""
     stop: Callable[[Call, Any], Awaitable[Any]] | None = None
     """Takes a state, and stops what goes on; None: that belongs to others, too, so it goes on. Raises ToolFailure."""
+    about: Callable[[Any], str] = lambda _: ""
+    """Takes a state; returns the path of the document that changes when the task may have changed. '': there is none,
+    so clients are not told of the task, and ask."""

@@ -6,6 +6,7 @@ So a task holds no connection and no process. It goes on for as long as its call
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +20,12 @@ from coordinator.toolsets.waiting_reads import LONGEST_WAIT_MS, Waited
 DAY_MS = 86_400_000
 
 
-def deferring(tool: Tool) -> Tool:
-    """The tool, whose waits become tasks of clients that ask later for results."""
+def deferring(tool: Tool, about: Callable[[Any], str] = lambda _: "") -> Tool:
+    """The tool, whose waits become tasks of clients that ask later for results.
+
+    Args:
+        about: takes arguments of the tool; as ``Deferral.about``.
+    """
     wait = msgspec.defstruct("Wait", [("arguments", tool.arguments)], array_like=True, frozen=True)
 
     async def begin(call: Call, args: Any) -> Any:
@@ -46,7 +51,7 @@ def deferring(tool: Tool) -> Tool:
         over = waited.ms >= (DAY_MS if args.wait_ms == LONGEST_WAIT_MS else args.wait_ms)
         return result if waited.met or over else _pending(state, result)
 
-    return replace(tool, handler=begin, deferral=Deferral(wait, read))
+    return replace(tool, handler=begin, deferral=Deferral(wait, read, about=lambda state: about(state.arguments)))
 
 
 def _pending(wait: Any, otherwise: Any) -> Pending:

@@ -46,6 +46,7 @@ from coordinator.transport.listening import Listening
 from coordinator.transport.progress import reported
 from coordinator.transport.replies import JSON, Header, Message, Receive, Scope, Send, to_json
 from coordinator.transport.resources import Resources, check_cursor
+from coordinator.transport.subscription import Offer
 from coordinator.transport.task_methods import add_tasks
 
 LIST_TTL_MS = 300_000
@@ -155,7 +156,7 @@ def build_server(
     resources = Resources(endpoint, calls, transport, exchange_of)
     listen = None
     if listening is not None and (resources.templates or endpoint.changes):
-        listen = listening.handler(endpoint, resources, lambda: _lists(server), exchange_of)
+        listen = listening.handler(Offer(endpoint, resources, lambda: _lists(server), lambda: tasks), exchange_of)
     hint = CacheHint(ttl_ms=LIST_TTL_MS, scope="public")
     server: Server[Any] = _Server(
         endpoint,
@@ -172,7 +173,7 @@ def build_server(
         **Guide(endpoint, calls, transport, exchange_of).handlers(),
         on_subscriptions_listen=listen,
     )
-    add_tasks(server, endpoint, calls, transport, exchange_of)
+    tasks = add_tasks(server, endpoint, calls, transport, exchange_of)
     # ``Calls`` creates the spans of calls, on both paths.
     server.middleware.clear()
     return server

@@ -98,11 +98,22 @@ class TaskMethods:
 
     async def get(self, context: Context, params: TaskParams) -> dict[str, Any]:
         """The task as it stands, with the result of its call if there is one."""
-        opened = await self._opened(context, params.task_id)
+        self._check_name(context, params.task_id)
+        return await self.detailed(context, params.task_id)
+
+    async def detailed(self, context: Context, id: str) -> dict[str, Any]:
+        """The same for a request that names other tasks as well. Raises MCPError: -32021, -32602 or -32603."""
+        opened = await self._opened(context, id)
         return _detailed(opened, await self._read(opened, NAMES[0]))
+
+    async def about(self, context: Context, id: str) -> str:
+        """The path of the document about what a task waits for; empty: there is none. Raises as ``detailed``."""
+        opened = await self._opened(context, id)
+        return opened.begun.deferral.about(opened.state)
 
     async def update(self, context: Context, params: UpdateParams) -> dict[str, Any]:
         """Takes answers to questions that the task waits for; others are ignored."""
+        self._check_name(context, params.task_id)
         opened = await self._opened(context, params.task_id)
         asked = {one.key: one for one in _questions(await self._read(opened, NAMES[0]))}
         for key, given in params.input_responses.items():
@@ -121,24 +132,29 @@ class TaskMethods:
 
     async def cancel(self, context: Context, params: TaskParams) -> dict[str, Any]:
         """Stops what the call has begun, if it is the call's own. Otherwise only its client stops asking."""
+        self._check_name(context, params.task_id)
         opened = await self._opened(context, params.task_id)
         recorder().task(opened.begun.tool.name, "cancelled")
         if opened.begun.deferral.stop is not None:
             _check(await self._run(opened, NAMES[2], opened.begun.deferral.stop))
         return {}
 
+    def _check_name(self, context: Context, id: str) -> None:
+        """Raises MCPError: -32601, -32021, or -32020 if the header names another task."""
+        if context.protocol_version != MODERN:
+            raise MCPError(types.METHOD_NOT_FOUND, f"Method not found: {context.method}")
+        require_tasks(context)
+        # On stdio there is no request, and there are no headers.
+        if context.request is not None and context.request.headers.get("mcp-name") != id:
+            raise MCPError(HEADER_MISMATCH, "the mcp-name header must be the taskId")
+
     async def _opened(self, context: Context, id: str) -> _Opened:
         """The task of a request.
 
         Raises:
-            MCPError: -32601, -32021, -32020, -32602, or -32603 if the store does not answer.
+            MCPError: -32021, -32602, or -32603 if the store does not answer.
         """
-        if context.protocol_version != MODERN:
-            raise MCPError(types.METHOD_NOT_FOUND, f"Method not found: {context.method}")
         client = require_tasks(context)
-        # On stdio there is no request, and there are no headers.
-        if context.request is not None and context.request.headers.get("mcp-name") != id:
-            raise MCPError(HEADER_MISMATCH, "the mcp-name header must be the taskId")
         exchange = await self._exchange_of(context)
         caller = exchange.caller
         task = await _told(self._tasks.find(id, exchange.project, caller.id if caller is not None else ""))
@@ -190,15 +206,16 @@ def add_tasks(
     calls: Calls,
     transport: str,
     exchange_of: Callable[[Context], Awaitable[Exchange]],
-) -> None:
+) -> TaskMethods | None:
     """Adds the methods and announces them, if calls of the endpoint may become tasks. Arguments as ``TaskMethods``."""
     if calls.rounds is None or all(tool.deferral is None for tool in endpoint.tools.values()):
-        return
+        return None
     methods = TaskMethods(endpoint, calls, calls.rounds.tasks, transport, exchange_of)
     server.extensions[TASKS] = {}
     server.add_request_handler("tasks/get", TaskParams, methods.get)
     server.add_request_handler("tasks/update", UpdateParams, methods.update)
     server.add_request_handler("tasks/cancel", TaskParams, methods.cancel)
+    return methods
 
 
 def _unknown() -> MCPError:

@@ -26,6 +26,7 @@ from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services, Toolset
 from coordinator.transport import FrontEnd, http_protocol
 from coordinator.transport.projects import Projects
+from coordinator.transport.sealing import Seals
 from tests.authentication.support import Authenticators
 from tests.support.wait import wait_until
 
@@ -176,6 +177,7 @@ async def serving(
         authenticator=authenticator or authenticators.make(settings),
         admission=admission,
         feed=reader,
+        seals=Seals(store, settings),
         hints=Projects(store),
     )
     sock = socket.create_server(("127.0.0.1", 0))

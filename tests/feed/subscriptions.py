@@ -11,10 +11,13 @@ from typing import Any
 import httpx2
 
 from tests.feed.rig import Front, Json
-from tests.transport.rig import modern
+from tests.transport.rig import meta, modern
+from tests.transport.rounds import CAPABILITIES, TASKS
 
 ID_KEY = "io.modelcontextprotocol/subscriptionId"
 ALL = "items,flows,gateway"
+KNOWS_TASKS: Json = {**meta(), CAPABILITIES: TASKS}
+"""``_meta`` of a request."""
 
 
 class Subscription:
@@ -73,9 +76,9 @@ class Subscription:
 
 
 def request(uris: Sequence[str] = (), request_id: str = "s1", **lists: Any) -> tuple[dict[str, str], bytes]:
-    """Headers and body of a request. Lists as in its ``notifications``."""
+    """Headers and body of a request of a client that knows tasks. Lists as in its ``notifications``."""
     wanted: Json = {**lists, **({"resourceSubscriptions": list(uris)} if uris else {})}
-    head, body = modern("subscriptions/listen", {"notifications": wanted}, request_id)
+    head, body = modern("subscriptions/listen", {"notifications": wanted, "_meta": KNOWS_TASKS}, request_id)
     return dict(head), body
 
 

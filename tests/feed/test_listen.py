@@ -23,18 +23,19 @@ from coordinator.settings import Settings
 from coordinator.settings.feed import Feed
 from coordinator.settings.workflows import Workflows
 from coordinator.store import Store, keys
+from coordinator.toolsets import deferral
 from coordinator.toolsets.registry import load_toolsets
 from coordinator.toolsets.tool import Services
-from coordinator.transport import app, listening
+from coordinator.transport import app, listening, subscription
 from tests.feed.guarded import Guarded, bearer, token
 from tests.feed.rig import Front, serving
-from tests.feed.subscriptions import refused, subscribed
+from tests.feed.subscriptions import KNOWS_TASKS, refused, subscribed
 from tests.flows.client import Flows
 from tests.gateway.lab import section, states
 from tests.items.client import Client, fresh_id
 from tests.support.counts import counted
 from tests.support.wait import wait_until
-from tests.transport.rig import legacy
+from tests.transport.rig import call, legacy, modern
 
 pytestmark = pytest.mark.anyio
 REVIEW = states(open={"transitions": {"close": {"target": "done"}}}, done={})
@@ -64,8 +65,8 @@ def uris(project: str) -> Uris:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rights are checked before each notification, and often without one."""
-    monkeypatch.setattr(listening, "LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(listening, "RECHECK_SECONDS", 0.1)
+    monkeypatch.setattr(subscription, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(subscription, "RECHECK_SECONDS", 0.1)
 
 
 async def test_what_can_be_read_is_acknowledged(front: Front, tools: Client, uris: Uris) -> None:
@@ -156,7 +157,7 @@ async def test_a_burst_is_told_a_few_times_and_after_its_end(front: Front, tools
                 assert await stream.told() == uri
                 found += 1
                 text = (await client.read_resource(uri)).contents[0].text  # type: ignore[union-attr]
-        assert found <= 2 + took / listening.SPACING_SECONDS
+        assert found <= 2 + took / subscription.SPACING_SECONDS
         await tools.update(other, summary="x")
         assert len(await stream.quiet_until(last)) <= 1
 
@@ -164,7 +165,7 @@ async def test_a_burst_is_told_a_few_times_and_after_its_end(front: Front, tools
 async def test_the_first_change_after_a_pause_is_told_at_once(
     front: Front, tools: Client, uris: Uris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "SPACING_SECONDS", 3600.0)
+    monkeypatch.setattr(subscription, "SPACING_SECONDS", 3600.0)
     one, two = await tools.add(), await tools.add()
     uri, last = uris(f"items/{one}", f"items/{two}")
     async with subscribed(front, tools.project, [uri, last]) as stream:
@@ -178,7 +179,7 @@ async def test_the_first_change_after_a_pause_is_told_at_once(
 async def test_a_tree_that_moves_below_another_root_is_still_followed(
     front: Front, tools: Client, uris: Uris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "SPACING_SECONDS", 0.0)
+    monkeypatch.setattr(subscription, "SPACING_SECONDS", 0.0)
     top, mid, leaf = await tools.chain(2)
     elsewhere = await tools.add()
     uri, marker = uris(f"items/{leaf}/tree", f"items/{top}")
@@ -195,7 +196,7 @@ async def test_a_tree_that_moves_below_another_root_is_still_followed(
 async def test_the_end_of_an_item_is_told_though_it_was_changed_just_before(
     front: Front, tools: Client, uris: Uris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "SPACING_SECONDS", 0.5)
+    monkeypatch.setattr(subscription, "SPACING_SECONDS", 0.5)
     top, child = await tools.chain(1)
     uri, marker = uris(f"items/{child}/tree", f"items/{top}")
     async with subscribed(front, tools.project, [uri, marker]) as stream:
@@ -254,7 +255,12 @@ async def test_a_process_has_room_for_so_many(front: Front, tools: Client, most:
 async def test_bad_requests_are_refused(front: Front, project: str, uris: Uris) -> None:
     many = uris(*(f"flows/{n + 1}" for n in range(257)))
     error, _ = await refused(front, project, many)
-    assert (error["code"], "at most 256 URIs, not 257" in error["message"]) == (-32602, True)
+    assert (error["code"], "must be at most 256, not 257" in error["message"]) == (-32602, True)
+    for wrong in ("x", [1], ["x"] * 2 + [None]):
+        error, _ = await refused(front, project, taskIds=wrong)
+        assert (error["code"], "must be a list of ids of tasks" in error["message"]) == (-32602, True)
+    error, _ = await refused(front, project, taskIds=[str(n) for n in range(257)])
+    assert (error["code"], "taskIds: must be at most 256" in error["message"]) == (-32602, True)
     async with SdkClient(f"http://127.0.0.1:{front.port}/p/{project}/mcp", mode="legacy") as client:
         assert client.server_capabilities.resources is not None
         assert not client.server_capabilities.resources.subscribe
@@ -301,6 +307,37 @@ async def test_the_sdks_client_listens_and_forgets_what_it_kept(front: Front, to
             assert event == ResourceUpdated(uri)
             break
         assert "after" in (await client.read_resource(uri)).contents[0].text  # type: ignore[union-attr]
+
+
+async def test_tasks_that_end_are_told_with_their_results(
+    front: Front, other: Front, tools: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deferral, "GRACE_SECONDS", 0.0)
+
+    async def begin(item: str, wait_for: str) -> str:
+        arguments = {"itemId": item, "waitFor": wait_for, "waitMs": 50_000}
+        head, body = modern("tools/call", {**call("get_context", arguments), "_meta": KNOWS_TASKS})
+        response = await front.http.post(f"/p/{tools.project}/mcp/items", content=body, headers=dict(head))
+        return str(response.json()["result"]["taskId"])
+
+    root, first, last = await tools.add(), await tools.add(), await tools.add()
+    child = await tools.add(parentId=root)
+    tree, one = await begin(root, "tree_terminal"), await begin(first, "terminal")
+    asked = [tree, "nothing", one, one]
+    async with subscribed(other, tools.project, taskIds=asked) as stream:
+        assert stream.acknowledged == {"taskIds": [tree, one]}
+        await tools.update(first, summary="no end")
+        await tools.move(first, "start", "complete")
+        message = await stream.next()
+        task = message["params"]
+        assert (message["method"], task["taskId"], task["status"]) == ("notifications/tasks", one, "completed")
+        assert task["result"]["structuredContent"]["item"]["role"] == "terminal"
+        await tools.move(child, "start", "complete")
+        assert (await stream.next())["params"]["taskId"] == tree
+    async with subscribed(other, tools.project, [f"fleet://{tools.project}/items/{last}"], taskIds=[one]) as late:
+        assert (await late.next())["params"]["status"] == "completed"
+        await tools.update(last, summary="x")
+        assert (await late.told()).endswith(last)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -356,7 +393,7 @@ async def test_rights_that_cannot_be_checked_are_tried_again_after_a_pause(
 
     async with subscribed(guarded, tools.project, uri, headers=bearer(mine)) as stream:
         monkeypatch.setattr(guarded.reader, "position", fails)
-        monkeypatch.setattr(listening, "AWAY_SECONDS", 0.3)
+        monkeypatch.setattr(subscription, "AWAY_SECONDS", 0.3)
         guarded.tokens.write(guarded.tokens.path.read_text().replace("[items, workflow]", "[items]"))
         await guarded.authenticator.read(guarded.tokens.path)
         await stream.tells(*uri)
@@ -384,8 +421,8 @@ async def test_a_caller_has_a_limit_of_subscriptions(guarded: Guarded, project: 
 async def test_a_client_that_takes_nothing_is_cut_off(
     front: Front, tools: Client, uris: Uris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "STUCK_SECONDS", 0.2)
-    monkeypatch.setattr(listening, "SPACING_SECONDS", 0.0)
+    monkeypatch.setattr(subscription, "STUCK_SECONDS", 0.2)
+    monkeypatch.setattr(subscription, "SPACING_SECONDS", 0.0)
     before = counted(metrics.CUT, "slow")
     many = uris(*(f"items/{item}" for item in await tools.add_many(50)))
     # The id is in each notification, so these fill the buffers of the connection soon.

@@ -273,7 +273,8 @@ def tools(store: ContextStore, watched: WatchedItems, waiting: WaitingReads) -> 
                 only_looks=True,
                 criticality=_weigh,
                 result_chars=RESULT_CHARS,
-            )
+            ),
+            lambda args: f"items/{args.item_id}" + ("/tree" if args.wait_for == "tree_terminal" else ""),
         ),
     )
 
