@@ -14,7 +14,7 @@ import msgspec
 
 from coordinator.toolsets import deferral
 from coordinator.toolsets.deferral import Deferral, Pending
-from coordinator.toolsets.tool import Call, Tool
+from coordinator.toolsets.tool import Call, Reply, Tool
 from coordinator.toolsets.waiting_reads import LONGEST_WAIT_MS, Waited
 
 DAY_MS = 86_400_000
@@ -30,11 +30,12 @@ def deferring(tool: Tool, about: Callable[[Any], str] = lambda _: "") -> Tool:
 
     async def begin(call: Call, args: Any) -> Any:
         grace_ms = int(deferral.GRACE_SECONDS * 1000)
-        if not call.can_defer or (args.wait_ms or 0) <= grace_ms:
+        by_number = str(args.after or "").isdecimal()  # of workflow_get: which steps to show
+        if not call.can_defer or (args.wait_ms or 0) <= grace_ms or (args.wait_for == "changed" and by_number):
             return await tool.handler(call, args)
         result = await tool.handler(call, msgspec.structs.replace(args, wait_ms=grace_ms))
-        waited = getattr(result, "waited", None)
-        if not isinstance(waited, Waited) or waited.met:
+        waited = _waited(result)
+        if waited is None or waited.met:
             return result
         if args.wait_for == "changed" and args.after is None:
             # Since the call, not since it is asked for.
@@ -44,14 +45,19 @@ def deferring(tool: Tool, about: Callable[[Any], str] = lambda _: "") -> Tool:
     async def read(call: Call, state: Any) -> Any:
         args = state.arguments
         result = await tool.handler(call, msgspec.structs.replace(args, wait_ms=0))
-        waited = getattr(result, "waited", None)
-        if not isinstance(waited, Waited):
+        waited = _waited(result)
+        if waited is None:
             return result
-        waited.ms = call.elapsed_ms or 0
         over = waited.ms >= (DAY_MS if args.wait_ms == LONGEST_WAIT_MS else args.wait_ms)
         return result if waited.met or over else _pending(state, result)
 
     return replace(tool, handler=begin, deferral=Deferral(wait, read, about=lambda state: about(state.arguments)))
+
+
+def _waited(result: Any) -> Waited | None:
+    """How the wait of a result ended; None: it is a refusal or a question."""
+    found = getattr(result.structured if isinstance(result, Reply) else result, "waited", None)
+    return found if isinstance(found, Waited) else None
 
 
 def _pending(wait: Any, otherwise: Any) -> Pending:

@@ -131,7 +131,8 @@ class WaitingReads:
         )
         if call.idle is not None:
             call.idle(outcome.ms / 1000)
-        return outcome
+        # The wait of a task is as long as the task.
+        return outcome if call.elapsed_ms is None else outcome._replace(ms=call.elapsed_ms)
 
     async def moment(self, project: str, reads: Iterable[Awaitable[Reading | None]]) -> Moment:
         """Reads of subjects that have no script of their own. They begin after the position was read, so an entry about

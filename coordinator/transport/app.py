@@ -39,7 +39,7 @@ from coordinator.transport.authorization import Authorization
 from coordinator.transport.bodies import Bodies
 from coordinator.transport.calls import Calls, Done, Hints, Hooks
 from coordinator.transport.cors import Cors
-from coordinator.transport.endpoints import Endpoints
+from coordinator.transport.endpoints import Endpoints, Target
 from coordinator.transport.fast_path import FastPath, ParsedCall, Plan
 from coordinator.transport.feed import DRAIN_SECONDS, Feed
 from coordinator.transport.guards import Gate, sane_request_id
@@ -338,8 +338,7 @@ class FrontEnd:
         can_ask = parsed.asking is not None and (caller is None or parsed.asking.permits(caller))
         name, trace = self._request_id(plan.given_id), self._trace(parsed)
         call = Call(plan.project, name, caller, trace, can_ask=can_ask, can_defer=parsed.defers)
-        if parsed.waits and caller is not None:
-            target = self._endpoints.resolve(plan.path)
+        if parsed.waits and caller is not None and isinstance(target := self._endpoints.resolve(plan.path), Target):
             recheck = partial(self.authorization.recheck, authorization, plan.path, target, parsed.tool.name)
             call = msgspec.structs.replace(call, recheck=recheck)
         entered = self._calls.enter(parsed.tool, criticality, call, parsed.arguments, "fast")

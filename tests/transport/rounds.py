@@ -140,6 +140,15 @@ class Client(NamedTuple):
         return error
 
 
+def the_form(asked: Json) -> Json:
+    """The parameters of the question in a result."""
+    assert asked["resultType"] == "input_required", asked
+    (request,) = asked["inputRequests"].values()
+    assert (request["method"], request["params"]["mode"]) == ("elicitation/create", "form")
+    form: Json = request["params"]
+    return form
+
+
 def accepting(asked: Json, **content: Any) -> Json:
     """What goes with the next request after a question, if the person has filled in the form.
 

@@ -23,7 +23,7 @@ from tests.gateway.lab import section, states
 from tests.sessions import lab
 from tests.support.counts import counted
 from tests.support.fleets import ROOT, environment
-from tests.transport.rounds import FORM, Client, Json, Site, accepting, refusing
+from tests.transport.rounds import FORM, Client, Json, Site, accepting, refusing, the_form
 
 pytestmark = pytest.mark.anyio
 
@@ -87,15 +87,6 @@ async def present(client: Client, app: Any, submit: Json) -> Json:
     result = await client(app, "workflow.get", {"workflowId": submit["workflowId"]})
     found: Json = result["structuredContent"]
     return found
-
-
-def the_form(asked: Json) -> Json:
-    """The parameters of the question in a result."""
-    assert asked["resultType"] == "input_required", asked
-    (request,) = asked["inputRequests"].values()
-    assert (request["method"], request["params"]["mode"]) == ("elicitation/create", "form")
-    form: Json = request["params"]
-    return form
 
 
 async def test_a_question_of_one_process_is_answered_through_another(site: Site, store: Store, project: str) -> None:

@@ -350,6 +350,28 @@ async def test_only_clients_with_tasks_may_ask_to_be_told_of_them(site: Site) ->
     assert body["error"]["data"]["requiredCapabilities"] == TASKS
 
 
+async def test_a_wait_for_a_workflow_is_asked_about_its_gate(site: Site) -> None:
+    ana, lead = site.client("ana", "flows", can=BOTH), site.client("lo", "flows", "lead")
+    app, other = site.process(), site.process()
+    flow = {
+        "start": {"name": "look", "tool": None, "next": "ship", "approver_role": "lead"},
+        "ship": {"name": "ship", "tool": None, "done": True},
+    }
+    made = (await ana(app, "workflow_create", {"name": "release", "flow": flow}))["structuredContent"]
+    flow_id = made["id"]
+    created = await ana(app, "workflow_get", {"id": flow_id, "waitFor": "attention", "waitMs": 50_000})
+    assert created["statusMessage"] == "waits for attention"
+    (gate,) = (await lead(app, "workflow_get", {"id": flow_id}))["structuredContent"]["steps"]
+    await lead(app, "workflow_step_ready", {"step_id": gate["id"]})
+    asked = await ana.done(other, created["taskId"])
+    assert asked["status"] == "input_required"
+    assert await ana.task(app, "update", created["taskId"], **accepting(asked, release=True)) == {}
+    done = await ana.done(other, created["taskId"])
+    assert done["status"] == "completed"
+    assert done["result"]["structuredContent"]["waited"]["met"]
+    assert done["result"]["structuredContent"]["steps"][1]["via"] == "client"
+
+
 def claim(**more: Any) -> Json:
     """A claim of any item that waits."""
     selector = {"selector": {"tags": "wanted"}}

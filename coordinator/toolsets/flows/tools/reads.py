@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from coordinator.errors import invalid
 from coordinator.toolsets import pages
+from coordinator.toolsets.deferred_reads import deferring
 from coordinator.toolsets.flows.contract.base import WORKFLOW_STATUSES
 from coordinator.toolsets.flows.contract.reads import (
     MAX_LIMIT,
@@ -19,8 +20,10 @@ from coordinator.toolsets.flows.contract.reads import (
 from coordinator.toolsets.flows.rules.permissions import administers, may_read
 from coordinator.toolsets.flows.rules.spec import Spec, unpack
 from coordinator.toolsets.flows.store.flows import FlowRow, FlowStore, StepRecord
+from coordinator.toolsets.flows.tools.approvals import decide, question
 from coordinator.toolsets.flows.tools.shared import admitted, approver_roles, unknown_workflow
 from coordinator.toolsets.flows.tools.waits import WAITS_FOR, WatchedFlows, met
+from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Complete, Completed, Criticality, Reply, Tool
 from coordinator.toolsets.waiting_reads import WaitingReads, check, wait_ms, waited, waits
 
@@ -74,8 +77,11 @@ class Reads:
         notice = f"limit: {str(args.limit)[:20]} is more than the maximum of {MAX_LIMIT}, so {MAX_LIMIT} was used"
         return Reply(text=(msgspec.json.encode(rows).decode(), notice), structured=rows, meta=meta)
 
-    async def workflow_get(self, call: Call, args: WorkflowGet) -> Workflow:
-        """A workflow with its steps so far; with waitMs, when it has come to a state."""
+    async def workflow_get(self, call: Call, args: WorkflowGet) -> Workflow | Question:
+        """A workflow with its steps so far; with waitMs, when it has come to a state. While a
+        caller waits for attention, the person behind their client is asked about gates."""
+        if call.answer is not None:
+            await decide(self._flows, call, call.answer)
         after = str(args.after or "")
         steps_after, since = (int(after), None) if after.isdecimal() else (0, after or None)
         condition = check(args.wait_ms, args.wait_for, since, WAITS_FOR)
@@ -93,6 +99,9 @@ class Reads:
         )
         result = await self._get(call, args, steps_after)
         result.waited = waited(outcome)
+        if condition == "attention" and outcome.met and call.can_ask:
+            found = await self._flows.get(call.project, args.id)
+            return (found and question(found, unpack(found.spec), call.caller, result)) or result
         return result
 
     async def _get(self, call: Call, args: WorkflowGet, after: int) -> Workflow:
@@ -133,19 +142,22 @@ def tools(flows: FlowStore, waiting: WaitingReads) -> tuple[Tool, ...]:
             idempotent=True,
             criticality=Criticality.SHEDDABLE,
         ),
-        Tool(
-            "workflow_get",
-            _GET,
-            WorkflowGet,
-            (Workflow,),
-            handle.workflow_get,
-            read_only=True,
-            idempotent=True,
-            waits=waits,
-            wait_ms=wait_ms,
-            parks=True,
-            only_looks=True,
-            result_chars=_WHOLE_CHARS,
+        deferring(
+            Tool(
+                "workflow_get",
+                _GET,
+                WorkflowGet,
+                (Workflow,),
+                handle.workflow_get,
+                read_only=True,
+                idempotent=True,
+                waits=waits,
+                wait_ms=wait_ms,
+                parks=True,
+                only_looks=True,
+                asks=True,
+                result_chars=_WHOLE_CHARS,
+            )
         ),
     )
 

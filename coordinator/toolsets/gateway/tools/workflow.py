@@ -9,6 +9,7 @@ import msgspec
 from coordinator.settings.gateway.model import PROXY
 from coordinator.store.idempotency import IdempotencyKey
 from coordinator.toolsets.deferral import Deferral, Pending, Stopped
+from coordinator.toolsets.deferred_reads import deferring
 from coordinator.toolsets.gateway.contract.base import Link
 from coordinator.toolsets.gateway.contract.workflow import Get, Start, Submit, WorkflowAnswer
 from coordinator.toolsets.gateway.durations import Key
@@ -27,7 +28,7 @@ from coordinator.toolsets.questions import VIA_CLIENT, Question
 from coordinator.toolsets.questions import Answer as Answered
 from coordinator.toolsets.request_id import keyed
 from coordinator.toolsets.tool import Call, Criticality, Reply, Tool
-from coordinator.toolsets.waiting_reads import check, wait_ms, waited, waits
+from coordinator.toolsets.waiting_reads import Waited, check, wait_ms, waited, waits
 
 _START = (
     "Start a workflow at its initial state. To use a single capability, pass definitionId proxy_default and input "
@@ -95,8 +96,13 @@ class Workflows:
             return rejected(refused, principal, self._links, more=self._links_of_refused(args, principal))
         return self._answer(call, snapshot, principal)
 
-    async def get(self, call: Call, args: Get) -> WorkflowAnswer | Reply:
-        """An instance and its next moves; with waitMs, when it has come to a state."""
+    async def get(self, call: Call, args: Get) -> WorkflowAnswer | Reply | Question:
+        """An instance and its next moves; with waitMs, when it has come to a state. If the caller waits for what needs
+        them, the person behind their client is asked about approvals."""
+        if call.answer is not None:
+            decided = await self._decided(call, Principal.of(call.caller), call.answer)
+            if isinstance(decided, Reply):
+                return decided
         condition = check(args.wait_ms, args.wait_for, args.after, WAITS_FOR)
         made = await self._get(call, args)
         if condition is None or isinstance(made, Reply):
@@ -110,18 +116,21 @@ class Workflows:
             after=args.after,
             met=met(condition, Principal.of(call.caller)),
         )
-        made = await self._get(call, args)
-        if isinstance(made, WorkflowAnswer):
-            made.waited = waited(outcome)
-        return made
+        asks = condition == "attention" and outcome.met and call.can_ask
+        return await self._get(call, args, waited(outcome), asks)
 
-    async def _get(self, call: Call, args: Get) -> WorkflowAnswer | Reply:
+    async def _get(
+        self, call: Call, args: Get, after_wait: Waited | None = None, asks: bool = False
+    ) -> WorkflowAnswer | Reply | Question:
         principal = Principal.of(call.caller)
         try:
             snapshot = await self._operations.get(call.project, args.workflow_id)
         except Rejected as refused:
             return rejected(refused, principal, self._links)
-        return answer(snapshot, principal, self._links)
+        made = answer(snapshot, principal, self._links)
+        if isinstance(made, WorkflowAnswer) and after_wait is not None:
+            made.waited = after_wait
+        return (asks and question(snapshot, principal, made)) or made
 
     async def submit(self, call: Call, args: Submit) -> WorkflowAnswer | Reply | Question | Pending:
         """Takes a transition from the version that the caller has seen."""
@@ -331,19 +340,22 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
             open_world=True,
             refusal=refusal,
         ),
-        Tool(
-            "workflow.get",
-            _GET,
-            Get,
-            (WorkflowAnswer,),
-            handle.get,
-            read_only=True,
-            idempotent=True,
-            waits=waits,
-            wait_ms=wait_ms,
-            parks=True,
-            only_looks=True,
-            refusal=refusal,
+        deferring(
+            Tool(
+                "workflow.get",
+                _GET,
+                Get,
+                (WorkflowAnswer,),
+                handle.get,
+                read_only=True,
+                idempotent=True,
+                waits=waits,
+                wait_ms=wait_ms,
+                parks=True,
+                only_looks=True,
+                asks=True,
+                refusal=refusal,
+            )
         ),
         Tool(
             "workflow.submit",

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType, msgpack
 
 from coordinator.definitions import TERMINALS, LoadedWorkflow
 from coordinator.errors import ToolFailure, invalid
+from coordinator.toolsets.deferred_reads import deferring
 from coordinator.toolsets.sessions.contract import arguments as limits
 from coordinator.toolsets.sessions.contract.arguments import BySession, GetStatus, GetTrace, NextActivity
 from coordinator.toolsets.sessions.contract.results import (
@@ -185,17 +186,19 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
     handle = Moves(backend)
     return (
         Tool("next_activity", _NEXT, NextActivity, (Moved,), handle.next_activity, criticality=Criticality.CRITICAL),
-        Tool(
-            "get_workflow_status",
-            _STATUS,
-            GetStatus,
-            (Status,),
-            handle.get_workflow_status,
-            read_only=True,
-            waits=waits,
-            wait_ms=wait_ms,
-            parks=True,
-            only_looks=True,
+        deferring(
+            Tool(
+                "get_workflow_status",
+                _STATUS,
+                GetStatus,
+                (Status,),
+                handle.get_workflow_status,
+                read_only=True,
+                waits=waits,
+                wait_ms=wait_ms,
+                parks=True,
+                only_looks=True,
+            )
         ),
         Tool(
             "get_trace", _TRACE, GetTrace, (Trace,), handle.get_trace, read_only=True, criticality=Criticality.SHEDDABLE
