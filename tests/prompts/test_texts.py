@@ -35,6 +35,7 @@ _FILLED_IN = {
     "<fenceToken>": "7",
     "<version>": "3",
     "<step id>": VALUES["flow"],
+    "<id of the workflow>": VALUES["flow"],
 }
 _OTHER_WORDS = {
     "quarantined",  # a label, which is free text
@@ -71,6 +72,11 @@ def names_in(schema: Any) -> Iterator[str]:
             yield from names_in(inner)
 
 
+def waits_of(schema: Any) -> set[str]:
+    """What a tool can wait for; its description says so."""
+    return set(re.findall(r"\w+", schema["properties"].get("waitFor", {}).get("description", "")))
+
+
 @cache
 def words_of(toolset: str) -> frozenset[str]:
     """What a text may name where a toolset is served."""
@@ -78,6 +84,7 @@ def words_of(toolset: str) -> frozenset[str]:
     for tool in TOOLSETS[toolset].tools:
         described = describe(tool, outputs="full")
         found.update((tool.name, *names_in(described["inputSchema"]), *names_in(described.get("outputSchema"))))
+        found.update(waits_of(described["inputSchema"]))
     if toolset == "gateway":
         found |= {checks.STALE, checks.ACTOR, checks.GUARD}
     if toolset == "navigator":
@@ -114,7 +121,10 @@ def test_the_calls_of_a_text_are_well_formed(name: str) -> None:
         for tool, body in calls:
             for placeholder, value in _FILLED_IN.items():
                 body = body.replace(placeholder, value)
-            msgspec.convert(json.loads(body), by_name[tool].arguments)
+            given = json.loads(body)
+            msgspec.convert(given, by_name[tool].arguments)
+            if "waitFor" in given:
+                assert given["waitFor"] in waits_of(describe(by_name[tool])["inputSchema"])
 
 
 @pytest.mark.parametrize("name", PROMPTS)
