@@ -20,7 +20,7 @@ from pydantic import ConfigDict, Field
 
 from coordinator.errors import CATALOGUE, ToolFailure
 from coordinator.metrics import recorder
-from coordinator.toolsets.deferral import Deferral, Pending, Stopped
+from coordinator.toolsets.deferral import LATER_POLL_MS, Deferral, Pending, Stopped
 from coordinator.toolsets.questions import Question
 from coordinator.toolsets.tool import Call, Criticality, Handler, Tool
 from coordinator.transport.asking import elicitation, filled_in, form_of
@@ -47,6 +47,10 @@ class UpdateParams(TaskParams):
     """Parameters of tasks/update."""
 
     input_responses: dict[str, Any] = Field(alias="inputResponses")
+
+
+class NotNow(MCPError):
+    """A request that fails for the moment only."""
 
 
 class _Begun(NamedTuple):
@@ -99,7 +103,13 @@ class TaskMethods:
     async def get(self, context: Context, params: TaskParams) -> dict[str, Any]:
         """The task as it stands, with the result of its call if there is one."""
         self._check_name(context, params.task_id)
-        return await self.detailed(context, params.task_id)
+        opened = await self._opened(context, params.task_id)
+        try:
+            return _detailed(opened, await self._read(opened, NAMES[0]))
+        except NotNow:
+            # Nothing is known of it now; an error could make the client give up.
+            message = "cannot be read now; ask again"
+            return opened.task.shown(opened.id, opened.now, "working", message, LATER_POLL_MS)
 
     async def detailed(self, context: Context, id: str) -> dict[str, Any]:
         """The same for a request that names other tasks as well. Raises MCPError: -32021, -32602 or -32603."""
@@ -167,7 +177,10 @@ class TaskMethods:
             raise _unknown() from None  # of a release with other states
         answering = self._endpoint.answering.get(begun.name)
         can_ask = client.form and answering is not None and (caller is None or answering.permits(caller))
-        now = await _told(self._tasks.now())
+        try:
+            now = await self._tasks.now()
+        except ToolFailure:
+            now = task.created  # what follows cannot be read either
         call = Call(
             exchange.project,
             exchange.request_id or str(context.request_id),
@@ -182,7 +195,11 @@ class TaskMethods:
         return await self._run(opened, name, opened.begun.deferral.read)
 
     async def _run(self, opened: _Opened, name: str, handler: Handler) -> Done:
-        """Runs a handler of the deferral as a call of a tool. A failure that is only for now is raised as MCPError."""
+        """Runs a handler of the deferral as a call of a tool.
+
+        Raises:
+            NotNow: it was shed, or the store does not answer.
+        """
         tool = Tool(
             name,
             "",
@@ -196,7 +213,7 @@ class TaskMethods:
         )
         done = await self._calls.run(tool, opened.call, opened.state, self._transport)
         if done.code in CATALOGUE and CATALOGUE[done.code].kind != "permanent":
-            raise MCPError(types.INTERNAL_ERROR, f"not now: {done.code}", {"code": done.code})
+            raise NotNow(types.INTERNAL_ERROR, f"not now: {done.code}", {"code": done.code})
         return done
 
 

@@ -33,15 +33,19 @@ class Task(msgspec.Struct, array_like=True, frozen=True):
     state: msgspec.Raw
     """A ``Deferral.state``."""
 
-    def shown(self, id: str, now: int, status: str, message: str = "") -> dict[str, Any]:
-        """The members that all forms of a task have."""
+    def shown(self, id: str, now: int, status: str, message: str = "", poll: int = 0) -> dict[str, Any]:
+        """The members that all forms of a task have.
+
+        Args:
+            poll: when to ask again, in ms; 0: as its age suggests.
+        """
         found: dict[str, Any] = {
             "taskId": id,
             "status": status,
             "createdAt": iso(self.created),
             "lastUpdatedAt": iso(now),
             "ttlMs": self.ttl_ms,
-            "pollIntervalMs": poll_ms(now - self.created),
+            "pollIntervalMs": poll or poll_ms(now - self.created),
         }
         return {**found, "statusMessage": message} if message else found
 

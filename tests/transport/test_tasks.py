@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.errors import ToolFailure
 from coordinator.metrics import recorder
 from coordinator.metrics.catalogue import AGENTS_WAITING
 from coordinator.metrics.protocol import TASKS as COUNTED
@@ -448,3 +449,24 @@ async def test_a_claim_that_nobody_asks_about_gets_nothing(
     (lost,) = done["result"]["structuredContent"]["claimResults"]
     assert (done["status"], lost["outcome"]) == ("completed", "no_match")
     assert not await held(boss, app, item)
+
+
+async def test_a_task_that_cannot_be_read_now_goes_on(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    bot = site.client("bot", "items", can=TASKS)
+    app = site.process()
+    root, items = await tree(bot, app)
+    created = await bot(app, "get_context", {"itemId": root, "waitFor": "tree_terminal", "waitMs": 50_000})
+    await complete(bot, app, *items)
+
+    async def down(*_: Any, **__: Any) -> Any:
+        raise ToolFailure("store_unavailable", "the store does not answer", retry_after_ms=1)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "run", down)
+        patched.setattr(Store, "command", down)
+        found = await bot.task(app, "get", created["taskId"])
+        assert (found["status"], found["pollIntervalMs"]) == ("working", 5000)
+        params = {"taskId": created["taskId"]}
+        _, body = await bot.request(app, "tasks/cancel", params, mcp_name=created["taskId"])
+        assert "result" in body, "nothing is to be stopped"
+    assert (await bot.task(app, "get", created["taskId"]))["status"] == "completed"
