@@ -15,6 +15,7 @@ import msgspec
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import decode_header_value
 from mcp_types import HEADER_MISMATCH
 from pydantic import ConfigDict, Field
 
@@ -155,7 +156,7 @@ class TaskMethods:
             raise MCPError(types.METHOD_NOT_FOUND, f"Method not found: {context.method}")
         require_tasks(context)
         # On stdio there is no request, and there are no headers.
-        if context.request is not None and context.request.headers.get("mcp-name") != id:
+        if context.request is not None and decode_header_value(context.request.headers.get("mcp-name")) != id:
             raise MCPError(HEADER_MISMATCH, "the mcp-name header must be the taskId")
 
     async def _opened(self, context: Context, id: str) -> _Opened:

@@ -11,7 +11,7 @@ import socket
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from coordinator.store import Store, keys
 from coordinator.store.embedded import find_running
 from coordinator.toolsets.items.audit import audit
 from tests.support.fleets import RunningFleet, call_body, scrape
+from tests.support.mcp_tasks import Tasks
 from tests.support.wait import wait_until, wait_until_sync
 
 pytestmark = [
@@ -214,10 +215,11 @@ def waiting_claim(agent: str, request_id: str = "") -> Json:
 class Agent:
     """An agent with the official client: waits for an item, and retries failed calls."""
 
-    def __init__(self, project: Project, name: str, mode: Any) -> None:
+    def __init__(self, project: Project, name: str, mode: Any, extensions: Sequence[Tasks] = ()) -> None:
         self.project = project
         self.name = name
         self.mode = mode
+        self.extensions = extensions
         self.attempts = 0
         self.failures: list[str] = []
         """The reasons of retries."""
@@ -228,7 +230,7 @@ class Agent:
     async def attempt(self) -> Json | None:
         self.attempts += 1
         try:
-            async with Client(self.project.url, mode=self.mode) as client:
+            async with Client(self.project.url, mode=self.mode, extensions=self.extensions) as client:
                 result = await client.call_tool(
                     "claim_item", waiting_claim(self.name, self.request_id), read_timeout_seconds=90
                 )
@@ -277,6 +279,24 @@ async def test_the_end_of_a_front_end(project: Project, fleet: RunningFleet, how
     )
     # It counts as ready until the supervisor notices its exit, and later tests need both front-ends.
     await wait_until(lambda: fleet.pid("fe-0") != ended, what="the supervisor to notice")
+
+
+async def test_claims_that_wait_as_tasks_outlive_a_front_end(project: Project, fleet: RunningFleet) -> None:
+    """They are parked in no process, so polls go on at the other front-end, and each gets one item."""
+    agents = [Agent(project, f"agent-{number}", "2026-07-28", [Tasks()]) for number in range(6)]
+    places = await project.parked(len(agents))
+
+    def as_tasks() -> bool:
+        return all(agent.extensions[0].polls for agent in agents)
+
+    await wait_until(as_tasks, what="polls of all tasks")
+    ended = fleet.pid("fe-1")
+    assert ended is not None
+    os.kill(ended, signal.SIGKILL)
+    items = await project.create(len(agents))
+    assert sorted([await agent.item() for agent in agents]) == sorted(items)
+    assert project.claims_made() == len(agents) == len(set(places.values()))
+    await wait_until(lambda: fleet.pid("fe-1") != ended, what="the supervisor to notice")
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

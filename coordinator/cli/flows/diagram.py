@@ -126,7 +126,8 @@ def _step_text(step: Step, record: StepRecord | None) -> Text:
     if record.started_at is not None and record.completed_at is not None:
         text.append(f"  {_duration(record.completed_at - record.started_at)}", style="dim")
     if record.approved_by:
-        text.append(f"  released by {printable(record.approved_by)}", style="dim")
+        via = f" via {record.via}" if record.via else ""
+        text.append(f"  released by {printable(record.approved_by)}{via}", style="dim")
     if record.result_json is not None and step.tool is not None:
         result = printable(record.result_json)
         shown = result if len(result) <= _LONGEST_RESULT else result[: _LONGEST_RESULT - 1] + "\u2026"
