@@ -24,8 +24,8 @@ class Due(NamedTuple):
     """When something ends in any other project; 0: nothing does."""
 
 
-Note = tuple[str, int]
-"""A project, and when something in it ends, in ms."""
+Note = tuple[str, int, bool]
+"""A project, when something in it ends, in ms, and whether this has not been noted before."""
 Finished = tuple[str, int, int]
 """A project that was taken, until when, and when the next thing in it ends; 0: nothing does."""
 

@@ -45,6 +45,8 @@ class Expiring:
         self._sweep = sweep
         self._ends: dict[str, int] = {}
         """When the first thing ends that this process has brought about, by project, in ms of the store's clock."""
+        self._new: set[str] = set()
+        """The projects for which that is not noted yet."""
         self._changed = asyncio.Event()
         self._turn = 0
         self._task: asyncio.Task[None] | None = None
@@ -55,6 +57,7 @@ class Expiring:
         known = self._ends.get(project)
         if known is None or ends < known:
             self._ends[project] = ends
+            self._new.add(project)
             self._changed.set()
 
     def start(self) -> None:
@@ -78,9 +81,11 @@ class Expiring:
             except (ToolFailure, StoreError) as failure:
                 self._warn("due", "expired claims cannot be looked for", reason=str(failure))
             else:
-                for project, ends in notes:
-                    if ends <= due.now and self._ends.get(project) == ends:
-                        del self._ends[project]
+                for project, ends, _ in notes:
+                    if self._ends[project] == ends:
+                        self._new.discard(project)
+                        if ends <= due.now:
+                            del self._ends[project]
                 ended = await asyncio.gather(*(self._look_after(*taken) for taken in due.taken))
                 finished = [one for one in ended if one is not None]
                 if due.next_end:
@@ -105,9 +110,10 @@ class Expiring:
         return project, taken_until, next_end
 
     def _notes(self) -> list[Note]:
-        """Notes are repeated, because a process may find that nothing ends in a project while another one claims."""
+        """What is new first. Then others in turn, because the store may have lost them."""
         if self._turn >= len(self._ends):
             self._turn = 0
-        notes = list(islice(self._ends.items(), self._turn, self._turn + _NOTED))
-        self._turn += _NOTED
-        return notes
+        new = list(islice(self._new, _NOTED))
+        others = list(islice(self._ends, self._turn, self._turn + _NOTED - len(new)))
+        self._turn += len(others)
+        return [(project, self._ends[project], project in self._new) for project in dict.fromkeys(new + others)]

@@ -57,7 +57,7 @@ class ItemMetrics(LeaderTask):
             agents += found.agents
             drains += found.drains
             if found.next_end:
-                ends.append((project, found.next_end))
+                ends.append((project, found.next_end, False))
             if not any(found.roles.values()) and age > EMPTY_SECONDS:
                 await self._projects.forget(project, EMPTY_SECONDS)
         self._recorder.items(roles, oldest)
