@@ -138,8 +138,8 @@ agent_attempts = Family("aa", "hash", single=True, reason="an entry goes with th
                         doc="attempts by agent: claims that ended in work or review without an effect")  # fmt: skip
 agent_drains = Family("ad", "hash", single=True, reason="until an operator ends them; at most 1000",
                       doc="agents that are being drained, and since when")  # fmt: skip
-requirements = Family("rs", "set", single=True, reason="an entry goes with the last item that requires it; at most 500",
-                      doc="the sets of capabilities that items require")  # fmt: skip
+requirements = Family("rs", "hash", single=True, reason="an entry goes with its last item; at most 500",
+                      doc="how many items require each set of capabilities")  # fmt: skip
 holds = Family("hd", "hash", single=True, reason="counters of bounded number",
                doc="how long claims were held that ended since the last count, by outcome and bucket")  # fmt: skip
 lapsed = Family("lp", "hash", single=True, reason="counters of bounded number",

@@ -22,7 +22,7 @@ SETS = 500
 
 async def sets_of(tools: Client) -> set[str]:
     """The sets of capabilities that the store knows."""
-    return {one.decode() for one in await tools.store.command("SMEMBERS", keys.requirements.key(tools.project))}
+    return {one.decode() for one in await tools.store.command("HKEYS", keys.requirements.key(tools.project))}
 
 
 async def consistent(tools: Client) -> None:
@@ -183,8 +183,8 @@ async def test_the_number_of_sets_is_bounded(tools: Client) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("SADD", "rs", "tpu"), "lists tpu, which no items require"),
-        (("SREM", "rs", "gpu"), "lacks gpu, which some items require"),
+        (("HSET", "rs", "tpu", "1"), "counts 1 items that require tpu, should count no"),
+        (("HDEL", "rs", "gpu"), "counts no items that require gpu, should count 1"),
         (("DEL", "x:Rgpu ga"), "is missing in Rgpu ga"),
     ],
 )

@@ -291,9 +291,10 @@ async def test_a_repeated_call_gets_the_first_answer_and_another_result_is_anoth
     assert [read(note) for note in await notes_of(tools, item)] == [{"a": 1}]
 
 
-async def test_a_result_is_an_event_of_a_note(tools: Client) -> None:
+async def test_the_event_of_the_transition_tells_of_its_result(tools: Client) -> None:
     item = await tools.add()
     await tools.advance(item, "complete", result="x")
     stream: list[Any] = await tools.store.command("XRANGE", f"fc:{{{tools.project}}}:ev", "-", "+")
-    kinds = [dict(zip(fields[::2], fields[1::2], strict=True))[b"k"] for _, fields in stream]
-    assert kinds[-2:] == [b"note", b"transition"]
+    told = [dict(zip(fields[::2], fields[1::2], strict=True)) for _, fields in stream]
+    assert [fields[b"k"] for fields in told] == [b"create", b"transition"]
+    assert told[-1][b"n"] == b"result"

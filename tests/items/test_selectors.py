@@ -364,7 +364,7 @@ async def test_selectors_filter_by_the_time_of_role_changes(
     item = await tools.add()
     created = ms((await tools.get(item))["createdAt"])
     key = keys.item.key(tools.project, item.replace("-", ""))
-    await tools.store.command("HSET", key, "ra", created + 60_000)
+    await tools.store.command("HSET", key, "c", (created + 60_000).to_bytes(6) + bytes(6))
     claim = await take(tools, "agent", {name: iso(created + after) for name, after in selector.items()})
     assert claim["outcome"] == outcome
 

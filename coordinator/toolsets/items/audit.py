@@ -103,6 +103,7 @@ class _Audit:
         self._report = Report()
         self._found: set[Difference] = set()
         self._claimed: dict[str, list[str]] = {}
+        self._requiring: dict[str, str] = {}
         self._now = 0
         self._walkers: dict[str, Callable[[str, str], AsyncIterator[_Subject]]] = {
             _ITEM: self._item,
@@ -120,7 +121,6 @@ class _Audit:
             keys.quarantined.suffix: self._listed,
             keys.agents.suffix: self._agents,
             keys.agent_seen.suffix: self._seen,
-            keys.requirements.suffix: self._requirements,
             keys.queue.suffix: self._queue,
         }
 
@@ -137,9 +137,9 @@ class _Audit:
                         await self._judge(pending)
                         pending = []
         await self._judge(pending)
-        lapsed = await self._lapsed_counters()
+        counters = [*await self._lapsed_counters(), *await self._requiring_counters()]
         if await self._last_event() == before:
-            self._found.update(lapsed)
+            self._found.update(counters)
         else:
             self._report.counters_judged = False
         self._report.claims = len(self._claimed)
@@ -213,7 +213,7 @@ class _Audit:
                 ("ZSCORE", f"{keys.prefixes.suffix}:{item[:4]}", item[4:]),
                 ("ZSCORE", keys.leases.suffix, agent),
                 ("HGET", keys.agents.suffix, agent),
-                ("HGET", f"{_ITEM}:{fields.get('pa', '')}", "d"),
+                ("HMGET", f"{_ITEM}:{fields.get('pa', '')}", "w", "d"),
                 ("ZSCORE", keys.abandoned.suffix, item),
                 ("ZSCORE", keys.retries.suffix, item),
                 ("ZSCORE", keys.quarantined.suffix, item),
@@ -234,15 +234,17 @@ class _Audit:
             if not sound:
                 return
             self._report.terminal += recount.parsed(fields["w"]).role == recount.TERMINAL
+            if "rq" in fields:
+                self._requiring[item] = fields["rq"]
             if recount.claim_of(fields):
                 lapsed = recount.lapsed(fields)
                 self._claimed[item] = ["*", f"p{fields.get('pa', '')}"] if lapsed else []
-            in_bucket, lease, held_by_agent, parent_depth, left, retry, quarantined, attempts, *more = extra
+            in_bucket, lease, held_by_agent, parent, left, retry, quarantined, attempts, *more = extra
             scopes, waits = recount.scopes(fields), [edge for edge in edges if edge.waits]
             if in_bucket is False:
                 yield "is missing in the index of prefixes"
             yield from recount.claim_problems(item, fields, lease, held_by_agent)
-            yield from recount.depth_problems(fields, parent_depth)
+            yield from recount.depth_problems(fields, parent)
             yield from recount.abandoned_problems(fields, left)
             yield from recount.held_back_problems(fields, retry, quarantined)
             yield from recount.attempt_problems(fields, attempts)
@@ -335,25 +337,8 @@ class _Audit:
         if scope.startswith("p") and scope != "p":
             for role in recount.OPEN_ROLES:
                 yield self._bounds(scope[1:], role)
-        if scope.startswith("R"):
-            yield self._required(scope[1:].partition(" ")[0])
         async for item, _ in self._members("ZSCAN", name):
             yield entry(item)
-
-    async def _requirements(self, name: str, _: str) -> AsyncIterator[_Subject]:
-        async for required in self._scan("SSCAN", key=self._prefix + name.encode()):
-            yield self._required(required.decode())
-
-    def _required(self, required: str) -> _Subject:
-        """A set of capabilities: it is known as long as items require it."""
-
-        def judge(first: list[Any], _: list[Any]) -> Iterator[str]:
-            if first[0] != first[1]:
-                word, some = "lists" if first[0] else "lacks", "some" if first[1] else "no"
-                yield f"{word} {required}, which {some} items require"
-
-        name, scope = keys.requirements.suffix, f"{keys.ranked.suffix}:R{required} *"
-        return _Subject(name, [("SISMEMBER", name, required), ("EXISTS", scope)], _nothing, judge)
 
     def _bounds(self, item: str, role: int) -> _Subject:
         """The bounds of an item with children: the best ready item below it. An item put aside gets them later."""
@@ -448,15 +433,19 @@ class _Audit:
 
     async def _lapsed_counters(self) -> list[Difference]:
         counted = Counter(scope for scopes in self._claimed.values() for scope in scopes)
-        kept = {scope: number async for scope, number in self._members("HSCAN", keys.lapsed.suffix)}
-        derived = {scope: str(number) for scope, number in counted.items()}
+        return await self._miscounted(keys.lapsed.suffix, counted, "lapsed claims in")
+
+    async def _requiring_counters(self) -> list[Difference]:
+        return await self._miscounted(keys.requirements.suffix, Counter(self._requiring.values()), "items that require")
+
+    async def _miscounted(self, name: str, counted: Counter[str], what: str) -> list[Difference]:
+        """Compares a hash of counters with what was counted."""
+        kept = {field: number async for field, number in self._members("HSCAN", name)}
+        derived = {field: str(number) for field, number in counted.items()}
         return [
-            Difference(
-                keys.lapsed.suffix,
-                f"counts {kept.get(scope, 'no')} lapsed claims in {scope}, should count {derived.get(scope, 'no')}",
-            )
-            for scope in sorted({*kept, *derived})
-            if kept.get(scope) != derived.get(scope)
+            Difference(name, f"counts {kept.get(field, 'no')} {what} {field}, should count {derived.get(field, 'no')}")
+            for field in sorted({*kept, *derived})
+            if kept.get(field) != derived.get(field)
         ]
 
 

@@ -76,7 +76,7 @@ return function(run, request, agent, who, wanted, releases, include)
       claims.renew(run, winner, ttl)
       results[place] = {'success', winner.id, run.now + ttl, winner.first_claimed_at, winner.fence}
     else
-      winner = winner and items.load_partly(run, winner.id)
+      winner = winner and items.load(run, winner.id)
       if winner then claims.notice_expiry(run, winner, winner.holder ~= agent) end
       expiry.sweep(run) -- not for a heartbeat, which affects no other claim
       if winner then

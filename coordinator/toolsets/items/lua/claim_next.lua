@@ -67,7 +67,8 @@ return function(
     if waiter and waiter.fingerprint ~= request.fingerprint then return redis.error_reply('FLEET REQUEST_ID_REUSED') end
     local missing = selection.missing_field(run, selector)
     if missing then return redis.error_reply('FLEET NOT_FOUND ' .. missing) end
-    selected, queue = finding.name_capabilities(selector, agents.meet(run, agent, who).capabilities, selected, queue)
+    local capabilities = agents.meet(run, agent, who).capabilities
+    selector.capabilities = capabilities ~= '' and capabilities or nil
     local drained = agent_drains.of_caller(run, agent)
 
     only = '0' -- from here on this step makes the record, so no other call can have received it
@@ -96,6 +97,7 @@ return function(
       if waiter and found then waiters.wake(run, waiter.queue, nil) end -- it had not been offered: there may be more
       return reply, handed and 'H' or 'D'
     end
+    selected, queue = finding.parked_selector(selector, selected, queue)
     local fields =
       {'t', ttl_ms, 'f', request.fingerprint, 'k', request.keep_ms, 'r', cmsgpack.pack(released), 'i', include}
     local new = waiters.park(run, request, agent, queue, selected, wait, process, waiter, fields)

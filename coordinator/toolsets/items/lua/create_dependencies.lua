@@ -28,23 +28,9 @@ local TERMINAL = classes.TERMINAL
 
 local ITEM_EDGES_MAX = 600 -- per item: all are read when its role changes
 
--- An item with the fields relevant to edges, or nil.
-local function load_end(run, id)
-  local values = redis.call('HMGET', run.keys.item .. id, 'w', 'pa', 'g', 'y', 'nb', 'lv', 'h', 'ra', 'u', 'rq')
-  if not values[1] then return nil end
-  local item = {
-    id = id, partial = true, score = 0, class = 0, role = 0,
-    pa = values[2] or nil, g = values[3] or nil, y = values[4] or nil, nb = values[5] or nil, lv = values[6] or nil,
-    ra = values[8] or nil, u = values[9] or nil, rq = values[10] or nil,
-  }
-  run.loaded[id] = item
-  items.unpack_stored(item, values[1], values[7])
-  return item
-end
-
 -- Why an item cannot have one more edge; or nil, and the edge is counted in `counts`, by item.
 local function end_problem(run, id, counts)
-  if not (run.loaded[id] or load_end(run, id)) then return items.absence_reason(id) end
+  if not items.load(run, id) then return items.absence_reason(id) end
   local count = (counts[id] or neighbours.edges_stored(run, id)) + 1
   counts[id] = count
   return count > ITEM_EDGES_MAX and 'too_many_edges' or nil

@@ -22,7 +22,7 @@ return function(run, request, created, specs)
     creation.begin(run, list, created ~= '0' and tonumber(created) or run.now)
     for n, spec in ipairs(list) do
       local item, reason = creation.create(run, spec)
-      results[n] = {item and 'created' or reason, item and item.d or 0, spec[1]}
+      results[n] = {item and 'created' or reason, item and item.depth or 0, spec[1]}
     end
     creation.index_new(run)
     return {run.created, results}

@@ -35,7 +35,7 @@ local function root_depth(run, parent_id)
   if parent_id == '' then return 0 end
   local parent = items.load(run, parent_id)
   if not parent then return nil, items.absence_reason(parent_id) end
-  local depth = parent.d + 1
+  local depth = parent.depth + 1
   if depth >= MAX_DEPTH then return nil, 'too_deep' end -- the root's children need room below it
   return depth
 end

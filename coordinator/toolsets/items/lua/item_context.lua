@@ -34,7 +34,7 @@ return function(run, id, with_ancestors, include)
     local item = items.load(run, id)
     if not item then return redis.error_reply('FLEET NOT_FOUND') end
     return {
-      items.title_of(run, item), item.role, item.g or false, tonumber(item.d), notes.schema_inputs(run, item),
+      items.title_of(run, item), item.role, item.g or false, item.depth, notes.schema_inputs(run, item),
       with_ancestors == '1' and views.ancestors(run, item.pa) or {}, claim_of(run, item),
       graph.unsatisfied_blockers_ahead(run, item), attempts_on(run, item),
       include ~= '' and included.of(run, id, include),

@@ -23,7 +23,7 @@ local waiters = require 'waiters'
 local function give_back(run, request, reply)
   if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
   local claim, claimed_at = reply[2][1], reply[1]
-  local item = items.load_partly(run, claim[2])
+  local item = items.load(run, claim[2])
   if not item or not item.holder or item.fence ~= claim[5] or item.claimed_at ~= claimed_at then return 0 end
   claims.release(run, item, '', '')
   redis.call('DEL', run.keys.request .. request.id)

@@ -32,7 +32,7 @@ local function add_late(run, list)
   local free, waiting = 0, 0
   local agents = redis.call('ZRANGEBYSCORE', run.keys.leases, '-inf', run.now, 'LIMIT', 0, LATE_MAX)
   for _, id in ipairs(agents[1] and redis.call('HMGET', run.keys.agents, unpack(agents)) or {}) do
-    local item = id and items.load_partly(run, id)
+    local item = id and items.load(run, id)
     if item and classes.is_held(item) and classes.is_left(item, item.role) then
       local waits = item.nb ~= nil or item.nt ~= nil
       if waits then waiting = waiting + 1 else free = free + 1 end

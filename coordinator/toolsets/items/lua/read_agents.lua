@@ -18,7 +18,7 @@ local waiters = require 'waiters'
 
 -- The live claim of an agent as {item, since, until}; else '' and zeros.
 local function held_by(run, agent, known)
-  local item = known.item and items.load_partly(run, known.item)
+  local item = known.item and items.load(run, known.item)
   if not (item and item.holder == agent and claims.is_live(run, item)) then return '', 0, 0 end
   return item.id, item.first_claimed_at, item.expires
 end

@@ -4,7 +4,7 @@ guarantee: One consistent snapshot; changes nothing.
 args:      reads
            reads = packed list of {command, key without the project's prefix, further arguments ...}; the command AGENT
            reads the record of an agent, because its field is no text
-reply:     list of {replies of each command}; claims of items (field h) come in hex digits
+reply:     list of {replies of each command}; the records of items (fields h and c) come in hex digits
 errors:    none
 writes:    none
 --]]
@@ -21,12 +21,14 @@ local function hex(s)
   return (string.gsub(s, '.', function(c) return string.format('%02x', string.byte(c)) end))
 end
 
--- The reply with the claim of an item, if there is one, in hex digits.
-local function with_readable_claim(words, reply)
+local RECORDS = {h = true, c = true}
+
+-- The reply with the records of an item in hex digits.
+local function with_readable_records(words, reply)
   if string.sub(words[2], 1, 2) ~= 'i:' then return reply end
-  if words[1] == 'HGET' and words[3] == 'h' and reply then return hex(reply) end
+  if words[1] == 'HGET' and RECORDS[words[3]] and reply then return hex(reply) end
   for n = 1, words[1] == 'HGETALL' and #reply or 0, 2 do
-    if reply[n] == 'h' then reply[n + 1] = hex(reply[n + 1]) end
+    if RECORDS[reply[n]] then reply[n + 1] = hex(reply[n + 1]) end
   end
   return reply
 end
@@ -41,7 +43,7 @@ return function(run, reads)
       elseif words[1] == 'AGENT' then
         replies[n] = agents.record_of(run, words[3])
       else
-        replies[n] = with_readable_claim(words, redis.call(words[1], run.keys.prefix .. words[2], unpack(words, 3)))
+        replies[n] = with_readable_records(words, redis.call(words[1], run.keys.prefix .. words[2], unpack(words, 3)))
       end
     end
     return replies

@@ -63,7 +63,8 @@ local function update(run, id, fields)
     root_before = item_events.root_of(run, item)
   end
   local set_before, set = item.rq, fields.rq
-  if set and not requirements.note(run, set) then return {'too_many_requirements', id, 0, false} end
+  local full = set and set ~= set_before and not requirements.count(run, set)
+  if full then return {'too_many_requirements', id, 0, false} end
   local entries_before = index.entries_of(item)
   index.set_class(run, item, item.class) -- it may match other selectors now
   items.set(item, 'score', new_score(item, fields.p, fields.c))
@@ -71,7 +72,7 @@ local function update(run, id, fields)
   if moves then reparent.apply(run, item, fields.pa, shift, below) end
   items.set_modified(run, item)
   index.reindex(run, item, entries_before)
-  if set_before and set_before ~= item.rq then requirements.forget(run, set_before) end
+  if set_before and set_before ~= item.rq then requirements.discount(run, set_before, 1) end
   items.save(run, item)
   local no_backoff = fields.rb == 0 and item.nt and not held_back.is_quarantined(item)
   if no_backoff then held_back.let_go(run, item) end
@@ -80,7 +81,7 @@ local function update(run, id, fields)
   end
   item_events.emit(run, 'update', item)
   if above then creation.reopen_parent(run, above) end
-  return {'updated', id, tonumber(item.ma), item.rv ~= nil}
+  return {'updated', id, item.modified_at, item.rv ~= nil}
 end
 
 return function(run, request, updates)

@@ -37,13 +37,11 @@ OPEN_ROLES = (0, 1, 2, 4)
 
 Fields = Mapping[str, str]
 
-_KNOWN = frozenset(
-    ("pr", "lb", "pa", "ma", "ra", "rv", "tl", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *"wtsdgyqhku")
-)
+_KNOWN = frozenset(("pr", "lb", "pa", "rv", "nb", "lv", "lo", "tk", "an", "am", "rb", "nt", "rq", *"wtsdcgyqhku"))
 _TEXTS = frozenset("tsxmoa")
 _RECORD = re.compile(r"\d{13}[osue][v-][a-z0-9_.:/,-]* (\S+ \d{13}| )")
 _RANGES = {
-    "d": (0, MAX_DEPTH),
+    "d": (1, MAX_DEPTH),
     "pr": (0, 2),
     "rv": (1, 1),
     "nb": (1, None),
@@ -123,6 +121,25 @@ def claim_of(fields: Fields) -> Claim | None:
     return Claim(fence, expires, claimed, first, text[24:].decode()) if text[6:] else None
 
 
+class Dates(NamedTuple):
+    """When an item came to its role and was modified, in ms; 0: not since it was created."""
+
+    role_changed: int
+    modified: int
+
+
+def dates_of(fields: Fields) -> Dates:
+    """The dates of an item. ``c`` is given in hex digits.
+
+    Raises:
+        ValueError: they cannot be read.
+    """
+    text = bytes.fromhex(fields.get("c", "00" * 12))
+    if len(text) < 12:
+        raise ValueError(f"'{text.hex()}' are no dates")
+    return Dates(int.from_bytes(text[:6]), int.from_bytes(text[6:12]))
+
+
 class Edge(NamedTuple):
     """One edge as stored with the item at one end, its holder."""
 
@@ -157,16 +174,22 @@ def satisfied(role: int, threshold: int) -> bool:
 def scopes(fields: Fields) -> list[str]:
     """The scopes that an item belongs to: its parent's children, those of any parent, each tag, the type.
 
-    If it requires capabilities, also those of the items that require the same.
+    If it is available and requires capabilities, also those of the items that require the same.
     """
     tags = fields.get("g", "").replace(",", " ").split()
     kind = [f"y{fields['y']}"] if "y" in fields else []
     of_parent = [f"p{fields['pa']}", "c"] if "pa" in fields else ["p"]
     by_name = [*(f"g{tag}" for tag in dict.fromkeys(tags)), *kind]
-    if "rq" not in fields:
+    if "rq" not in fields or not available(fields):
         return [*of_parent, *by_name]
     own = ["*", *([f"p{fields['pa']}"] if "pa" in fields else []), *by_name]
     return [*of_parent, *by_name, *(f"R{fields['rq']} {scope}" for scope in own)]
+
+
+def available(fields: Fields) -> bool:
+    """Whether agents are offered the item."""
+    score = parsed(fields["w"])
+    return score.role != TERMINAL and score.state in (READY, ABANDONED)
 
 
 def is_held(fields: Fields) -> bool:
@@ -192,7 +215,7 @@ def abandoned(fields: Fields) -> bool:
         return "h" in fields and fields.get("u") != "1"
     if score.role != REVIEW:
         return False
-    since = int(fields.get("ra", score.created))
+    since = dates_of(fields).role_changed or score.created
     return fields.get("u") == "2" or (claim is not None and claim.fence >= since)
 
 
@@ -276,12 +299,12 @@ def _shape(fields: Fields, texts: Collection[str]) -> Iterator[str]:
         yield "counts failed claims without being held"
     if "pr" in fields and score.role != BLOCKED:
         yield "has a previous role without being blocked"
-    created = score.created
-    if created > int(fields.get("ma", created)):
+    dates = dates_of(fields)
+    if 0 < dates.modified < score.created:
         yield "was modified before it was created"
-    if created > int(fields.get("ra", created)):
+    if 0 < dates.role_changed < score.created:
         yield "changed its role before it was created"
-    int(fields["d"]), int(fields.get("lv", "0"))
+    int(fields.get("lv", "0"))
 
 
 def _claim(fields: Fields, now: int) -> Iterator[str]:
@@ -315,21 +338,21 @@ def claim_problems(item: str, fields: Fields, lease: str | bool, held_by_agent: 
         yield "has a lease without being held"
 
 
-def depth_problems(fields: Fields, parent_depth: str | bool) -> Iterator[str]:
-    """Compares the depth with the parent's (False: there is no such parent)."""
-    if "pa" in fields and parent_depth is False:
+def depth_problems(fields: Fields, parent: Sequence[str | bool]) -> Iterator[str]:
+    """Compares the depth with the parent's: its score (False: there is no such parent) and its depth (False: 0)."""
+    if "pa" in fields and parent[0] is False:
         yield f"is below {fields['pa']}, which does not exist"
         return
-    depth = int(parent_depth) + 1 if "pa" in fields else 0
-    if int(fields["d"]) != depth:
-        yield f"has depth {fields['d']}, should have {depth}"
+    depth = int(parent[1]) + 1 if "pa" in fields else 0
+    if int(fields.get("d", "0")) != depth:
+        yield f"has depth {fields.get('d', '0')}, should have {depth}"
 
 
 def rank_problems(fields: Fields, scope: str, score: str | bool) -> Iterator[str]:
     """Compares the item's score with that in the index of one of its scopes (False: missing)."""
     expected = float(fields["w"])
     parts = parsed(fields["w"])
-    if "rq" in fields and not scope.startswith("R") and parts.role != TERMINAL and parts.state in (READY, ABANDONED):
+    if "rq" in fields and not scope.startswith("R") and available(fields):
         expected += (APART + parts.role - parts.role * STATES - parts.state) * CLASS_SPAN
     if score is False:
         yield f"is missing in {scope}"

@@ -17,7 +17,7 @@ local EDGES_AT_ONCE = 50
 function blockers.change_counts(run, counts)
   local moved = {}
   for id, by in pairs(counts) do
-    local item = items.load_partly(run, id)
+    local item = items.load(run, id)
     if item then
       local key, count = run.keys.item .. id, (item.nb or 0) + by
       item.nb = count > 0 and count or nil

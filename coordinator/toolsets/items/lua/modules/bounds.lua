@@ -61,7 +61,7 @@ function bounds.move(run, item, from)
   bounds.remove(run, item, from)
   for _, score in ipairs(scores) do
     local is_bound = score and classes.is_ready_class(math.floor(score / CLASS_SIZE))
-    if is_bound then bounds.lower(run, item.id, tonumber(item.d), tonumber(score)) end
+    if is_bound then bounds.lower(run, item.id, item.depth, tonumber(score)) end
   end
 end
 
@@ -79,7 +79,7 @@ function bounds.restore(run, item)
     local low, high = band * PRIORITY_SIZE, (band + 1) * PRIORITY_SIZE - 1
     local child = first_score(run.keys.ranked .. 'p' .. item.id, low, high)
     local under = first_score(run.keys.beneath .. item.id, low, high)
-    if child or under then bounds.lower(run, item.id, tonumber(item.d), math.min(child or under, under or child)) end
+    if child or under then bounds.lower(run, item.id, item.depth, math.min(child or under, under or child)) end
   end
 end
 

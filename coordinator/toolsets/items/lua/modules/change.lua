@@ -37,14 +37,15 @@ return function(run, request, body, joined, ...)
   if redis.call('EXISTS', run.keys.waiting, run.keys.owed, record, run.keys.abandoned, run.keys.retries, ...) == 0 then
     run.nobody_waits, run.nothing_else = true, true
   else
-    run.nobody_waits = redis.call('EXISTS', run.keys.waiting) == 0
-  end
-  if not run.nothing_else and redis.call('EXISTS', run.keys.owed, record) > 0 then
-    answer = recall(run, request, joined)
-    if answer then return answer end
-    if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
-    answer, progress = recall(run, request, joined)
-    if answer then return answer end
+    local found = redis.call('EXISTS', run.keys.waiting, run.keys.owed, record)
+    run.nobody_waits = found == 0 or redis.call('EXISTS', run.keys.waiting) == 0
+    if found > (run.nobody_waits and 0 or 1) then
+      answer = recall(run, request, joined)
+      if answer then return answer end
+      if not settle.debts(run) then return redis.error_reply('FLEET UNSETTLED') end
+      answer, progress = recall(run, request, joined)
+      if answer then return answer end
+    end
   end
   local reply, state = body(progress)
   if reply.err then return reply end

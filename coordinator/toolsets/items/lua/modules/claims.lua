@@ -30,10 +30,10 @@ function claims.is_live(run, item)
   return item.holder and item.expires > run.now
 end
 
--- An item with its score, claim and count of blockers only, for less than `items.load_partly`; nil if there is none.
+-- An item with its score, claim and count of blockers only, for less than `items.load`; nil if there is none.
 function claims.load(run, id)
-  if run.loaded[id] then return run.loaded[id] end
-  local values = redis.call('HMGET', run.keys.item .. id, 'w', 'h', 'nb', 'nt')
+  local values = not run.loaded[id] and redis.call('HMGET', run.keys.item .. id, 'w', 'h', 'nb', 'nt')
+  if not values then return run.loaded[id] end
   if not values[1] then return nil end
   local item = {id = id, nb = values[3] or nil, nt = values[4] or nil}
   items.unpack_stored(item, values[1], values[2])
@@ -69,7 +69,7 @@ function claims.expire(run, budget)
   local ended, left = {}, SWEEP_WRITES
   for n, id in ipairs(redis.call('HMGET', run.keys.agents, unpack(due))) do
     if left <= run.edges_visited then break end
-    local item = id and items.load_partly(run, id)
+    local item = id and items.load(run, id)
     ended[n], left = due[n], left - WRITES_EACH - (item and #index.scopes_of(item) or 0)
     if item and classes.is_held(item) then left = left - expire(run, item, 'expired') end
   end
@@ -122,7 +122,7 @@ function claims.release_all(run, packed, agent)
   local results = {}
   for n, entry in ipairs(cmsgpack.unpack(packed)) do
     local id, fence, reason, detail = unpack(entry)
-    local item, outcome = items.load_partly(run, id), 'success'
+    local item, outcome = items.load(run, id), 'success'
     if not item then
       outcome = items.absence_reason(id)
     elseif item.holder ~= agent then
@@ -150,7 +150,7 @@ end
 local function change_item_of(run, agent, item)
   local id = agents.item_of(run, agent)
   agents.set_item(run, agent, item.id)
-  local earlier = id and items.load_partly(run, id)
+  local earlier = id and items.load(run, id)
   return earlier and earlier.holder == agent and earlier or nil
 end
 
@@ -163,7 +163,9 @@ local function store(run, item, claim_again)
     item.u = nil
     redis.call('HDEL', key, 'u')
   end
-  if claim_again then redis.call('HSET', key, 'tk', clock.whole(item.fence)) end
+  if not claim_again then return end
+  item.tk = clock.whole(item.fence)
+  redis.call('HSET', key, 'tk', item.tk)
 end
 
 -- Places `agent`'s claim on an item of no held class, and ends the agent's earlier claim. The fence rises; as it is
@@ -187,12 +189,9 @@ function claims.acquire(run, item, agent, ttl_ms, selector)
   store(run, item, taken_over and not (selector and selector.role))
   if earlier then freed = clear(run, earlier) end
   index.add_two(run, moved and item or nil, freed and earlier or nil)
-  local f, x = clock.whole(fence), clock.whole(expires)
-  if earlier then
-    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x, 'o', earlier.id, 'p', clock.whole(earlier.fence))
-  else
-    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x)
-  end
+  local told = {'a', agent, 'f', clock.whole(fence), 'x', clock.whole(expires)}
+  if earlier then told[7], told[8], told[9], told[10] = 'o', earlier.id, 'p', clock.whole(earlier.fence) end
+  item_events.emit(run, 'claim', item, unpack(told))
   return {'success', item.id, expires, item.first_claimed_at, fence, item.role, taken_over}
 end
 

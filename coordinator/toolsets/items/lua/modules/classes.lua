@@ -75,7 +75,7 @@ end
 function classes.is_left(item, role)
   if role == WORK then return item.fence ~= nil and item.u ~= '1' end
   if role ~= REVIEW then return false end
-  return item.u == '2' or item.holder ~= nil and item.fence >= tonumber(item.ra or classes.created_of(item.score))
+  return item.u == '2' or item.holder ~= nil and item.fence >= (item.role_changed_at or classes.created_of(item.score))
 end
 
 -- The class of an unheld item in a role.

@@ -3,6 +3,7 @@
 -- folded form. fold = case folding of the non-ASCII characters that matter for the text. A change that has not
 -- happened yet counts as the creation.
 local claim_record = require 'claim_record'
+local dates = require 'dates'
 local index = require 'index'
 
 local conditions = {}
@@ -36,14 +37,14 @@ local function equals(value, wanted)
   return value == wanted
 end
 
+-- A number is not stored if it is 0.
 local function is_number(value, wanted)
-  return tonumber(value) == wanted
+  return tonumber(value or 0) == wanted
 end
 
--- Whether a time, or the creation if there is none, lies within a span {from, to}; in ms.
-local function in_span(value, span, created)
-  local time = tonumber(value or created)
-  return time >= span[1] and time <= span[2]
+-- Whether a time (nil: the creation) lies within a span {from, to}; in ms.
+local function in_span(time, span, created)
+  return (time or created) >= span[1] and (time or created) <= span[2]
 end
 
 -- Compiles the conditions. Returns the needed stored fields; test(values, id, created), which returns whether an item
@@ -67,8 +68,8 @@ function conditions.compile(run, asked)
   condition('d', 'd', is_number)
   condition('y', 'y', equals)
   condition('g', 'g', has_tag)
-  condition('m', 'ma', in_span)
-  condition('r', 'ra', in_span)
+  condition('m', 'c', function(value, span, created) return in_span(dates.modified_at(value), span, created) end)
+  condition('r', 'c', function(value, span, created) return in_span(dates.role_changed_at(value), span, created) end)
   condition('cl', 'h', function(value, wanted) return claim_record.status(run, value) == wanted end)
   local title_at, summary_at
   if asked.q then title_at, summary_at = field('t'), field('s') end

@@ -39,7 +39,7 @@ end
 local function load_parent(run, id)
   if not run.known_parents[id] then
     local depth, score = unpack(redis.call('HMGET', run.keys.item .. id, 'd', 'w'))
-    run.known_parents[id] = score and {tonumber(depth), classes.role_of(score)} or nil
+    run.known_parents[id] = score and {tonumber(depth or 0), classes.role_of(score)} or nil
   end
   return run.known_parents[id]
 end
@@ -54,13 +54,14 @@ end
 -- The item of a spec, stored but not indexed.
 local function store_item(run, spec, depth, created)
   local id, complexity, level, blockers = spec[1], spec[7], spec[16] or 0, spec[17] or 0
-  local item = {id = id, d = depth, pa = spec[2] ~= '' and spec[2] or nil, nb = blockers > 0 and blockers or nil}
+  local item = {id = id, depth = depth, pa = spec[2] ~= '' and spec[2] or nil, nb = blockers > 0 and blockers or nil}
   index.set_class(run, item, classes.unclaimed_class(item, spec[5]))
   item.score = classes.score_of(item.class, spec[6], complexity > 0 and complexity or NO_COMPLEXITY, created)
-  local fields, size, texts = {'w', item.score, 'd', depth}, 4, {}
+  local fields, size, texts = {'w', item.score}, 2, {}
   local function add_field(name, value)
     item[name], fields[size + 1], fields[size + 2], size = value, name, value, size + 2
   end
+  if depth > 0 then add_field('d', depth) end
   if item.pa then add_field('pa', item.pa) end
   if level > 0 then add_field('lv', level) end
   if blockers > 0 then add_field('nb', blockers) end
@@ -95,7 +96,7 @@ function creation.create(run, spec)
   if depth > MAX_DEPTH then return nil, 'too_deep' end
   local taken = run.loaded[id] or not run.all_new and redis.call('EXISTS', run.keys.item .. id) == 1
   if taken then return nil, 'id_taken' end
-  if spec[20] ~= '' and not requirements.note(run, spec[20]) then return nil, 'too_many_requirements' end
+  if spec[20] ~= '' and not requirements.count(run, spec[20]) then return nil, 'too_many_requirements' end
   local item = store_item(run, spec, depth, run.created)
   run.loaded[id], run.new_items[#run.new_items + 1] = item, item
   redis.call('ZADD', run.keys.prefixes .. string.sub(id, 1, 4), 0, string.sub(id, 5))

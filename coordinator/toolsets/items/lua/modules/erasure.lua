@@ -55,7 +55,7 @@ function erasure.erase(run, item)
   redis.call('ZREM', run.keys.ranked .. 'p' .. (item.pa or ''), id)
   bounds.remove(run, item, item.pa)
   for scope in pairs(index.entries_of(item)) do table.insert(batch.list_in(run.left_in_scopes, scope), id) end
-  if item.rq then run.left_sets[item.rq] = true end
+  if item.rq then run.left_sets[item.rq] = (run.left_sets[item.rq] or 0) + 1 end
   redis.call('ZREM', run.keys.prefixes .. string.sub(id, 1, 4), string.sub(id, 5))
   local gone = {run.keys.item .. id, run.keys.text .. id, run.keys.edges .. id, run.keys.notes .. id}
   for _, note in ipairs(notes) do gone[#gone + 1] = run.keys.note .. string.sub(note, 1, 32) end
@@ -70,7 +70,7 @@ function erasure.finish(run)
   for scope, ids in pairs(run.left_in_scopes) do
     if string.sub(scope, 1, 1) ~= 'p' then batch.call('ZREM', run.keys.ranked .. scope, ids) end
   end
-  for set in pairs(run.left_sets) do requirements.forget(run, set) end
+  for set, count in pairs(run.left_sets) do requirements.discount(run, set, count) end
 end
 
 return erasure

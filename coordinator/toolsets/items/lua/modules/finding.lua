@@ -8,11 +8,11 @@ local finding = {}
 
 local SCAN_MAX = 200 -- candidates checked per call, and expired claims put back
 
--- Makes the capabilities of an agent part of its selector. Returns the packed selector, and the name of its queue.
-function finding.name_capabilities(selector, capabilities, packed, queue)
-  if capabilities == '' then return packed, queue end
-  selector.capabilities = capabilities
-  return cmsgpack.pack(selector), queue .. string.sub(redis.sha1hex(capabilities), 1, 16)
+-- The packed selector to park with, and the name of its queue; `packed` and `queue` = those of the selector without the
+-- capabilities of the agent.
+function finding.parked_selector(selector, packed, queue)
+  if not selector.capabilities then return packed, queue end
+  return cmsgpack.pack(selector), queue .. string.sub(redis.sha1hex(selector.capabilities), 1, 16)
 end
 
 -- Puts up to `budget` expired claims back; the items may go to earlier waiters. Returns whether none are left, and if

@@ -51,7 +51,7 @@ function held_back.sweep(run, budget)
   local left = SWEEP_WRITES
   for n, id in ipairs(due) do
     if left <= 0 then return false end
-    local item = items.load_partly(run, id)
+    local item = items.load(run, id)
     held_back.let_go(run, item)
     left = left - 4 - #index.scopes_of(item)
     if n == budget then return false end

@@ -55,7 +55,7 @@ local function in_backoff(run, selector, agent)
   local count, scope = 0, selector.parent or selector.ancestor
   if run.nothing_else then return count end
   for _, id in ipairs(ids_in_backoff(run, selector)) do
-    local offered = as_offered(items.load_partly(run, id))
+    local offered = as_offered(items.load(run, id))
     local suits = offered and selectors.matches(run, offered, selector)
     if suits and not selectors.is_shielded(run, offered, agent, scope) then count = count + 1 end
   end
@@ -76,7 +76,7 @@ local function by_requirements(run, selector, agent)
   if redis.call('EXISTS', run.keys.requirements) == 0 then return count end
   for _, role in ipairs(selector.role and {selector.role} or {QUEUE, WORK, REVIEW}) do
     for id in best(run, selector, APART + role) do
-      if lacks_capabilities_only(run, items.load_partly(run, id), selector, agent) then count = count + 1 end
+      if lacks_capabilities_only(run, items.load(run, id), selector, agent) then count = count + 1 end
     end
   end
   return count

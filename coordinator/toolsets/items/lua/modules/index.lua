@@ -66,8 +66,8 @@ end
 -- Adds a ready item to the index of ready items below its ancestors (modules/bounds.lua); one that requires
 -- capabilities to the scopes of these instead.
 local function index_elsewhere(run, item)
-  if item.rq then return requirements.add(run, item) end
-  if item.pa and classes.is_ready_class(item.class) then bounds.lower(run, item.pa, item.d - 1, item.score) end
+  if item.rq then return requirements.place(run, item, classes.is_ready_class(item.class)) end
+  if item.pa and classes.is_ready_class(item.class) then bounds.lower(run, item.pa, item.depth - 1, item.score) end
 end
 
 -- Adds or moves an item in its scopes.
@@ -96,7 +96,6 @@ function index.add_two(run, item, other)
     index_tags_and_type(run, item)
     index_tags_and_type(run, other)
   end
-  if one_parent and alike and item.rq and item.rq == other.rq then return requirements.add(run, item, other) end
   index_elsewhere(run, item)
   index_elsewhere(run, other)
 end
@@ -105,6 +104,7 @@ end
 function index.entries_of(item)
   local entries, shared = {}, classes.shared_score(item)
   for _, scope in ipairs(index.scopes_of(item)) do entries[scope] = shared end
+  if not classes.is_ready_class(item.class) then return entries end
   for _, scope in ipairs(requirements.scopes_of(item)) do entries[scope] = item.score end
   return entries
 end
@@ -144,6 +144,7 @@ end
 function index.change_class(run, item, class)
   if item.class == class then return false end
   local before, role = item.class, item.role
+  if item.rq then item.was_available = item.was_available or classes.is_ready_class(before) end
   item.score = item.score + (class - before) * CLASS_SIZE
   index.set_class(run, item, class)
   -- Not if it was held and still is, or was never in a role that can be abandoned.

@@ -8,7 +8,7 @@ local item_events = {}
 -- The item at the top of the tree that an item is in; nil: the item itself.
 function item_events.root_of(run, item)
   local id = item.pa
-  if not id or tonumber(item.d) == 1 then return id end
+  if not id or item.depth == 1 then return id end
   local root = run.known_roots[id]
   if root then return root end
   root = id

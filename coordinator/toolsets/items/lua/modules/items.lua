@@ -1,8 +1,8 @@
 -- The stored layout of a work item: one small hash (listpack encoding: short field names, defaults are
 -- not stored; all times in ms) and one entry per scope in the ranked index. Fields of the hash:
 --   w score (modules/classes.lua)  t title  s summary  pr previous role  lb status label  d depth
---   pa parent  g tags  y type  q traits  ma modified  ra role changed  rv requires verification
---   tl entry of its last transition in transitions, which has the entry of the one before
+--   pa parent  g tags  y type  q traits  rv requires verification
+--   c record of its dates, and of its last transition (modules/dates.lua)
 --   rq capabilities that it requires (modules/requirements.lua)
 --   nb unsatisfied blockers  lv graph level  k put aside (modules/bounds.lua)
 --   h record of its claim (modules/claim_record.lua)
@@ -14,12 +14,14 @@
 --   nt held back until (modules/held_back.lua)
 -- Texts over INLINE_BYTES are in a second hash under the same letters, so that the first stays small; always there:
 --   x description  m metadata  o properties  a last attempts (modules/attempts.lua)
--- In Lua an `item` is a table. Its fields of one or two letters are the stored ones. Whole words are: its id; what
--- w and h contain (score, class, role; fence and, with a claim, expires, claimed_at, first_claimed_at, holder); and
--- its state in this call (partial, changed).
+-- A call reads or writes a field for about the price of ten steps of Lua, so what changes together is one of them.
+-- In Lua an `item` is a table. Its fields of one or two letters are the stored ones. Whole words are: its id and depth;
+-- what w, h and c contain (score, class, role; fence and, with a claim, expires, claimed_at, first_claimed_at, holder;
+-- role_changed_at, modified_at, last_entry: nil if not since the creation); and its state in this call (changed,
+-- dates_changed).
 local claim_record = require 'claim_record'
 local classes = require 'classes'
-local clock = require 'clock'
+local dates = require 'dates'
 
 local CLASS_SIZE, STATES = classes.CLASS_SIZE, classes.STATES
 
@@ -27,7 +29,6 @@ local items = {}
 
 local MAX_DEPTH = 3
 local INLINE_BYTES = 64 -- the longest text in the item's own hash
-local PARTLY = {'w', 'h', 'pa', 'g', 'y', 'nb', 'd', 'k', 'lo', 'ra', 'u', 'nt', 'rq'} -- what `items.load_partly` reads
 
 -- Sets the fields derived from the stored score and the record of a claim (nil for none).
 function items.unpack_stored(item, score, claim)
@@ -36,37 +37,17 @@ function items.unpack_stored(item, score, claim)
   if claim then claim_record.unpack(item, claim) end
 end
 
--- The item of an id with all fields of its hash, or nil.
+-- The item of an id, or nil. All of its fields are read: that is cheaper than naming those that are needed.
 function items.load(run, id)
-  local known = run.loaded[id]
-  if known and not known.partial then return known end
+  local item = run.loaded[id]
+  if item then return item end
   redis.setresp(3) -- returns fields as a table instead of a list
-  local item = redis.call('HGETALL', run.keys.item .. id).map
+  item = redis.call('HGETALL', run.keys.item .. id).map
   redis.setresp(2)
   if not item.w then return nil end
-  if known then
-    for field, value in pairs(item) do
-      if known[field] == nil then known[field] = value end
-    end
-    known.partial = nil
-    return known
-  end
-  item.id, run.loaded[id] = id, item
+  item.id, item.depth, run.loaded[id] = id, tonumber(item.d or 0), item
   items.unpack_stored(item, item.w, item.h)
-  return item
-end
-
--- The same but cheaper, `partial`: only the fields that claims, classes and scopes need.
-function items.load_partly(run, id)
-  if run.loaded[id] then return run.loaded[id] end
-  local values = redis.call('HMGET', run.keys.item .. id, unpack(PARTLY))
-  if not values[1] then return nil end
-  local item = {id = id, partial = true, score = 0, class = 0, role = 0}
-  for n = 3, #PARTLY do -- most items have few of these
-    if values[n] then item[PARTLY[n]] = values[n] end
-  end
-  run.loaded[id] = item
-  items.unpack_stored(item, values[1], values[2])
+  if item.c then dates.unpack(item, item.c) end
   return item
 end
 
@@ -109,6 +90,7 @@ function items.save(run, item)
   for n = 1, #changed do
     local field = changed[n]
     local value = item[field]
+    if field == 'c' then value, item.dates_changed = dates.pack(item), nil end
     if value ~= nil then
       set[size + 1], set[size + 2], size = field == 'score' and 'w' or field, value, size + 2
     else
@@ -121,9 +103,19 @@ function items.save(run, item)
   if gone then redis.call('HDEL', run.keys.item .. item.id, unpack(gone)) end
 end
 
+-- Sets one of the dates of an item, or its last entry.
+function items.set_date(item, name, value)
+  item[name] = value
+  if not item.dates_changed then
+    item.dates_changed = true
+    items.mark_changed(item, 'c')
+  end
+end
+
 -- modifiedAt rises strictly, by a millisecond if the clock has not.
 function items.set_modified(run, item)
-  items.set(item, 'ma', clock.whole(math.max(run.now, (item.ma or classes.created_of(item.score)) + 1)))
+  local before = item.modified_at or classes.created_of(item.score)
+  items.set_date(item, 'modified_at', math.max(run.now, before + 1))
 end
 
 -- Stores a text (t or s) inline or beside the item, by length; '' and false remove it. `items.save` must follow.

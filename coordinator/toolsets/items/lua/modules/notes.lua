@@ -28,7 +28,7 @@ function notes.store(run, note)
   return id
 end
 
--- Stores an item's result {text, '' or 'json', id for a new note}, with an event.
+-- Stores an item's result {text, '' or 'json', id for a new note}; the event of the transition tells of it.
 function notes.store_result(run, item_id, role, result, author)
   local text, format, id = unpack(result)
   if redis.call('HSETNX', run.keys.notes .. item_id, RESULT, id .. role .. '1') == 1 then
@@ -41,7 +41,6 @@ function notes.store_result(run, item_id, role, result, author)
     id = notes.store(run, {item_id, RESULT, role, text, true, author.actor, author.verification, id})
     redis.call('HSET', run.keys.note .. id, 'f', format)
   end
-  item_events.emit_of(run, 'note', item_id, 'n', RESULT)
 end
 
 -- The same for a list of notes with different keys, of items without notes; with an event of each.

@@ -32,7 +32,7 @@ end
 function reparent.plan(run, item, parent_id)
   local above = parent_id ~= '' and items.load(run, parent_id)
   if parent_id ~= '' and not above then return nil, 'parent_' .. items.absence_reason(parent_id) end
-  local shift = (above and above.d + 1 or 0) - item.d
+  local shift = (above and above.depth + 1 or 0) - item.depth
   local ancestor = above
   while ancestor do
     if ancestor.id == item.id then return nil, 'parent_cycle' end
@@ -40,7 +40,7 @@ function reparent.plan(run, item, parent_id)
   end
   local below = shift == 0 and {} or descendants(run, item.id)
   if not below then return nil, 'too_many_below' end
-  if item.d + shift + #below > MAX_DEPTH then return nil, 'too_deep' end
+  if item.depth + shift + #below > MAX_DEPTH then return nil, 'too_deep' end
   return shift, below, above
 end
 
@@ -50,14 +50,15 @@ function reparent.apply(run, item, parent_id, shift, below)
   if lapsed then claims.count_lapsed(run, item, -1) end
   items.set(item, 'pa', parent_id ~= '' and parent_id)
   if lapsed then claims.count_lapsed(run, item, 1) end
-  items.set(item, 'd', item.d + shift)
+  item.depth = item.depth + shift
+  items.set(item, 'd', item.depth > 0 and item.depth)
   bounds.move(run, item, from)
   run.known_roots = nil
   run.freed_ids[#run.freed_ids + 1] = item.id -- its subtree may no longer be below a held item
   for level, ids in ipairs(below) do
     for _, id in ipairs(ids) do
-      redis.call('HSET', run.keys.item .. id, 'd', item.d + level)
-      if run.loaded[id] then run.loaded[id].d = item.d + level end
+      redis.call('HSET', run.keys.item .. id, 'd', item.depth + level)
+      if run.loaded[id] then run.loaded[id].depth = item.depth + level end
     end
   end
 end

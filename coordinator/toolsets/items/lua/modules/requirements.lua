@@ -1,10 +1,11 @@
 -- Items that require capabilities of the agent that takes them: `rq` of modules/items.lua, in order, separated by
 -- commas.
 -- Selectors of other agents have to pass them by, however many there are. So in the ranked index the available ones are
--- in a class that no selector searches (modules/classes.lua), and each set of required capabilities has scopes of its
--- own, in which they are in their real class: 'R' .. set .. ' ' and a scope, where '*' stands for everything. A
--- selector searches the scopes of the sets that its agent can serve, besides the others.
---   requirements  the sets that items require
+-- in a class that no selector searches (modules/classes.lua). In their real class they are in scopes of their own, one
+-- for each of theirs and set of required capabilities: 'R' .. set .. ' ' and the scope, where '*' stands for
+-- everything. A selector searches the scopes of the sets that its agent can serve, besides the others. What is not
+-- available is in the shared scopes alone.
+--   requirements  how many items require a set
 local requirements = {}
 
 local SETS_MAX = 500 -- per project: an agent with capabilities compares all of them
@@ -17,6 +18,7 @@ end
 function requirements.is_met(set, capabilities)
   if not set then return true end
   local named = ',' .. (capabilities or '') .. ','
+  if string.find(named, ',' .. set .. ',', 1, true) then return true end -- one capability, or neighbours
   for capability in string.gmatch(set, '[^,]+') do
     if not string.find(named, ',' .. capability .. ',', 1, true) then return false end
   end
@@ -27,7 +29,7 @@ end
 function requirements.served_by(run, capabilities)
   if not capabilities or capabilities == '' then return nil end
   local list = {}
-  for _, set in ipairs(redis.call('SMEMBERS', run.keys.requirements)) do
+  for _, set in ipairs(redis.call('HKEYS', run.keys.requirements)) do
     if requirements.is_met(set, capabilities) then list[#list + 1] = set end
   end
   table.sort(list)
@@ -45,24 +47,31 @@ function requirements.scopes_of(item)
   return list
 end
 
--- Adds or moves an item in these, and optionally another one with the same scopes.
-function requirements.add(run, item, other)
-  for _, scope in ipairs(requirements.scopes_of(item)) do
-    if other then
-      redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id, other.score, other.id)
-    else
+-- Adds an available item to these; removes one that was available until now.
+function requirements.place(run, item, available)
+  if available then
+    for _, scope in ipairs(requirements.scopes_of(item)) do
       redis.call('ZADD', run.keys.ranked .. scope, item.score, item.id)
     end
+  elseif item.was_available then
+    for _, scope in ipairs(requirements.scopes_of(item)) do redis.call('ZREM', run.keys.ranked .. scope, item.id) end
   end
+  item.was_available = available
 end
 
--- Records that there will be an item that requires a set. Returns false if there are too many sets.
-function requirements.note(run, set)
+-- Counts an item that will require a set. Returns false if there are too many sets.
+function requirements.count(run, set)
   local key = run.keys.requirements
-  if redis.call('SISMEMBER', key, set) == 1 then return true end
-  if redis.call('SCARD', key) >= SETS_MAX then return false end
-  redis.call('SADD', key, set)
+  if redis.call('HEXISTS', key, set) == 0 and redis.call('HLEN', key) >= SETS_MAX then return false end
+  redis.call('HINCRBY', key, set, 1)
   return true
+end
+
+-- Counts items that do not require a set any more.
+function requirements.discount(run, set, items)
+  if redis.call('HINCRBY', run.keys.requirements, set, -items) == 0 then
+    redis.call('HDEL', run.keys.requirements, set)
+  end
 end
 
 -- Whether there is room for the sets of new items (modules/creation.lua).
@@ -72,16 +81,10 @@ function requirements.have_room(run, specs)
     local set = spec[20]
     if set ~= '' and not sets[set] then
       sets[set] = true
-      new = new + 1 - redis.call('SISMEMBER', run.keys.requirements, set)
+      new = new + 1 - redis.call('HEXISTS', run.keys.requirements, set)
     end
   end
-  return new == 0 or redis.call('SCARD', run.keys.requirements) + new <= SETS_MAX
-end
-
--- Forgets a set that no item requires any more.
-function requirements.forget(run, set)
-  local unused = redis.call('EXISTS', run.keys.ranked .. requirements.scope(set, '*')) == 0
-  if unused then redis.call('SREM', run.keys.requirements, set) end
+  return new == 0 or redis.call('HLEN', run.keys.requirements) + new <= SETS_MAX
 end
 
 return requirements

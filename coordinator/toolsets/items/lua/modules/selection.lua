@@ -59,7 +59,7 @@ end
 -- The candidates of one class, with those that require what the agent can do (`run.served`).
 local function class_stream(run, selector, class, after, wanted)
   local stream = stream_of(run, selector, class, after, wanted, nil)
-  if not run.served then return stream end
+  if not (run.served and classes.is_ready_class(class)) then return stream end
   local parts = {{next = stream}}
   for n, set in ipairs(run.served) do parts[n + 1] = {next = stream_of(run, selector, class, after, wanted, set)} end
   return streams.merge(parts, function(part) part.position, part.id = part.next() end)
@@ -118,7 +118,6 @@ end
 function selection.select(run, selector, class_list, agent, after, budget, wanted, visit)
   local scope = selector.parent or selector.ancestor
   run.served = requirements.served_by(run, selector.capabilities)
-  local load = (visit or selector.changed_from or selector.changed_to) and items.load or items.load_partly
   local stopped, found, walk
   local spent = 0
   local skips_left = agent and (selector.ancestor and 0 or SKIPS_MAX) -- false: do not try a walk (again)
@@ -146,7 +145,7 @@ function selection.select(run, selector, class_list, agent, after, budget, wante
         skips_left = skips_left and skips_left - 1
       else
         spent = spent + 1
-        local item = load(run, id)
+        local item = items.load(run, id)
         after_shielded = agent and item and selectors.is_shielded(run, item, agent, scope)
         local suits = item and not after_shielded and selectors.matches(run, item, selector)
         if suits and (not visit or visit(item)) then found = item end

@@ -47,7 +47,7 @@ local function matches_all(run, item, selector)
     and (not selector.complexity or (classes.complexity_of(item.score) or NO_COMPLEXITY) <= selector.complexity)
     and (not selector.tags or has_any_tag(item, selector.tags))
     and within(classes.created_of(item.score), selector.created_from, selector.created_to)
-    and within(tonumber(item.ra) or classes.created_of(item.score), selector.changed_from, selector.changed_to)
+    and within(item.role_changed_at or classes.created_of(item.score), selector.changed_from, selector.changed_to)
     and (not selector.ancestor or selectors.is_below(run, item, selector.ancestor))
 end
 

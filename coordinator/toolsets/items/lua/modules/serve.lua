@@ -23,7 +23,7 @@ local INCLUDED_MAX = 150 -- notes and results read for those that get items
 -- Returns the remaining budget; negative if there are more.
 local function find_ready_below(run, id, budget)
   local top = items.load(run, id)
-  local list, at = {top and {id, tonumber(top.d)}}, 1
+  local list, at = {top and {id, top.depth}}, 1
   while list[at] and budget >= 0 do
     local depth = list[at][2] + 1
     local found = redis.call('ZRANGE', run.keys.ranked .. 'p' .. list[at][1], 0, budget, 'WITHSCORES')

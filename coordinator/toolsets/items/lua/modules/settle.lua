@@ -15,7 +15,7 @@ local function pay_counts(run, debt)
   local counts, found, writes = {}, {}, 0
   for n = 2, #debt, 2 do
     local id, by = debt[n], debt[n + 1]
-    local item = items.load_partly(run, id)
+    local item = items.load(run, id)
     if by ~= 0 then
       counts[id] = by
     elseif item then
@@ -31,7 +31,7 @@ end
 -- Offers items to parked calls. Returns how many.
 local function pay_offers(run, ids)
   for _, id in ipairs(ids) do
-    local item = items.load_partly(run, id)
+    local item = items.load(run, id)
     if item then index.set_class(run, item, item.class) end
   end
   return #ids

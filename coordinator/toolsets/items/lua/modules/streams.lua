@@ -75,17 +75,17 @@ end
 -- One stream (position, id) of several parts; step(part) sets `position` and `id` of a part to its next item, id = nil
 -- at its end.
 function streams.merge(parts, step)
+  local best
   for _, part in ipairs(parts) do step(part) end
   return function()
-    local best
+    if best then step(best) end -- only now, as mostly the first item is enough
+    best = nil
     for _, part in ipairs(parts) do
       local first = part.id and (not best or streams.comes_before(part.position, part.id, best.position, best.id))
       if first then best = part end
     end
     if not best then return nil end
-    local position, id = best.position, best.id
-    step(best)
-    return position, id
+    return best.position, best.id
   end
 end
 

@@ -1,11 +1,11 @@
 -- Role changes with all consequences in the same step: dependents, cascades to ancestors, history, event. Operations
 -- that use this module have the arguments run.config and run.labels.
--- `author` = {id, actor, verification, summary}: the recorded author of a change, texts, '' for nobody.
+-- `author` = {id, actor, verification, summary}: the recorded author of a change, texts, '' for nobody; and the key of
+-- the note that comes with it, if any.
 --   transitions  entries with the packed row {id, from, to, trigger, label before, label, summary, actor, verification,
 --                the entry of the item's transition before}
 local blockers = require 'blockers'
 local classes = require 'classes'
-local clock = require 'clock'
 local events = require 'events'
 local held_back = require 'held_back'
 local index = require 'index'
@@ -69,10 +69,15 @@ end
 function transitions.record(run, item, before, trigger, from_label, author)
   local row = {
     item.id, before, item.role, trigger, from_label or '', item.lb or '', author.summary, author.actor,
-    author.verification, item.tl,
+    author.verification, item.last_entry,
   }
-  items.set(item, 'tl', append(run, cmsgpack.pack(row)))
-  item_events.emit(run, 'transition', item, 'g', trigger, 'f', before, 't', item.role, 'a', author.id)
+  items.set_date(item, 'last_entry', append(run, cmsgpack.pack(row)))
+  local a, f, t = author.id, before, item.role
+  if author.note then
+    item_events.emit(run, 'transition', item, 'g', trigger, 'f', f, 't', t, 'a', a, 'n', author.note)
+  else
+    item_events.emit(run, 'transition', item, 'g', trigger, 'f', f, 't', t, 'a', a)
+  end
 end
 
 -- `u` (modules/items.lua) of an item that changes its role.
@@ -90,7 +95,7 @@ function transitions.change_role(run, item, to, trigger, label, author)
   if item.pr or to == BLOCKED then items.set(item, 'pr', to == BLOCKED and tostring(before)) end
   items.set(item, 'lb', label)
   -- Later than the claim with which it comes to review, to distinguish that from a reviewer's claim.
-  items.set(item, 'ra', clock.whole(to == REVIEW and item.fence and math.max(run.now, item.fence + 1) or run.now))
+  items.set_date(item, 'role_changed_at', to == REVIEW and item.fence and math.max(run.now, item.fence + 1) or run.now)
   if item.tk then items.set(item, 'tk', nil) end
   items.set(item, 'u', unclaimed_mark(item, to, trigger))
   if item.an and (before == TERMINAL or held_back.is_quarantined(item)) then items.set(item, 'an', 0) end -- anew

@@ -120,7 +120,7 @@ end
 -- that the agent holds, inputs = streams, mends = {key, member, score or nil, aside = id of a held item}, visits, over.
 function trees.start(run, selector, class_list, agent, after)
   local own_id, scope = agent ~= '' and agents.item_of(run, agent), selector.ancestor
-  local own = own_id and items.load_partly(run, own_id)
+  local own = own_id and items.load(run, own_id)
   local walk = {selector = selector, agent = agent, own_id = own_id, from = after and after[1] or 0, inputs = {},
     mends = {}, visits = 0, over = false}
   local own_too = own and (not scope or selectors.is_below(run, own, scope))

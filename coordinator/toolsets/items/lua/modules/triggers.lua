@@ -32,6 +32,7 @@ local function store_result(run, item, schema, result, author)
   local role = item.role == BLOCKED and tonumber(item.pr or QUEUE) or item.role
   local phase = schemas.phase_of(schema, notes.RESULT) or classes.role_name(role)
   notes.store_result(run, item.id, string.sub(phase, 1, 1), result, author)
+  author.note = notes.RESULT
 end
 
 -- The first start of an agent that took over an abandoned item: the item keeps its role.

@@ -13,7 +13,7 @@ end
 -- The last transitions of an item as {from, to, trigger, at, summary, actor, verification}, newest first: at most
 -- `most` of those still in transitions.
 local function last_transitions(run, item, most)
-  local list, id = {}, item.tl
+  local list, id = {}, item.last_entry
   while id and #list < most do
     local entry = redis.call('XRANGE', run.keys.transitions, id, id)[1]
     if not entry then break end
@@ -43,9 +43,9 @@ function views.full(run, item, no_texts)
   for n = 1, #flat, 2 do long[flat[n]] = flat[n + 1] end
   return {
     item.id, item.pa or false, item.t or long.t, long.x or false, item.s or long.s or '', item.role, item.lb or false,
-    tonumber(item.pr) or false, classes.priority_of(score), classes.complexity_of(score), tonumber(item.d),
+    tonumber(item.pr) or false, classes.priority_of(score), classes.complexity_of(score), item.depth,
     long.m or false, item.g or false, item.y or false, long.o or false, item.q or false, created,
-    tonumber(item.ma) or created, tonumber(item.ra) or created, item.rv ~= nil,
+    item.modified_at or created, item.role_changed_at or created, item.rv ~= nil,
     last_transitions(run, item, TRANSITIONS_SHOWN), views.attempts(item, long.a), item.rq or false,
   }
 end
@@ -57,8 +57,8 @@ function views.short(run, id)
     unpack(redis.call('HMGET', run.keys.item .. id, 'pa', 't', 'w', 'lb', 'd', 'g', 'y', 'q'))
   if not score then return nil end
   return {
-    id, parent, title_of(run, id, title), classes.role_of(score), label, classes.priority_of(score), tonumber(depth),
-    tags, type_name, traits,
+    id, parent, title_of(run, id, title), classes.role_of(score), label, classes.priority_of(score),
+    tonumber(depth or 0), tags, type_name, traits,
   }
 end
 
@@ -81,7 +81,7 @@ function views.ancestors(run, parent)
   if path then return path end
   local above, title, depth = unpack(redis.call('HMGET', run.keys.item .. parent, 'pa', 't', 'd'))
   path = {unpack(views.ancestors(run, above))}
-  path[#path + 1] = {parent, title_of(run, parent, title), tonumber(depth)}
+  path[#path + 1] = {parent, title_of(run, parent, title), tonumber(depth or 0)}
   run.known_paths[parent] = path
   return path
 end

@@ -111,13 +111,13 @@ end
 
 -- No item below it is open; of an item without any, that it is not.
 function conditions.tree_terminal(run, item, _, hint)
-  local known = hint ~= '' and items.load_partly(run, hint)
+  local known = hint ~= '' and items.load(run, hint)
   local path = known and known.role ~= TERMINAL and path_below(run, hint, item.id)
   if path and path[1] then return false, path end
   if redis.call('EXISTS', run.keys.ranked .. 'p' .. item.id) == 0 then
     return item.role == TERMINAL, {}, item_events.root_of(run, item) or item.id
   end
-  local found = open_below(run, item.id, tonumber(item.d), {count = 0})
+  local found = open_below(run, item.id, item.depth, {count = 0})
   if found then return false, path_below(run, found, item.id) end
   return found == nil or 'unknown', {}, item_events.root_of(run, item) or item.id
 end
