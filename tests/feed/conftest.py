@@ -10,6 +10,7 @@ from coordinator.transport import feed as endpoint
 from tests.feed.guarded import Guarded, guarding
 from tests.feed.rig import Front, serving
 from tests.items.client import Client
+from tests.transport.nodejs import Node, installed
 
 
 @pytest.fixture
@@ -26,6 +27,11 @@ async def other(redis_url: str) -> AsyncIterator[Front]:
     async with serving(store) as front:
         yield front
     await store.close()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    return installed(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ from tests.gateway.lab import section, states
 from tests.items.client import Client, fresh_id
 from tests.support.counts import counted
 from tests.support.wait import wait_until
+from tests.transport.nodejs import INSTALL_SECONDS, Node
 from tests.transport.rig import call, legacy, modern
 
 pytestmark = pytest.mark.anyio
@@ -307,6 +308,20 @@ async def test_the_sdks_client_listens_and_forgets_what_it_kept(front: Front, to
             assert event == ResourceUpdated(uri)
             break
         assert "after" in (await client.read_resource(uri)).contents[0].text  # type: ignore[union-attr]
+
+
+@pytest.mark.timeout(INSTALL_SECONDS + 60)
+async def test_the_official_client_in_typescript_listens(front: Front, tools: Client, uris: Uris, node: Node) -> None:
+    item = await tools.add()
+    (uri,) = uris(f"items/{item}")
+    url = f"http://127.0.0.1:{front.port}/p/{tools.project}/mcp/items"
+    done = await asyncio.to_thread(node.run, node.own("listen.mjs"), [url, item, uri])
+    assert done.returncode == 0, done.stderr
+    shown = msgspec.json.decode(done.stdout)
+    assert shown["templates"] == ["fleet://{project}/items/{id}", "fleet://{project}/items/{id}/tree"]
+    assert (shown["honored"], shown["updated"]) == ({"resourceSubscriptions": [uri]}, uri)
+    assert shown["summary"] == "changed"
+    await wait_until(lambda: not listening_of(front).open)
 
 
 async def test_tasks_that_end_are_told_with_their_results(
