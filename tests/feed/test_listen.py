@@ -29,7 +29,7 @@ from coordinator.toolsets.tool import Services
 from coordinator.transport import app, listening, subscription
 from tests.feed.guarded import Guarded, bearer, token
 from tests.feed.rig import Front, serving
-from tests.feed.subscriptions import KNOWS_TASKS, refused, subscribed
+from tests.feed.subscriptions import ALL, KNOWS_TASKS, refused, subscribed
 from tests.flows.client import Flows
 from tests.gateway.lab import section, states
 from tests.items.client import Client, fresh_id
@@ -329,18 +329,23 @@ async def test_tasks_that_end_are_told_with_their_results(
 ) -> None:
     monkeypatch.setattr(deferral, "GRACE_SECONDS", 0.0)
 
-    async def begin(item: str, wait_for: str) -> str:
-        arguments = {"itemId": item, "waitFor": wait_for, "waitMs": 50_000}
-        head, body = modern("tools/call", {**call("get_context", arguments), "_meta": KNOWS_TASKS})
-        response = await front.http.post(f"/p/{tools.project}/mcp/items", content=body, headers=dict(head))
+    async def begin(tool: str, wait_for: str, **arguments: Any) -> str:
+        arguments |= {"waitFor": wait_for, "waitMs": 50_000}
+        head, body = modern("tools/call", {**call(tool, arguments), "_meta": KNOWS_TASKS})
+        response = await front.http.post(f"/p/{tools.project}/mcp/{ALL}", content=body, headers=dict(head))
         return str(response.json()["result"]["taskId"])
 
     root, first, last = await tools.add(), await tools.add(), await tools.add()
     child = await tools.add(parentId=root)
-    tree, one = await begin(root, "tree_terminal"), await begin(first, "terminal")
-    asked = [tree, "nothing", one, one]
+    flow = await Flows(tools.store, tools.project).create()
+    tree, one = (
+        await begin("get_context", "tree_terminal", itemId=root),
+        await begin("get_context", "terminal", itemId=first),
+    )
+    workflow = await begin("workflow_get", "ended", id=flow)
+    asked = [tree, "nothing", one, one, workflow]
     async with subscribed(other, tools.project, taskIds=asked) as stream:
-        assert stream.acknowledged == {"taskIds": [tree, one]}
+        assert stream.acknowledged == {"taskIds": [tree, one, workflow]}
         await tools.update(first, summary="no end")
         await tools.move(first, "start", "complete")
         message = await stream.next()
@@ -349,6 +354,8 @@ async def test_tasks_that_end_are_told_with_their_results(
         assert task["result"]["structuredContent"]["item"]["role"] == "terminal"
         await tools.move(child, "start", "complete")
         assert (await stream.next())["params"]["taskId"] == tree
+        await Flows(tools.store, tools.project)("workflow_cancel", id=flow)
+        assert (await stream.next())["params"]["taskId"] == workflow
     async with subscribed(other, tools.project, [f"fleet://{tools.project}/items/{last}"], taskIds=[one]) as late:
         assert (await late.next())["params"]["status"] == "completed"
         await tools.update(last, summary="x")

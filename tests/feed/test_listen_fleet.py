@@ -8,16 +8,13 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.fleets import ROOT, Http, RunningFleet, environment
+from tests.support.fleets import Http, RunningFleet, environment, started
 from tests.support.wait import wait_until_sync
 from tests.transport.rig import modern
 
@@ -162,24 +159,24 @@ def _data(response: http.client.HTTPResponse) -> bytes:
 
 
 def test_a_client_on_stdio_listens_until_its_input_ends(fleet: RunningFleet) -> None:
-    command = [sys.executable, "-m", "coordinator", "stdio", "--toolset", "items", "--data-dir", str(fleet.data_dir)]
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with Http(fleet.port) as client, subprocess.Popen(command, env=environment(), cwd=ROOT, **pipes) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
+    command = ("stdio", "--toolset", "items", "--data-dir", str(fleet.data_dir))
+    (reads, asks), (answers, writes) = os.pipe(), os.pipe()
+    with Http(fleet.port) as client, open(asks, "wb") as to, open(answers, "rb") as back:
+        with open(reads, "rb") as stdin, open(writes, "wb") as stdout, open(os.devnull, "wb") as nothing:
+            server = started(command, environment(), stdin, stdout, nothing)
         item = client.call("manage_items", operation="create", items=[{"title": "A"}])["items"][0]["id"]
         uri = f"fleet://default/items/{item}"
         wanted = {"notifications": {"resourceSubscriptions": [uri, f"{uri}/nothing"]}}
         for _, body in (modern("server/discover", {}, "d"), modern("subscriptions/listen", wanted, "s")):
-            server.stdin.write(body + b"\n")
-        server.stdin.flush()
-        said = (json.loads(line) for line in server.stdout)
+            to.write(body + b"\n")
+        to.flush()
+        said = (json.loads(line) for line in back)
         assert next(said)["result"]["capabilities"]["resources"] == {"listChanged": False, "subscribe": True}
         assert next(said)["params"]["notifications"] == {"resourceSubscriptions": [uri]}
         client.call("manage_items", operation="update", items=[{"id": item, "summary": "changed"}])
         told = next(said)
         assert (told["method"], told["params"]["uri"]) == ("notifications/resources/updated", uri)
-        server.stdin.close()
+        to.close()
         (last,) = said
         assert (last["id"], last["result"]["resultType"]) == ("s", "complete")
         assert server.wait(60) == 0

@@ -157,7 +157,8 @@ def tools(flows: FlowStore, waiting: WaitingReads) -> tuple[Tool, ...]:
                 only_looks=True,
                 asks=True,
                 result_chars=_WHOLE_CHARS,
-            )
+            ),
+            lambda args: f"flows/{args.id}",
         ),
     )
 

@@ -355,7 +355,8 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
                 only_looks=True,
                 asks=True,
                 refusal=refusal,
-            )
+            ),
+            lambda args: f"operations/{args.workflow_id}",
         ),
         Tool(
             "workflow.submit",

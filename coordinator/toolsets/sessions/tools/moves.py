@@ -25,7 +25,7 @@ from coordinator.toolsets.sessions.contract.results import (
     TraceEvent,
     WorkflowHead,
 )
-from coordinator.toolsets.sessions.rules import answers, joining, refusals, trace, validation
+from coordinator.toolsets.sessions.rules import answers, joining, refusals, tokens, trace, validation
 from coordinator.toolsets.sessions.rules.tokens import Payload, Unreadable
 from coordinator.toolsets.sessions.store.sessions import Cut, State, StatusDetail
 from coordinator.toolsets.sessions.tools.backend import Backend, behind, drifted, in_json, loaded, meta, refuse
@@ -198,7 +198,8 @@ def tools(backend: Backend) -> tuple[Tool, ...]:
                 wait_ms=wait_ms,
                 parks=True,
                 only_looks=True,
-            )
+            ),
+            lambda args: f"sessions/{tokens.decode_unsigned(args.session_token).sid}",
         ),
         Tool(
             "get_trace", _TRACE, GetTrace, (Trace,), handle.get_trace, read_only=True, criticality=Criticality.SHEDDABLE
