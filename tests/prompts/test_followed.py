@@ -74,6 +74,7 @@ async def test_an_orchestrator_its_workers_and_the_end_of_the_tree(client: Clien
     made = await orchestrator.do("create_work_tree")
     root, first, second = (made["root"]["id"], *(child["id"] for child in made["children"]))
     worker = await Agent(client, "work", "w1").read()
+    claim: Json = {}
     for item in (first, second):
         claim = await worker.claim()
         assert claim["itemId"] == item
