@@ -25,17 +25,26 @@ if TYPE_CHECKING:
     from coordinator.transport.feed_request import FeedRequest
 
 
+_COUNT = 100
+
+
 @with_settings(only=STORE_SETTINGS)
 def events(
     loaded: LoadedSettings,
     *,
     project: Annotated[str, Parameter(help="The project.")] = DEFAULT_PROJECT,
     follow: Annotated[bool, Parameter(help="Go on with what happens, until interrupted.", negative="")] = False,
-    after: Annotated[str, Parameter(help=f"A cursor: only what came after it; '{OLDEST}': all that is kept.")] = "",
-    kinds: Annotated[str, Parameter(help="Only these kinds, after commas: item.transition,flow.* ...")] = "",
-    id: Annotated[str, Parameter(help="Only what concerns these items, workflows, sessions or instances.")] = "",
-    root: Annotated[str, Parameter(help="Only what happens in the trees below these items.")] = "",
-    count: Annotated[int, Parameter(help="Without --after and --follow: at most so many, the last ones.")] = 100,
+    after: Annotated[
+        str | None, Parameter(help=f"A cursor: only what came after it; '{OLDEST}': all that is kept.")
+    ] = None,
+    kinds: Annotated[str | None, Parameter(help="Only these kinds, after commas: item.transition,flow.* ...")] = None,
+    id: Annotated[
+        str | None, Parameter(help="Only what concerns these items, workflows, sessions or instances.")
+    ] = None,
+    root: Annotated[str | None, Parameter(help="Only what happens in the trees below these items.")] = None,
+    count: Annotated[
+        int | None, Parameter(help="Without --after and --follow: at most so many, the last ones; 100 by default.")
+    ] = None,
     json: Annotated[bool, Parameter(help="Print one JSON object a line, as the feed has it.", negative="")] = False,
 ) -> int:
     """Prints the events of a project, oldest first; those kept so far, or, with ``follow``, those that come.
@@ -46,18 +55,24 @@ def events(
     # Here, because it imports the transport with MCP's SDK, for which other commands would have to wait, too.
     from coordinator.transport.feed_request import read_request
 
-    check_range("--count", count, 1, 100_000)
-    given = {"after": after or ("" if follow else OLDEST), "kinds": kinds, "id": id, "root": root}
+    if count is not None:
+        check_range("--count", count, 1, 100_000)
+        if follow or after is not None:
+            raise CommandFailed("--count: goes without --after and --follow", Exit.USAGE)
+    begin = OLDEST if after is None and not follow else after
+    given = {"after": begin, "kinds": kinds, "id": id, "root": root}
     try:
         check_project(project)
-        asked = read_request(f"/feed/{project}", urlencode({k: v for k, v in given.items() if v}).encode(), {})
+        asked = read_request(
+            f"/feed/{project}", urlencode({k: v for k, v in given.items() if v is not None}).encode(), {}
+        )
     except ToolFailure as failure:
         raise CommandFailed(f"--{failure.message}", Exit.USAGE) from None
 
     async def show(store: Store) -> None:
         if why := await unwritten(store, project):
             print(f"fleet: {why}", file=sys.stderr)
-        await _show(store, asked, follow, None if follow or after else count, json)
+        await _show(store, asked, follow, None if follow or after is not None else count or _COUNT, json)
 
     with_store(loaded, show)
     return Exit.OK

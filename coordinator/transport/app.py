@@ -168,7 +168,7 @@ class FrontEnd:
         """Serves the change feed."""
         if feed is not None:
             longest = settings.longest_wait_ms
-            self.feed = Feed(feed, endpoints, self.authorization, admission, settings.feed, longest)
+            self.feed = Feed(feed, endpoints, self.authorization, admission, settings.feed, longest, hints)
         probes = PROBES_OF_CLIENTS if settings.admin_port else PROBES
         self._slow_path = SlowPath(
             endpoints=endpoints,

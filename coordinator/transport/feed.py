@@ -18,6 +18,7 @@ import structlog
 
 from coordinator.errors import ToolFailure
 from coordinator.feed import Cursor, Event, FeedReader, Gap, Listener
+from coordinator.feed.cursor import START
 from coordinator.feed.events import frame
 from coordinator.feed.listener import Batch, Item
 from coordinator.metrics import recorder
@@ -26,6 +27,7 @@ from coordinator.settings.feed import Feed as Limits
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.tool import Criticality
 from coordinator.transport.authorization import Authorization
+from coordinator.transport.calls import Hints
 from coordinator.transport.endpoints import Endpoints
 from coordinator.transport.feed_ids import check_ids, limited
 from coordinator.transport.feed_request import FeedRequest, read_request
@@ -119,6 +121,7 @@ class Feed:
         admission: Admission | None,
         limits: Limits,
         longest_wait_ms: int,
+        hints: Hints | None = None,
     ) -> None:
         self._reader = reader
         self._endpoints = endpoints
@@ -126,6 +129,7 @@ class Feed:
         self._admission = admission
         self.limits = limits
         self._longest_wait_ms = longest_wait_ms
+        self._hints = hints
         self._open: set[_Open] = set()
         self._callers: Counter[str] = Counter()
         self._draining = False
@@ -176,6 +180,7 @@ class Feed:
                 await self._send_retry(send)
                 return
             listener, gap, cursor = await self._begin(asked, caller, readable)
+            hint = await self._hint(listener, caller)
         except ToolFailure as failure:
             _refuse(failure)
         one = _Open(listener, scope.get(CONNECTION), caller, readable)
@@ -183,9 +188,9 @@ class Feed:
         self._enter(one)
         try:
             if asked.stream:
-                await self._stream(one, asked, send, gap, cursor)
+                await self._stream(one, send, _first(asked.project, cursor, gap, hint))
             else:
-                await self._wait(one, asked, send, gap)
+                await self._wait(one, asked, send, gap, hint)
         except ToolFailure as failure:
             _refuse(failure)
         finally:
@@ -221,11 +226,17 @@ class Feed:
             self._metrics.feed_gap(found.gap.reason)
         return self._reader.listen(at, wanted), found.gap, str(at)
 
-    async def _stream(self, one: _Open, asked: FeedRequest, send: Send, gap: Gap | None, cursor: str) -> None:
+    async def _hint(self, listener: Listener, caller: Caller | None) -> str:
+        """Says that nobody has written to the project, whose name may be misspelt; empty: somebody has."""
+        if self._hints is None or listener.entry != START or self._hints.written(listener.project):
+            return ""
+        return await self._hints.hint(listener.project, caller)
+
+    async def _stream(self, one: _Open, send: Send, first: bytes) -> None:
         listener = one.listener
         await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
-        await self._send(one, send, _first(asked.project, cursor, gap))
-        del asked, gap, cursor  # the stream may last for days
+        await self._send(one, send, first)
+        del first  # the stream may last for days
         if one.connection is not None:
             listener.sink = one.write
         while True:
@@ -255,7 +266,7 @@ class Feed:
         last = b": %b\nretry: %d\n\n" % (_ENDS["drain"].encode(), _retry_ms())
         await send({"type": "http.response.body", "body": last})
 
-    async def _wait(self, one: _Open, asked: FeedRequest, send: Send, gap: Gap | None) -> None:
+    async def _wait(self, one: _Open, asked: FeedRequest, send: Send, gap: Gap | None, hint: str) -> None:
         """Answers in JSON, with the first events that come, or none."""
         listener, loop = one.listener, asyncio.get_running_loop()
         seconds = min(asked.wait_ms, self._longest_wait_ms) / 1000 * random.uniform(_SOONER, 1.0)
@@ -277,6 +288,8 @@ class Feed:
         if listener.ended == "gone":
             return
         answer = self._answer(listener, items, asked.limit, gap)
+        if hint and not items:
+            answer["hint"] = hint
         one.sending = True
         await reply(send, 200, to_json(answer), headers=[(b"cache-control", b"no-store")])
 
@@ -367,9 +380,10 @@ def _refuse(failure: ToolFailure) -> NoReturn:
     raise Refused(503, failure.message, [(b"retry-after", b"%d" % seconds)]) from None
 
 
-def _first(project: str, cursor: str, gap: Gap | None) -> bytes:
+def _first(project: str, cursor: str, gap: Gap | None, hint: str) -> bytes:
     """What a stream begins with."""
-    begin = b"retry: %d\n%b" % (_retry_ms(), frame("ready", cursor, project=project))
+    said = {"project": project, **({"hint": hint} if hint else {})}
+    begin = b"retry: %d\n%b" % (_retry_ms(), frame("ready", cursor, **said))
     return begin if gap is None else begin + _frame(gap)
 
 

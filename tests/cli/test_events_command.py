@@ -57,6 +57,10 @@ async def test_it_follows_what_happens(store: Store, redis_url: str, project: st
         (("--after", "yesterday"), "--after: must be a cursor"),
         (("--root", "17"), "--root: '17' is not the id of an item"),
         (("--count", "0"), "--count"),
+        (("--count", "5", "--follow"), "--count: goes without --after and --follow"),
+        (("--kinds", ""), "--kinds: there is no kind ''"),
+        (("--id", ""), "--id: '' is not the id of"),
+        (("--after", ""), "--after: must be a cursor"),
         (("--project", "A/b"), "--project: must be"),
     ],
 )

@@ -14,10 +14,19 @@ from tests.support.wait import wait_until
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_project_without_events_has_a_cursor(front: Front, project: str) -> None:
-    answer = await front.poll(project)
+async def test_a_project_without_events_has_a_cursor_and_a_hint(front: Front, tools: Client) -> None:
+    answer = await front.poll(tools.project)
+    hint = answer.pop("hint")
+    assert hint.startswith(f"nobody has written to the project '{tools.project}' yet")
     assert answer == {"events": [], "cursor": answer["cursor"], "hasMore": False}
-    assert await front.poll(project, after=answer["cursor"], waitMs=1) == answer
+    assert await front.poll(tools.project, after=answer["cursor"], waitMs=1) == {**answer, "hint": hint}
+    async with front.stream(tools.project) as stream:
+        assert stream.frames[0].data == {"project": tools.project, "cursor": answer["cursor"], "hint": hint}
+    await tools.add()
+    for after in (answer["cursor"], "oldest"):
+        assert "hint" not in await front.poll(tools.project, after=after)
+    async with front.stream(tools.project, after="oldest") as stream:
+        assert "hint" not in stream.frames[0].data
 
 
 async def test_without_after_only_what_comes_is_answered(front: Front, tools: Client) -> None:
