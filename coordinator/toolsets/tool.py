@@ -273,9 +273,9 @@ class Document:
     """The tool's arguments, for an id in its usual form ('' for a document about all)."""
     ids: Callable[[str], str | None] = lambda text: None
     """An id as the tool knows it; None: nothing can have this id."""
-    follows: Literal["id", "root", "all", "none"] = "id"
-    """Which events may change it: those of the thing, of the whole tree that the item is in, all of the toolset, or
-    none."""
+    follows: Literal["id", "root", "all", "offer"] = "id"
+    """What may change it: events of the thing, of the whole tree that the item is in, or all of the toolset; or what
+    the toolset offers (``Toolset.offers``)."""
 
 
 def document_uri(project: str, path: str) -> str:

@@ -131,7 +131,7 @@ class Listening:
         self.open.add(one)
         self._callers[name] += 1
         self.metrics.subscriptions(len(self.open))
-        if one.lists and (self._looking is None or self._looking.done()):
+        if one.endpoint.changes and (self._looking is None or self._looking.done()):
             # In an empty context, so that its log lines do not carry the id of a request.
             self._looking = asyncio.create_task(self._look_at_lists(), name="changed lists", context=Variables())
 
@@ -148,7 +148,7 @@ class Listening:
     async def _look_at_lists(self) -> None:
         """Tells subscriptions whose lists have changed. Definitions are read by threads and the catalogue by tasks of
         their own, so what they have now is compared with what there was."""
-        while listening := [one for one in self.open if one.lists]:
+        while listening := [one for one in self.open if one.endpoint.changes]:
             offered = {one.endpoint.name: one.endpoint.offered() for one in listening}
             for one in listening:
                 one.look_at_lists(offered[one.endpoint.name])

@@ -146,6 +146,7 @@ class Subscription:
         if offered != self._offered:
             self._offered = offered
             self._changed |= self.lists
+            self._due.update(dict.fromkeys(self._watch.offers, self._loop.time()))
             self._woken.set()
 
     async def run(self) -> types.SubscriptionsListenResult:

@@ -29,6 +29,8 @@ class Watch:
         self._by_root: dict[str, list[str]] = {}
         self._by_toolset: dict[str, list[str]] = {}
         self._by_lineage: dict[str, list[Tree]] = {}
+        self.offers: list[str] = []
+        """Those that no event is about, but what a toolset offers."""
         self.uris: list[str] = []
         """All of them, in the order of the request."""
 
@@ -45,6 +47,8 @@ class Watch:
         elif follows == "id":
             for form in forms(place.id, "id"):
                 self._by_id.setdefault(form, []).append(place.uri)
+        elif follows == "offer":
+            self.offers.append(place.uri)
         elif follows == "root":
             tree = Tree(place, lineage_of(place, found))
             for one in tree.lineage:

@@ -473,6 +473,7 @@ async def test_lists_are_told_when_definitions_or_the_catalogue_change(
         subscribed(front, project, toolsets="sessions", **lists) as sessions,
         subscribed(front, project, toolsets="navigator", **lists) as navigator,
         subscribed(front, project, toolsets="items,gateway", resourcesListChanged=True) as gateway,
+        subscribed(front, project, [f"fleet://{project}/gateway"]) as catalogue,
     ):
         assert sessions.acknowledged == lists
         assert navigator.acknowledged == {"toolsListChanged": True}  # it has no resources
@@ -484,6 +485,7 @@ async def test_lists_are_told_when_definitions_or_the_catalogue_change(
         changed = section(workflows={"review": REVIEW, "more": REVIEW})
         toolsets["gateway"].configure(msgspec.structs.replace(settings, gateway=changed))
         await gateway.tells("resources/list_changed")
+        assert await catalogue.told() == f"fleet://{project}/gateway"
         async with SdkClient(f"http://127.0.0.1:{front.port}/p/{project}/mcp/gateway") as client:
             capabilities = client.server_capabilities
             assert capabilities.tools is not None

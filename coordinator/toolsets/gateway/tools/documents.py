@@ -18,7 +18,7 @@ def documents(home: Tool, get: Tool) -> tuple[Document, ...]:
             "The workflows and capabilities of the gateway: gateway.home.",
             home,
             lambda _: Home(),
-            follows="none",
+            follows="offer",
         ),
         Document(
             "operations/{id}",
