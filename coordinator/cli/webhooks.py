@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,7 @@ from coordinator.settings import LoadedSettings
 from coordinator.settings.webhooks import Webhook
 from coordinator.store import Store
 from coordinator.webhooks import messages, signing
-from coordinator.webhooks.check import secret_of
+from coordinator.webhooks.check import no_roots, secret_of
 from coordinator.webhooks.records import Record, WebhookRecords
 from coordinator.webhooks.sender import Certificates, Outcome, Sender
 
@@ -44,8 +44,13 @@ def show_list(
         if format == "json":
             print_json([])
         return Exit.OK
-    records = with_store(loaded, lambda store: WebhookRecords(store).read(list(webhooks)))
-    rows = [_row(name, one, record) for (name, one), record in zip(webhooks.items(), records, strict=True)]
+
+    async def read(store: Store) -> list[dict[str, Any]]:
+        records = await WebhookRecords(store).read(list(webhooks))
+        pairs = zip(webhooks.items(), records, strict=True)
+        return [_row(name, one, record, await no_roots(store, one)) for (name, one), record in pairs]
+
+    rows = with_store(loaded, read)
     if format == "json":
         print_json(rows)
         return Exit.OK
@@ -63,6 +68,7 @@ _FACTS = {
     "attempts": "failed attempts",
     "nextAttempt": "next attempt",
     "error": "error:",
+    "noRoots": "hears nothing of",
 }
 """What the text says of a webhook, beside its name, state and project: member of the row -> words before it."""
 _WHY = {"": "", "gone": "its receiver answered 410", "failing": "it failed for 5 days"}
@@ -172,7 +178,7 @@ def _switched(loaded: LoadedSettings, name: str, status: Literal["active", "paus
     return with_store(loaded, lambda store: WebhookRecords(store).switch(name, one.project, status))
 
 
-def _row(name: str, one: Webhook, record: Record) -> dict[str, Any]:
+def _row(name: str, one: Webhook, record: Record, without: Sequence[str]) -> dict[str, Any]:
     """A webhook as it is printed; of its URL nothing, because that may hold a secret."""
     row = {
         "name": name,
@@ -185,6 +191,7 @@ def _row(name: str, one: Webhook, record: Record) -> dict[str, Any]:
         "waitingSince": _time(record.head),
         "nextAttempt": _time(record.not_before) if record.state == "failing" else "",
         "error": record.error,
+        "noRoots": ", ".join(without) and f"{', '.join(without)}: no item without a parent has this id",
     }
     return {key: value for key, value in row.items() if value}
 

@@ -7,11 +7,13 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from coordinator.errors import ToolFailure
-from coordinator.feed import Filter
-from coordinator.feed.filters import ids_of, kinds_of
+from coordinator.feed import Cursor, Filter, position
+from coordinator.feed.cursor import START
+from coordinator.feed.filters import dashed, ids_of, kinds_of
 from coordinator.identity.ssrf import SsrfGuard
 from coordinator.settings.problems import KeyPath
 from coordinator.settings.webhooks import SECRET_RULE, Webhook, is_secret
+from coordinator.store import Store
 
 
 def problems(webhooks: Mapping[str, Webhook] | None) -> Iterator[tuple[KeyPath, str]]:
@@ -68,6 +70,17 @@ def _kinds(one: Webhook) -> frozenset[str]:
 
 def _roots(one: Webhook) -> frozenset[str]:
     return ids_of(one.root, "root", items_only=True) if one.root else frozenset()
+
+
+async def no_roots(store: Store, one: Webhook) -> list[str]:
+    """Ids among its roots that are none: of what was deleted, of items with a parent, misspelt ones.
+
+    Raises:
+        ToolFailure: the store does not answer.
+    """
+    roots = sorted(_roots(one))
+    found = await position.read(store, Cursor(one.project, "", START), 0, tuple(roots))
+    return [dashed(root) for root, what in zip(roots, found.known, strict=True) if what != "root"]
 
 
 def _is_private(url: str) -> bool:

@@ -19,6 +19,7 @@ from tests.support.fleets import Http, RunningFleet, fleet_command, scrape
 from tests.support.wait import wait_until_sync
 from tests.webhooks.receiver import SECRET, Receiver
 
+NOWHERE = "00000000-0000-4000-8000-000000000000"
 ENV: dict[str, Any] = {"HOOK_SECRET": SECRET}
 
 
@@ -161,6 +162,12 @@ def test_commands_and_a_reload(fleet: RunningFleet, receiver: Receiver, config: 
         receiver.secrets = [SECRET, fresh]
         create(client, 1)
         wait_until_sync(lambda: len(receiver.taken) > told + 1)
+
+        # A root that is none is shown.
+        written(config, receiver, root=[item, NOWHERE])
+        shown = command(fleet, config, "list").stdout
+        assert f"hears nothing of {NOWHERE}: no item without a parent has this id" in shown
+        written(config, receiver)
 
         # A receiver that fails is shown, and tried again at once on request.
         receiver.answer = lambda request: 500
