@@ -3,7 +3,8 @@
 Connects the listeners to one front-end (a core of its own) as event streams of one project, changes items at 10
 events/s, and prints the front-end's CPU time per delivery (without that of the changes themselves), its memory per
 listener, and the time from commit to listener, by the one clock of this machine. Then it calls ``claim_item`` over 32
-connections with and without 1,000 listeners to another tree, in turn, and prints the ratio. Needs wrk for that.
+connections with and without 1,000 listeners to another tree, in turn, and prints the ratio. Needs wrk for that. In
+between it measures waiting reads (``benchmarks.waits``).
 
     python -m benchmarks feed [LISTENERS] [SECONDS] [ROUNDS]
     python -m benchmarks feed 1000 20 5
@@ -16,7 +17,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import median
 from typing import cast
 
@@ -34,8 +34,10 @@ from benchmarks.support import (
     embedded,
     front_end,
     percentile,
+    private_bytes,
     table,
 )
+from benchmarks.waits import ends, idle
 
 PER_SECOND = 10
 """Events."""
@@ -112,12 +114,6 @@ class Listeners:
                 raise Failed(f"{lost} listeners were cut off")
 
 
-def _resident(pid: int) -> int:
-    """Bytes of memory that a process has to itself."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Private_"))
-
-
 def _change(port: int, items: list[str], seconds: float) -> int:
     """Makes changes at a steady rate; returns how many."""
     calls, count = ToolCalls(port), int(seconds * PER_SECOND)
@@ -135,9 +131,9 @@ def _deliveries(front: FrontEnd, items: list[str], count: int, seconds: float) -
     idle = cpu_us(front.pid)
     _change(front.port, items, seconds)
     alone = cpu_us(front.pid) - idle  # what the changes cost without listeners
-    listeners, before = Listeners(), _resident(front.pid)
+    listeners, before = Listeners(), private_bytes(front.pid)
     with listeners.connected(front.port, count):
-        each = (_resident(front.pid) - before) / count
+        each = (private_bytes(front.pid) - before) / count
         began = cpu_us(front.pid)
         made = _change(front.port, items, seconds)
         spent = cpu_us(front.pid) - began
@@ -191,6 +187,8 @@ def main(listeners: str = "1000", seconds: str = "10", rounds: str = "3") -> Non
         give_core(front.pid)
         _change(front.port, items[:CONNECTIONS], 1)
         _deliveries(front, items[:CONNECTIONS], int(listeners), float(seconds))
+        idle(front, asyncio.run(create_items(store.url, int(listeners))), max(20.0, float(seconds)))
+        ends(front, 100)
         try:
             _claims(front, items[:CONNECTIONS], items[-1], int(listeners), int(rounds))
         except Missing as missing:

@@ -215,6 +215,12 @@ def cpu_us(pid: int) -> float:
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1000
 
 
+def private_bytes(pid: int) -> int:
+    """Bytes of memory that a process has to itself."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("Private_"))
+
+
 class Missing(Exception):
     """A requirement of a benchmark is not installed; the message says which."""
 

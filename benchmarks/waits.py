@@ -1,0 +1,166 @@
+"""What do 1,000 waiting reads cost while nothing happens, and how soon does one that waits for a tree hear of its end?
+
+Part of ``benchmarks.feed``. Each of the calls waits for an item of its own, the dearest case: calls that wait for the
+same share its reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import median
+from typing import cast
+
+import msgspec
+import uvloop
+
+from benchmarks.support import Failed, FrontEnd, ToolCalls, cpu_us, percentile, private_bytes, table
+
+_CONNECT_AT_ONCE = 100
+_WAIT_MS = 50_000
+_CHILDREN = 20
+_READS = "coordinator_wait_reads_total"
+
+
+class _Caller(asyncio.Protocol):
+    """A connection that has made one call before, as those of agents have."""
+
+    def __init__(self, requests: tuple[bytes, bytes]) -> None:
+        self._first, self._wait = requests
+        self._transport: asyncio.Transport | None = None
+        self.waits: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.answered = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by class
+        self._transport.write(self._first)
+
+    def data_received(self, data: bytes) -> None:
+        self.answered += data.count(b"HTTP/1.1 200")
+        if self._transport is not None and not self.waits.done():
+            self._transport.write(self._wait)
+            self.waits.set_result(None)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _request(item: str, wait_ms: int) -> bytes:
+    arguments = {"itemId": item, "waitFor": "terminal", "waitMs": wait_ms}
+    params = {"name": "get_context", "arguments": arguments}
+    body = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    head = (
+        "POST /mcp/items HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\naccept: application/json\r\n"
+    )
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
+@contextmanager
+def _waiting(port: int, items: list[str]) -> Iterator[list[_Caller]]:
+    """A call that waits for each of these items, in a thread of this process, until the block ends."""
+    loop, ready, stop, callers = uvloop.new_event_loop(), threading.Event(), asyncio.Event(), list[_Caller]()
+
+    async def run() -> None:
+        for start in range(0, len(items), _CONNECT_AT_ONCE):
+            some = [
+                (await loop.create_connection(lambda: _Caller(requests), "127.0.0.1", port))[1]
+                for item in items[start : start + _CONNECT_AT_ONCE]
+                if (requests := (_request(item, 0), _request(item, _WAIT_MS)))
+            ]
+            callers.extend(some)
+            await asyncio.gather(*(one.waits for one in some))
+        ready.set()
+        await stop.wait()
+        for one in callers:
+            one.abort()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()), name="waiting reads")
+    thread.start()
+    if not ready.wait(120):
+        raise Failed("the calls did not begin to wait")
+    try:
+        yield callers
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+def _metric(port: int, name: str) -> float:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE))
+
+
+def _settle(port: int, count: int) -> None:
+    until = time.monotonic() + 60
+    while _metric(port, "coordinator_reads_waiting") != count:
+        if time.monotonic() > until:
+            raise Failed(f"not {count} calls wait")
+        time.sleep(0.1)
+
+
+def idle(front: FrontEnd, items: list[str], seconds: float) -> None:
+    """Measures the calls while nothing happens to what they wait for."""
+    before, count = private_bytes(front.pid), len(items)
+    with _waiting(front.port, items) as callers:
+        _settle(front.port, count)
+        memory = private_bytes(front.pid) - before
+        reads, began, spent = _metric(front.port, _READS), time.monotonic(), cpu_us(front.pid)
+        time.sleep(seconds)
+        spent, took = cpu_us(front.pid) - spent, time.monotonic() - began
+        reads = _metric(front.port, _READS) - reads
+        if any(one.answered != 1 for one in callers):
+            raise Failed("a call was answered that should wait")
+    table(
+        f"{count:,} idle waiting reads of as many items, {seconds:.0f} s",
+        ("figure", "measured", "goal"),
+        (
+            ("memory, MB", f"{memory / 1024**2:.1f}", "<= 60"),
+            ("front-end, share of a core", f"{spent / took / 10_000:.2f} %", "<= 2 %"),
+            ("reads per item and 10 s", f"{reads / count / took * 10:.2f}", "about 1"),
+        ),
+    )
+
+
+def ends(front: FrontEnd, rounds: int) -> None:
+    """Measures how soon a call that waits for a tree is answered after its last item has ended."""
+    changes, waiter, delays = ToolCalls(front.port), ToolCalls(front.port), list[float]()
+    for number in range(rounds):
+        root = changes.ask("items", "manage_items", operation="create", items=[{"title": f"tree {number}"}])
+        parent = root["items"][0]["id"]
+        specs = [{"title": "task", "parentId": parent} for _ in range(_CHILDREN)]
+        made = changes.ask("items", "manage_items", operation="create", items=specs)
+        moves = [{"itemId": one["id"], "trigger": "complete"} for one in made["items"]]
+        heard: list[float] = []
+
+        def wait(parent: str = parent, heard: list[float] = heard) -> None:
+            arguments = {"itemId": parent, "waitFor": "tree_terminal", "waitMs": _WAIT_MS}
+            answer = waiter.ask("items", "get_context", **arguments)
+            heard.append(time.monotonic() if answer["waited"]["met"] else 0.0)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        _settle(front.port, 1)
+        changes.ask("items", "advance_item", transitions=moves[:-1])
+        time.sleep(0.05 * (number % 7))  # so that reads of the feed and ends are not in step
+        changes.ask("items", "advance_item", transitions=moves[-1:])
+        committed = time.monotonic()
+        thread.join()
+        delays.append(1000 * (heard[0] - committed))
+    table(
+        f"the end of a tree, {rounds} times",
+        ("figure", "measured", "goal"),
+        (
+            ("commit to answer, median ms", f"{median(delays):.1f}", ""),
+            ("commit to answer, p99 ms", f"{percentile(delays, 0.99):.1f}", "< 250"),
+        ),
+    )
