@@ -68,11 +68,9 @@ def _waiting(port: int, items: list[str]) -> Iterator[list[_Caller]]:
 
     async def run() -> None:
         for start in range(0, len(items), _CONNECT_AT_ONCE):
-            some = [
-                (await loop.create_connection(lambda: _Caller(requests), "127.0.0.1", port))[1]
-                for item in items[start : start + _CONNECT_AT_ONCE]
-                if (requests := (_request(item, 0), _request(item, _WAIT_MS)))
-            ]
+            some = [_Caller((_request(one, 0), _request(one, _WAIT_MS))) for one in items[start:][:_CONNECT_AT_ONCE]]
+            for caller in some:
+                await loop.create_connection(lambda: caller, "127.0.0.1", port)  # noqa: B023
             callers.extend(some)
             await asyncio.gather(*(one.waits for one in some))
         ready.set()

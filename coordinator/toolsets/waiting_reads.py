@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Iterable, Sequence
 from hashlib import blake2b
+from time import monotonic
 from typing import Annotated, Any
 
 import msgspec
@@ -117,20 +118,23 @@ class WaitingReads:
         Raises:
             ToolFailure: ``actor_quota``; the store does not answer, or the caller may not read any longer.
         """
-        outcome = await self._room.wait(
-            source,
-            call.project,
-            key,
-            min(milliseconds, self._longest_ms) / 1000,
-            changed=changed,
-            after=after,
-            met=met,
-            caller=call.caller.id if call.caller is not None else "",
-            recheck=call.recheck,
-            hung_up=call.hung_up,
-        )
-        if call.idle is not None:
-            call.idle(outcome.ms / 1000)
+        began = monotonic()
+        try:
+            outcome = await self._room.wait(
+                source,
+                call.project,
+                key,
+                min(milliseconds, self._longest_ms) / 1000,
+                changed=changed,
+                after=after,
+                met=met,
+                caller=call.caller.id if call.caller is not None else "",
+                recheck=call.recheck,
+                hung_up=call.hung_up,
+            )
+        finally:
+            if call.idle is not None:
+                call.idle(monotonic() - began)
         # The wait of a task is as long as the task.
         return outcome if call.elapsed_ms is None else outcome._replace(ms=call.elapsed_ms)
 

@@ -118,7 +118,7 @@ async def test_a_revoked_token_ends_its_waits(guarded: Guarded, tools: Client, t
     )
     await waiting_at(guarded, 1)
     guarded.tokens.revoke("alice")
-    await guarded.authenticator.read(guarded.tokens.path)  # type: ignore[attr-defined]
+    await guarded.authenticator.read(guarded.tokens.path)
     refused = await waiting
     assert refused["isError"]
     assert refused["structuredContent"]["error"]["code"] == "unauthenticated"
