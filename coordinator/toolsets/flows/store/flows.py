@@ -207,6 +207,11 @@ class FlowStore(RunStore):
             # It was retried meanwhile, or deleted.
         return found.record(flow) if found is not None else None
 
+    async def outline(self, project: str, flow: int) -> FlowRecord | None:
+        """The same without long results."""
+        found = await self._read(project, flow)
+        return found.record(flow) if found is not None else None
+
     async def _read(self, project: str, flow: int) -> _Read | None:
         found = await self._store.run(_READ, project, flow)
         if found is None:

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from coordinator.feed.waits import Met, Moment, Reading, Source
 from coordinator.toolsets.caller import Caller
 from coordinator.toolsets.flows.rules.permissions import may_approve
 from coordinator.toolsets.flows.rules.spec import unpack
-from coordinator.toolsets.flows.store.flows import FlowRecord, FlowStore
+from coordinator.toolsets.flows.store.flows import FlowStore
 from coordinator.toolsets.waiting_reads import WaitingReads, version
 
 WAITS_FOR = ("ended", "attention", "changed")
 _OPEN = ("running", "paused")
 _SHOWN = ("running", "done", "failed", "cancelled")
 """Statuses of steps that have events: that a step waits for a worker, or for its time, has none."""
+
+
+class _Standing(NamedTuple):
+    """What is kept of a workflow while calls wait for it."""
+
+    ended: bool
+    gates: list[str]
+    """The keys of gates that wait."""
+    spec: bytes
+    """The packed ``Spec``; empty if none waits."""
 
 
 class WatchedFlows:
@@ -30,11 +41,13 @@ class WatchedFlows:
         return await self._waiting.moment(project, (self._reading(project, key) for key, _ in asked))
 
     async def _reading(self, project: str, key: str) -> Reading | None:
-        found = await self._flows.get(project, int(key))
+        found = await self._flows.outline(project, int(key))
         if found is None:
             return None
         steps = [(step.id, step.status, step.attempt, step.gate) for step in found.steps if step.status in _SHOWN]
-        return Reading(version(found.row.status, steps), False, (key,), facts=found)
+        gates = [step.key for step in found.steps if step.gate]
+        standing = _Standing(found.row.status not in _OPEN, gates, found.spec if gates else b"")
+        return Reading(version(found.row.status, steps), False, (key,), facts=standing)
 
 
 def met(condition: str, caller: Caller | None) -> Met:
@@ -43,11 +56,8 @@ def met(condition: str, caller: Caller | None) -> Met:
 
 
 def _met(attention: bool, caller: Caller | None, reading: Reading) -> bool:
-    found: FlowRecord = reading.facts
-    if found.row.status not in _OPEN:
-        return True
-    gates = [step.key for step in found.steps if step.gate] if attention else ()
-    if not gates:
-        return False
+    found: _Standing = reading.facts
+    if found.ended or not attention or not found.gates:
+        return found.ended
     spec = unpack(found.spec)
-    return any(may_approve(caller, spec.flow[key].approver_role) for key in gates)
+    return any(may_approve(caller, spec.flow[key].approver_role) for key in found.gates)
