@@ -92,5 +92,5 @@ return function(run, request, agent, who, wanted, releases, include)
     local reply = {run.now, results, released, '', unready}
     if drained then reply[5], reply[6] = unready or false, drained end
     return reply
-  end, nil, run.keys.agent_drains)
+  end, nil, run.keys.agent_drains, expiry.keys(run))
 end

@@ -103,5 +103,5 @@ return function(
     local new = waiters.park(run, request, agent, queue, selected, wait, process, waiter, fields)
     if new and to_search_again then return without_item(run, 'again', '', {}) end
     return without_item(run, 'parked', '', released) -- unless a released item matches: see change.lua
-  end, joined, run.keys.agent_drains)
+  end, joined, run.keys.agent_drains, expiry.keys(run))
 end

@@ -99,5 +99,5 @@ return function(run, request, trigger, actor, who, budget, plan, position, skipp
     end
     local results = found[1] and cjson.encode(found) or '[]'
     return {32 * at > #plan, at, results, skipped_ids, first == 1 and plan or ''}
-  end)
+  end, nil, expiry.keys(run))
 end

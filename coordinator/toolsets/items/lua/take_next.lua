@@ -61,5 +61,5 @@ return function(run, request, agent, who, ttl_ms, packed_selector, finished, aut
       start = triggers.advance(run, found.id, 'start', agent, actor, verification, '', found.fence)
     end
     return {run.now, completion, claim, start}
-  end, nil, run.keys.agent_drains)
+  end, nil, run.keys.agent_drains, expiry.keys(run))
 end

@@ -29,12 +29,12 @@ end
 --      ready, and in the same step, so that no other call can take them first. A call that `body` has just parked may
 --      get one of them: then its answer is the record.
 --   5. The reply is recorded, after everything it depends on.
--- In the usual case one command shows that 1, 2 and 4 have nothing to do, that there are no abandoned items and none in
--- back-off, and that none of the additional keys of the operation exist: run.nothing_else.
+-- In the usual case one command shows that 1, 2 and 4 have nothing to do, and that none of the further keys that the
+-- operation names exist: run.nothing_else.
 return function(run, request, body, joined, ...)
   local record = run.keys.request .. request.id
   local answer, progress
-  if redis.call('EXISTS', run.keys.waiting, run.keys.owed, record, run.keys.abandoned, run.keys.retries, ...) == 0 then
+  if redis.call('EXISTS', run.keys.waiting, run.keys.owed, record, ...) == 0 then
     run.nobody_waits, run.nothing_else = true, true
   else
     local found = redis.call('EXISTS', run.keys.waiting, run.keys.owed, record)

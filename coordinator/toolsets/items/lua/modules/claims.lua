@@ -1,8 +1,7 @@
 -- Claims: one per agent, TTL by server time, and a fence that only rises per item. A claim is live while its
 -- expiry lies ahead. A held class means a claim that was live when last checked; items whose claims have expired are
 -- moved out of it in bounded batches (modules/expiry.lua), or when a call looks at them. The record of an expired claim
--- stays on the item ("lapsed") until the item is claimed, released or deleted, and is counted per project and per
--- parent. Times are in ms.
+-- stays on the item ("lapsed") until that is claimed, released or deleted, and is counted. Times are in ms.
 -- Events: release and expire show a agent, f fence, a release with a reason also r; claim and renew x expires; a claim
 -- that lets go of an earlier one o that item, p that fence, instead of a release.
 --   leases  agents by the expiry of their claims, those of held items only
@@ -189,9 +188,12 @@ function claims.acquire(run, item, agent, ttl_ms, selector)
   store(run, item, taken_over and not (selector and selector.role))
   if earlier then freed = clear(run, earlier) end
   index.add_two(run, moved and item or nil, freed and earlier or nil)
-  local told = {'a', agent, 'f', clock.whole(fence), 'x', clock.whole(expires)}
-  if earlier then told[7], told[8], told[9], told[10] = 'o', earlier.id, 'p', clock.whole(earlier.fence) end
-  item_events.emit(run, 'claim', item, unpack(told))
+  local f, x = clock.whole(fence), clock.whole(expires)
+  if earlier then
+    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x, 'o', earlier.id, 'p', clock.whole(earlier.fence))
+  else
+    item_events.emit(run, 'claim', item, 'a', agent, 'f', f, 'x', x)
+  end
   return {'success', item.id, expires, item.first_claimed_at, fence, item.role, taken_over}
 end
 

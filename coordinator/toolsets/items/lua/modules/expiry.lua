@@ -8,6 +8,11 @@ local expiry = {}
 
 local SWEEP_BATCH = 16
 
+-- The keys that an operation with a sweep names to modules/change.lua.
+function expiry.keys(run)
+  return run.keys.abandoned, run.keys.retries
+end
+
 -- Puts back up to `budget` (default SWEEP_BATCH) items whose claims have expired, and as many whose back-off is over.
 -- Returns whether none are left.
 function expiry.sweep(run, budget)
