@@ -164,7 +164,7 @@ async def test_ids_of_workflows_are_completed_newest_first(front: Front, project
         ref = ResourceTemplateReference(uri="fleet://{project}/flows/{id}")
         answer = await client.complete(ref, {"name": "id", "value": ids[2]})
         assert answer.completion.values == [ids[2]]
-        assert f"workflow {ids[0]} with" in text_of(await client.get_prompt("review", {"flow": ids[0]}))
+        assert f'{{"id": {ids[0]}, ' in text_of(await client.get_prompt("review", {"flow": ids[0]}))
 
 
 async def test_names_of_procedures_and_projects_are_completed(front: Front, store: Store, project: str) -> None:

@@ -11,7 +11,7 @@ from coordinator.toolsets.tool import Services, Toolset
 from coordinator.toolsets.waiting_reads import WaitingReads
 
 INSTRUCTIONS = (
-    "Workflows of steps that workers execute in the background: workflow_create returns an id, workflow_get shows how "
+    "Workflows of steps that run in the background: workflow_create returns an id, workflow_get shows how "
     "far it is; with waitMs 50000 and waitFor ended or attention it waits: repeat it while waited.met is false. If it "
     "completed, read the steps' result_json; if it failed, reason and the last step's result_json. A step with tool "
     "null and status running is an approval gate: have a human review, then call workflow_step_ready with its id. "

@@ -9,7 +9,7 @@ from coordinator.toolsets.gateway.tools.documents import documents
 from coordinator.toolsets.tool import Services, Toolset
 
 INSTRUCTIONS = (
-    "A gateway to any number of capabilities and workflows. gateway.home and gateway.search show what there is, "
+    "A gateway to capabilities and workflows. gateway.home and gateway.search show what there is, "
     "gateway.describe the input that something takes, workflow.start starts it. Every answer has links to "
     "what makes sense next, with the arguments filled in: follow them. A workflow is advanced with workflow.submit, "
     "which names the version that was seen; after STALE_WORKFLOW_VERSION, or a lost answer, call workflow.get."

@@ -18,8 +18,7 @@ INSTRUCTIONS = (
     "start_session, get_skills, get_workflow, next_activity with initialActivity, and get_activity. For each step with "
     "a skill call get_skill with its step_id; at a checkpoint yield_checkpoint, hand the handle to the orchestrator, "
     "and resume_checkpoint once it is resolved. Read transitions from get_activity and go on with next_activity and a "
-    "step_manifest; activity_id __terminal__ ends the session. Always use the session_token that the last call "
-    "returned, and never change it."
+    "step_manifest; activity_id __terminal__ ends the session. Always pass on the newest session_token, unchanged."
 )
 
 ORDER = (
