@@ -461,9 +461,9 @@ def shortcuts(live: Live) -> list[Any]:
     taken: list[Any] = []
     start = protocol.start_call
 
-    def starting(connection: Any, parsed: Any, plan: Any, caller: Any) -> None:
+    def starting(connection: Any, parsed: Any, plan: Any, caller: Any, *more: Any) -> None:
         taken.append(caller and caller.id)
-        start(connection, parsed, plan, caller)
+        start(connection, parsed, plan, caller, *more)
 
     protocol.start_call = starting
     return taken
