@@ -339,7 +339,8 @@ class FrontEnd:
         name, trace = self._request_id(plan.given_id), self._trace(parsed)
         call = Call(plan.project, name, caller, trace, can_ask=can_ask, can_defer=parsed.defers)
         if parsed.waits and caller is not None and isinstance(target := self._endpoints.resolve(plan.path), Target):
-            recheck = partial(self.authorization.recheck, authorization, plan.path, target, parsed.tool.name)
+            published = next(key for key, one in target.endpoint.tools.items() if one is parsed.tool)
+            recheck = partial(self.authorization.recheck, authorization, plan.path, target, published)
             call = msgspec.structs.replace(call, recheck=recheck)
         entered = self._calls.enter(parsed.tool, criticality, call, parsed.arguments, "fast")
         if isinstance(entered, Done):

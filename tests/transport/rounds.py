@@ -57,6 +57,8 @@ class Site:
         self.tokens = Tokens(folder / "tokens.yaml")
         self._settings = msgspec.structs.replace(settings, auth=Auth(tokens=str(self.tokens.path), mode="required"))
         self._authenticators = Authenticators()
+        self.authenticators = self._authenticators.made
+        """One for each process."""
         self._processes: list[Process] = []
 
     def process(self, **changed: Any) -> FrontEnd:

@@ -1,15 +1,21 @@
-"""Questions about gates and approvals that are asked of callers who wait for them."""
+"""Callers who wait: they are asked about gates and approvals, as long as they may wait."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coordinator.feed import waits
+from coordinator.metrics import recorder
+from coordinator.metrics.feed import READS_WAITING
 from coordinator.store import Store
 from tests.gateway.lab import Worker, section, settings_of, states
+from tests.support.counts import counted
+from tests.support.wait import wait_until
 from tests.transport.rounds import Client, Json, Site, accepting, the_form
 
 pytestmark = pytest.mark.anyio
@@ -97,3 +103,17 @@ async def test_an_approval_is_asked_of_who_waits_for_it(site: Site) -> None:
     result = await ana(here, "workflow.get", wait, **accepting(asked, decision="approve"))
     assert (result["structuredContent"]["terminal"], result["structuredContent"]["waited"]["met"]) == (True, True)
     assert "resultType" in await ana(here, "workflow.get", {"workflowId": submit["workflowId"]})
+
+
+async def test_a_wait_ends_with_the_permission_for_its_tool(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "RECHECK_SECONDS", 0.05)
+    bot = site.client("bot", "gateway,items", can={}, permissions=("gateway",))
+    app = site.process(tool_name_style="underscore")
+    await site.authenticators[-1].start()
+    started = await bot(app, "gw_workflow_start", {"definitionId": "asking", "input": {}})
+    wait = {"workflowId": started["structuredContent"]["workflowId"], "waitFor": "ended", "waitMs": 50_000}
+    waiting = asyncio.create_task(bot(app, "gw_workflow_get", wait))
+    await wait_until(lambda: counted(READS_WAITING, recorder().slot) == 1, what="the parked read")
+    site.tokens.write(site.tokens.path.read_text().replace("gateway", "items"))
+    refused = await waiting
+    assert refused["structuredContent"]["error"]["code"] == "permission_denied"
