@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from coordinator.cli.exits import CommandFailed, Exit
 from coordinator.cli.flags import with_settings
-from coordinator.cli.stores import STORE_SETTINGS, with_store
+from coordinator.cli.stores import STORE_SETTINGS, unwritten, with_store
 from coordinator.cli.terminal import print_json, printable
 from coordinator.errors import that_exist
 from coordinator.settings import LoadedSettings
@@ -48,7 +48,7 @@ def show_list(
     async def read(store: Store) -> list[dict[str, Any]]:
         records = await WebhookRecords(store).read(list(webhooks))
         pairs = zip(webhooks.items(), records, strict=True)
-        return [_row(name, one, record, await no_roots(store, one)) for (name, one), record in pairs]
+        return [_row(name, one, record, await _problem(store, one)) for (name, one), record in pairs]
 
     rows = with_store(loaded, read)
     if format == "json":
@@ -68,7 +68,7 @@ _FACTS = {
     "attempts": "failed attempts",
     "nextAttempt": "next attempt",
     "error": "error:",
-    "noRoots": "hears nothing of",
+    "problem": "but",
 }
 """What the text says of a webhook, beside its name, state and project: member of the row -> words before it."""
 _WHY = {"": "", "gone": "its receiver answered 410", "failing": "it failed for 5 days"}
@@ -178,7 +178,15 @@ def _switched(loaded: LoadedSettings, name: str, status: Literal["active", "paus
     return with_store(loaded, lambda store: WebhookRecords(store).switch(name, one.project, status))
 
 
-def _row(name: str, one: Webhook, record: Record, without: Sequence[str]) -> dict[str, Any]:
+async def _problem(store: Store, one: Webhook) -> str:
+    """Why a webhook does not hear all that its settings ask for; empty: it does, as far as can be seen."""
+    if why := await unwritten(store, one.project):
+        return why
+    without = ", ".join(await no_roots(store, one))
+    return f"no item without a parent has the id {without}" if without else ""
+
+
+def _row(name: str, one: Webhook, record: Record, problem: str) -> dict[str, Any]:
     """A webhook as it is printed; of its URL nothing, because that may hold a secret."""
     row = {
         "name": name,
@@ -191,7 +199,7 @@ def _row(name: str, one: Webhook, record: Record, without: Sequence[str]) -> dic
         "waitingSince": _time(record.head),
         "nextAttempt": _time(record.not_before) if record.state == "failing" else "",
         "error": record.error,
-        "noRoots": ", ".join(without) and f"{', '.join(without)}: no item without a parent has this id",
+        "problem": problem,
     }
     return {key: value for key, value in row.items() if value}
 

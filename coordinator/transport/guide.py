@@ -52,7 +52,10 @@ class Guide:
         call = (await self._exchange_of(context)).call(context.request_id)
         prompt, values = self._prompts.checked(call.caller, params.name, params.arguments or {})
         for name, value in values.items():
-            values[name] = resolved(name, value, (await self._completions.find(call, name, value)).values)
+            found = (await self._completions.find(call, name, value)).values
+            if name == "procedure" and value not in found:
+                found = (await self._completions.find(call, name, "")).values  # to say what there is
+            values[name] = resolved(name, value, found)
         return self._prompts.get(call.caller, prompt, values)
 
     async def _complete(self, context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:

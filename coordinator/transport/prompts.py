@@ -98,14 +98,19 @@ class Prompts:
 
 
 def resolved(name: str, value: str, found: Collection[str]) -> str:
-    """The id that an argument means, of those that begin with it.
+    """The id that an argument means.
+
+    Args:
+        found: ids that begin with it; for names of procedures, others, too.
+
 
     Raises:
         MCPError: there is none, or several.
     """
     if name != "item":
         if value not in found:
-            raise MCPError(types.INVALID_PARAMS, f"{name}: there is no '{value[:80]}', or none that you may use")
+            more = that_exist(value, found) if found else ", or none that you may use"
+            raise MCPError(types.INVALID_PARAMS, f"{name}: there is no '{value[:80]}'{more}")
         return value
     if len(found) != 1:
         why = "several items begin with" if found else "there is no item"

@@ -82,7 +82,7 @@ async def test_what_is_asked_for_wrongly_is_refused_with_what_there_is(front: Fr
         ("review", {"flow": "17641315941x3"}, "flow: must be the id of a workflow"),
         ("review", {"flow": "1764131594123"}, "flow: there is no '1764131594123', or none that you may use"),
         ("procedure", {}, "procedure: is required"),
-        ("procedure", {"procedure": "chang"}, "procedure: there is no 'chang'"),
+        ("procedure", {"procedure": "chang"}, "procedure: there is no 'chang'; did you mean 'change'"),
     ]  # fmt: skip
     async with Client(url(front, project, ALL), mode=mode) as client:
         for name, arguments, message in wrong:

@@ -163,10 +163,13 @@ def test_commands_and_a_reload(fleet: RunningFleet, receiver: Receiver, config: 
         create(client, 1)
         wait_until_sync(lambda: len(receiver.taken) > told + 1)
 
-        # A root that is none is shown.
+        # A root that is none is shown, and a misspelt project.
         written(config, receiver, root=[item, NOWHERE])
         shown = command(fleet, config, "list").stdout
-        assert f"hears nothing of {NOWHERE}: no item without a parent has this id" in shown
+        assert f"but no item without a parent has the id {NOWHERE}\n" in shown
+        written(config, receiver, project="defualt")
+        shown = command(fleet, config, "list").stdout
+        assert "but there is no project defualt: nobody has written to it; did you mean" in shown
         written(config, receiver)
 
         # A receiver that fails is shown, and tried again at once on request.
