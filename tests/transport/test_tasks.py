@@ -22,6 +22,7 @@ from coordinator.toolsets.items import waiting
 from tests.gateway.lab import Worker, section, settings_of, states
 from tests.support.counts import counted
 from tests.support.wait import wait_until
+from tests.transport.rig import legacy, send
 from tests.transport.rounds import FORM, TASKS, Client, Json, Site, accepting, refusing
 
 pytestmark = pytest.mark.anyio
@@ -214,7 +215,8 @@ async def test_a_gate_at_the_end_is_asked_in_the_task(site: Site, slow: Slow) ->
 
     given = accepting(tasks[0], decision="approve")
     assert await ana.task(other, "update", ids[0], inputResponses={"unknown": {"action": "accept"}}) == {}
-    assert await ana.task(other, "update", ids[0], **given) == {}
+    both = (ana.task(process, "update", ids[0], **given) for process in (app, other))
+    assert await asyncio.gather(*both) == [{}, {}]
     done = await ana.task(app, "get", ids[0])
     assert (done["status"], done["result"]["structuredContent"].get("terminal")) == ("completed", True)
     assert await ana.task(other, "update", ids[0], **given) == {}
@@ -268,6 +270,13 @@ async def test_tasks_are_announced_where_they_work(site: Site) -> None:
     assert "io.modelcontextprotocol/tasks" in body["result"]["capabilities"]["extensions"]
     _, body = await bot._replace(path=bot.path.replace("gateway", "navigator")).request(app, "server/discover", {})
     assert not body["result"]["capabilities"].get("extensions")
+    # Older revisions have other tasks, and get none of these.
+    hello = {"protocolVersion": "2025-11-25", "capabilities": TASKS, "clientInfo": {"name": "c", "version": "1"}}
+    for method, params in (("initialize", hello), ("tasks/get", {"taskId": "x"})):
+        head, sent = legacy(method, params)
+        answer = (await send(app, "POST", bot.path, [*head, ("authorization", f"Bearer {bot.token}")], sent)).json
+        assert "extensions" not in answer.get("result", {}).get("capabilities", {})
+        assert method == "initialize" or answer["error"]["code"] == -32601
 
 
 async def tree(client: Client, app: Any) -> tuple[str, list[str]]:
