@@ -187,6 +187,23 @@ SERVICE = Dashboard(
                     ],
                     "EventsTrimmed",
                 ),
+                Panel(
+                    "Waiting reads",
+                    "Calls that wait until what they read has come to a state, now.",
+                    "short",
+                    [(gauge("coordinator_reads_waiting"), "waiting")],
+                    "FeedLate",
+                ),
+                Panel(
+                    "Ends of waiting reads",
+                    "How they end, and what is read for them, per second. time: nothing has happened for 10 s.",
+                    "ops",
+                    [
+                        (rate("coordinator_waits_ended_total", "outcome"), "{{outcome}}"),
+                        (rate("coordinator_wait_reads_total", "reason"), "read: {{reason}}"),
+                    ],
+                    "FeedLate",
+                ),
             ),
         ),
         (
