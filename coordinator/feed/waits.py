@@ -206,6 +206,8 @@ class Waits:
 
     def __init__(self, reader: FeedReader) -> None:
         self.reader = reader
+        self.begun = 0
+        """How many waits have begun so far."""
         self._groups: dict[tuple[str, str], _Group] = {}
         self._callers: Counter[str] = Counter()
         self._count = 0
@@ -329,6 +331,7 @@ class Waits:
                 self._watch(subject, at, frozenset(source.names(key)))
         subject.waiters.add(waiter)
         self._count += 1
+        self.begun += 1
         if caller:
             self._callers[caller] += 1
         self._metrics.reads_waiting(self._count)

@@ -23,6 +23,7 @@ from coordinator.feed.waits import Met, Moment, Outcome, Reading, Source
 from coordinator.toolsets.tool import Call, Services
 
 LONGEST_WAIT_MS = 50_000
+_LONGEST_KEY = 200
 _VERSION = re.compile(r"v[0-9a-f]{16}")
 WaitMs = Annotated[
     Annotated[int, Meta(ge=0, le=LONGEST_WAIT_MS)] | None,
@@ -72,6 +73,8 @@ def check(wait_ms: int | None, wait_for: str | None, after: str | None, allowed:
     head, colon, rest = wait_for.partition(":")
     if head + colon not in allowed or (colon and not rest):
         raise invalid("waitFor", f"'{wait_for[:80]}' is not allowed; allowed: {shown}")
+    if len(rest) > _LONGEST_KEY:
+        raise invalid("waitFor", f"the key of a note has at most {_LONGEST_KEY} characters")
     if after is not None and wait_for != "changed":
         raise invalid("after", "goes with waitFor changed only")
     if after is not None and not _VERSION.fullmatch(after):

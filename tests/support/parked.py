@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 async def parked(room: Waits, wait: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """Begins a wait, and returns once it was read and goes on."""
-    before = room.waiting
+    before = room.begun
     task = asyncio.create_task(wait)
-    await wait_until(lambda: task.done() or (room.waiting > before and room.settled))
+    await wait_until(lambda: task.done() or (room.begun > before and room.settled))
     assert not task.done(), task.result()
     return task
